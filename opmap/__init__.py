@@ -1,0 +1,1 @@
+"""opmap: a validation suite for the DirectML execution provider of ONNX Runtime."""
