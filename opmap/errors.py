@@ -1,0 +1,68 @@
+"""The errors opmap raises. Each names where, what was wanted and what was got, in one line."""
+
+from __future__ import annotations
+
+
+class OpmapError(Exception):
+    """Base of every error that opmap raises on purpose."""
+
+
+class PseudocodeError(OpmapError, ValueError):
+    """Raised when pseudocode, a formula or an example cannot be read or evaluated.
+
+    `text` and `offset` say where; `str()` is one line, `caret()` shows the place.
+    """
+
+    def __init__(self, problem: str, text: str = "", offset: int | None = None):
+        self.problem, self.text, self.offset = problem, text, offset
+        where = ""
+        if offset is not None:
+            line = text.count("\n", 0, offset) + 1
+            column = offset - (text.rfind("\n", 0, offset) + 1) + 1
+            where = f" at line {line}, column {column}"
+        super().__init__(f"{problem}{where}")
+
+    def caret(self) -> str:
+        """The offending line with a caret under the offset."""
+        if self.offset is None:
+            return self.text
+        start = self.text.rfind("\n", 0, self.offset) + 1
+        end = self.text.find("\n", self.offset)
+        line = self.text[start : end if end >= 0 else len(self.text)]
+        return f"{line}\n{' ' * (self.offset - start)}^"
+
+
+class InputError(OpmapError, ValueError):
+    """Raised when something given from outside is unusable: a file, a JSON value, an option.
+
+    `path` is the place inside the file (`$.resources.x`), `file` the file, `rule` the rule id if one is broken.
+    """
+
+    def __init__(self, message: str, *, path: str | None = None, file: str | None = None, rule: str | None = None):
+        self.message, self.path, self.file, self.rule = message, path, file, rule
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return ": ".join(str(part) for part in (self.file, self.path, self.message) if part)
+
+
+class RuleError(InputError):
+    """Raised when a descriptor breaks rules of its documentation; `violations` lists all, in the spec's order."""
+
+    def __init__(self, violations, *, path: str | None = None, file: str | None = None):
+        self.violations = tuple(violations)
+        first = self.violations[0]
+        path = f"{path}.{first.subject}" if path else first.subject
+        super().__init__(f"{first.message} ({first.rule})", path=path, file=file, rule=first.rule)
+
+
+class MappingError(OpmapError, ValueError):
+    """Raised when a valid descriptor has no equivalent ONNX graph yet; the message says why."""
+
+
+class ProviderError(OpmapError, RuntimeError):
+    """Raised when an execution provider is missing, cannot load a model, or fails to run it; `stage` says which."""
+
+    def __init__(self, message: str, *, stage: str = "load"):
+        self.stage = stage
+        super().__init__(message)

@@ -1,0 +1,14 @@
+"""One file per operator: its descriptor, what its `...` stands for, its lowering to ONNX and back, its small shapes.
+
+A file is found by being here. The names it gives are the same in each:
+
+- `Desc`: the OperatorDesc subclass;
+- `lower(desc)`: the ONNX node (`Lowering`) of a valid, packed descriptor;
+- `ONNX_OPERATOR` and `emit(data, indices, attributes)`: the ONNX operator that the DirectML EP turns into this
+  descriptor, and the descriptor that it emits (absent where the EP never emits it);
+- `shapes()`: small descriptors across ranks, axes and counts.
+"""
+
+from .registry import OPERATORS, emitted
+
+__all__ = ["OPERATORS", "emitted"]

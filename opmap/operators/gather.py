@@ -1,0 +1,86 @@
+"""DML_OPERATOR_GATHER and ONNX Gather.
+
+https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_operator_desc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..descriptors import Lowering, OperatorDesc, TensorDesc, complete, pad
+from ..pseudocode import COORDINATES, Expansion
+from ..tensors import DataType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desc(OperatorDesc):
+    """DML_GATHER_OPERATOR_DESC: input elements along Axis, chosen by the last IndexDimensions of the indices."""
+
+    operator = "GATHER"
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    index_dimensions: int
+
+    def expansion(self) -> Expansion:
+        """Coordinates of the output: input dimensions before the axis (less those that the index dimensions crop), index
+        dimensions, input dimensions after the axis."""
+        cropped = max(self.index_dimensions - 1, 0)
+        before = self.axis - cropped
+        after = self.input_tensor.dimension_count - self.axis - 1
+        names = tuple(COORDINATES[: before + self.index_dimensions + after])
+        leading, index, trailing = (
+            names[:before],
+            names[before : before + self.index_dimensions],
+            names[before + self.index_dimensions :],
+        )
+        return Expansion(rest={"output": (names,), "input": (leading, trailing), "indices": (index,)})
+
+
+def lower(desc: Desc) -> Lowering:
+    """Gather with as many data dimensions as make the EP emit the same DimensionCount: the cropped leading ones are
+    dropped, all others stay."""
+    k = desc.index_dimensions
+    data = desc.input_tensor.sizes[max(k - 1, 0) :]
+    axis = desc.axis - max(k - 1, 0)
+    indices = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - k :]
+    return Lowering(
+        op_type=ONNX_OPERATOR,
+        attributes={"axis": axis},
+        shapes={"InputTensor": data, "IndicesTensor": indices},
+        output_shape=data[:axis] + indices + data[axis + 1 :],
+        index_types={"IndicesTensor": (DataType.INT32, DataType.INT64)},
+    )
+
+
+ONNX_OPERATOR = "Gather"
+
+
+def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> Desc:
+    """onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGather."""
+    axis = attributes.get("axis", 0) % data.dimension_count
+    output = data.sizes[:axis] + indices.sizes + data.sizes[axis + 1 :]
+    count = max(data.dimension_count, indices.dimension_count, len(output))
+    return Desc(
+        input_tensor=TensorDesc(data.data_type, pad(data.sizes, count)),
+        indices_tensor=TensorDesc(indices.data_type, pad(indices.sizes, count)),
+        output_tensor=TensorDesc(data.data_type, pad(output, count)),
+        axis=axis + count - data.dimension_count,
+        index_dimensions=indices.dimension_count,
+    )
+
+
+def shapes() -> Iterator[Desc]:
+    """Dimension counts 1 to 8, axis first, in the middle and last, 0 to 3 index dimensions."""
+    for count in range(1, 9):
+        for axis in sorted({0, count // 2, count - 1}):
+            for k in range(min(axis + 1, 3) + 1):
+                cropped = max(k - 1, 0)
+                inputs = {
+                    "InputTensor": TensorDesc(DataType.FLOAT32, (1,) * cropped + (3, 2, 4, 2, 3, 1, 2, 2)[: count - cropped]),
+                    "IndicesTensor": TensorDesc(DataType.INT64, pad((2, 3, 2)[:k], count)),
+                }
+                yield complete(Desc, inputs, {"Axis": axis, "IndexDimensions": k})

@@ -1,0 +1,48 @@
+"""DML_OPERATOR_GATHER_ND: GATHER_ND1 without batches. The DirectML EP never emits it.
+
+https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_nd_operator_desc
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..descriptors import Lowering, OperatorDesc, Substitution, TensorDesc
+from ..pseudocode import Expansion
+from . import gather_nd1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desc(OperatorDesc):
+    """DML_GATHER_ND_OPERATOR_DESC: blocks of the input, chosen by index tuples."""
+
+    operator = "GATHER_ND"
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+
+    def with_batches(self) -> gather_nd1.Desc:
+        """The same as GATHER_ND1 with no batch dimensions, to which the page says it is equivalent."""
+        return gather_nd1.Desc(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+
+    def expansion(self) -> Expansion:
+        """As GATHER_ND1 without batches; the coordinates of the selected block follow unwritten."""
+        return self.with_batches().expansion()
+
+
+def lower(desc: Desc) -> Lowering:
+    """GatherND, which the EP turns into GATHER_ND1."""
+    lowering = gather_nd1.lower(desc.with_batches())
+    operator = Substitution("operator", "GATHER_ND -> GATHER_ND1 with BatchDimensionCount 0")
+    return dataclasses.replace(lowering, substitutions=(operator, *lowering.substitutions))
+
+
+def shapes() -> Iterator[Desc]:
+    """GATHER_ND1's without batches."""
+    for desc in gather_nd1.shapes(range(1)):
+        yield Desc(**{f.name: getattr(desc, f.name) for f in dataclasses.fields(Desc)})

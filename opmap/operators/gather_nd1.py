@@ -1,0 +1,111 @@
+"""DML_OPERATOR_GATHER_ND1 and ONNX GatherND.
+
+https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_nd1_operator_desc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..descriptors import Lowering, OperatorDesc, Substitution, TensorDesc, complete, pad
+from ..pseudocode import COORDINATES, Expansion
+from ..tensors import DataType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desc(OperatorDesc):
+    """DML_GATHER_ND1_OPERATOR_DESC: blocks of the input, chosen by index tuples, batch by batch."""
+
+    operator = "GATHER_ND1"
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    batch_dimension_count: int = 0
+
+    @property
+    def tuple_size(self) -> int:
+        """The number of coordinates in one index tuple."""
+        return self.indices_tensor.sizes[-1]
+
+    def expansion(self) -> Expansion:
+        """Coordinates of the output: batches, the array of tuples, what the tuples leave of the input."""
+        batches = self.batch_dimension_count
+        tuples = self.indices_dimension_count - 1 - batches
+        block = self.input_dimension_count - batches - self.tuple_size
+        names = tuple(COORDINATES[: batches + tuples + block])
+        batch, array, trailing = names[:batches], names[batches : batches + tuples], names[batches + tuples :]
+        return Expansion(
+            rest={"output": (array + trailing,), "input": (trailing,), "indices": (array,)},
+            series={"batch": batch},
+            tuples={"indices": self.tuple_size},
+        )
+
+
+def lower(desc: Desc) -> Lowering:
+    """GatherND on the meaningful dimensions; indices of one tuple get a dimension where the output would have rank 0."""
+    batches = desc.batch_dimension_count
+    data = desc.input_tensor.sizes[desc.input_tensor.dimension_count - desc.input_dimension_count :]
+    indices = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - desc.indices_dimension_count :]
+    substitutions = []
+    output = indices[:-1] + data[batches + desc.tuple_size :]
+    if not output:
+        indices, output = (1, *indices), (1,)
+        substitutions.append(
+            Substitution("indices-rank", "IndicesDimensionCount 1 -> 2, a GatherND output of rank 0 is refused by the EP")
+        )
+    count = max(len(data), len(indices), len(output))
+    if count != desc.input_tensor.dimension_count:
+        detail = f"DimensionCount {desc.input_tensor.dimension_count} -> {count}, leading ones are left out"
+        substitutions.append(Substitution("dimension-count", detail))
+    return Lowering(
+        op_type=ONNX_OPERATOR,
+        attributes={"batch_dims": batches},
+        shapes={"InputTensor": data, "IndicesTensor": indices},
+        output_shape=output,
+        index_types={"IndicesTensor": (DataType.INT64,)},
+        substitutions=tuple(substitutions),
+    )
+
+
+ONNX_OPERATOR = "GatherND"
+
+
+def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> Desc:
+    """onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGatherNd."""
+    batches = attributes.get("batch_dims", 0)
+    output = indices.sizes[:-1] + data.sizes[batches + indices.sizes[-1] :]
+    count = max(data.dimension_count, indices.dimension_count, len(output))
+    return Desc(
+        input_tensor=TensorDesc(data.data_type, pad(data.sizes, count)),
+        indices_tensor=TensorDesc(indices.data_type, pad(indices.sizes, count)),
+        output_tensor=TensorDesc(data.data_type, pad(output, count)),
+        input_dimension_count=data.dimension_count,
+        indices_dimension_count=indices.dimension_count,
+        batch_dimension_count=batches,
+    )
+
+
+def shapes(batches: range = range(3)) -> Iterator[Desc]:
+    """0 to 2 batch dimensions, tuples of one, two and all coordinates, with and without leading ones."""
+    for batch in batches:
+        for rank in (batch + 1, batch + 2, batch + 4):
+            for size in sorted({1, min(2, rank - batch), rank - batch}):
+                for array in range(3):
+                    data = (2, 3, 2, 4, 2, 3)[:rank]
+                    indices = data[:batch] + (3, 2)[:array] + (size,)
+                    output = len(indices) - 1 + rank - batch - size
+                    for count in sorted({max(rank, len(indices), output), 8}):
+                        inputs = {
+                            "InputTensor": TensorDesc(DataType.FLOAT32, pad(data, count)),
+                            "IndicesTensor": TensorDesc(DataType.INT64, pad(indices, count)),
+                        }
+                        numbers = {
+                            "InputDimensionCount": rank,
+                            "IndicesDimensionCount": len(indices),
+                            "BatchDimensionCount": batch,
+                        }
+                        yield complete(Desc, inputs, numbers)

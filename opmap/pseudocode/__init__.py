@@ -1,0 +1,31 @@
+"""DirectML's pseudocode: read, expanded for a descriptor, run. Pure Python."""
+
+from .expansion import COORDINATES, Expansion, canonical, expand
+from .formulas import Broken, assigned, check, evaluate, right_align, show
+from .interpreter import UNDEFINED, Program, chain, compile_line, run, strides_of
+from .syntax import Example, ExampleTensor, Line, parse_example, parse_formula, parse_lines
+
+__all__ = [
+    "COORDINATES",
+    "UNDEFINED",
+    "Broken",
+    "Example",
+    "ExampleTensor",
+    "Expansion",
+    "Line",
+    "Program",
+    "assigned",
+    "canonical",
+    "chain",
+    "check",
+    "compile_line",
+    "evaluate",
+    "expand",
+    "parse_example",
+    "parse_formula",
+    "parse_lines",
+    "right_align",
+    "run",
+    "show",
+    "strides_of",
+]

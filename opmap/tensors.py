@@ -1,0 +1,139 @@
+"""Tensors as bit patterns: one unsigned integer per element, so that NaN payloads, -0 and denormals survive."""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from .errors import InputError
+
+
+class DataType(enum.Enum):
+    """DML_TENSOR_DATA_TYPE, as far as operators here use it: number, bytes per element, kind, struct code."""
+
+    FLOAT32 = (1, 4, "float", "f")
+    FLOAT16 = (2, 2, "float", "e")
+    UINT32 = (3, 4, "unsigned", "I")
+    UINT16 = (4, 2, "unsigned", "H")
+    UINT8 = (5, 1, "unsigned", "B")
+    INT32 = (6, 4, "signed", "i")
+    INT16 = (7, 2, "signed", "h")
+    INT8 = (8, 1, "signed", "b")
+    FLOAT64 = (9, 8, "float", "d")
+    UINT64 = (10, 8, "unsigned", "Q")
+    INT64 = (11, 8, "signed", "q")
+
+    def __init__(self, number: int, size: int, kind: str, code: str):
+        self.number, self.size, self.kind, self.code = number, size, kind, code
+
+    @property
+    def bits_code(self) -> str:
+        """The array code of its bit patterns."""
+        return {1: "B", 2: "H", 4: "I", 8: "Q"}[self.size]
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Lowest and highest value of an integer type."""
+        width = self.size * 8
+        return (-(1 << width - 1), (1 << width - 1) - 1) if self.kind == "signed" else (0, (1 << width) - 1)
+
+
+_SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A packed tensor: data type, sizes, and one bit pattern per element in row-major order."""
+
+    data_type: DataType
+    sizes: tuple[int, ...]
+    bits: Sequence[int]
+
+    def __post_init__(self):
+        if prod(self.sizes) != len(self.bits):
+            raise ValueError(f"{len(self.bits)} elements for sizes {list(self.sizes)}")
+
+    @classmethod
+    def from_values(cls, data_type: DataType, sizes: Iterable[int], values: Iterable[int | float | str]) -> Tensor:
+        """From numbers, or "NaN", "Inf" and "-Inf" for floats. Raises InputError for what the type cannot hold."""
+        return cls(data_type, tuple(sizes), to_bits(data_type, values))
+
+    @classmethod
+    def from_bytes(cls, data_type: DataType, sizes: Iterable[int], raw: bytes) -> Tensor:
+        """From little-endian memory."""
+        return cls(data_type, tuple(sizes), array(data_type.bits_code, raw))
+
+    def to_bytes(self) -> bytes:
+        """Little-endian memory."""
+        bits = self.bits if isinstance(self.bits, array) else array(self.data_type.bits_code, self.bits)
+        return bits.tobytes()
+
+    @cached_property
+    def values(self) -> Sequence[int | float]:
+        """The elements as numbers. Floats are for reading: a signalling NaN does not survive being one."""
+        return from_bits(self.data_type, self.bits)
+
+    def hex(self) -> list[str]:
+        """The bit patterns in hexadecimal, two digits per byte."""
+        width = self.data_type.size * 2
+        return [f"{b:0{width}x}" for b in self.bits]
+
+
+def to_bits(data_type: DataType, values: Iterable[int | float | str]) -> array:
+    """The bit patterns of numbers. Raises InputError for what the type cannot hold."""
+    values = list(values)
+    if data_type.kind == "float":
+        values = [_float(data_type, v, i) for i, v in enumerate(values)]
+        try:
+            raw = struct.pack(f"<{len(values)}{data_type.code}", *values)
+        except OverflowError:
+            at, value = next((i, v) for i, v in enumerate(values) if not _fits(data_type, v))
+            raise InputError(f"value {at} must be a number that {data_type.name} can hold, got {value!r}") from None
+        return array(data_type.bits_code, raw)
+    low, high = data_type.limits
+    for at, value in enumerate(values):
+        if isinstance(value, float) and value.is_integer():
+            values[at] = value = int(value)
+        if type(value) is not int or not low <= value <= high:
+            raise InputError(f"value {at} must be a whole number from {low} to {high} for {data_type.name}, got {value!r}")
+    return array(data_type.bits_code, array(data_type.code, values).tobytes())
+
+
+def from_bits(data_type: DataType, bits: Sequence[int]) -> Sequence[int | float]:
+    """The numbers that bit patterns stand for."""
+    if data_type.kind == "unsigned":
+        return bits
+    raw = array(data_type.bits_code, bits).tobytes()
+    return struct.unpack(f"<{len(bits)}{data_type.code}", raw)
+
+
+def plain(value: int | float | None) -> int | float | str | None:
+    """A value as JSON can hold it: "NaN", "Inf" and "-Inf" for what JSON has no number for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
+    return value
+
+
+def _float(data_type: DataType, value, at: int) -> float:
+    if isinstance(value, str) and value.lower() in _SPECIAL:
+        return _SPECIAL[value.lower()]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f'value {at} must be a number, "NaN", "Inf" or "-Inf" for {data_type.name}, got {value!r}')
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"value {at} must be a number that {data_type.name} can hold, got {value!r}") from None
+
+
+def _fits(data_type: DataType, value: float) -> bool:
+    try:
+        struct.pack(data_type.code, value)
+    except OverflowError:
+        return False
+    return True
