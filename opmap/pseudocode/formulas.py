@@ -88,10 +88,15 @@ def slice_bounds(node: Slice, environment: Mapping) -> tuple[int, int]:
 
 
 def right_align(sizes: Sequence, count: int) -> tuple[int, ...] | None:
-    """Sizes in `count` dimensions: leading ones cropped or prepended. None where something else would be cropped."""
-    sizes = [s for s in sizes if not isinstance(s, Repeat)]
+    """Sizes in `count` dimensions, or None where they do not fit.
+
+    `1...` in front is taken as often as needed. Without it, leading ones are cropped or prepended.
+    """
+    if sizes and isinstance(sizes[0], Repeat):
+        missing = count - (len(sizes) - 1)
+        return (sizes[0].value,) * missing + tuple(sizes[1:]) if missing >= 0 else None
     while len(sizes) > count and sizes[0] == 1:
-        sizes.pop(0)
+        sizes = sizes[1:]
     return (1,) * (count - len(sizes)) + tuple(sizes) if len(sizes) <= count else None
 
 
@@ -150,8 +155,8 @@ def _check(statement, environment: Mapping) -> Broken | None:
 
 def _check_lists(left, got: tuple, right, wanted: tuple, environment: Mapping) -> Broken | None:
     """Equality of two lists, `1...` taken as often as needed; names the first element that differs."""
-    if any(isinstance(w, Repeat) for w in wanted):
-        wanted = (wanted[0].value,) * (len(got) - len(wanted) + 1) + wanted[1:]
+    if wanted and isinstance(wanted[0], Repeat):
+        wanted = right_align(wanted, len(got)) or wanted[1:]
     start = slice_bounds(left, environment)[0] if isinstance(left, Slice) else 0
     name = left.name if isinstance(left, Slice) else str(left)
     if len(got) != len(wanted):
