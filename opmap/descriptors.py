@@ -14,8 +14,20 @@ from math import prod
 from typing import ClassVar
 
 from .errors import InputError, PseudocodeError, RuleError
-from .pseudocode import Expansion, Line, Program, assigned, check, compile_line, expand, parse_formula, right_align
-from .pseudocode import strides_of
+from .pseudocode import (
+    Expansion,
+    Line,
+    Program,
+    Reference,
+    aligned,
+    assigned,
+    check,
+    compile_line,
+    expand,
+    parse_formula,
+    right_align,
+    strides_of,
+)
 from .spec import Rule, Spec, load_spec, tensor_rules
 from .tensors import DataType, Tensor
 
@@ -132,10 +144,12 @@ class TensorDesc:
 class OperatorDesc:
     """Base of the operator descriptors: a frozen dataclass with the struct's members in their order.
 
-    A subclass names its operator (`GATHER`) and says what the pseudocode's `...` stands for.
+    A subclass names its operator (`GATHER`), gives its UINT members short names for case ids, and says what the
+    pseudocode's `...` stands for.
     """
 
     operator: ClassVar[str]
+    short_names: ClassVar[Mapping[str, str]]
 
     def expansion(self) -> Expansion:
         """What the words of the page's general line stand for here; asked of valid descriptors only."""
@@ -264,6 +278,19 @@ class OperatorDesc:
     def program(self) -> Program:
         """The expanded line, compiled for the tensors' sizes."""
         return compile_line(self.line, self.pseudocode_sizes)
+
+    @cached_property
+    def index_bounds(self) -> dict[str, tuple[int, ...]]:
+        """The size n of the dimension that each index goes into, by field; `[-n, n - 1]` is in range.
+
+        One size for all elements, or one per coordinate where the last dimension of the tensor is a tuple.
+        """
+        names, bounds = self.spec().pseudocode.tensors, {}
+        source = self.line.source
+        for coordinate, size, _ in aligned(source, self.tensors[names[source.tensor]].sizes):
+            if isinstance(coordinate, Reference):
+                bounds.setdefault(names[coordinate.tensor], []).append(size)
+        return {name: tuple(sizes) for name, sizes in bounds.items()}
 
     def pseudocode_tensors(self, tensors: Mapping[str, object]) -> dict[str, object]:
         """Values by DirectML's field names -> by the pseudocode's names."""

@@ -133,7 +133,7 @@ def _float(data_type: DataType, value, at: int) -> float:
 
 def _fits(data_type: DataType, value: float) -> bool:
     try:
-        struct.pack(data_type.code, value)
+        struct.pack(f"<{data_type.code}", value)
     except OverflowError:
         return False
     return True

@@ -18,6 +18,7 @@ class Desc(OperatorDesc):
     """DML_GATHER_OPERATOR_DESC: input elements along Axis, chosen by the last IndexDimensions of the indices."""
 
     operator = "GATHER"
+    short_names = {"Axis": "axis", "IndexDimensions": "k"}
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc

@@ -18,6 +18,7 @@ class Desc(OperatorDesc):
     """DML_GATHER_ELEMENTS_OPERATOR_DESC: one index per output element, along Axis."""
 
     operator = "GATHER_ELEMENTS"
+    short_names = {"Axis": "axis"}
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc

@@ -19,6 +19,7 @@ class Desc(OperatorDesc):
     """DML_GATHER_ND_OPERATOR_DESC: blocks of the input, chosen by index tuples."""
 
     operator = "GATHER_ND"
+    short_names = {"InputDimensionCount": "r", "IndicesDimensionCount": "q"}
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc

@@ -18,6 +18,7 @@ class Desc(OperatorDesc):
     """DML_GATHER_ND1_OPERATOR_DESC: blocks of the input, chosen by index tuples, batch by batch."""
 
     operator = "GATHER_ND1"
+    short_names = {"InputDimensionCount": "r", "IndicesDimensionCount": "q", "BatchDimensionCount": "b"}
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc

@@ -2,8 +2,8 @@
 
 from .expansion import COORDINATES, Expansion, canonical, expand
 from .formulas import Broken, assigned, check, evaluate, right_align, show
-from .interpreter import UNDEFINED, Program, chain, compile_line, run, strides_of
-from .syntax import Example, ExampleTensor, Line, parse_example, parse_formula, parse_lines
+from .interpreter import UNDEFINED, Program, aligned, chain, compile_line, run, strides_of
+from .syntax import Example, ExampleTensor, Line, Reference, parse_example, parse_formula, parse_lines
 
 __all__ = [
     "COORDINATES",
@@ -14,6 +14,8 @@ __all__ = [
     "Expansion",
     "Line",
     "Program",
+    "Reference",
+    "aligned",
     "assigned",
     "canonical",
     "chain",

@@ -1,0 +1,36 @@
+"""What runs a model: the protocol that every provider follows, and the proof of where it ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Placement:
+    """On which execution provider each node of the last model was, and how that is known.
+
+    `source` is `assignment-info` or `profile` (proven by ONNX Runtime's own record) or `asserted` (by a provider that
+    is not ONNX Runtime). `nodes` holds (operator type, provider).
+    """
+
+    source: str
+    nodes: tuple[tuple[str, str], ...]
+
+    def proves(self, provider: str) -> bool:
+        """Whether at least one node is on record, and every one on this provider."""
+        return bool(self.nodes) and all(name == provider for _, name in self.nodes)
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """Runs one model at a time.
+
+    A class of one's own, given as `--provider MODULE:FACTORY`, needs `run` only; `name`, `version`, `device_class`,
+    `placement()` and `close()` are used where it has them.
+    """
+
+    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """The model's outputs for these inputs. Any exception is an error of the case at hand, at stage `run`."""

@@ -1,0 +1,94 @@
+"""From the name of a provider to something that runs models."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+
+from ..errors import InputError, ProviderError
+from .provider import Placement, Provider
+from .runtimes import require_one
+from .sessions import CPU, DIRECTML, SessionProvider
+
+_SHORT = {"cpu": CPU, "dml": DIRECTML, "directml": DIRECTML}
+
+
+@dataclass(frozen=True)
+class OpenProvider:
+    """A provider that is ready, and what a result says of it.
+
+    `name` is ONNX Runtime's name of the execution provider, or the name that was asked for. A third party's provider is
+    taken at its word about placement (`asserted`).
+    """
+
+    name: str
+    version: str | None
+    device_class: str | None
+    provider: Provider
+
+    @property
+    def directml(self) -> bool:
+        """Whether this is the DirectML EP."""
+        return self.name == DIRECTML
+
+    def placement(self) -> Placement | None:
+        """Where the nodes of the last model were."""
+        if isinstance(self.provider, SessionProvider):
+            return self.provider.placement()
+        told = getattr(self.provider, "placement", lambda: None)()
+        return told if isinstance(told, Placement) else Placement("asserted", (("", self.name),))
+
+    def close(self) -> None:
+        """Ends the provider, where it has an end."""
+        getattr(self.provider, "close", lambda: None)()
+
+
+class ProviderMissing(ProviderError):
+    """Raised when this installation or machine does not have the provider that was asked for."""
+
+
+def available() -> list[str]:
+    """The execution providers of the installed ONNX Runtime. Raises ProviderError where none or several are installed."""
+    require_one()
+    import onnxruntime
+
+    return onnxruntime.get_available_providers()
+
+
+def open_provider(name: str) -> OpenProvider:
+    """Opens `auto`, `dml`, `directml`, `cpu`, an execution provider by ONNX Runtime's name, or MODULE:FACTORY.
+
+    Raises ProviderMissing where it is not there, InputError for a name that means nothing.
+    """
+    module, colon, factory = name.partition(":")
+    if colon:
+        return _plugin(name, module, factory)
+    there = available()
+    wanted = (DIRECTML if DIRECTML in there else CPU) if name == "auto" else _SHORT.get(name.lower(), name)
+    if wanted not in there:
+        if not wanted.endswith("ExecutionProvider"):
+            shorts = ", ".join(("auto", *_SHORT, "fault:NAME", "MODULE:FACTORY", *there))
+            raise InputError(f"--provider must be one of {shorts}, got {name!r}")
+        raise ProviderMissing(f"{wanted} is not in the installed {require_one()}, which has {', '.join(there)}")
+    session = SessionProvider(wanted)
+    return OpenProvider(wanted, session.version, "hardware", session)
+
+
+def _plugin(name: str, module: str, factory: str) -> OpenProvider:
+    """Calls a factory from Python; the current directory is importable."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        make = getattr(importlib.import_module(module), factory)
+    except Exception as error:  # whatever the module raises while it is imported
+        raise InputError(f"--provider {name}: {type(error).__name__}: {error}") from None
+    try:
+        provider = make()
+    except Exception as error:
+        raise ProviderMissing(f"--provider {name}: {factory}() raised {type(error).__name__}: {error}") from None
+    if not callable(getattr(provider, "run", None)):
+        raise InputError(f"--provider {name}: {factory}() must return an object with a method run, got {provider!r}")
+    told = [getattr(provider, attribute, None) for attribute in ("name", "version", "device_class")]
+    return OpenProvider(str(told[0] or name), *(None if t is None else str(t) for t in told[1:]), provider)

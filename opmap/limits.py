@@ -1,0 +1,10 @@
+"""What opmap accepts from outside, checked before memory is taken. Errors name the limit that was passed."""
+
+MAX_FILE_BYTES = 64 * 2**20
+"""Size of a JSON file, a documentation page, or a file that a JSON file names."""
+
+MAX_NESTING = 64
+"""Depth of brackets in a JSON file."""
+
+MAX_ELEMENTS = 2**24
+"""Elements of one tensor in a file, and of the output that follows from it."""

@@ -1,0 +1,41 @@
+"""A case: a descriptor with the values of its inputs, and a name that is derived from its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..descriptors import OperatorDesc
+from ..dxdispatch import desc_json
+from ..tensors import Tensor
+
+
+@dataclass(frozen=True)
+class Case:
+    """One descriptor with the values of its inputs, packed and by DirectML's field names."""
+
+    id: str
+    desc: OperatorDesc
+    tensors: Mapping[str, Tensor]
+    file: str | None = None
+
+    @cached_property
+    def expected(self) -> list[int | None]:
+        """The output's bit patterns by the page's pseudocode; None where it defines no value."""
+        return self.desc.interpret(self.tensors)
+
+
+def case_id(desc: OperatorDesc, pattern: str, data: str) -> str:
+    """`gather/float32/d4.axis1.k2/int64.neg/addr.3f2a`: readable, and unique by a digest of the descriptor.
+
+    `pattern` and `data` name how indices and data are filled; their content follows from the id.
+    """
+    numbers = "".join(f".{short}{desc.numbers[name]}" for name, short in desc.short_names.items())
+    first, *others = desc.inputs.values()
+    indices = "".join(f"{t.data_type.name.lower()}." for t in others)
+    stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/d{first.dimension_count}{numbers}/{indices}{pattern}/{data}"
+    content = json.dumps([desc_json(desc), pattern, data], sort_keys=True)
+    return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"

@@ -1,0 +1,97 @@
+"""The result record: one versioned shape for every command, the worker and the results bundle."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+SCHEMA = "opmap-results/1"
+
+Verdict = Literal[
+    "pass",
+    "mismatch",
+    "error",
+    "fallback",
+    "lowered-differently",
+    "unsupported",
+    "observed",
+    "crash",
+    "timeout",
+    "device-lost",
+    "not-run",
+    "known-failure",
+    "unexpected-pass",
+]
+VERDICTS: tuple[str, ...] = get_args(Verdict)
+
+FINE = frozenset({"pass", "observed", "unsupported", "known-failure"})
+"""Verdicts that leave a run green."""
+
+Stage = Literal["read", "validate", "map", "load", "run", "compare"]
+
+
+class TensorRecord(msgspec.Struct, frozen=True):
+    """An output. `Values` are flat and row-major, None where no value is defined; `Bits` (hexadecimal) is authoritative.
+
+    Above MAX_LISTED elements both are None, and `Digest` (SHA-256 of the bit patterns) and `Differences` stand for them.
+    """
+
+    DataType: str
+    Sizes: list[int]
+    Values: list[int | float | str | None] | None
+    Bits: list[str | None] | None
+    Digest: str | None = None
+    Differences: list[dict] | None = None
+
+
+class PlacementRecord(msgspec.Struct, frozen=True):
+    """Where the nodes ran: whether that proves the provider, how it is known, and (operator type, provider) of each."""
+
+    proven: bool
+    source: str
+    nodes: list[tuple[str, str]]
+
+
+class LoweredRecord(msgspec.Struct, frozen=True):
+    """The descriptor that the EP makes of the model, in DxDispatch's spelling; `proof` says how that is known."""
+
+    type: str
+    desc: dict
+    proof: str = "predicted"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to one case. Every key is always present; None where it was not reached."""
+
+    file: str | None = None
+    case: str | None = None
+    operator: str | None = None
+    verdict: Verdict
+    stage: Stage | None = None
+    rule: str | None = None
+    rules: list[str] | None = None
+    path: str | None = None
+    message: str | None = None
+    expected: TensorRecord | None = None
+    actual: TensorRecord | None = None
+    provider: str | None = None
+    placement: PlacementRecord | None = None
+    device_class: str | None = None
+    substitutions: list[str] | None = None
+    lowered_as: LoweredRecord | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the case is known to have run on the provider asked for."""
+        return self.placement is not None and self.placement.proven
+
+    @property
+    def fine(self) -> bool:
+        """Whether the verdict leaves a run green."""
+        return self.verdict in FINE
+
+
+def encode(records) -> bytes:
+    """The document that `--json` prints."""
+    return msgspec.json.encode({"schema": SCHEMA, "cases": list(records)})
