@@ -1,0 +1,1 @@
+"""Running models: sessions, providers, and the proof of where a node ran."""

@@ -1,0 +1,1 @@
+"""What is left of a run: tables and the results bundle."""

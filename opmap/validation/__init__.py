@@ -1,0 +1,1 @@
+"""Cases, what they should give, and the verdict on what a provider gave."""

@@ -1,0 +1,218 @@
+"""From a case to a verdict: map, run, compare bit for bit with what the page's pseudocode gives."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..descriptors import FEATURE_LEVELS, OperatorDesc
+from ..dxdispatch import Dispatch, desc_json
+from ..errors import MappingError, ProviderError
+from ..execution.arrays import dtype_of, from_array, to_array
+from ..execution.providers import OpenProvider
+from ..mapping import IndexConversion, MappedModel, map_descriptor
+from ..pseudocode import chain, strides_of
+from ..tensors import Tensor, from_bits, plain
+from .cases import Case
+from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
+
+MAX_LISTED = 10_000
+"""Elements up to which a record lists an output in full."""
+
+MAX_DIFFERENCES = 10
+"""Differences that a record lists where the output is too large to be listed."""
+
+_INT32 = 2**31
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges cases on one provider.
+
+    `index_conversion` None means: in the graph, or as the DirectML EP does best there. With `brief`, what passed keeps a
+    digest of its output in place of the values.
+    """
+
+    provider: OpenProvider
+    feature_level: str = FEATURE_LEVELS[-1]
+    index_conversion: IndexConversion | None = None
+    brief: bool = False
+
+    def __call__(self, case: Case) -> Record:
+        """The record of one valid case. A provider's errors become verdicts; nothing is raised for them."""
+        known = self._known(case)
+        desc = case.desc
+        violations = desc.violations(feature_level=self.feature_level)
+        if violations:
+            return Record(**known, **broken(violations, None))
+        expected = case.expected
+        defined = None not in expected
+        try:
+            mapped = map_descriptor(desc, index_conversion=self._conversion(), fits_int32=_fits_int32(case))
+        except MappingError as error:
+            known["expected"] = self._tensor_record(desc, expected)
+            return Record(**known, verdict="error", stage="map", message=str(error))
+        known["substitutions"] = [str(s) for s in mapped.substitutions]
+        known["lowered_as"] = LoweredRecord(**desc_json(mapped.lowered_as))
+        try:
+            outputs = self._run(case, mapped)
+        except ProviderError as error:
+            known["placement"] = self._placement()
+            known["expected"] = self._tensor_record(desc, expected)
+            if not defined and error.stage == "run":
+                message = f"an index is out of range, and {self.provider.name} refused it: {error}"
+                return Record(**known, verdict="observed", stage="run", message=message)
+            return Record(**known, verdict="error", stage=error.stage, message=str(error))
+        placement = known["placement"] = self._placement()
+        problem = _wrong_shape(desc, outputs)
+        if problem:
+            known["expected"] = self._tensor_record(desc, expected)
+            return Record(**known, verdict="mismatch", stage="compare", message=problem)
+        actual = from_array(outputs[0])
+        wrong = differences(expected, actual.bits)
+        brief = self.brief and not wrong
+        known["expected"] = self._tensor_record(desc, expected, wrong, brief=brief)
+        known["actual"] = self._tensor_record(desc, actual.bits, wrong, brief=brief)
+        if wrong:
+            return Record(**known, verdict="mismatch", stage="compare", message=explain(case, wrong, actual))
+        if placement is None or not placement.proven:
+            return Record(**known, verdict="fallback", message=self._unproven(placement))
+        if not defined:
+            count = sum(e is None for e in expected)
+            message = f"{count} of {len(expected)} elements are read with an index out of range, and not judged"
+            return Record(**known, verdict="observed", message=message)
+        return Record(**known, verdict="pass")
+
+    def dispatch(self, dispatch: Dispatch, file: str) -> Record:
+        """The record of a dispatch command that was read from a file."""
+        known = {"file": file, "case": dispatch.name, "operator": dispatch.operator, "provider": self.provider.name}
+        desc = dispatch.desc
+        if desc is not None:
+            violations = desc.violations(feature_level=self.feature_level)
+            if violations:
+                return Record(**known, **broken(violations, dispatch.path))
+        if dispatch.error is not None:
+            return Record(**known, verdict="error", stage="read", path=dispatch.error.path, message=dispatch.error.message)
+        return self(Case(dispatch.name, desc, dispatch.tensors, file))
+
+    # --- running ---
+
+    def _known(self, case: Case) -> dict:
+        return {
+            "file": case.file,
+            "case": case.id,
+            "operator": f"DML_OPERATOR_{case.desc.operator}",
+            "provider": self.provider.name,
+            "device_class": self.provider.device_class,
+        }
+
+    def _conversion(self) -> IndexConversion:
+        return self.index_conversion or ("directml" if self.provider.directml else "graph")
+
+    def _run(self, case: Case, mapped: MappedModel) -> Sequence[np.ndarray]:
+        provider = self.provider.provider
+        if hasattr(provider, "run_case"):
+            return provider.run_case(case)
+        feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
+        try:
+            return provider.run(mapped.model_bytes, feeds)
+        except ProviderError:
+            raise
+        except Exception as error:  # a third party's provider may raise anything
+            raise ProviderError(f"{type(error).__name__}: {error}", stage="run") from error
+
+    def _placement(self) -> PlacementRecord | None:
+        placement = self.provider.placement()
+        if placement is None:
+            return None
+        return PlacementRecord(placement.proves(self.provider.name), placement.source, list(placement.nodes))
+
+    def _unproven(self, placement: PlacementRecord | None) -> str:
+        if placement is None or not placement.nodes:
+            return f"nothing shows that a node ran on {self.provider.name}"
+        elsewhere = ", ".join(f"{op} on {name}" for op, name in placement.nodes if name != self.provider.name)
+        return f"asked for {self.provider.name}, got {elsewhere}"
+
+    # --- recording ---
+
+    def _tensor_record(self, desc: OperatorDesc, bits, wrong: Sequence[int] = (), *, brief: bool = False) -> TensorRecord:
+        """An output: listed in full, or where it is large or `brief`, as a digest with the first differences."""
+        output = desc.output
+        width = output.data_type.size * 2
+        known = array(output.data_type.bits_code, [b or 0 for b in bits])
+        if brief or len(bits) > MAX_LISTED:
+            digest = hashlib.sha256(known.tobytes()).hexdigest()  # undefined elements as zero
+            listed = [{"element": i, "Bits": f"{bits[i]:0{width}x}"} for i in wrong[:MAX_DIFFERENCES]]
+            return TensorRecord(output.data_type.name, list(output.sizes), None, None, digest, listed)
+        values = from_bits(output.data_type, known)
+        return TensorRecord(
+            output.data_type.name,
+            list(output.sizes),
+            [plain(v) if b is not None else None for v, b in zip(values, bits)],
+            [f"{b:0{width}x}" if b is not None else None for b in bits],
+        )
+
+
+def differences(expected: Sequence[int | None], actual: Sequence[int]) -> list[int]:
+    """The elements with a defined value that differ."""
+    return [i for i, (e, a) in enumerate(zip(expected, actual)) if e != a and e is not None]
+
+
+def explain(case: Case, wrong: Sequence[int], actual: Tensor) -> str:
+    """How many elements differ, and the first: what it should read, and what would give the value that came."""
+    desc, first = case.desc, wrong[0]
+    at = unravel(first, desc.output.sizes)
+    expected, got = (from_bits(desc.output.data_type, [b])[0] for b in (case.expected[first], actual.bits[first]))
+    text, _ = chain(
+        desc.line,
+        desc.pseudocode_sizes,
+        at,
+        desc.pseudocode_tensors({n: t.values for n, t in case.tensors.items()}),
+    )
+    shown = [str(plain(v)) for v in (expected, got)]
+    if shown[0] == shown[1]:
+        shown = [f"{s} (bits {b:0{desc.output.data_type.size * 2}x})" for s, b in zip(shown, (case.expected[first], actual.bits[first]))]
+    name = desc.line.source.tensor
+    source = case.tensors[desc.spec().pseudocode.tensors[name]]
+    places = [i for i, b in enumerate(source.bits) if b == actual.bits[first]]
+    read = f", consistent with reading {name}{list(unravel(places[0], source.sizes))}" if len(places) == 1 else ""
+    return f"{len(wrong)} of {len(actual.bits)} elements differ: {text} = {shown[0]}, got {shown[1]}{read}"
+
+
+def broken(violations, path: str | None) -> dict:
+    """What a record says of broken rules."""
+    first = violations[0]
+    return {
+        "verdict": "error",
+        "stage": "validate",
+        "rule": first.rule,
+        "rules": list(dict.fromkeys(v.rule for v in violations)),
+        "path": f"{path}.{first.subject}" if path else first.subject,
+        "message": f"{first.message} ({first.rule})",
+    }
+
+
+def unravel(address: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The coordinates of an element from its place in row-major order."""
+    return tuple(address // stride % size for stride, size in zip(strides_of(sizes), sizes))
+
+
+def _wrong_shape(desc: OperatorDesc, outputs) -> str | None:
+    """What is wrong with the number, type or shape of what a provider returned."""
+    if not isinstance(outputs, (list, tuple)) or len(outputs) != 1 or not isinstance(outputs[0], np.ndarray):
+        count = len(outputs) if isinstance(outputs, (list, tuple)) else f"a {type(outputs).__name__}"
+        return f"must be a list of one array, got {count}"
+    got = outputs[0]
+    if got.dtype.newbyteorder("<") != dtype_of(desc.output.data_type):
+        return f"the output must be {desc.output.data_type.name}, got {got.dtype.name.upper()}"
+    if got.shape != desc.output.sizes:
+        return f"the output must have sizes {list(desc.output.sizes)}, got {list(got.shape)}"
+    return None
+
+
+def _fits_int32(case: Case) -> bool:
+    return all(-_INT32 <= v < _INT32 for name in case.desc.index_bounds for v in case.tensors[name].values)
