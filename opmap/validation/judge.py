@@ -44,12 +44,16 @@ class Judge:
     brief: bool = False
 
     def __call__(self, case: Case) -> Record:
-        """The record of one valid case. A provider's errors become verdicts; nothing is raised for them."""
+        """The record of one valid case. What the feature level does not support is `unsupported`; a provider's errors
+        become verdicts, nothing is raised for them."""
         known = self._known(case)
         desc = case.desc
         violations = desc.violations(feature_level=self.feature_level)
         if violations:
-            return Record(**known, **broken(violations, None))
+            told = broken(violations, None)
+            if all(desc.spec().rule(rule).check == "support" for rule in told["rules"]):
+                told["verdict"] = "unsupported"
+            return Record(**known, **told)
         expected = case.expected
         defined = None not in expected
         try:
