@@ -29,7 +29,7 @@ PACKAGES = [
     "mesa-vulkan-drivers", "libvulkan1", "xvfb",
     "gcc-mingw-w64-x86-64-win32", "g++-mingw-w64-x86-64-win32", "mingw-w64-tools",
 ]
-GIGABYTES = 6
+GIGABYTES = 5
 
 ENVIRONMENT = {
     "HOME": "/root",
@@ -200,9 +200,8 @@ def down(rig):
             command = ["timeout", "10", "wineserver64", "-k"]
             spawn(rig, state, command, {}, "/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait()
             os.kill(state["pid"], signal.SIGKILL)
-        select_root = str(rig.root)
         for _ in range(200):
-            inside = [pid for pid in processes() if start_time(pid) and root_of(pid) == select_root]
+            inside = [pid for pid in processes() if start_time(pid) and root_of(pid) == str(rig.root)]
             if not inside and not keeper(rig):
                 break
             select.select([], [], [], 0.05)
@@ -218,28 +217,33 @@ def root_of(pid):
         return None
 
 
-def spawn(rig, state, command, environment, cwd, **options):
-    """Start a command inside the running rig; it dies with this process."""
+def entering(state, root, folder="/"):
+    """For preexec_fn: a function that makes `root`, as the keeper sees it, the root of the process, and `folder` its own."""
     mounts = os.open(f"/proc/{state['pid']}/ns/mnt", os.O_RDONLY)
-    pids = os.open(f"/proc/{state['pid']}/ns/pid_for_children", os.O_RDONLY)
-    own_pids = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY)
+    place = os.open(f"/proc/{state['pid']}/root{root}", os.O_RDONLY)
 
     def enter():
         die_with_parent()
         if libc.setns(mounts, CLONE_NEWNS):
             raise OSError(ctypes.get_errno(), "setns")
-        os.chroot(rig.root)
-        os.chdir(cwd)
+        os.fchdir(place)
+        os.chroot(".")
+        os.chdir(folder)
 
-    if libc.setns(pids, CLONE_NEWPID):  # counts for the children of this process only
+    return enter
+
+
+def spawn(rig, state, command, environment, cwd, **options):
+    """Start a command inside the running rig; it dies with this process."""
+    own = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY)
+    theirs = os.open(f"/proc/{state['pid']}/ns/pid_for_children", os.O_RDONLY)
+    if libc.setns(theirs, CLONE_NEWPID):  # counts for the children of this process only
         raise RigError("cannot enter the rig's namespaces")
     try:
         env = {**ENVIRONMENT, "DISPLAY": state["display"], **environment}
-        return subprocess.Popen(command, preexec_fn=enter, env=env, **options)
+        return subprocess.Popen(command, preexec_fn=entering(state, rig.root, cwd), env=env, **options)
     finally:
-        libc.setns(own_pids, CLONE_NEWPID)
-        for handle in (mounts, pids, own_pids):
-            os.close(handle)
+        libc.setns(own, CLONE_NEWPID)
 
 
 # ---------------------------------------------------------------- run
@@ -279,10 +283,8 @@ def bind(rig, state, host, inside):
         if not os.path.samestat(os.stat(seen), os.stat(host)):
             raise RigError(f"/mnt/{inside} shows another folder already: `down` first, or choose another name")
         return
-    mounts = os.open(f"/proc/{state['pid']}/ns/mnt", os.O_RDONLY)
     script = 'mkdir -p "$2" && mount --bind "$1" "$2"'
-    result = subprocess.run(["sh", "-c", script, "sh", host, target], preexec_fn=lambda: libc.setns(mounts, CLONE_NEWNS))
-    os.close(mounts)
+    result = subprocess.run(["sh", "-c", script, "sh", host, target], preexec_fn=entering(state, "/"))
     if result.returncode:
         raise RigError(f"cannot bind {host} to /mnt/{inside}")
 
@@ -480,8 +482,8 @@ def shims(stages):
         cc="x86_64-w64-mingw32-gcc -O2 -Wall -s" cxx="x86_64-w64-mingw32-g++ -O2 -Wall -s"
         $cc -municode '-DPYTHON_DLL=L"{dll}.dll"' python.c -o ../py/python.exe
         # python3.dll, which modules for the stable ABI ask for: nothing but a pointer to {dll}.dll for each name.
-        gendef - ../py/{dll}.dll | sed -E 's/^([A-Za-z_0-9]+)( DATA)?\r?$/\1 = {dll}.\1\2/; s/^LIBRARY.*/LIBRARY python3.dll/' |
-            sed '/^EXPORTS {dll}/d' >python3.def
+        {{ echo LIBRARY python3.dll; echo EXPORTS; gendef - ../py/{dll}.dll |
+            sed -nE 's/^(_?Py[A-Za-z_0-9]*)( DATA)?\r?$/\1 = {dll}.\1\2/p'; }} >python3.def
         $cc -shared -nostdlib python3.def -o ../py/python3.dll
         # dxcore and d3d12 in Wine's place; a copy of its d3d12 beside, where Wine looks for its own DLLs too.
         cp $wine/d3d12.dll $wine/d3d12_wine.dll; cp $wine/d3d12.dll $system32/d3d12_wine.dll
@@ -578,7 +580,8 @@ def parse(arguments):
   dml_linux.py down /var/tmp/rig && rm -r /var/tmp/rig"""
     parser = Parser(prog="dml_linux.py", description=__doc__, epilog=example,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands.required = True  # an older Python, which is refused below, knows no such keyword
 
     def command(name, text):
         sub = commands.add_parser(name, help=text, description=text)
