@@ -15,9 +15,14 @@ import hashlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
+import time
+import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -25,9 +30,14 @@ PYTHONS = [(3, 11), (3, 12), (3, 13), (3, 14)]
 MIRROR, SUITE = "http://deb.debian.org/debian", "trixie"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = [
-    "wine64", "libwine-dev",  # -dev: dxcore_interface.h, which the cross compiler lacks
-    "mesa-vulkan-drivers", "libvulkan1", "xvfb",
-    "gcc-mingw-w64-x86-64-win32", "g++-mingw-w64-x86-64-win32", "mingw-w64-tools",
+    "wine64",
+    "libwine-dev",  # -dev: dxcore_interface.h, which the cross compiler lacks
+    "mesa-vulkan-drivers",
+    "libvulkan1",
+    "xvfb",
+    "gcc-mingw-w64-x86-64-win32",
+    "g++-mingw-w64-x86-64-win32",
+    "mingw-w64-tools",
 ]
 GIGABYTES = 5
 
@@ -95,11 +105,13 @@ class Rig:
         self.python = self.work / "py"
         self.site_packages = self.python / "Lib/site-packages"
 
-    def lock(self):
-        """Hold this open while the rig is brought up or down or built."""
-        self.state.mkdir(parents=True, exist_ok=True)
-        handle = open(self.state / "lock", "w")
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    def lock(self, name="lock", wait=True):
+        """Hold this open while the rig is brought up or down (or, by another name, built)."""
+        handle = open(self.state / name, "w")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RigError(f"another setup is at work in {self.folder}") from None
         return handle
 
     def must_be_built(self):
@@ -110,7 +122,9 @@ class Rig:
     def must_have_this_python(self):
         version = json.loads(self.must_be_built().manifest.read_text())["python"]["version"]
         if not version.startswith("%d.%d." % sys.version_info[:2]):
-            raise RigError(f"this rig holds Python {version}, and pip must run under the same: call me with that Python")
+            raise RigError(
+                f"this rig holds Python {version}, and pip must run under the same: call me with that Python"
+            )
         return self
 
 
@@ -145,13 +159,16 @@ cd /rig
 
 # The first process inside, from `up` to `down`. The waiting `cmd` keeps Wine's services running between two runs; else
 # each run would start them again. bash reaps what is orphaned.
-KEEP = DISPLAY + r"""
+KEEP = (
+    DISPLAY
+    + r"""
 wineserver64 -p
 sleep infinity | wine64 cmd >/dev/null 2>&1 &
 wine64 cmd /c exit
 echo "$DISPLAY"; exec >&2
 while :; do wait; sleep 1; done
 """
+)
 
 
 def isolated(rig, command, log, **options):
@@ -204,7 +221,7 @@ def down(rig):
             inside = [pid for pid in processes() if start_time(pid) and root_of(pid) == str(rig.root)]
             if not inside and not keeper(rig):
                 break
-            select.select([], [], [], 0.05)
+            time.sleep(0.05)
         else:
             raise RigError(f"still running inside {rig.root}: processes {inside}")
         (rig.state / "up.json").unlink(missing_ok=True)
@@ -218,7 +235,7 @@ def root_of(pid):
 
 
 def entering(state, root, folder="/"):
-    """For preexec_fn: a function that makes `root`, as the keeper sees it, the root of the process, and `folder` its own."""
+    """For preexec_fn: a function that makes `root`, as the keeper sees it, the root, and `folder` the current one."""
     mounts = os.open(f"/proc/{state['pid']}/ns/mnt", os.O_RDONLY)
     place = os.open(f"/proc/{state['pid']}/root{root}", os.O_RDONLY)
 
@@ -276,12 +293,10 @@ def end_leftovers(of=None):
 
 
 def bind(rig, state, host, inside):
-    """Make the folder `host` visible as /mnt/`inside`, until `down`."""
+    """Make the folder `host` visible as /mnt/`inside`, until `down` or until another folder takes the name."""
     target = f"{rig.root}/mnt/{inside}"
     seen = f"/proc/{state['pid']}/root{target}"
-    if os.path.ismount(seen):
-        if not os.path.samestat(os.stat(seen), os.stat(host)):
-            raise RigError(f"/mnt/{inside} shows another folder already: `down` first, or choose another name")
+    if os.path.isdir(seen) and os.path.samefile(seen, host):
         return
     script = 'mkdir -p "$2" && mount --bind "$1" "$2"'
     result = subprocess.run(["sh", "-c", script, "sh", host, target], preexec_fn=entering(state, "/"))
@@ -322,15 +337,11 @@ def run(rig, command, *, environment=(), cwd="/rig", binds=(), timeout=None, **o
 
 
 def check_host(rig):
-    import platform
-    import shutil
-    from importlib.util import find_spec
-
-    missing = [name for name in ("unshare", "mount", "chroot", "gpgv", "dpkg-deb") if not shutil.which(name)]
+    missing = [name for name in ("unshare", "mount", "chroot", "gpgv", "dpkg-deb", "wget") if not shutil.which(name)]
     if not shutil.which("debootstrap") and not shutil.which("apt-get"):
         missing.append("debootstrap")
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        raise RigError("needs Linux on x86-64")
+    if os.uname().machine != "x86_64":
+        raise RigError("needs an x86-64 machine")
     if missing:
         raise RigError(f"needs {', '.join(missing)}")
     if not find_spec("pip"):
@@ -354,8 +365,6 @@ class Stages:
         self.rig, self.key, self.log = rig, "", None
 
     def step(self, function, *inputs):
-        import time
-
         name = function.__name__
         self.key = hashlib.sha256(repr((self.key, name, inputs)).encode()).hexdigest()
         stamp = self.rig.state / f"{name}.done"
@@ -382,31 +391,33 @@ class Stages:
 
 
 def debian_base(stages):
-    import shutil
-
     rig, new = stages.rig, stages.rig.folder / "root.new"
     for half_done in (rig.root, new):
         shutil.rmtree(half_done, ignore_errors=True)
     command, environment = shutil.which("debootstrap"), dict(os.environ)
     if not command:
-        stages.call(["sh", "-c", "apt-get download -q debootstrap || { apt-get update && apt-get download -q debootstrap; }"],
-                    cwd=rig.cache)
+        stages.call(
+            ["sh", "-c", "apt-get download -q debootstrap || { apt-get update && apt-get download -q debootstrap; }"],
+            cwd=rig.cache,
+        )
         stages.call(["dpkg-deb", "-x", *rig.cache.glob("debootstrap_*.deb"), rig.cache / "debootstrap"])
         command = rig.cache / "debootstrap/usr/sbin/debootstrap"
         environment["DEBOOTSTRAP_DIR"] = str(rig.cache / "debootstrap/usr/share/debootstrap")
-    stages.call([*UNSHARE, "sh", command, "--variant=minbase", f"--keyring={KEYRING}", SUITE, new, MIRROR], env=environment)
+    stages.call(
+        [*UNSHARE, "sh", command, "--variant=minbase", f"--keyring={KEYRING}", SUITE, new, MIRROR], env=environment
+    )
     new.rename(rig.root)
 
 
 def debian_packages(stages):
-    import shutil
-
     shutil.copy("/etc/resolv.conf", stages.rig.root / "etc/resolv.conf")
     proxies = {name: os.environ[name] for name in ("http_proxy", "https_proxy", "no_proxy") if name in os.environ}
     stages.inside(
         "dpkg --configure -a; apt-get update -q; apt-get -y -f install;"
         f" apt-get install -y -q --no-install-recommends {' '.join(PACKAGES)}; apt-get clean",
-        DEBIAN_FRONTEND="noninteractive", **proxies)
+        DEBIAN_FRONTEND="noninteractive",
+        **proxies,
+    )
     for name, command in {"wine": "wine64", "python": "wine64 /rig/py/python.exe"}.items():
         script = stages.rig.root / "usr/local/bin" / name
         script.write_text(f'#!/bin/sh\nexec /usr/lib/wine/{command} "$@"\n')
@@ -415,19 +426,18 @@ def debian_packages(stages):
 
 def wine_prefix(stages):
     stages.inside(
-        "rm -rf /rig/pfx" + DISPLAY + r"""
+        "rm -rf /rig/pfx"
+        + DISPLAY
+        + r"""
         timeout 200 wine64 wineboot --init
         timeout 60 wine64 reg add 'HKCU\Software\Wine\Direct3D' /v renderer /d vulkan /f
         # Without this a crash would wait in a debugger.
         timeout 60 wine64 reg delete 'HKLM\Software\Microsoft\Windows NT\CurrentVersion\AeDebug' /f || true
-        timeout 60 wineserver64 -w""")
+        timeout 60 wineserver64 -w"""
+    )
 
 
 def windows_python(stages):
-    import shutil
-    import sysconfig
-    import zipfile
-
     rig = stages.rig
     dll = "python%d%d.dll" % sys.version_info[:2]
     libraries = {"libcrypto-3.dll", "libffi-8.dll", "libssl-3.dll", "sqlite3.dll", "zlib1.dll"}
@@ -443,35 +453,49 @@ def windows_python(stages):
                 base = os.path.basename(name)
                 if base == dll or (wheel.name.startswith("msvc_runtime") and base.endswith(".dll")):
                     place = rig.python
-                elif name.startswith("deploy_libs/") and (base in libraries or base.endswith(".pyd") and "-win" not in base):
+                elif name.startswith("deploy_libs/") and (
+                    base in libraries or base.endswith(".pyd") and "-win" not in base
+                ):
                     place = rig.python / "DLLs"
                 else:
                     continue
                 (place / base).write_bytes(archive.read(name))
-    leave = shutil.ignore_patterns("__pycache__", "test", "idlelib", "site-packages", "dist-packages", "lib-dynload", "config-*")
+    leave = shutil.ignore_patterns("__pycache__", "test", "site-packages", "dist-packages", "lib-dynload", "config-*")
     shutil.copytree(sysconfig.get_path("stdlib"), rig.python / "Lib", ignore=leave)
     shutil.rmtree(wheels)
 
 
-FOR_WINDOWS = ["--platform=win_amd64", "--implementation=cp", "--python-version=%d.%d" % sys.version_info[:2],
-               "--only-binary=:all:"]
+FOR_WINDOWS = [
+    "--platform=win_amd64",
+    "--implementation=cp",
+    "--python-version=%d.%d" % sys.version_info[:2],
+    "--only-binary=:all:",
+]
 
 
 def pip_install(rig, *words):
-    return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--root-user-action=ignore",
-            "--no-warn-conflicts", "--upgrade", f"--target={rig.site_packages}", *FOR_WINDOWS, *words]
+    return [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--root-user-action=ignore",
+        "--no-warn-conflicts",
+        "-q",
+        "--upgrade",
+        f"--target={rig.site_packages}",
+        *FOR_WINDOWS,
+        *words,
+    ]
 
 
 def windows_packages(stages):
-    import shutil
-
     shutil.rmtree(stages.rig.site_packages, ignore_errors=True)
     stages.call(pip_install(stages.rig, "--no-deps", "--require-hashes", "-r", HERE / "requirements.txt"))
 
 
 def shims(stages):
-    import shutil
-
     rig, dll = stages.rig, "python%d%d" % sys.version_info[:2]
     sources = rig.work / "shims"
     shutil.rmtree(sources, ignore_errors=True)
@@ -501,10 +525,8 @@ def smoke(stages):
 def write_manifest(rig):
     query = ["chroot", str(rig.root), "dpkg-query", "-W", "-f", "${Package} ${Version}\n"]
     packages = dict(line.split() for line in subprocess.check_output(query, text=True).splitlines())
-    show = 'import sys; sys.stdout.write(sys.version.split()[0])'
-    command = ["python", "-c", show]
-    process = spawn(rig, up(rig), command, {}, "/rig", stdout=subprocess.PIPE)
-    version = process.communicate()[0].decode()
+    ask = ["python", "-c", "import sys; sys.stdout.write(sys.version.split()[0])"]
+    version = spawn(rig, up(rig), ask, {}, "/rig", stdout=subprocess.PIPE).communicate()[0].decode()
     system32, capi = rig.work / "pfx/drive_c/windows/system32", rig.site_packages / "onnxruntime/capi"
     built = [rig.python / "python.exe", rig.python / "python3.dll", system32 / "d3d12.dll", system32 / "dxcore.dll"]
     distributions = sorted(path.name[: -len(".dist-info")] for path in rig.site_packages.glob("*.dist-info"))
@@ -524,6 +546,7 @@ def setup(rig):
     check_host(rig)
     for folder in (rig.work, rig.state, rig.log, rig.cache):
         folder.mkdir(parents=True, exist_ok=True)
+    lock = rig.lock("setup.lock", wait=False)
     sources = [(path.name, sha256(path)) for path in [*sorted((HERE / "shims").iterdir()), HERE / "smoke.py"]]
     stages = Stages(rig)
     stages.step(debian_base, SUITE, MIRROR)
@@ -536,6 +559,7 @@ def setup(rig):
     if not rig.manifest.is_file():
         write_manifest(rig)
         down(rig)
+    lock.close()
 
 
 # ---------------------------------------------------------------- command line
@@ -578,8 +602,9 @@ def parse(arguments):
   dml_linux.py install /var/tmp/rig dist/opmap-*.whl
   dml_linux.py run --timeout 600 --bind tests /var/tmp/rig python -m pytest -q /mnt/tests
   dml_linux.py down /var/tmp/rig && rm -r /var/tmp/rig"""
-    parser = Parser(prog="dml_linux.py", description=__doc__, epilog=example,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(
+        prog="dml_linux.py", description=__doc__, epilog=example, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True  # an older Python, which is refused below, knows no such keyword
 
@@ -594,10 +619,18 @@ def parse(arguments):
     sub = command("run", "run a command inside; python is the Windows one, wine starts any other Windows program")
     sub.add_argument("CMD", nargs=argparse.REMAINDER)
     sub.add_argument("--timeout", type=float, metavar="SECONDS", help="end it then, with exit code 124")
-    sub.add_argument("--cwd", default="/rig", metavar="PATH", help="folder inside to run in (default /rig, which is DIR/work)")
+    sub.add_argument(
+        "--cwd", default="/rig", metavar="PATH", help="folder inside to run in (default /rig, which is DIR/work)"
+    )
     sub.add_argument("--env", action="append", default=[], type=setting, metavar="K=V", help="an environment variable")
-    sub.add_argument("--bind", action="append", default=[], type=folder_pair, metavar="HOST[:NAME]",
-                     help="show the host's folder as /mnt/NAME (Z:\\mnt\\NAME), until down")
+    sub.add_argument(
+        "--bind",
+        action="append",
+        default=[],
+        type=folder_pair,
+        metavar="HOST[:NAME]",
+        help="show the host's folder as /mnt/NAME (Z:\\mnt\\NAME), until down",
+    )
     sub = command("pip", "install packages for Windows from PyPI; what setup pinned stays as it is")
     sub.add_argument("PKG", nargs=argparse.REMAINDER)
     sub = command("install", "install built wheels without their dependencies (opmap: setup brought those)")
@@ -611,8 +644,10 @@ def main(arguments):
     if os.geteuid():
         raise RigError("needs root, to mount in a namespace of its own")
     if options.command in ("setup", "pip", "install") and sys.version_info[:2] not in PYTHONS:
-        raise RigError("needs Python 3.11 to 3.14, whose version and library the Windows Python gets; this is %d.%d"
-                       % sys.version_info[:2])
+        raise RigError(
+            "needs Python 3.11 to 3.14, whose version and library the Windows Python gets; this is %d.%d"
+            % sys.version_info[:2]
+        )
     if options.command == "setup":
         setup(rig)
     elif options.command == "up":
@@ -623,8 +658,14 @@ def main(arguments):
     elif options.command == "run":
         if not options.CMD:
             raise RigError("run needs a command (--help explains)")
-        return run(rig.must_be_built(), options.CMD, environment=options.env, cwd=options.cwd, binds=options.bind,
-                   timeout=options.timeout)
+        return run(
+            rig.must_be_built(),
+            options.CMD,
+            environment=options.env,
+            cwd=options.cwd,
+            binds=options.bind,
+            timeout=options.timeout,
+        )
     elif options.command == "pip":
         if not options.PKG:
             raise RigError("pip needs a package (--help explains)")

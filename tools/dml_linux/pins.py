@@ -20,9 +20,25 @@ def hashes(pin):
         with tempfile.TemporaryDirectory() as folder:
             # A failure is no error in itself: some pins serve only some of the Pythons.
             subprocess.run(
-                [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--platform=win_amd64",
-                 "--implementation=cp", "--python-version", version, "-d", folder, pin],
-                stderr=subprocess.DEVNULL, check=False)
+                [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "download",
+                    "-q",
+                    "--no-deps",
+                    "--only-binary=:all:",
+                    "--platform=win_amd64",
+                    "--implementation=cp",
+                    "--python-version",
+                    version,
+                    "-d",
+                    folder,
+                    pin,
+                ],
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
             found |= {hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in Path(folder).glob("*.whl")}
     if not found:
         sys.exit(f"pins.py: no wheel for Windows of {pin}")

@@ -1,15 +1,15 @@
 /* d3d12.dll of the emulated rig: passes everything on to Wine's own d3d12.dll (vkd3d) and changes four things.
  *
- * 1. ID3D12Device5::EnumerateMetaCommands answers "there are none". Why: vkd3d answers E_NOTIMPL, which DirectML takes
- *    for a failed device.
- * 2. An adapter that came from DXCore is taken for the default adapter. Why: vkd3d knows DXGI's adapters only, and the
- *    dxcore.dll of this rig offers no other.
- * 3. There is one device in a process, as on Windows, where a device is a singleton per adapter. Why: a new one for each
- *    session costs 0.6 s, and a test of device removal has to get hold of the device that ONNX Runtime uses.
- * 4. ID3D12Device5::RemoveDevice is pretended. Why: in vkd3d it does nothing. Here, from then on, GetDeviceRemovedReason
- *    and D3D12CreateDevice say DXGI_ERROR_DEVICE_REMOVED, which is what ONNX Runtime looks at before it records work: a
- *    device can be lost on purpose, to see that the loss is reported. All else goes on as if nothing had happened, so it
- *    says nothing about how a real removal proceeds.
+ * 1. ID3D12Device5::EnumerateMetaCommands answers "there are none". Why: vkd3d answers E_NOTIMPL, and with it DirectML
+ *    refuses the device (80004001 when a session is created).
+ * 2. An adapter that came from DXCore is taken for the default adapter. Why: vkd3d knows DXGI's adapters only (80004002),
+ *    and the dxcore.dll of this rig offers no other.
+ * 3. There is one device in a process, as on Windows, where a device is a singleton per adapter. Why: a new one for
+ *    each session costs 0.6 s, and a test of device removal has to get hold of the device that ONNX Runtime uses.
+ * 4. ID3D12Device5::RemoveDevice is pretended. Why: in vkd3d it does nothing. Here, from then on,
+ *    GetDeviceRemovedReason and D3D12CreateDevice say DXGI_ERROR_DEVICE_REMOVED, which is what ONNX Runtime looks at
+ *    before it records work: a device can be lost on purpose, to see that the loss is reported. All else goes on as if
+ *    nothing had happened, so it says nothing about how a real removal proceeds.
  *
  * It takes the place of Wine's file in system32 (WINEDLLOVERRIDES has "d3d12=n,b"), so that every user of d3d12 in a
  * process gets this one; a copy of Wine's stands beside it as d3d12_wine.dll.
@@ -32,7 +32,7 @@ static FARPROC wine(const char *name)
     return GetProcAddress(library, name);
 }
 
-static HRESULT STDMETHODCALLTYPE no_meta_commands(ID3D12Device5 *device, UINT *count, D3D12_META_COMMAND_DESC *descriptions)
+static HRESULT STDMETHODCALLTYPE no_meta_commands(ID3D12Device5 *device, UINT *count, D3D12_META_COMMAND_DESC *all)
 {
     if (count) *count = 0;
     return S_OK;
@@ -72,7 +72,7 @@ HRESULT WINAPI D3D12CreateDevice(IUnknown *adapter, D3D_FEATURE_LEVEL level, REF
         adapter = NULL;
     }
     if (removed) return DEVICE_REMOVED;
-    /* A question whether some device could be made (no place for it given), or one for more than the kept device has. */
+    /* The question whether some device could be made (no place for it given), or one that has to do more. */
     if (!out || level > D3D_FEATURE_LEVEL_12_0) return create(adapter, level, iid, out);
 
     AcquireSRWLockExclusive(&lock);
@@ -92,12 +92,14 @@ HRESULT WINAPI D3D12CreateDevice(IUnknown *adapter, D3D_FEATURE_LEVEL level, REF
     }
 
 PASS_ON(D3D12SerializeRootSignature,
-        (const D3D12_ROOT_SIGNATURE_DESC *description, D3D_ROOT_SIGNATURE_VERSION version, ID3DBlob **blob, ID3DBlob **errors),
+        (const D3D12_ROOT_SIGNATURE_DESC *description, D3D_ROOT_SIGNATURE_VERSION version, ID3DBlob **blob,
+         ID3DBlob **errors),
         (description, version, blob, errors))
 PASS_ON(D3D12SerializeVersionedRootSignature,
         (const D3D12_VERSIONED_ROOT_SIGNATURE_DESC *description, ID3DBlob **blob, ID3DBlob **errors),
         (description, blob, errors))
-PASS_ON(D3D12CreateRootSignatureDeserializer, (const void *data, SIZE_T size, REFIID iid, void **out), (data, size, iid, out))
+PASS_ON(D3D12CreateRootSignatureDeserializer, (const void *data, SIZE_T size, REFIID iid, void **out),
+        (data, size, iid, out))
 PASS_ON(D3D12CreateVersionedRootSignatureDeserializer, (const void *data, SIZE_T size, REFIID iid, void **out),
         (data, size, iid, out))
 PASS_ON(D3D12GetDebugInterface, (REFIID iid, void **out), (iid, out))

@@ -1,7 +1,7 @@
 // dxcore.dll of the emulated rig: one hardware GPU adapter, namely DXGI's first.
 //
 // Why: ONNX Runtime's DirectML execution provider chooses its adapter through DXCore, and Wine 10's dxcore.dll is a
-// stub that creates no adapter factory.
+// stub that creates no adapter factory ("DXCore is not available on this platform").
 //
 // What is real here is what DXGI says of its adapter 0 (name, ids, LUID, memory sizes). What is invented, because
 // there is nothing to ask: the driver version (31.0.0.0; record it as unknown), the claim to be hardware, the
@@ -158,10 +158,13 @@ struct Factory final : Single<IDXCoreAdapterFactory, IID_IDXCoreAdapterFactory> 
     {
         return adapters.QueryInterface(iid, out);
     }
-    METHOD(HRESULT) GetAdapterByLuid(REFLUID, REFIID iid, void **out) override { return adapter.QueryInterface(iid, out); }
+    METHOD(HRESULT) GetAdapterByLuid(REFLUID, REFIID iid, void **out) override
+    {
+        return adapter.QueryInterface(iid, out);
+    }
     METHOD(BOOL) IsNotificationTypeSupported(DXCoreNotificationType) override { return FALSE; }
-    METHOD(HRESULT) RegisterEventNotification(IUnknown *, DXCoreNotificationType, PFN_DXCORE_NOTIFICATION_CALLBACK, void *,
-                                              uint32_t *) override
+    METHOD(HRESULT) RegisterEventNotification(IUnknown *, DXCoreNotificationType, PFN_DXCORE_NOTIFICATION_CALLBACK,
+                                              void *, uint32_t *) override
     {
         return DXGI_ERROR_UNSUPPORTED;
     }

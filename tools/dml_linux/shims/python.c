@@ -3,8 +3,9 @@
  * Why: the wheel that CPython's DLL comes from carries no python.exe.
  *
  * It also fills one hole in Wine 10's C runtime: there, crealf and cimagf exist by name only and end the process when
- * they are called, and NumPy 2.2 and newer call them while being imported (Python 3.14 has no older NumPy). So each DLL's
- * import table is looked through as it is loaded, before its own code runs, and the two are pointed to the ones below.
+ * they are called, and NumPy 2.2 and newer call them while being imported (Python 3.14 has no older NumPy). So each
+ * DLL's import table is looked through as it is loaded, before its own code runs, and the two are pointed to the ones
+ * below. Other complex functions of the C runtime may be holes as well; gathering needs none.
  *
  * Built with -DPYTHON_DLL=L"python3XY.dll".
  */
