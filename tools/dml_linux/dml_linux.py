@@ -5,7 +5,7 @@ A Windows CPython with onnxruntime-directml runs under Wine; Direct3D 12 goes th
 Mesa's lavapipe computes it on the CPU. Everything comes from Debian and PyPI packages and from shims/ beside this file.
 
 Nothing is ever mounted where the host could see it: mounts and processes live in a mount and a PID namespace of their
-own, which end with the process that holds them (the "keeper"). So DIR can be deleted at any time.
+own, which end with the process that holds them (the "keeper"), and soon after DIR is deleted.
 """
 
 import argparse
@@ -158,7 +158,7 @@ cd /rig
 """
 
 # The first process inside, from `up` to `down`. The waiting `cmd` keeps Wine's services running between two runs; else
-# each run would start them again. bash reaps what is orphaned.
+# each run would start them again. bash reaps what is orphaned. If DIR is deleted meanwhile, all ends.
 KEEP = (
     DISPLAY
     + r"""
@@ -166,7 +166,7 @@ wineserver64 -p
 sleep infinity | wine64 cmd >/dev/null 2>&1 &
 wine64 cmd /c exit
 echo "$DISPLAY"; exec >&2
-while :; do wait; sleep 1; done
+while [ -e /rig/py/python.exe ]; do sleep 5 & wait $!; done
 """
 )
 

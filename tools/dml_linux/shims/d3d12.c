@@ -2,8 +2,8 @@
  *
  * 1. ID3D12Device5::EnumerateMetaCommands answers "there are none". Why: vkd3d answers E_NOTIMPL, and with it DirectML
  *    refuses the device (80004001 when a session is created).
- * 2. An adapter that came from DXCore is taken for the default adapter. Why: vkd3d knows DXGI's adapters only (80004002),
- *    and the dxcore.dll of this rig offers no other.
+ * 2. An adapter that came from DXCore is taken for the default adapter. Why: vkd3d knows DXGI's adapters only
+ *    (80004002), and the dxcore.dll of this rig offers no other.
  * 3. There is one device in a process, as on Windows, where a device is a singleton per adapter. Why: a new one for
  *    each session costs 0.6 s, and a test of device removal has to get hold of the device that ONNX Runtime uses.
  * 4. ID3D12Device5::RemoveDevice is pretended. Why: in vkd3d it does nothing. Here, from then on,
