@@ -188,7 +188,7 @@ def os_build() -> Fact:
 
 
 def loaded_modules(names: Iterable[str]) -> list[Module]:
-    """The modules of this process with one of these file names, in any case, in the order they were loaded.
+    """The modules of this process with one of these file names, in any case.
 
     The same name may be there twice, from two folders: those are two modules.
     """

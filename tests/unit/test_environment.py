@@ -307,6 +307,68 @@ class TestDriverVersion:
         assert bytes.fromhex("fa77ec547713e6448c3288fd5f44c84c") == bytes(windows.IID_IDXGI_DEVICE)
 
 
+class TestDescription:
+    """What DXGI and the loader say is passed on unchanged."""
+
+    def described(self, monkeypatch, wine=None, **fields) -> Adapter:
+        def method(interface, slot, argtypes, *arguments):
+            assert 10 == slot
+            for name, value in fields.items():
+                setattr(arguments[0]._obj, name, value)
+
+        def ask(where):
+            return lambda question: asked.append((where, question)) or "0.0.0.0"
+
+        asked = self.asked = []
+        monkeypatch.setattr(windows, "_method", method)
+        for name in ("dxgi_driver_version", "dxcore_driver_version", "setupapi_driver_version"):
+            monkeypatch.setattr(windows, name, ask(name.partition("_")[0]))
+        return windows._describe(3, ctypes.c_void_p(1), wine)
+
+    def test_fields(self, monkeypatch):
+        """Each number stands where it belongs, also in the questions about the driver."""
+        numbers = {"vendor_id": 0x10DE, "device_id": 0x2684, "subsystem_id": 0x16F410DE, "revision": 0xA1}
+        found = self.described(
+            monkeypatch, description="A  GPU ", **numbers, dedicated_video_memory=5 << 32, luid=windows.LUID(7, 1), flags=0
+        )
+        told = found.driver_version
+        assert (None, 3) == (told.value, told.error.count("says 0.0.0.0"))
+        expected = Adapter(
+            index=3, name="A GPU", **numbers, luid=1 << 32 | 7, software=False, dedicated_memory=5 << 32, driver_version=told
+        )
+        assert expected == found
+        assert ["dxgi", "dxcore", "setupapi"] == [where for where, _ in self.asked]
+        assert 1 << 32 | 7 == windows.luid_number(self.asked[1][1])
+        assert "PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1" == self.asked[2][1]
+
+    @pytest.mark.parametrize(
+        ("software", "fields"),
+        [
+            (True, {"flags": 2}),
+            (True, {"vendor_id": 0x1414, "device_id": 0x8C, "flags": 0}),
+            (False, {"vendor_id": 0x1414, "device_id": 0x8D, "flags": 0}),
+            (False, {"flags": 1}),
+        ],
+    )
+    def test_software(self, monkeypatch, software, fields):
+        """Software adapters are those that ONNX Runtime takes for such: by the flag, or as WARP's device."""
+        assert software is self.described(monkeypatch, **fields).software
+
+    def test_wine(self, monkeypatch):
+        """Under Wine nothing is asked about the driver, and its version is null."""
+        found = self.described(monkeypatch, wine="10.0").driver_version
+        assert (None, []) == (found.value, self.asked)
+        assert "Wine 10.0: " in found.error
+
+    def test_modules(self, monkeypatch):
+        """Files of one name from two folders are two modules; a part of a name is none."""
+        paths = ["C:\\a\\DirectML.dll", "C:\\b\\directml.DLL", "C:\\a\\MyDirectML.dll", "", "C:\\directml.dll\\x.dll"]
+        monkeypatch.setattr(windows, "_module_handles", lambda: range(len(paths)))
+        monkeypatch.setattr(windows, "_module_path", paths.__getitem__)
+        monkeypatch.setattr(windows, "_module", lambda path: path)
+        assert paths[:2] == windows.loaded_modules(["DIRECTML.dll"])
+
+
 @on_windows
 class TestWindows:
     """What Windows, or Wine, answers here."""
@@ -419,6 +481,25 @@ class TestWindows:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
         assert (0, "[]") == (done.returncode, done.stdout.strip()), done.stderr
+
+    def test_loaded_directml(self):
+        """A DirectML.dll that the process has loaded is listed with its path, version and hash."""
+        import onnxruntime
+
+        path = Path(onnxruntime.__file__).parent / "capi" / "DirectML.dll"
+        if not path.exists():
+            pytest.skip("this ONNX Runtime brings no DirectML.dll")
+        code = (
+            "import ctypes, sys, msgspec; ctypes.WinDLL(sys.argv[1]);"
+            "from opmap.execution.environment import collect;"
+            "print(msgspec.json.encode(collect()['loaded_modules']).decode())"
+        )
+        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120)
+        assert 0 == done.returncode, done.stderr
+        (found,) = [m for m in json.loads(done.stdout)["value"] if m["path"].lower().endswith("\\directml.dll")]
+        assert path.samefile(found["path"])
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == found["sha256"]
+        assert re.fullmatch(r"1\.\d+\.\d+\.\d+", found["file_version"])
 
 
 @on_windows
