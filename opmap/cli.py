@@ -188,6 +188,7 @@ def _feature_level(text: str) -> str:
 
 
 def _validate(options) -> int:
+    from .execution.environment import collect
     from .reporting.bundle import Bundle
     from .validation.catalogue import catalogue, select
     from .validation.known_failures import load, unmatched
@@ -200,7 +201,8 @@ def _validate(options) -> int:
     provider = options.provider if isinstance(judge, OpmapError) else judge.provider.name
     bundle = None
     if options.report or options.resume:
-        bundle = Bundle(options.report or options.resume, _run_facts(options, provider), resume=bool(options.resume))
+        selection = _selection(options, provider)
+        bundle = Bundle(options.report or options.resume, selection, collect(), resume=bool(options.resume))
     run = Run(known, bundle, options.max_failures)
     if isinstance(judge, OpmapError):
         run.skip(missing(case, provider, judge) for case in cases)
@@ -301,10 +303,9 @@ def _ids(given: Sequence[str]) -> list[str]:
     return ids
 
 
-def _run_facts(options, provider: str) -> dict:
-    from .execution.runtimes import installed
-
-    selection = {
+def _selection(options, provider: str) -> dict:
+    """What was asked for: an interrupted run is finished with the same."""
+    return {
         "provider": provider,
         "tier": options.tier,
         "filter": options.filter,
@@ -313,9 +314,6 @@ def _run_facts(options, provider: str) -> dict:
         "feature_level": options.feature_level,
         "index_conversion": options.index_conversion,
     }
-    from importlib.metadata import version
-
-    return {"selection": selection, "environment": {"opmap": version("opmap"), "python": sys.version.split()[0], **installed()}}
 
 
 def _console():
