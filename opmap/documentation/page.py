@@ -70,13 +70,12 @@ def read_page(text: str, *, name: str) -> Page:
     text = text.removeprefix("\ufeff")
     shipped = load_spec(operator_of(text, name=name))
     blocks = read_blocks(text)
-    readings, unreadable = [], []
-    for rendering in (original, visible):
-        reader = _Reader(shipped, [rendering(block) for block in blocks])
-        if reader.spec not in readings:
-            readings.append(reader.spec)
-        unreadable += [finding for finding in reader.unreadable if finding not in unreadable]
-    return Page(name, tuple(readings), tuple(unreadable))
+    first, second = (_Reader(shipped, [rendering(block) for block in blocks]) for rendering in (original, visible))
+    # what the translation says in words that cannot be read is what it was translated from
+    rules = tuple(r if r.line is not None else {o.id: o for o in first.spec.rules}.get(r.id, r) for r in second.spec.rules)
+    translated = msgspec.structs.replace(second.spec, rules=rules)
+    readings = (first.spec,) if translated == first.spec else (first.spec, translated)
+    return Page(name, readings, tuple(dict.fromkeys(first.unreadable + second.unreadable)))
 
 
 def operator_of(text: str, *, name: str) -> str:
