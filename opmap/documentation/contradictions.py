@@ -17,7 +17,7 @@ from ..spec import Erratum, Rule, Spec, load_spec, tensor_rules
 from ..spec.loader import SpecExample
 from ..tensors import DataType, Tensor
 from .equivalence import assigns, same_formula, same_lines, tensors_of
-from .examples import facts, line_of, line_of_expansion, line_of_value, only_sizes, parsed
+from .examples import facts, line_of, line_of_expansion, line_of_value, only_sizes, parsed, read_example
 from .finding import Finding
 
 
@@ -111,7 +111,7 @@ def _line_of(spec: Spec, cause: str) -> int | None:
 
 def _checked(spec: Spec) -> dict[str, set[str]]:
     """Which examples each rule, and the pseudocode, can be held against."""
-    examples = {e.id: read for e in spec.examples if (read := parsed(e))}
+    examples = {e.id: read for e in spec.examples if (read := parsed(e.text))}
     worked = {id for id, example in examples.items() if not only_sizes(example)}
     checked = {r.id: worked if ".DataType" in r.check else set(examples) for r in spec.rules}
     return checked | {"pseudocode": worked}
@@ -119,15 +119,15 @@ def _checked(spec: Spec) -> dict[str, set[str]]:
 
 def _broken(spec: Spec) -> Iterator[_Broken]:
     for example in spec.examples:
-        try:
-            parsed = example.parsed()
-        except PseudocodeError as error:
+        read = read_example(example.text)
+        if isinstance(read, PseudocodeError):
+            error = read
             line = example.line + (error.text.count("\n", 0, error.offset) if error.offset else 0)
             unreadable = error.problem.startswith(("unexpected", "nested"))
             message = f"it cannot be read: {error.problem}" if unreadable else error.problem
             yield _Broken("reading", example.id, line, message, unreadable)
         else:
-            yield from _Run(spec, example, parsed).broken()
+            yield from _Run(spec, example, read).broken()
 
 
 class _Run:

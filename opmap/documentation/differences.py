@@ -130,3 +130,7 @@ def _tables(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Difference
         if level not in theirs:
             lines = [t.line for t in spec.support]
             yield (min(lines) if lines else None), f"support {level}", f"no table for DML_FEATURE_LEVEL_{level}"
+
+
+def _shown(check: str) -> str:
+    return "; ".join(map(str, parse_formula(check)))

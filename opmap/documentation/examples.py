@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ..errors import PseudocodeError
-from ..pseudocode import Example, canonical, show
+from ..pseudocode import Example, canonical, parse_example, show
 from ..spec.loader import SpecExample
 
 
-def parsed(example: SpecExample) -> Example | None:
-    """The example, or None where it cannot be read."""
+@lru_cache(maxsize=256)
+def read_example(text: str) -> Example | PseudocodeError:
+    """The example, or why it cannot be read."""
     try:
-        return example.parsed()
-    except PseudocodeError:
-        return None
+        return parse_example(text)
+    except PseudocodeError as error:
+        return error
+
+
+def parsed(text: str) -> Example | None:
+    """The example, or None where it cannot be read."""
+    example = read_example(text)
+    return example if isinstance(example, Example) else None
 
 
 def only_sizes(example: Example) -> bool:
@@ -24,7 +32,7 @@ def only_sizes(example: Example) -> bool:
 
 def facts(example: SpecExample) -> dict[str, object] | None:
     """What an example says, by name; None where it cannot be read."""
-    read = parsed(example)
+    read = parsed(example.text)
     if read is None:
         return None
     said: dict[str, object] = dict(read.fields)

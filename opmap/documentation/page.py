@@ -14,18 +14,21 @@ from typing import TypeVar
 import msgspec
 
 from ..errors import InputError, PseudocodeError
-from ..pseudocode import Line, parse_example, parse_formula, parse_lines
+from ..pseudocode import Line, parse_formula, parse_lines
 from ..spec import Field, Rule, Spec, Support, TensorSupport, all_specs, load_spec
 from ..spec.loader import Breaks, Pseudocode, SpecExample
 from .blocks import Block, original, read_blocks, visible
 from .equivalence import assigns, membership, same_formula, same_lines, tensors_of, upper_bound
+from .examples import parsed
 from .finding import Finding
-from .prose import Vocabulary
+from .prose import Equality, Vocabulary
 
 MAXIMUM_BYTES = 1_000_000
 """The size of the largest page that is read."""
 
 _LONGEST_FORMULA = 4000
+_MOST_EXAMPLES = 200
+_MOST_RANGES = 20
 _Parsed = TypeVar("_Parsed")
 
 
@@ -110,7 +113,7 @@ class _Reader:
         self.pseudocode: Pseudocode | None = None
         self.examples: list[SpecExample] = []
         self.tables: dict[str, dict[str, TensorSupport]] = {}
-        self.equalities: list[tuple[int, str, str]] = []
+        self.equalities: dict[tuple[Equality, str | None], int] = {}
         self.intervals: list[tuple[int, str, str]] = []
         self.bounds: list[tuple[int, str, str]] = []
         self.formulas: list[tuple[int, str]] = []
@@ -118,6 +121,7 @@ class _Reader:
         self.section: str | None = None
         self.level: tuple[int, str] | None = None
         self.title: Block | None = None
+        self.too_many = False
         blocks = list(blocks)
         self.has_headings = any(block.kind == "heading" for block in blocks)
         for block in blocks:
@@ -148,7 +152,7 @@ class _Reader:
                 self.introduced = introduced[1]
                 self.places["introduced"] = line
             for equality in self.words.equalities(sentence, self.section):
-                self.equalities.append((line, equality.left, equality.right))
+                self.equalities.setdefault((equality, self.section), line)
             if self.section in self.words.tensors and (bound := self.words.bound(sentence)):
                 self.bounds.append((line, self.section, bound))
         if self.section in self.words.numbers:
@@ -200,7 +204,9 @@ class _Reader:
 
     def _kind(self, text: str) -> str | None:
         """What a block of code is: read as what it parses as, else as what it looks like."""
-        example = _try(parse_example, text)
+        if not text.strip():
+            return None
+        example = parsed(text)
         if example and (example.tensors or example.fields):
             known = {*self.words.tensors, *self.words.numbers}
             return "example" if known & {*example.tensors, *example.fields} else None
@@ -254,7 +260,13 @@ class _Reader:
             self.formulas.append((block.line, block.text))
 
     def _example(self, block: Block) -> None:
-        example = _try(parse_example, block.text)
+        if len(self.examples) == _MOST_EXAMPLES:
+            if not self.too_many:
+                message = f"only the first {_MOST_EXAMPLES} examples are read"
+                self.unreadable.append(Finding("unreadable", block.line, "examples", message))
+            self.too_many = True
+            return
+        example = parsed(block.text)
         typed = any(t.data_type for t in example.tensors.values()) if example else "DataType" in block.text
         taken = {e.id for e in self.examples}
         title = re.sub(r"\s+", " ", self.words.plain(self.title.text)).strip() if self.title else ""
@@ -272,7 +284,8 @@ class _Reader:
 
     def _struct(self, block: Block) -> bool:
         """`struct DML_…_OPERATOR_DESC { … };`"""
-        if not re.match(rf"\s*(?:typedef\s+)?struct\s+{self.shipped.struct}\b", block.text):
+        is_struct = re.match(rf"\s*(?:typedef\s+)?struct\s+{self.shipped.struct}\b", block.text)
+        if not is_struct or len(block.text) > _LONGEST_FORMULA:
             return False
         kinds = {field.name: field.kind for field in self.shipped.fields}
         members = []
@@ -293,13 +306,14 @@ class _Reader:
     def _spec(self) -> PageSpec:
         corrected = self.shipped.corrected
         rules = _Rules(self.shipped)
-        for line, left, right in self.equalities:
-            rules.equality(line, left, right)
+        for (equality, _), line in self.equalities.items():
+            rules.equality(line, equality.left, equality.right)
         for field in self.words.numbers:
-            rules.intervals(field, [(line, text) for line, name, text in self.intervals if name == field])
-        for line, tensor, expression in self.bounds:
+            ranges = [(line, text) for line, name, text in self.intervals if name == field]
+            rules.intervals(field, ranges[:_MOST_RANGES])
+        for line, tensor, expression in self.bounds[:_MOST_RANGES]:
             rules.bound(line, tensor, expression)
-        for line, text in self.formulas:
+        for line, text in self.formulas[:_MOST_RANGES]:
             rules.formula(line, text)
         support = [
             Support(feature_level=level, line=self.places[f"support {level}"], tensors=tensors)

@@ -57,13 +57,13 @@ class Vocabulary:
         return self._split.sub(r"\1.\2", re.sub(r"[*`\\]", "", text))
 
     def sentences(self, text: str) -> Iterator[tuple[int, str]]:
-        """Sentences, each with the number of line ends before it."""
+        """Sentences, each with the number of line ends before it; none that is longer than a page's could be."""
         text, at = self.plain(text), 0
         lines = 0
         for end in [*(m.end() for m in re.finditer(r"[.!?](?=\s)|[。！？]", text)), len(text)]:
             sentence = text[at:end]
             before = sentence[: len(sentence) - len(sentence.lstrip())]
-            if sentence.strip():
+            if sentence.strip() and len(sentence) <= LONGEST_SENTENCE:
                 yield lines + before.count("\n"), " ".join(sentence.split())
             lines += sentence.count("\n")
             at = end
@@ -82,12 +82,13 @@ class Vocabulary:
 
     def intervals(self, text: str) -> Iterator[tuple[int, str]]:
         """`[0, *InputTensor.DimensionCount*)`, each with the number of line ends before it."""
-        text = self.plain(text)
+        text, lines, at = self.plain(text), 0, 0
         for match in _INTERVAL.finditer(text):
+            lines, at = lines + text.count("\n", at, match.start()), match.start()
             interval = f"[{' '.join(match[1].split())}, {' '.join(match[2].split())}{match[3]}"
             names = re.findall(r"[A-Za-z_][\w.]*", interval)
             if names and all(map(self._known, names)) and _is_formula(f"x in {interval}"):
-                yield text.count("\n", 0, match.start()), interval
+                yield lines, interval
 
     def bound(self, sentence: str) -> str | None:
         """What something `cannot exceed`."""
@@ -168,6 +169,8 @@ class Vocabulary:
                 stated += [Equality(f"{field}.{attribute}", f"{word.tensor}.{word.attribute}") for word in same]
         return tuple(stated)
 
+
+LONGEST_SENTENCE = 2000
 
 _CONJUNCTION = 12
 """Attributes with more characters between them (` and its `) stand in clauses of their own."""
