@@ -121,10 +121,9 @@ def _broken(spec: Spec) -> Iterator[_Broken]:
     for example in spec.examples:
         read = read_example(example.text)
         if isinstance(read, PseudocodeError):
-            error = read
-            line = example.line + (error.text.count("\n", 0, error.offset) if error.offset else 0)
-            unreadable = error.problem.startswith(("unexpected", "nested"))
-            message = f"it cannot be read: {error.problem}" if unreadable else error.problem
+            line = example.line + (read.text.count("\n", 0, read.offset) if read.offset else 0)
+            unreadable = read.problem.startswith(("unexpected", "nested"))
+            message = f"it cannot be read: {read.problem}" if unreadable else read.problem
             yield _Broken("reading", example.id, line, message, unreadable)
         else:
             yield from _Run(spec, example, read).broken()
@@ -135,9 +134,10 @@ class _Run:
 
     def __init__(self, spec: Spec, example: SpecExample, parsed: Example):
         self.spec, self.example, self.parsed = spec, example, parsed
+        self.shipped = load_spec(spec.name)
         self.fields = dict(parsed.fields)
         if only_sizes(parsed):  # an example of sizes leaves out what is 0
-            self.fields = {name: 0 for name in spec.tensors("uint")} | self.fields
+            self.fields = {name: 0 for name in self.shipped.tensors("uint")} | self.fields
 
     def broken(self) -> Iterator[_Broken]:
         """Everything that the example contradicts; where one thing makes the next impossible, the first."""
@@ -154,7 +154,7 @@ class _Run:
             return
         # what has no meaning cannot be run; a data type does not matter here
         meaningless = [
-            b for b in self._rules(load_spec(self.spec.name).corrected.rules, derived=True) if "DataType" not in b.message
+            b for b in self._rules(self.shipped.corrected.rules, derived=True) if "DataType" not in b.message
         ]
         if not meaningless:
             yield from self._values()
@@ -167,7 +167,7 @@ class _Run:
     # --- what it is made of ---
 
     def _unreadable(self) -> Iterator[_Broken]:
-        tensors, numbers = self.spec.tensors("input", "output"), self.spec.tensors("uint")
+        tensors, numbers = self.shipped.tensors("input", "output"), self.shipped.tensors("uint")
         limits = tensor_rules()
         low, high = limits.dimension_counts
         for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
@@ -265,7 +265,7 @@ class _Run:
         if printed is not None and canonical(printed, names) != canonical(line, names):
             message = f"the page's pseudocode is {line} here; the example prints {printed}"
             yield _Broken("pseudocode", self.example.id, line_of_expansion(self.example), message)
-            if not same_lines(lines, load_spec(self.spec.name).corrected.lines, names):
+            if not same_lines(lines, self.shipped.corrected.lines, names):
                 return  # the pseudocode is what changed: its values are not asked for
         yield from self._computed(program, line)
 
@@ -276,7 +276,7 @@ class _Run:
         if any(type(v) is not int for here in _nested(line) for v in indices[here]):
             yield self._found("values", names[next(iter(_nested(line)))], "its indices are no whole numbers")
             return
-        (output,) = self.spec.tensors("output")
+        (output,) = self.shipped.tensors("output")
         wanted = self.parsed.tensors[output]
         for at, (computed, printed) in enumerate(zip(run(program, tensors[line.source.tensor].values, indices), wanted.values)):
             if computed != printed:

@@ -247,6 +247,7 @@ class _Reader:
         for theirs in (self.shipped, self.shipped.corrected):
             if same_lines(lines, theirs.lines, self.shipped.pseudocode.tensors):  # coordinates under other names
                 text = theirs.pseudocode.text
+                break
         self.pseudocode = msgspec.structs.replace(self.shipped.pseudocode, line=block.line, text=text)
 
     def _formula(self, block: Block) -> None:
