@@ -9,6 +9,7 @@ import pytest
 from opmap.documentation import MAXIMUM_BYTES, Finding, contradictions, differences, findings, read_page
 from opmap.documentation.blocks import Block, original, read_blocks, visible
 from opmap.documentation.equivalence import same_formula
+from opmap.documentation.prose import Vocabulary
 from opmap.errors import InputError
 from opmap.spec import all_specs, load_spec
 
@@ -223,6 +224,7 @@ class TestPlantedChanges:
             # values, of examples with and without an erratum of their own
             ("cd", "example 1", "[14,12,14,11,12]", "gather", ("[14,12,14,11,13]", "[14,12,14,11,12]")),
             ("cd", "example 2", "     [3,7], // input row 1", "gather", ("[3,4], // input row 1\n     [5", "[3,7], // input row 1\n     [5")),
+            ("cd", "example 2", "     [9,4], // input row 1\n", "gather", ("[3,4], // input row 1\n     [5", "[9,4], // input row 1\n     [5")),
             ("d", "example 3", "     [4,9],", "gather", ("     [4,3],", "     [4,9],")),
             ("cd", "example 1", "    [[2,3],[0,8]]", "gather_nd", ("    [[2,3],[0,1]]", "    [[2,3],[0,8]]")),
             ("cd", "example 1", "    [[4, 8, 5], // select", "gather_elements", ("[[4, 8, 3]", "[[4, 8, 5]")),
@@ -258,7 +260,7 @@ class TestPlantedChanges:
         text = replaced(page(name), change)
         found = new(text, page(name))
         assert set(kinds) == {f.kind[0] for f in found}
-        lines = {i for i, line in enumerate(text.split("\n"), 1) if marker in line}
+        lines = {i for i, line in enumerate(text.split("\n"), 1) if marker in f"{line}\n"}
         assert lines and any(f.line in lines or subject == "GATHER_ND.F1" for f in found)
         assert subject in {f.subject for f in found}
         assert all(f.erratum is None for f in found if f.kind == "difference")
@@ -314,6 +316,23 @@ class TestPlantedChanges:
             assert ("support 3_0", text.count("\n", 0, at) + 1) == (finding.subject, finding.line)
             assert finding.message.endswith("IndicesTensor lacks INT32")
 
+    def test_wrong_pseudocode_is_told_once(self):
+        """Once for each example that it does not fit, and not once more for the values that it gives."""
+        text = replaced(page("gather"), ("input[..., indices[...], ...]", "input[indices[...], ..., ...]"))
+        found = [(f.kind, f.subject) for f in new(text, page("gather"))]
+        assert [("difference", "pseudocode"), ("contradiction", "example 4")] == found
+
+    def test_a_lost_heading(self):
+        """Two tables under one feature level."""
+        text = replaced(page("gather"), ("### DML_FEATURE_LEVEL_3_0 and above\n", "\n"))
+        found = [(f.kind, f.subject.removesuffix("tputTensor")) for f in new(text, page("gather"))]
+        assert {("contradiction", "support 4_1 Ou"), ("difference", "support 3_0")} <= set(found)
+
+    def test_an_erratum_without_the_constraints_that_say_it_right(self):
+        text = page("gather")
+        text = text[: text.index("## Tensor constraints")] + text[text.index("## Tensor support") :]
+        assert ["GATHER.E3"] == [f.erratum for f in findings(text, "page") if f.subject == "GATHER.C4"]
+
     def test_a_changed_struct(self):
         text = replaced(page("gather_nd.pt-BR.md"), ("  UINT                  InputDimensionCount;\n", ""))
         assert ["field InputDimensionCount"] == [f.subject for f in new(text, page("gather_nd.pt-BR.md"))]
@@ -340,12 +359,20 @@ class TestBlocks:
             (b.kind, b.line) for b in read_blocks(text)
         ]
 
+    def test_an_entry_given_again_starts_another_block(self):
+        text = "Axis: 0\nT: (Sizes:{1}, DataType:A)\n[1]\n\nAxis: 1\nT: (Sizes:{1}, DataType:A)\n[2]\noutput[x] = input[x]\n"
+        assert [("code", 1), ("code", 5), ("code", 8)] == [(b.kind, b.line) for b in read_blocks(text)]
+
+    def test_a_byte_order_mark(self):
+        assert findings(page("gather"), "x") == findings("\ufeff" + page("gather"), "x")
+
     @pytest.mark.parametrize(
         "one, other, text",
         [
             ("hidden", "shown", '<span>shown</span><span class="sxs-lookup"><span>hidden</span></span>'),
             ("A. B.", "a. b.", '<span>a.</span><span class="sxs-lookup">A.</span> <span>b.</span><span class="sxs-lookup">B.</span>'),
             ("only", "only", "<span>only</span>"),
+            ("aB", "ab", '<span>a</span><span>b</span><span class="sxs-lookup">B</span>'),
             ("a < b", "a < b", "a < b"),
             ("x & y", "x & y", "<em>x</em> &amp; <a name=1></a>y"),
         ],
@@ -353,6 +380,58 @@ class TestBlocks:
     def test_text_that_stands_twice(self, one, other, text):
         block = Block("text", 1, text)
         assert (one, other) == (original(block).text, visible(block).text)
+
+
+class TestProse:
+    """Sentences, read by the names in them."""
+
+    @pytest.mark.parametrize(
+        "expected, field, sentence",
+        [
+            ("O.DC == I.DC, O.DT == I.DC", "OutputTensor", WRONG),
+            ("O.DC == I.DC, O.DT == I.DC", "OutputTensor", "このテン ソルの DimensionCountDataType、InputTensor.DimensionCount と一致する必要があります。"),
+            ("O.DC == I.DC", "OutputTensor", "O *DimensionCount* e o *tipo de dados* desse tensor devem corresponder a *InputTensor. DimensionCount*."),
+            ("X.DC == I.DC", "IndicesTensor", "このテン ソルの DimensionCountInputTensor.DimensionCount と一致する必要があります。"),
+            ("O.DC == I.DC, O.DT == I.DT", "OutputTensor", RIGHT[0]),
+            ("X.DC == I.DC, O.DC == I.DC", None, "`IndicesTensor`, *InputTensor*, and *OutputTensor* must have the same *DimensionCount*."),
+            ("X.DC == I.DC, O.DC == I.DC", None, "IndicesTensorInputTensorおよび OutputTensor には、同じ DimensionCount が必要です。"),
+            ("", None, "*InputTensor* y *OutputTensor* deben tener el mismo *tipo de texto*."),
+            ("", "IndicesTensor", "The *Sizes* must match *InputTensor.Sizes* for every dimension except *Axis*."),
+            ("", "Axis", WRONG),
+            ("", None, WRONG),
+        ],
+    )  # fmt: skip
+    def test_equalities(self, expected, field, sentence):
+        words = Vocabulary(load_spec("GATHER"))
+        found = ", ".join(f"{e.left} == {e.right}" for e in words.equalities(words.plain(sentence), field))
+        for long, short in (("InputTensor", "I"), ("IndicesTensor", "X"), ("OutputTensor", "O"), ("DimensionCount", "DC"), ("DataType", "DT")):
+            found = found.replace(long, short)
+        assert expected == found
+
+    @pytest.mark.parametrize(
+        "expected, text",
+        [
+            (["[0, InputTensor.DimensionCount)"], "ranging `[0, *InputTensor.DimensionCount*)`."),
+            (["[1, IndicesTensor.DimensionCount]"], "variando [1, *IndicesTensor. DimensionCount*]."),
+            (["[0, InputTensor.DimensionCount)", "[0, Axis + 1]"], "both [0, *InputTensor.DimensionCount*) and [0, *Axis* + 1]"),
+            ([], "[**UINT**](/windows/desktop), [0, 1], [0, *Axes*), {1, 2}, [text, Axis](link)"),
+        ],
+    )  # fmt: skip
+    def test_intervals(self, expected, text):
+        assert expected == [interval for _, interval in Vocabulary(load_spec("GATHER")).intervals(text)]
+
+    @pytest.mark.parametrize(
+        "expected, sentence",
+        [
+            ("InputTensor.DimensionCount", "and it cannot exceed *InputTensor.DimensionCount*."),
+            ("InputDimensionCount - BatchDimensionCount", "it must not exceed *InputDimensionCount* minus *BatchDimensionCount*."),
+            (None, "it cannot exceed the number of meaningful dimensions."),
+            (None, "não pode exceder *InputTensor. DimensionCount*."),
+        ],
+    )  # fmt: skip
+    def test_bounds(self, expected, sentence):
+        words = Vocabulary(load_spec("GATHER_ND1"))
+        assert expected == words.bound(words.plain(sentence))
 
 
 class TestSameFormula:
@@ -367,6 +446,7 @@ class TestSameFormula:
             (True, "k = S.Sizes[0]\nT.Sizes = {k - 1}", "T.Sizes = {S.Sizes[0] - 1}"),
             (True, "a.Sizes == b.Sizes", "a.Sizes = b.Sizes"),
             (False, "a.Sizes = {1..., b}", "a.Sizes = {1, b}"),
+            (False, "a == b + c", "a == b - c"),
             (False, "a <= b", "a < b"),
             (False, "a <= b", "a <= )"),
         ],
