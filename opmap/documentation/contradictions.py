@@ -153,9 +153,7 @@ class _Run:
         if only_sizes(self.parsed):
             return
         # what has no meaning cannot be run; a data type does not matter here
-        meaningless = [
-            b for b in self._rules(self.shipped.corrected.rules, derived=True) if "DataType" not in b.message
-        ]
+        meaningless = [b for b in self._rules(self.shipped.corrected.rules, derived=True) if "DataType" not in b.message]
         if not meaningless:
             yield from self._values()
         elif not {b.cause for b in meaningless} & set(causes):
@@ -234,7 +232,8 @@ class _Run:
         """The tables: the highest feature level supports what the others do, and must support each example."""
         rule = next((r for r in self.spec.rules if r.check == "support"), None)
         levels = tensor_rules().feature_levels
-        tables = sorted((t for t in self.spec.support if t.feature_level in levels), key=lambda t: levels.index(t.feature_level))
+        tables = [t for t in self.spec.support if t.feature_level in levels]
+        tables.sort(key=lambda table: levels.index(table.feature_level))
         for name, tensor in self.parsed.tensors.items() if rule and tables else ():
             support = tables[-1].tensors.get(name)
             if support is None or tensor.data_type is None:
@@ -278,7 +277,8 @@ class _Run:
             return
         (output,) = self.shipped.tensors("output")
         wanted = self.parsed.tensors[output]
-        for at, (computed, printed) in enumerate(zip(run(program, tensors[line.source.tensor].values, indices), wanted.values)):
+        values = run(program, tensors[line.source.tensor].values, indices)
+        for at, (computed, printed) in enumerate(zip(values, wanted.values)):
             if computed != printed:
                 element = f"{output}[{','.join(map(str, _position(at, wanted.sizes)))}]"
                 says = "no value: an index is out of range" if computed is None else computed
@@ -299,7 +299,8 @@ def _in_words_of(lines: tuple, spec: Spec) -> tuple:
         return node
 
     return tuple(
-        Line(rename(line.target), rename(line.source), line.condition) if isinstance(line, Line) else line for line in lines
+        Line(rename(line.target), rename(line.source), line.condition) if isinstance(line, Line) else line
+        for line in lines
     )
 
 
@@ -314,16 +315,3 @@ def _position(at: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
         at, rest = divmod(at, size)
         position.append(rest)
     return tuple(reversed(position))
-
-
-def line_of_value(example: SpecExample, tensor: str, at: int) -> int:
-    """The line of a tensor's value in the example's text."""
-    start = re.search(rf"(?m)^[ \t]*{tensor}\s*:[^)]*\)", example.text)
-    line = example.line + (example.text.count("\n", 0, start.end()) if start else 0)
-    for text in example.text[start.end() :].split("\n") if start else ():
-        here = len(re.findall(r"-?\d[\d.eE+-]*", text.split("//", 1)[0]))
-        if at < here:
-            return line
-        at -= here
-        line += 1
-    return example.line

@@ -120,9 +120,8 @@ def _tables(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Difference
             if support.dimension_counts != wanted.dimension_counts:
                 got, want = (" to ".join(map(str, dict.fromkeys(s.dimension_counts))) for s in (support, wanted))
                 yield line, subject, f"{tensor} has {got} dimensions; the shipped spec has {want}"
-            more, less = (
-                ", ".join(t for t in a.data_types if t not in b.data_types) for a, b in ((support, wanted), (wanted, support))
-            )
+            more = ", ".join(t for t in support.data_types if t not in wanted.data_types)
+            less = ", ".join(t for t in wanted.data_types if t not in support.data_types)
             if more or less:
                 changes = [f"has {more}, which the shipped spec does not"] * bool(more) + [f"lacks {less}"] * bool(less)
                 yield line, subject, f"{tensor} {' and '.join(changes)}"

@@ -75,7 +75,8 @@ def read_page(text: str, *, name: str) -> Page:
     blocks = read_blocks(text)
     first, second = (_Reader(shipped, [rendering(block) for block in blocks]) for rendering in (original, visible))
     # what the translation says in words that cannot be read is what it was translated from
-    rules = tuple(r if r.line is not None else {o.id: o for o in first.spec.rules}.get(r.id, r) for r in second.spec.rules)
+    known = {rule.id: rule for rule in first.spec.rules}
+    rules = tuple(rule if rule.line is not None else known.get(rule.id, rule) for rule in second.spec.rules)
     translated = msgspec.structs.replace(second.spec, rules=rules)
     readings = (first.spec,) if translated == first.spec else (first.spec, translated)
     return Page(name, readings, tuple(dict.fromkeys(first.unreadable + second.unreadable)))
