@@ -1,7 +1,10 @@
 """What opmap accepts from outside, checked before memory is taken. Errors name the limit that was passed."""
 
 MAX_FILE_BYTES = 64 * 2**20
-"""Size of a JSON file, a documentation page, or a file that a JSON file names."""
+"""Size of a JSON file, of a list, or of a file that a JSON file names."""
+
+MAX_PAGE_BYTES = 1_000_000
+"""Size of a documentation page."""
 
 MAX_NESTING = 64
 """Depth of brackets in a JSON file."""
