@@ -277,6 +277,10 @@ def _parse(start: str, text: str):
     except VisitError as error:
         if isinstance(error.orig_exc, PseudocodeError):
             raise PseudocodeError(error.orig_exc.problem, text, error.orig_exc.offset) from None
+        if isinstance(error.orig_exc, RecursionError):
+            raise PseudocodeError("nested too deeply", text, 0) from None
+        if isinstance(error.orig_exc, ValueError):  # int() refuses {1.5}, and thousands of digits
+            raise PseudocodeError("unexpected number", text) from None
         raise
     except RecursionError:
         raise PseudocodeError("nested too deeply", text, 0) from None
