@@ -259,6 +259,7 @@ class TestFormulas:
             ("A.DataType == A.DataType", None),
             ("A.DataType == B.DataType", Broken("A.DataType", "B.DataType = UINT8", "FLOAT32")),
             ("A.DataType == A.DimensionCount", Broken("A.DataType", "A.DimensionCount = 3", "FLOAT32")),
+            ("A.DataType <= Count", Broken("A.DataType", "at most Count = 3", "FLOAT32")),
             ("B.Sizes[0 .. 2] == {1...}", None),
             ("B.Sizes[0 .. 0] == {1...}", None),
             ("A.Sizes[1 .. 2] == {1...}", Broken("A.Sizes[1]", "1", "3")),
@@ -452,6 +453,12 @@ class TestInterpreter:
                 {"output": (2, 2), "input": (2, 3), "indices": (2, 2, 1)},
                 {"indices": [0, 1, 2, -2]},
                 [0, 1, 5, 4],
+            ),
+            (
+                "output[a] = input[0, indices[a, a]]",
+                {"output": (2,), "input": (2, 3), "indices": (2, 2)},
+                {"indices": [2, 0, 0, 1]},
+                [2, 1],
             ),
             # an index of a row and one of a column, from two tensors
             (

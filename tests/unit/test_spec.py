@@ -91,6 +91,25 @@ class TestFiles:
                 assert before.dimension_counts[1] <= after.dimension_counts[1]
 
 
+    @pytest.mark.parametrize("spec", SPECS)
+    def test_support_tables_are_those_of_the_pages(self, spec):
+        """Levels differ in dimension counts, in data types, in index types."""
+        rows = {
+            "4_1": ((1, 8), set(DataType), {"INT64", "INT32", "UINT64", "UINT32"}),
+            "3_0": ((1, 8), {t for t in DataType if t.size < 8}, {"INT64", "INT32", "UINT64", "UINT32"}),
+            "2_1": ((4, 4), {t for t in DataType if t.size < 8}, {"UINT32"}),
+            "1_0": ((4, 4), {DataType.FLOAT32, DataType.FLOAT16}, {"UINT32"}),
+        }
+        levels = {"GATHER": 4, "GATHER_ND1": 2}.get(spec.name, 3)
+        assert list(rows)[:levels] == [table.feature_level for table in spec.support]
+        for table in spec.support:
+            counts, types, index_types = rows[table.feature_level]
+            assert {counts} == {t.dimension_counts for t in table.tensors.values()}
+            for name, tensor in table.tensors.items():
+                expected = index_types if name == "IndicesTensor" else {t.name for t in types}
+                assert sorted(expected) == sorted(tensor.data_types)
+
+
 class TestExamples:
     """Every worked example passes under the corrected text."""
 

@@ -31,6 +31,12 @@ class TestDescriptors:
         assert () == desc.violations()
         assert all(t.element_count <= 8 for t in desc.tensors.values())
 
+    @settings(max_examples=500)
+    @given(strategies.descriptors(operators=["GATHER_ND1"], dimension_counts=(7, 8), max_elements=8))
+    def test_keep_to_it_where_tuples_must_be_long(self, desc):
+        """Long tuples are needed where both ranks are high, and leave little for batches."""
+        assert all(t.element_count <= 8 for t in desc.tensors.values())
+
     @given(
         strategies.descriptors(
             operators=["GATHER_ND1"],
