@@ -11,3 +11,6 @@ MAX_NESTING = 64
 
 MAX_ELEMENTS = 2**24
 """Elements of one tensor in a file, and of the output that follows from it."""
+
+MAX_VALUES_BYTES = 2**30
+"""Memory that the values of one JSON file take, over all its resources and dispatches."""
