@@ -8,3 +8,9 @@ MAX_NESTING = 64
 
 MAX_ELEMENTS = 2**24
 """Elements of one tensor in a file, and of the output that follows from it."""
+
+MAX_FRAME_HEADER = 2**20
+"""Bytes of the JSON header of a frame between opmap and its worker process."""
+
+MAX_FRAME_BODY = 2**31
+"""Bytes of a frame's model and tensors."""

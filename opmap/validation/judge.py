@@ -63,10 +63,10 @@ class Judge:
         except ProviderError as error:
             known["placement"] = self._placement()
             known["expected"] = self._tensor_record(desc, expected)
-            if not defined and error.stage == "run":
+            if not defined and error.verdict == "error" and error.stage == "run":
                 message = f"an index is out of range, and {self.provider.name} refused it: {error}"
                 return Record(**known, verdict="observed", stage="run", message=message)
-            return Record(**known, verdict="error", stage=error.stage, message=str(error))
+            return Record(**known, verdict=error.verdict, stage=error.stage, message=str(error))
         placement = known["placement"] = self._placement()
         problem = _wrong_shape(desc, outputs)
         if problem:
