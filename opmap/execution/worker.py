@@ -246,7 +246,8 @@ class WorkerProvider:
             raise self._ended(error) from None
         except (_Gone, frames.FrameError) as error:
             child = self._child
-            child.wait(1.0)
+            if isinstance(error, _Gone):
+                child.wait(1.0)  # for its own exit code
             self._ended(error)
             how = child.obituary() if isinstance(error, _Gone) else f"wrote what is no frame ({error})"
             said = child.said()

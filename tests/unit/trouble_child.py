@@ -47,19 +47,38 @@ TROUBLES = {
 }
 
 
+def print_something():
+    print("a library says something", flush=True)
+    os.system("echo and so does a program")
+
+
+def allow_fallback():
+    """Takes away what makes nodes on the CPU an error."""
+    import onnxruntime
+
+    add = onnxruntime.SessionOptions.add_session_config_entry
+    onnxruntime.SessionOptions.add_session_config_entry = lambda options, key, value: (
+        None if key == "session.disable_cpu_ep_fallback" else add(options, key, value)
+    )
+
+
+BEFORE = {b"print": print_something, b"allow fallback": allow_fallback}
+
+
 class TroubledProvider(worker_main.LoadingProvider):
+    """A trouble comes instead of the model, or on a line in front of it."""
+
     def run(self, model_bytes, feeds):
-        trouble, _, model = model_bytes.partition(b"\n") if model_bytes.startswith(b"print\n") else (b"", b"", model_bytes)
-        if trouble:
-            print("a library says something", flush=True)
-            os.system("echo and so does a program")
-        if model in TROUBLES:
-            TROUBLES[model]()
-        removed, _, rest = model.partition(b"\n")
-        if removed == b"remove device":
-            super().run(rest, feeds)
+        if model_bytes in TROUBLES:
+            TROUBLES[model_bytes]()
+        first, _, model = model_bytes.partition(b"\n")
+        if first == b"remove device":
+            super().run(model, feeds)
             remove_device()
-            model = rest
+        elif first in BEFORE:
+            BEFORE[first]()
+        else:
+            model = model_bytes
         return super().run(model, feeds)
 
 
