@@ -36,7 +36,8 @@ HANGS, HANG_WINDOW = 2, 300.0
 STARTS = 2
 """Workers in a row that do not start, after which no more are tried."""
 
-_STDERR_BYTES = 4096
+_STDERR_BYTES, _SAID = 8192, 400
+_CRASH = re.compile(r"((?:Fatal Python error|Windows fatal exception).*?)(?:Extension modules:.*)?$")  # faulthandler's
 _DEVICE_LOST = re.compile(r"887A00(05|06|07|20)", re.IGNORECASE)
 
 
@@ -296,7 +297,7 @@ class _Child:
         self.process = subprocess.Popen([*command, self.token], stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, **apart)
         self._inbox: SimpleQueue = SimpleQueue()
         self._outbox: SimpleQueue = SimpleQueue()
-        self._stderr: deque[bytes] = deque(maxlen=_STDERR_BYTES)
+        self._stderr = b""
         self._threads = [threading.Thread(target=f, daemon=True) for f in (self._read, self._write, self._read_stderr)]
         for thread in self._threads:
             thread.start()
@@ -371,9 +372,10 @@ class _Child:
         return f"was ended by signal {number}{name}" if code < 0 else f"ended with exit code {code:#x}{name}"
 
     def said(self) -> str:
-        """The end of what the process wrote to stderr, in one line."""
-        text = bytes(self._stderr).decode(errors="replace")
-        return " ".join(text.split())[-500:]
+        """The end of what the process wrote to stderr, in one line; of a crash, how it begins and where it was."""
+        text = " ".join(self._stderr.decode(errors="replace").split())
+        crash = _CRASH.search(text)
+        return crash[1].strip()[:_SAID] if crash else text[-_SAID:]
 
     # --- threads ---
 
@@ -401,7 +403,7 @@ class _Child:
     def _read_stderr(self) -> None:
         with self.process.stderr as stream:
             while chunk := stream.read(_STDERR_BYTES):
-                self._stderr.extend(chunk)
+                self._stderr = (self._stderr + chunk)[-_STDERR_BYTES:]
 
 
 def processes_with(word: str) -> list[int]:

@@ -149,7 +149,7 @@ def _take_streams():
 
 def _crash_quietly() -> None:
     """A crash says where it was, on stderr, and shows no window that would wait for somebody."""
-    faulthandler.enable()
+    faulthandler.enable(all_threads=False)
     if sys.platform == "win32":
         import ctypes
 

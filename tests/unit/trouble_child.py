@@ -38,6 +38,7 @@ def remove_device():
 TROUBLES = {
     b"exit": lambda: os._exit(7),
     b"crash": faulthandler._sigsegv,
+    b"access": lambda: ctypes.string_at(1),
     b"die": lambda: os.kill(os.getpid(), signal.SIGKILL),
     b"stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     b"sleep": lambda: time.sleep(1000),
