@@ -52,11 +52,12 @@ class Start(Message):
 
 
 class Hello(Message):
-    """Worker: it is open; the version of ONNX Runtime and what there is to know without touching a device."""
+    """Worker: it is open; ONNX Runtime's version and providers, the process as it knows itself, Wine's version."""
 
-    version: str | None
+    version: str
     providers: list[str]
-    facts: dict
+    pid: int
+    wine: str | None = None
 
 
 class Inspect(Message):
@@ -64,7 +65,7 @@ class Inspect(Message):
 
 
 class Facts(Message):
-    """Worker: that is it."""
+    """Worker: that is it, as opmap.execution.environment.collect() has it."""
 
     facts: dict
 

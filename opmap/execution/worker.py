@@ -200,22 +200,23 @@ class WorkerProvider:
     @property
     def device_class(self) -> str:
         """`emulated` under Wine, else `hardware`: ONNX Runtime's DirectML EP takes no software adapter. Starts the worker."""
-        return "emulated" if self._greeting().facts.get("wine") else "hardware"
+        return "emulated" if self._greeting().wine else "hardware"
 
     @property
     def pid(self) -> int | None:
         """The child's process id as the child knows it (under Wine, Wine's); None where it does not run."""
-        return self._hello.facts.get("pid") if self._child and self._hello else None
+        return self._hello.pid if self._child and self._hello else None
 
-    def environment(self) -> dict:
-        """What the worker knows about its installation and adapters, as JSON would hold it. Starts it."""
-        known = self._greeting().facts
-        self.start()
+    def environment(self) -> dict[str, dict]:
+        """The facts that opmap.execution.environment finds in the worker's process, by name: value, source, error. Never raises.
+
+        Asked after a model was run, they tell which DirectML.dll it ran with. Starts the worker.
+        """
         try:
-            reply, _ = self._ask(frames.Inspect(), [], self.first_timeout)
+            self.start()
+            return self._ask(frames.Inspect(), [], self.first_timeout)[0].facts
         except ProviderError as error:
-            return {**known, "error": str(error)}
-        return {**known, **reply.facts}
+            return {"worker": {"value": None, "source": "the worker process", "error": str(error)}}
 
     def _greeting(self) -> frames.Hello:
         if self._hello is None:

@@ -19,7 +19,6 @@ if __name__ == "__main__" and "opmap" not in sys.modules:
     _spec.loader.exec_module(sys.modules["opmap"])
 
 import faulthandler
-import platform
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -56,35 +55,20 @@ def main(make: Callable[[str, dict[str, str]], SessionProvider] = LoadingProvide
     import onnxruntime
 
     providers = onnxruntime.get_available_providers()
-    frames.write(sink, frames.Hello(provider.version, providers, facts(provider.version, providers)))
+    frames.write(sink, frames.Hello(onnxruntime.__version__, providers, os.getpid(), wine_version()))
     while True:
         message, body = inbox.get()
         answer, parts = _run(provider, message, body) if isinstance(message, frames.Run) else (frames.Facts(inspect()), [])
         frames.write(sink, answer, parts)
 
 
-def facts(version: str, providers: list[str]) -> dict:
-    """What a worker says of its installation without touching a device."""
-    return {
-        "pid": os.getpid(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "onnxruntime": version,
-        "providers": providers,
-        "wine": wine_version(),
-    }
-
-
 def inspect() -> dict:
-    """What opmap.execution.environment finds in this process, which may load DirectML and ask the adapters."""
+    """What opmap.execution.environment finds out in this process."""
     try:
         from opmap.execution.environment import collect
     except ImportError:
         return {}
-    try:
-        return collect()
-    except Exception as error:  # it looks into other people's DLLs; a worker that cannot say what it is still runs models
-        return {"error": f"{type(error).__name__}: {error}"}
+    return collect()
 
 
 def wine_version() -> str | None:

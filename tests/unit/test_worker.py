@@ -119,10 +119,18 @@ class TestRun:
             (model, feeds), expected = models[0], run(*models[0])
             assert np.array_equal(expected[0], worker.run(b"print\n" + model, feeds)[0])
 
-    def test_environment(self, worker):
-        known = worker.environment()
-        assert CPU in known["providers"]
-        assert worker.pid == known["pid"] != os.getpid()
+    def test_hello(self, worker):
+        assert CPU in worker.providers
+        assert SessionProvider(CPU).version == worker.version
+        assert worker.pid != os.getpid()
+
+    def test_environment(self, worker, cases):
+        """Asked between two models, and of a worker that does not answer."""
+        for case in cases[:2]:
+            assert "pass" == judge(worker)(case).verdict
+            assert worker.environment().keys() == worker.environment().keys()
+        with WorkerProvider(CPU, command=[sys.executable, "-c", ""]) as broken:
+            assert "does not start" in broken.environment()["worker"]["error"]
 
     def test_nothing_in_the_current_directory_is_imported(self, tmp_path, monkeypatch, cases):
         for name in ("json", "numpy", "opmap", "onnxruntime"):

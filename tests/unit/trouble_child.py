@@ -86,7 +86,7 @@ class TroubledProvider(worker_main.LoadingProvider):
 def answer_with(answer):
     source, sink = os.fdopen(0, "rb", buffering=0), os.fdopen(1, "wb", buffering=0)
     frames.read(source)
-    frames.write(sink, frames.Hello("1", [], {"pid": os.getpid()}))
+    frames.write(sink, frames.Hello("1", [], os.getpid()))
     while frames.read(source):
         sink.write(answer)
 
