@@ -82,23 +82,23 @@ def _shapes(module) -> Iterator[Case]:
 def _types(module) -> Iterator[Case]:
     desc = next(d for d in module.shapes() if d.output.dimension_count == 4 and d.output.element_count > 8)
     for data_type in DataType:
-        for index_type, pattern in _index_types():
+        for index_type, pattern in index_forms():
             if pattern != "neg":
-                yield generated(_retyped(desc, data_type, index_type), pattern, "special")
+                yield generated(retyped(desc, data_type, index_type), pattern, "special")
 
 
 def _indices(module) -> Iterator[Case]:
     for desc in module.shapes():
-        for index_type, pattern in _index_types():
-            yield generated(_retyped(desc, DataType.FLOAT32, index_type), pattern, "addr")
+        for index_type, pattern in index_forms():
+            yield generated(retyped(desc, DataType.FLOAT32, index_type), pattern, "addr")
 
 
 def _everything(module) -> Iterator[Case]:
     for desc in module.shapes():
         for data_type in DataType:
-            for index_type, pattern in _index_types():
+            for index_type, pattern in index_forms():
                 for data in DATA_PATTERNS:
-                    yield generated(_retyped(desc, data_type, index_type), pattern, data)
+                    yield generated(retyped(desc, data_type, index_type), pattern, data)
 
 
 def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
@@ -107,7 +107,7 @@ def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
     return Case(id, desc, fill(desc, id, pattern, data))
 
 
-def _index_types() -> Iterator[tuple[DataType, str]]:
+def index_forms() -> Iterator[tuple[DataType, str]]:
     """Index types with the patterns that they can hold."""
     for index_type in (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32):
         for pattern in INDEX_PATTERNS:
@@ -115,7 +115,7 @@ def _index_types() -> Iterator[tuple[DataType, str]]:
                 yield index_type, pattern
 
 
-def _retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
+def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
     """The same descriptor with other data types."""
     bounds = desc.index_bounds
     changed = {

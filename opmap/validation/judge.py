@@ -13,11 +13,12 @@ from ..descriptors import FEATURE_LEVELS, OperatorDesc
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, to_array
-from ..execution.providers import OpenProvider
+from ..execution.providers import OpenProvider, open_provider
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..pseudocode import chain, strides_of
 from ..tensors import Tensor, from_bits, plain
 from .cases import Case
+from .faults import open_fault
 from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
 
 MAX_LISTED = 10_000
@@ -43,12 +44,16 @@ class Judge:
     brief: bool = False
 
     def __call__(self, case: Case) -> Record:
-        """The record of one valid case. A provider's errors become verdicts; nothing is raised for them."""
+        """The record of one valid case. What the feature level does not support is `unsupported`; a provider's errors
+        become verdicts, nothing is raised for them."""
         known = self._known(case)
         desc = case.desc
         violations = desc.violations(feature_level=self.feature_level)
         if violations:
-            return Record(**known, **broken(violations, None))
+            told = broken(violations, None)
+            if all(desc.spec().rule(rule).check == "support" for rule in told["rules"]):
+                told["verdict"] = "unsupported"
+            return Record(**known, **told)
         expected = case.expected
         defined = None not in expected
         try:
@@ -89,15 +94,8 @@ class Judge:
 
     def dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """The record of a dispatch command that was read from a file."""
-        known = {"file": file, "case": dispatch.name, "operator": dispatch.operator, "provider": self.provider.name}
-        desc = dispatch.desc
-        if desc is not None:
-            violations = desc.violations(feature_level=self.feature_level)
-            if violations:
-                return Record(**known, **broken(violations, dispatch.path))
-        if dispatch.error is not None:
-            return Record(**known, verdict="error", stage="read", path=dispatch.error.path, message=dispatch.error.message)
-        return self(Case(dispatch.name, desc, dispatch.tensors, file))
+        refusal = refuse(dispatch, file, provider=self.provider.name, feature_level=self.feature_level)
+        return refusal or self(Case(dispatch.name, dispatch.desc, dispatch.tensors, file))
 
     # --- running ---
 
@@ -157,6 +155,15 @@ class Judge:
         )
 
 
+def open_judge(provider: str, **options) -> Judge:
+    """A judge on the provider of this name, `fault:<name>` included; options are Judge's.
+
+    Raises ProviderMissing where the provider is not there, InputError for a name that means nothing.
+    """
+    name = provider.removeprefix("fault:")
+    return Judge(open_fault(name) if name != provider else open_provider(provider), **options)
+
+
 def differences(expected: Sequence[int | None], actual: Sequence[int]) -> list[int]:
     """The elements with a defined value that differ."""
     return [i for i, (e, a) in enumerate(zip(expected, actual)) if e != a and e is not None]
@@ -181,6 +188,17 @@ def explain(case: Case, wrong: Sequence[int], actual: Tensor) -> str:
     places = [i for i, b in enumerate(source.bits) if b == actual.bits[first]]
     read = f", consistent with reading {name}{list(unravel(places[0], source.sizes))}" if len(places) == 1 else ""
     return f"{len(wrong)} of {len(actual.bits)} elements differ: {text} = {shown[0]}, got {shown[1]}{read}"
+
+
+def refuse(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
+    """The record of a dispatch that no provider can be given: broken rules, or a file that cannot be used."""
+    known = {"file": file, "case": dispatch.name, "operator": dispatch.operator, "provider": provider}
+    violations = dispatch.desc.violations(feature_level=feature_level) if dispatch.desc else ()
+    if violations:
+        return Record(**known, **broken(violations, dispatch.path))
+    if dispatch.error is not None:
+        return Record(**known, verdict="error", stage="read", path=dispatch.error.path, message=dispatch.error.message)
+    return None
 
 
 def broken(violations, path: str | None) -> dict:

@@ -1,0 +1,477 @@
+"""The command line. Exit 0: fine; 1: something was found wrong; 2: bad usage or bad input; 130: interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import InputError, OpmapError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; errors become one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        options = _parser().parse_args(arguments)
+        return options.run(options)
+    except OpmapError as error:
+        return _bad(error)
+    except KeyboardInterrupt:
+        print("opmap: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except SystemExit as exit:  # argparse: 0 for --help, 2 for bad usage
+        return int(exit.code or 0)
+
+
+def _bad(error: object) -> int:
+    print(f"opmap: {' '.join(str(error).split())}", file=sys.stderr)
+    return 2
+
+
+# --- the options ---------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors in one line; the usage is what --help is for."""
+
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="opmap",
+        description="Holds ONNX Runtime's DirectML execution provider against DirectML's own documentation, bit for bit.",
+        epilog="exit codes: 0 fine, 1 something was found wrong, 2 bad usage or bad input, 130 interrupted",
+    )
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, run, text: str, example: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text, epilog=f"example: {example}")
+        sub.set_defaults(run=run)
+        return sub
+
+    validate = command(
+        "validate",
+        _validate,
+        "Run the case catalogue on an execution provider and judge every result.",
+        "opmap validate --provider dml --require-provider --report results",
+    )
+    _provider_options(validate)
+    validate.add_argument("--tier", choices=("smoke", "standard", "full"), default="smoke", help="how many cases (default: smoke)")
+    validate.add_argument("--filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches; may be repeated")
+    validate.add_argument("--case", action="append", default=[], metavar="ID|@FILE", help="only these cases; a file holds one id per line")
+    validate.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
+    validate.add_argument("--known-failures", metavar="FILE", help="TOML file of failures that are known")
+    output = validate.add_mutually_exclusive_group()
+    output.add_argument("--report", metavar="DIR", help="write the results bundle into this new folder")
+    output.add_argument("--resume", metavar="DIR", help="go on with an interrupted run's bundle")
+    validate.add_argument("--max-failures", type=_count, metavar="N", help="stop after N cases that are wrong")
+
+    check = command(
+        "check",
+        _check,
+        "Judge the dispatches of DxDispatch JSON files.",
+        "opmap check gather.json --provider cpu",
+    )
+    check.add_argument("files", nargs="+", metavar="FILE")
+    _provider_options(check)
+
+    map_ = command(
+        "map",
+        _map,
+        "Write the equivalent ONNX model of a DxDispatch JSON file.",
+        "opmap map gather.json -o gather.onnx",
+    )
+    map_.add_argument("file", metavar="FILE")
+    map_.add_argument("-o", "--output", required=True, metavar="PATH", help="NAME.onnx, or a folder: model.onnx and test_data_set_0/")
+    map_.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
+    map_.add_argument("--json", action="store_true", help="print the substitutions and the descriptor that the EP emits")
+    _descriptor_options(map_)
+
+    explain = command(
+        "explain",
+        _explain,
+        "Show the page's pseudocode, expanded for a descriptor, and how one output element is read.",
+        "opmap explain gather.json --at 1,0",
+    )
+    explain.add_argument("file", metavar="FILE")
+    explain.add_argument("--at", type=_coordinates, metavar="I,J,...", help="an output element; one coordinate per dimension")
+    explain.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
+
+    rules = command("rules", _rules, "List the rules, or show one with an example that breaks it.", "opmap rules GATHER.D2")
+    rules.add_argument("id", nargs="?", metavar="ID")
+    rules.add_argument("--json", action="store_true", help="print JSON")
+
+    build = command("build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models")
+    build.add_argument("-o", "--output", required=True, metavar="DIR")
+
+    doctor = command("doctor", _doctor, "Say what is installed, what can run, and what to do about the rest.", "opmap doctor")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _provider_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--provider",
+        default="auto",
+        help="auto, dml (or directml), cpu, an EP by ONNX Runtime's name, fault:NAME, or MODULE:FACTORY (default: auto)",
+    )
+    parser.add_argument("--require-provider", action="store_true", help="a missing provider is an error")
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+    _descriptor_options(parser)
+
+
+def _descriptor_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--feature-level", type=_feature_level, default=None, metavar="L", help="DML_FEATURE_LEVEL, as 2_1 (default: the newest)")
+    parser.add_argument("--index-conversion", choices=("graph", "host"), help="where indices are converted that ONNX cannot take as they are")
+
+
+class _Version(argparse.Action):
+    def __init__(self, **keywords):
+        super().__init__(nargs=0, **keywords)
+
+    def __call__(self, parser, *_):
+        from importlib.metadata import version
+
+        parser.exit(0, f"opmap {version('opmap')}\n")
+
+
+def _shard(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, got {text!r}")
+    return int(part), int(parts)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+    return int(text)
+
+
+def _coordinates(text: str) -> tuple[int, ...]:
+    parts = [p.strip() for p in text.strip("[] ").split(",")]
+    if not all(p.isdecimal() for p in parts):
+        raise argparse.ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {text!r}")
+    return tuple(int(p) for p in parts)
+
+
+def _feature_level(text: str) -> str:
+    from .descriptors import FEATURE_LEVELS
+
+    level = text.upper().removeprefix("DML_FEATURE_LEVEL_").replace(".", "_")
+    if level not in FEATURE_LEVELS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(FEATURE_LEVELS)}, got {text!r}")
+    return level
+
+
+# --- validate and check --------------------------------------------------------------------------------------------
+
+
+def _validate(options) -> int:
+    from .reporting.bundle import Bundle
+    from .validation.catalogue import catalogue, select
+    from .validation.known_failures import load, unmatched
+    from .validation.run import Run, missing
+
+    known = load(options.known_failures) if options.known_failures else ()
+    everything = list(catalogue(options.tier))
+    cases = select(everything, globs=options.filter, ids=_ids(options.case), shard=options.shard)
+    judge = _judge(options, brief=True)
+    provider = options.provider if isinstance(judge, OpmapError) else judge.provider.name
+    bundle = None
+    if options.report or options.resume:
+        bundle = Bundle(options.report or options.resume, _run_facts(options, provider), resume=bool(options.resume))
+    run = Run(known, bundle, options.max_failures)
+    if isinstance(judge, OpmapError):
+        run.skip(missing(case, provider, judge) for case in cases)
+    else:
+        with _progress(len(cases), judge.provider.name) as advance:
+            run.judge(cases, judge, advance)
+    for entry in unmatched(known, (case.id for case in everything), provider):
+        print(f"opmap: {options.known_failures}: {entry.case!r} matches no case of this tier", file=sys.stderr)
+    return _finish(options, run, judge, bundle)
+
+
+def _finish(options, run, judge, bundle) -> int:
+    """Prints what the run found, closes the bundle, and returns the exit code."""
+    from .validation.record import encode
+
+    code = 130 if run.interrupted else 1 if run.red(required=options.require_provider) else 0
+    if bundle:
+        bundle.close(run.records, code)
+    if options.json:
+        sys.stdout.buffer.write(encode(run.records) + b"\n")
+        return code
+    from .reporting.tables import print_failures, summary
+
+    console = _console()
+    if run.records:
+        console.print(summary(run.records))
+        print_failures(console, run.records)
+    for note in run.notes():
+        console.print(note, style="bold", soft_wrap=True, highlight=False, markup=False)
+    if bundle:
+        console.print(f"results: {bundle.folder / 'results.jsonl'}", soft_wrap=True, highlight=False, markup=False)
+    return code
+
+
+def _check(options) -> int:
+    from .descriptors import FEATURE_LEVELS
+    from .dxdispatch import Dispatch, read
+    from .reporting.tables import line
+    from .validation.record import encode
+    from .validation.judge import refuse
+    from .validation.run import Run, missing
+
+    judge = _judge(options)
+    run = Run()
+    bad = False
+    for file in options.files:
+        try:
+            dispatches = read(file)
+        except InputError as error:
+            dispatches = [Dispatch(error=error)]
+        for dispatch in dispatches:
+            if isinstance(judge, OpmapError):
+                level = options.feature_level or FEATURE_LEVELS[-1]
+                refusal = refuse(dispatch, file, provider=options.provider, feature_level=level)
+                record = refusal or missing(dispatch, options.provider, judge, file)
+            else:
+                record = judge.dispatch(dispatch, file)
+            run.add(record)
+            if record.stage in ("read", "validate"):
+                bad = True
+                _bad(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
+            elif not options.json:
+                _console().print(line(record), soft_wrap=True, highlight=False)
+    if options.json:
+        sys.stdout.buffer.write(encode(run.records) + b"\n")
+    return 2 if bad else 1 if run.red(required=options.require_provider) else 0
+
+
+def _judge(options, *, brief: bool = False):
+    """The judge for the provider that was asked for; where it is missing, the error that says so."""
+    from .descriptors import FEATURE_LEVELS
+    from .execution.providers import ProviderMissing
+    from .validation.judge import open_judge
+
+    level = options.feature_level or FEATURE_LEVELS[-1]
+    try:
+        return open_judge(options.provider, feature_level=level, index_conversion=options.index_conversion, brief=brief)
+    except ProviderMissing as error:
+        return error
+
+
+def _ids(given: Sequence[str]) -> list[str]:
+    """Case ids; `@FILE` stands for the ids in a file, one a line."""
+    ids = []
+    for item in given:
+        if not item.startswith("@"):
+            ids.append(item)
+            continue
+        try:
+            lines = Path(item[1:]).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"--case {item}: {getattr(error, 'strerror', None) or error}") from None
+        ids += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        if not ids:
+            raise InputError(f"--case {item}: must hold a case id, got none")
+    return ids
+
+
+def _run_facts(options, provider: str) -> dict:
+    from .execution.runtimes import installed
+
+    selection = {
+        "provider": provider,
+        "tier": options.tier,
+        "filter": options.filter,
+        "case": _ids(options.case),
+        "shard": "/".join(map(str, options.shard)),
+        "feature_level": options.feature_level,
+        "index_conversion": options.index_conversion,
+    }
+    from importlib.metadata import version
+
+    return {"selection": selection, "environment": {"opmap": version("opmap"), "python": sys.version.split()[0], **installed()}}
+
+
+def _console():
+    from rich.console import Console
+
+    return Console()
+
+
+def _progress(total: int, name: str):
+    """A progress bar on stderr, where a person is watching."""
+    from contextlib import contextmanager
+
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    @contextmanager
+    def shown():
+        console = Console(stderr=True)
+        with Progress(*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal) as progress:
+            task = progress.add_task(name, total=total)
+            yield lambda: progress.advance(task)
+
+    return shown()
+
+
+# --- map and explain -----------------------------------------------------------------------------------------------
+
+
+def _one_dispatch(file: str, name: str | None):
+    """The one dispatch of a file, or the one with this name. Raises InputError."""
+    from .dxdispatch import read
+
+    try:
+        dispatches = read(file)
+        if name is not None:
+            dispatches = [d for d in dispatches if d.name == name] or _none_such(dispatches, name)
+        if len(dispatches) > 1:
+            names = ", ".join(str(d.name) for d in dispatches)
+            raise InputError(f"must dispatch once, or be given --case, got {names}")
+        (dispatch,) = dispatches
+        return dispatch
+    except InputError as error:
+        error.file = file
+        raise
+
+
+def _none_such(dispatches, name):
+    raise InputError(f"--case must be one of {', '.join(str(d.name) for d in dispatches)}, got {name!r}")
+
+
+def _valid(dispatch, file: str, feature_level: str | None = None):
+    """The dispatch, where nothing is wrong with it. Raises InputError."""
+    from .descriptors import FEATURE_LEVELS
+
+    try:
+        if dispatch.desc is not None:
+            dispatch.desc.validate(feature_level=feature_level or FEATURE_LEVELS[-1], path=dispatch.path)
+        if dispatch.error is not None:
+            raise dispatch.error
+    except InputError as error:
+        error.file = file
+        raise
+    return dispatch
+
+
+def _map(options) -> int:
+    import msgspec
+
+    from .dxdispatch import desc_json
+    from .mapping import map_descriptor
+    from .reporting.models import folder_files, write_files
+    from .validation.cases import Case
+
+    dispatch = _valid(_one_dispatch(options.file, options.case), options.file, options.feature_level)
+    mapped = map_descriptor(dispatch.desc, index_conversion=options.index_conversion or "graph")
+    output = Path(options.output)
+    if output.suffix.lower() == ".onnx":
+        write_files(output.parent, {output.name: mapped.model_bytes})
+    else:
+        write_files(output, folder_files(mapped, Case(dispatch.name, dispatch.desc, dispatch.tensors, options.file)))
+    substitutions = [str(s) for s in mapped.substitutions]
+    if options.json:
+        told = {"output": str(output), "substitutions": substitutions, "lowered_as": desc_json(mapped.lowered_as)}
+        print(msgspec.json.encode(told).decode())
+        return 0
+    print(f"{dispatch.operator} -> ONNX {mapped.lowering.op_type}: {output}")
+    for substitution in substitutions:
+        print(f"  substituted  {substitution}")
+    same = mapped.lowered_as == mapped.desc
+    print(f"  lowered as   {'the same descriptor' if same else f'DML_OPERATOR_{mapped.lowered_as.operator}'} (predicted)")
+    return 0
+
+
+def _explain(options) -> int:
+    from .pseudocode import chain
+    from .tensors import from_bits, plain
+
+    dispatch = _valid(_one_dispatch(options.file, options.case), options.file)
+    desc, spec = dispatch.desc, dispatch.desc.spec()
+    print(f"{spec.operator}  {spec.page.address}")
+    for text in spec.pseudocode.text.strip().splitlines():
+        print(f"  {text}")
+    print(f"expands to\n  {desc.line}")
+    if options.at is None:
+        return 0
+    values = desc.pseudocode_tensors({name: tensor.values for name, tensor in dispatch.tensors.items()})
+    try:
+        text, address = chain(desc.line, desc.pseudocode_sizes, options.at, values)
+    except ValueError as error:
+        raise InputError(f"--at {error}") from None
+    source = dispatch.tensors[spec.pseudocode.tensors[desc.line.source.tensor]]
+    value = "undefined" if address is None else plain(from_bits(source.data_type, source.bits[address : address + 1])[0])
+    print(f"element [{', '.join(map(str, options.at))}]\n  {text} = {value}")
+    return 0
+
+
+# --- rules, build, doctor ------------------------------------------------------------------------------------------
+
+
+def _rules(options) -> int:
+    import msgspec
+
+    from .spec import all_specs, tensor_rules
+
+    specs, tensors = [s.corrected for s in all_specs()], tensor_rules()
+    entries = [
+        {"id": rule.id, "text": rule.text, "page": tensors.address, "check": None, "derived": False, "breaks": None}
+        for rule in tensors.rules
+    ]
+    for spec in specs:
+        for rule in spec.rules:
+            page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
+            breaks = {"example": rule.breaks.example, "set": rule.breaks.set}
+            entries.append({"id": rule.id, "text": rule.text, "page": page, "check": rule.check.strip(), "derived": rule.derived, "breaks": breaks})
+    if options.id is not None:
+        entries = [e for e in entries if e["id"] == options.id.upper()]
+        if not entries:
+            raise InputError(f"rules: must be a rule id, as GATHER.C1 (opmap rules lists them), got {options.id!r}")
+    if options.json:
+        print(msgspec.json.encode(entries).decode())
+    elif options.id is None:
+        for e in entries:
+            print(f"{e['id']:20} {e['text']}")
+    else:
+        _print_rule(entries[0])
+    return 0
+
+
+def _print_rule(entry: dict) -> None:
+    print(f"{entry['id']}  {entry['text']}")
+    if entry["check"]:
+        print("states:")
+        for text in entry["check"].splitlines():
+            print(f"  {text}")
+    print(f"page: {entry['page'] or 'derived: no page states it; what breaks it has no documented meaning'}")
+    if entry["breaks"]:
+        changes = ", ".join(f"{name} = {value}" for name, value in entry["breaks"]["set"].items())
+        print(f"broken by: example {entry['breaks']['example']} of the page with {changes}")
+
+
+def _build(options) -> int:
+    from .reporting.models import build
+
+    print(f"{build(options.output)} models in {options.output}")
+    return 0
+
+
+def _doctor(options) -> int:
+    from .reporting.doctor import diagnose
+
+    return diagnose(_console(), json=options.json)

@@ -1,0 +1,176 @@
+"""The pytest plugin: `opmap_case` is each case of the tier, `opmap_check` judges one.
+
+    def test_case(opmap_case, opmap_check):
+        opmap_check(opmap_case)
+
+Light to import: opmap itself is loaded when a test asks for these fixtures.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .validation.judge import Judge
+    from .validation.record import Record
+
+_STATE = pytest.StashKey["_State"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options, all with the prefix --opmap-."""
+    group = parser.getgroup("opmap", "opmap: DirectML conformance")
+    group.addoption("--opmap-provider", metavar="NAME", help="auto, dml, cpu, an EP's name, fault:NAME or MODULE:FACTORY")
+    group.addoption("--opmap-tier", default="smoke", choices=("smoke", "standard", "full"), help="how many cases")
+    group.addoption("--opmap-filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches")
+    group.addoption("--opmap-require-provider", action="store_true", help="fail where a case is not proven to run on the provider")
+    group.addoption("--opmap-known-failures", metavar="FILE", help="TOML file of failures that are known")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A provider that means nothing is a usage error, not a failure of every case."""
+    if config.getoption("--opmap-provider"):
+        _state(config).judge()
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Provider and versions, where a provider was named."""
+    return _state(config).header() if config.getoption("--opmap-provider") else None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per case for every test function that takes `opmap_case`."""
+    if "opmap_case" in metafunc.fixturenames:
+        cases = _state(metafunc.config).cases()
+        metafunc.parametrize("opmap_case", cases, ids=[case.id for case in cases])
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A run in which nothing was proven on the provider asked for is red."""
+    state = session.config.stash.get(_STATE, None)
+    if state and state.judged and not state.proven and exitstatus == pytest.ExitCode.OK and state.must_prove:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """What ran where."""
+    state = terminalreporter.config.stash.get(_STATE, None)
+    if state and state.judged:
+        terminalreporter.write_line(f"{state.header()}: {state.proven} of {state.judged} cases proven to have run there")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends the provider."""
+    state = config.stash.get(_STATE, None)
+    if state:
+        state.close()
+
+
+@pytest.fixture
+def opmap_check(request: pytest.FixtureRequest):
+    """A function that judges a case, and fails, skips or xfails the test by its verdict; it returns the record."""
+    state = _state(request.config)
+
+    def check(case) -> Record:
+        record = state.judge_case(case)
+        request.node.user_properties += [
+            ("opmap_verdict", record.verdict),
+            ("opmap_provider", record.provider),
+            ("opmap_proven", str(record.proven).lower()),
+            ("opmap_device_class", record.device_class or ""),
+        ]
+        message = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}: {record.message}"
+        required = state.required and not record.proven
+        if record.verdict == "known-failure":
+            pytest.xfail(message)
+        if record.verdict == "not-run" and not required:
+            pytest.skip(message)
+        if not record.fine or required:
+            pytest.fail(f"{case.id}: {message}", pytrace=False)
+        return record
+
+    return check
+
+
+class _State:
+    """What one session knows: the options, the provider once opened, and what was proven."""
+
+    def __init__(self, config: pytest.Config):
+        self.config = config
+        self.name = config.getoption("--opmap-provider") or "auto"
+        self.required = config.getoption("--opmap-require-provider")
+        self.judged = self.proven = 0
+        self.must_prove = False
+        self._judge: Judge | Exception | None = None
+        self._known = None
+
+    def cases(self) -> list:
+        from .errors import InputError
+        from .validation.catalogue import catalogue, select
+
+        try:
+            return select(catalogue(self.config.getoption("--opmap-tier")), globs=self.config.getoption("--opmap-filter"))
+        except InputError as error:
+            raise pytest.UsageError(f"opmap: {error}") from None
+
+    def judge(self) -> Judge | Exception:
+        """The judge, or the error that says why the provider is missing."""
+        if self._judge is None:
+            from .errors import OpmapError
+            from .execution.providers import ProviderMissing
+            from .validation.judge import open_judge
+
+            try:
+                self._judge = open_judge(self.name, brief=True)
+            except ProviderMissing as error:
+                self._judge = error
+            except OpmapError as error:
+                raise pytest.UsageError(f"opmap: {error}") from None
+        return self._judge
+
+    def header(self) -> str:
+        from .validation.judge import Judge
+
+        judge = self.judge()
+        if not isinstance(judge, Judge):
+            return f"opmap: {self.name} is not there ({judge})"
+        provider = judge.provider
+        version = f" (ONNX Runtime {provider.version})" if provider.version else ""
+        return f"opmap: {provider.name}{version}, device class {provider.device_class or 'unknown'}"
+
+    def judge_case(self, case) -> Record:
+        from .validation.judge import Judge
+        from .validation.known_failures import apply
+        from .validation.run import missing
+
+        judge = self.judge()
+        record = apply(self.known(), judge(case)) if isinstance(judge, Judge) else missing(case, self.name, judge)
+        self.judged += 1
+        self.proven += record.proven
+        self.must_prove |= self.required or record.verdict != "not-run"
+        return record
+
+    def known(self):
+        if self._known is None:
+            from .errors import InputError
+            from .validation.known_failures import load
+
+            file = self.config.getoption("--opmap-known-failures")
+            try:
+                self._known = load(file) if file else ()
+            except InputError as error:
+                raise pytest.UsageError(f"opmap: {error}") from None
+        return self._known
+
+    def close(self) -> None:
+        provider = getattr(self._judge, "provider", None)
+        if provider:
+            provider.close()
+
+
+def _state(config: pytest.Config) -> _State:
+    if _STATE not in config.stash:
+        config.stash[_STATE] = _State(config)
+    return config.stash[_STATE]

@@ -1,0 +1,59 @@
+"""What a person reads in the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..validation.record import VERDICTS, Record
+
+_STYLES = {"pass": "green", "known-failure": "yellow", "observed": "cyan", "unsupported": "cyan", "not-run": "yellow"}
+
+
+def style(verdict: str) -> str:
+    """The colour of a verdict."""
+    return _STYLES.get(verdict, "red")
+
+
+def summary(records: Sequence[Record]) -> Table:
+    """A row per operator, provider and device class; a column per verdict that occurs."""
+    verdicts = [v for v in VERDICTS if any(r.verdict == v for r in records)]
+    table = Table(title_justify="left", show_footer=True)
+    table.add_column("operator", footer="all")
+    table.add_column("ran on")
+    table.add_column("proven", justify="right", footer=str(sum(r.proven for r in records)))
+    for verdict in verdicts:
+        count = sum(r.verdict == verdict for r in records)
+        table.add_column(verdict, justify="right", style=style(verdict), footer=str(count))
+    table.add_column("cases", justify="right", footer=str(len(records)))
+    groups: dict[tuple, list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.operator or "?", record.provider or "?", record.device_class), []).append(record)
+    for (operator, provider, device_class), group in groups.items():
+        counts = Counter(r.verdict for r in group)
+        where = f"{provider} ({device_class})" if device_class else provider
+        cells = [str(counts[v] or "") for v in verdicts]
+        proven = str(sum(r.proven for r in group))
+        table.add_row(escape(operator.removeprefix("DML_OPERATOR_")), escape(where), proven, *cells, str(len(group)))
+    return table
+
+
+def print_failures(console: Console, records: Iterable[Record], *, limit: int = 10) -> None:
+    """The first cases that make a run red, a line each."""
+    red = [r for r in records if not r.fine and r.verdict != "not-run"]
+    for record in red[:limit]:
+        console.print(line(record), soft_wrap=True, highlight=False)
+    if len(red) > limit:
+        console.print(f"... and {len(red) - limit} more")
+
+
+def line(record: Record) -> str:
+    """A record in one line."""
+    where = ": ".join(escape(str(part)) for part in (record.file, record.case, record.path) if part)
+    stage = f" at {record.stage}" if record.verdict == "error" else ""
+    message = f": {escape(record.message)}" if record.message else ""
+    return f"[{style(record.verdict)}]{record.verdict}[/]{stage}  {where}{message}"
