@@ -68,6 +68,6 @@ class ProviderError(OpmapError, RuntimeError):
 
     verdict = "error"
 
-    def __init__(self, message: str, *, stage: str = "load"):
+    def __init__(self, message: str, *, stage: str | None = "load"):
         self.stage = stage
         super().__init__(message)

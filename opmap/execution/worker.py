@@ -64,6 +64,9 @@ class NotRun(ProviderError):
 
     verdict = "not-run"
 
+    def __init__(self, message: str):
+        super().__init__(message, stage=None)
+
 
 class HangLimit:
     """Counts hangs and lost devices per adapter, and says when one must be left alone for the rest of the run.
@@ -413,16 +416,13 @@ def processes_with(word: str) -> list[int]:
     Wine's show their Windows command line there, and neither wrappers, namespaces nor a chroot hide a process from its
     ancestors. Empty elsewhere: what Popen started is the process itself.
     """
-    found = []
     if not sys.platform.startswith("linux"):
-        return found
-    wanted = word.encode()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                with open(f"/proc/{entry.name}/cmdline", "rb") as file:
-                    if wanted in file.read():
-                        found.append(int(entry.name))
-            except OSError:
-                pass
+        return []
+    wanted, found = word.encode(), []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if wanted in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(int(pid))
+        except OSError:
+            pass
     return found

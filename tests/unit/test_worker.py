@@ -298,7 +298,7 @@ class TestHangLimit:
                 with pytest.raises((WorkerTimeout, DeviceLost)):
                     worker.run(model, {})
             record = judge(worker)(cases[0])
-            assert "not-run" == record.verdict
+            assert ("not-run", None) == (record.verdict, record.stage)
             assert "2 hangs or lost devices on this adapter" in record.message
 
     @pytest.mark.parametrize(("times", "refused"), [((0, 300), True), ((0, 301), False), ((0, 301, 400), True), ((0,), False)])
