@@ -66,6 +66,19 @@ def worker():
         yield worker
 
 
+IDENTITY = helper.make_model(
+    helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "identity",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
+    ),
+    opset_imports=[helper.make_opsetid("", 13)],
+    ir_version=8,
+).SerializeToString()
+"""A model that runs everywhere."""
+
+
 class Planted(WorkerProvider):
     """Runs another model in place of one of them."""
 
@@ -216,8 +229,18 @@ class TestTrouble:
         desc = {**desc, "OutputTensor": TensorDesc(DataType.FLOAT32, (1,)), "Axis": 0, "IndexDimensions": 1}
         tensors = {"InputTensor": Tensor.from_values(DataType.FLOAT32, (2,), [1, 2]), "IndicesTensor": index}
         case = Case("x", type(cases[0].desc).from_members(desc), tensors)
-        with troubled(kind=Planted).plant(2, b"exit") as worker:
-            assert ["observed", "crash"] == [judge(worker)(case).verdict for _ in range(2)]
+        with troubled() as worker:
+            run = worker.run
+            assert "observed" == judge(worker)(case).verdict
+            worker.run = lambda model, feeds: run(b"exit after\n" + IDENTITY, {"x": np.ones((), np.float32)})
+            assert ("crash", "run") == ((record := judge(worker)(case)).verdict, record.stage)
+            assert "ended with exit code 0x7 while running the model" == record.message.removeprefix("the worker process ")
+            assert record.placement is None
+
+    @posix
+    def test_ctrl_c_in_the_terminal_is_not_for_the_child(self, worker):
+        worker.start()
+        assert os.getpgid(0) != os.getpgid(worker.pid)
 
     @posix
     def test_ctrl_c_ends_the_child(self, worker):

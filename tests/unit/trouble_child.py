@@ -76,6 +76,9 @@ class TroubledProvider(worker_main.LoadingProvider):
         if first == b"remove device":
             super().run(model, feeds)
             remove_device()
+        elif first == b"exit after":
+            super().run(model, feeds)
+            os._exit(7)
         elif first in BEFORE:
             BEFORE[first]()
         else:
