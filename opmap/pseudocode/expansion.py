@@ -116,7 +116,7 @@ def canonical(line: Line, tensors: Mapping[str, str] | None = None) -> str:
             case Reference(tensor, coordinates):
                 return Reference((tensors or {}).get(tensor, tensor), tuple(map(rename, coordinates)))
             case Coordinate(name):
-                return Coordinate(names.setdefault(name, COORDINATES[len(names)]))
+                return Coordinate(names.setdefault(name, f"{COORDINATES[len(names) % 16]}{len(names) // 16 or ''}"))
         return node
 
     return str(Line(rename(line.target), rename(line.source)))

@@ -26,6 +26,9 @@ from .syntax import (
     parse_formula,
 )
 
+LONGEST_LIST = 1000
+"""More numbers than any list of sizes has: definitions that double each other end here."""
+
 _COMPARE = {"==": operator.eq, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _SAY = {"==": "", "<=": "at most ", ">=": "at least ", "<": "less than ", ">": "more than "}
 
@@ -54,32 +57,46 @@ def evaluate(node, environment: Mapping):
         case Sum(terms):
             total = 0
             for sign, term in terms:
-                value = evaluate(term, environment)
-                if not isinstance(value, int):
-                    raise PseudocodeError(f"{term} is not a number")
+                value = _number(term, environment)
                 total += value if sign == "+" else -value
             return total
         case Element(name, index):
-            sizes, at = evaluate(Name(name), environment), evaluate(index, environment)
+            sizes, at = _list(Name(name), environment), _number(index, environment)
             if not 0 <= at < len(sizes):
                 raise PseudocodeError(f"{name}[{at}] is outside its {len(sizes)} elements")
             return sizes[at]
         case Slice(name):
             start, stop = slice_bounds(node, environment)
-            return tuple(evaluate(Name(name), environment)[start:stop])
+            return _list(Name(name), environment)[start:stop]
         case Listing(items):
             flat: list = []
             for item in items:
                 value = item if isinstance(item, Repeat) else evaluate(item, environment)
                 flat.extend(value) if isinstance(value, tuple) else flat.append(value)
+                if len(flat) > LONGEST_LIST:
+                    raise PseudocodeError(f"a list of more than {LONGEST_LIST} numbers")
             return tuple(flat)
     raise PseudocodeError(f"{node} has no value")
 
 
+def _number(node, environment: Mapping) -> int:
+    value = evaluate(node, environment)
+    if not isinstance(value, int):
+        raise PseudocodeError(f"{node} is not a number")
+    return value
+
+
+def _list(node, environment: Mapping) -> tuple:
+    value = evaluate(node, environment)
+    if not isinstance(value, tuple):
+        raise PseudocodeError(f"{node} is not a list of numbers")
+    return value
+
+
 def slice_bounds(node: Slice, environment: Mapping) -> tuple[int, int]:
     """Start and stop of a slice; empty where the stop lies before the start."""
-    count = len(evaluate(Name(node.name), environment))
-    start, stop = evaluate(node.start, environment), evaluate(node.stop, environment)
+    count = len(_list(Name(node.name), environment))
+    start, stop = _number(node.start, environment), _number(node.stop, environment)
     if stop <= start:
         return max(start, 0), max(start, 0)
     if start < 0 or stop > count:
@@ -133,20 +150,20 @@ def _check(statement, environment: Mapping) -> Broken | None:
             wanted, got = evaluate(expression, environment), environment[name]
             if not isinstance(got, tuple):
                 return None if wanted == got else Broken(name, show(wanted), show(got))
-            aligned = right_align(wanted, len(got))
+            aligned = right_align(_list(expression, environment), len(got))
             if aligned is None:
                 return Broken(name, f"{show(wanted)}, which does not fit {len(got)} dimensions", show(got))
             return None if aligned == got else Broken(name, show(aligned), show(got))
         case Membership(value, interval):
-            got = evaluate(value, environment)
-            start, stop = evaluate(interval.start, environment), evaluate(interval.stop, environment)
+            got = _number(value, environment)
+            start, stop = _number(interval.start, environment), _number(interval.stop, environment)
             if start <= got < stop + interval.closed:
                 return None
             return Broken(str(value), f"in {_beside(interval, Interval(start, stop, interval.closed))}", show(got))
         case Comparison(left, sign, right):
             got, wanted = evaluate(left, environment), evaluate(right, environment)
             if isinstance(got, tuple):
-                return _check_lists(left, got, right, wanted, environment)
+                return _check_lists(left, got, right, _list(right, environment), environment)
             if type(got) is type(wanted) and _COMPARE[sign](got, wanted):
                 return None
             return Broken(_subject(left, environment), _SAY[sign] + _beside(right, show(wanted)), show(got))

@@ -478,7 +478,7 @@ class TestDoctor:
 
         told = json.loads(capsys.readouterr().out)
         assert code == 0
-        assert "CPUExecutionProvider" in told["providers"] and told["problem"] is None
+        assert "CPUExecutionProvider" in told["facts"]["available_providers"]["value"] and told["problem"] is None
 
     def test_two_runtimes(self, monkeypatch, capsys):
         """Two distributions together are a problem, with the command that solves it."""

@@ -500,6 +500,7 @@ def shims(stages):
     sources = rig.work / "shims"
     shutil.rmtree(sources, ignore_errors=True)
     shutil.copytree(HERE / "shims", sources)
+    shutil.copy(HERE / "shims" / "sitecustomize.py", rig.python / "Lib")
     shutil.copy(HERE / "smoke.py", rig.work)
     stages.inside(rf"""
         cd /rig/shims; system32=/rig/pfx/drive_c/windows/system32 wine=/usr/lib/x86_64-linux-gnu/wine/x86_64-windows
