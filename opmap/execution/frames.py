@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import ProviderError
 from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
+from .environment import Fact
 from .provider import Placement
 
 MAGIC, VERSION = b"OPMF", 1
@@ -65,9 +66,9 @@ class Inspect(Message):
 
 
 class Facts(Message):
-    """Worker: that is it, as opmap.execution.environment.collect() has it."""
+    """Worker: that is it."""
 
-    facts: dict
+    facts: dict[str, Fact]
 
 
 class Run(Message):

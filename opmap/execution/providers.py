@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..errors import InputError, ProviderError
 from .dml_linux import VARIABLE, find_dml_runtime
+from .environment import Fact, collect
 from .provider import Placement, Provider
 from .runtimes import require_one
 from .sessions import CPU, DIRECTML, SessionProvider
@@ -41,6 +42,10 @@ class OpenProvider:
             return self.provider.placement()
         told = getattr(self.provider, "placement", lambda: None)()
         return told if isinstance(told, Placement) else Placement("asserted", (("", self.name),))
+
+    def environment(self) -> dict[str, Fact]:
+        """The facts about what the models run in: the worker's process, or this one."""
+        return self.provider.environment() if isinstance(self.provider, WorkerProvider) else collect()
 
     def close(self) -> None:
         """Ends the provider, where it has an end."""

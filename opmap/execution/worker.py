@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import ProviderError
 from . import frames
+from .environment import Fact
 from .provider import Placement
 
 TIMEOUT = 30.0
@@ -210,16 +211,16 @@ class WorkerProvider:
         """The child's process id as the child knows it (under Wine, Wine's); None where it does not run."""
         return self._hello.pid if self._child and self._hello else None
 
-    def environment(self) -> dict[str, dict]:
-        """The facts that opmap.execution.environment finds in the worker's process, by name: value, source, error. Never raises.
+    def environment(self) -> dict[str, Fact]:
+        """What opmap.execution.environment.collect() finds in the worker's process. Starts it; never raises.
 
-        Asked after a model was run, they tell which DirectML.dll it ran with. Starts the worker.
+        Asked after a model was run, it tells which DirectML.dll that ran with.
         """
         try:
             self.start()
             return self._ask(frames.Inspect(), [], self.first_timeout)[0].facts
         except ProviderError as error:
-            return {"worker": {"value": None, "source": "the worker process", "error": str(error)}}
+            return {"worker": Fact(None, "the worker process", str(error))}
 
     def _greeting(self) -> frames.Hello:
         if self._hello is None:

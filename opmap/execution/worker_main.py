@@ -25,6 +25,7 @@ from queue import SimpleQueue
 
 from opmap.errors import ProviderError
 from opmap.execution import frames
+from opmap.execution.environment import collect, wine_version
 from opmap.execution.sessions import SessionProvider
 
 GRACE = 30.0
@@ -58,30 +59,8 @@ def main(make: Callable[[str, dict[str, str]], SessionProvider] = LoadingProvide
     frames.write(sink, frames.Hello(onnxruntime.__version__, providers, os.getpid(), wine_version()))
     while True:
         message, body = inbox.get()
-        answer, parts = _run(provider, message, body) if isinstance(message, frames.Run) else (frames.Facts(inspect()), [])
+        answer, parts = _run(provider, message, body) if isinstance(message, frames.Run) else (frames.Facts(collect()), [])
         frames.write(sink, answer, parts)
-
-
-def inspect() -> dict:
-    """What opmap.execution.environment finds out in this process."""
-    try:
-        from opmap.execution.environment import collect
-    except ImportError:
-        return {}
-    return collect()
-
-
-def wine_version() -> str | None:
-    """Wine's version where this is a Windows Python under Wine."""
-    if sys.platform != "win32":
-        return None
-    import ctypes
-
-    function = getattr(ctypes.windll.ntdll, "wine_get_version", None)
-    if function is None:
-        return None
-    function.restype = ctypes.c_char_p
-    return function().decode()
 
 
 def _run(provider: SessionProvider, message: frames.Run, body: bytearray) -> tuple[frames.Message, list[bytes]]:
@@ -90,7 +69,7 @@ def _run(provider: SessionProvider, message: frames.Run, body: bytearray) -> tup
     try:
         feeds = frames.unpack(message.feeds, body, message.model)
         names = [head.name for head in message.feeds]
-        outputs = provider.run(bytes(memoryview(body)[: message.model]), dict(zip(names, feeds)))
+        outputs = provider.run(bytes(memoryview(body)[: message.model]), dict(zip(names, feeds, strict=True)))
         heads, parts = frames.pack(outputs)
         return frames.Outputs(heads, provider.placement()), parts
     except ProviderError as error:

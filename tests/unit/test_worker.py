@@ -20,6 +20,7 @@ import opmap
 from opmap.descriptors import TensorDesc
 from opmap.errors import InputError, ProviderError
 from opmap.execution import dml_linux, frames
+from opmap.execution.environment import collect
 from opmap.execution.provider import Placement
 from opmap.execution.providers import OpenProvider, ProviderMissing, open_provider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
@@ -138,12 +139,16 @@ class TestRun:
         assert worker.pid != os.getpid()
 
     def test_environment(self, worker, cases):
-        """Asked between two models, and of a worker that does not answer."""
-        for case in cases[:2]:
-            assert "pass" == judge(worker)(case).verdict
-            assert worker.environment().keys() == worker.environment().keys()
+        """The worker's own facts, between two cases."""
+        assert "pass" == judge(worker)(cases[0]).verdict
+        here, there = collect(), OpenProvider(CPU, None, None, worker).environment()
+        assert here.keys() == there.keys()
+        assert here["onnxruntime"] == there["onnxruntime"]
+        assert "pass" == judge(worker)(cases[1]).verdict
+
+    def test_environment_of_a_worker_that_does_not_start(self):
         with WorkerProvider(CPU, command=[sys.executable, "-c", ""]) as broken:
-            assert "does not start" in broken.environment()["worker"]["error"]
+            assert "does not start" in broken.environment()["worker"].error
 
     def test_nothing_in_the_current_directory_is_imported(self, tmp_path, monkeypatch, cases):
         for name in ("json", "numpy", "opmap", "onnxruntime"):
@@ -414,7 +419,7 @@ class TestFrames:
         assert b"mm" == body[:2]
         got = frames.unpack(message.feeds, body, 2)
         assert list(arrays) == [head.name for head in message.feeds]
-        for expected, array in zip(arrays.values(), got):
+        for expected, array in zip(arrays.values(), got, strict=True):
             assert (expected.dtype, expected.shape, expected.tobytes()) == (array.dtype, array.shape, array.tobytes())
         assert frames.read(stream) is None
 
@@ -550,6 +555,9 @@ class TestDirectMLOnLinux:
         records = list(map(self.judge(worker), cases))
         assert ["pass"] * 12 == [record.verdict for record in records]
         assert all(record.proven for record in records)
+        facts = worker.environment()
+        assert facts["wine"].value
+        assert "directml.dll" in str(facts["loaded_modules"].value).lower()
 
     @pytest.mark.parametrize(("model", "verdict"), [(b"exit", "crash"), (b"crash", "crash"), (b"sleep", "timeout")])
     def test_trouble(self, worker, cases, model, verdict):
