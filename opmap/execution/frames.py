@@ -104,7 +104,7 @@ _decoder = msgspec.json.Decoder(Start | Hello | Inspect | Facts | Run | Loaded |
 def write(stream, message: Message, parts: Sequence[bytes] = ()) -> None:
     """Writes a frame to an unbuffered stream. Raises FrameError beyond the limits, OSError where nobody reads."""
     header, length = msgspec.json.encode(message), sum(map(len, parts))
-    _check(len(header), length)
+    check(len(header), length)
     for part in (_PREFIX.pack(MAGIC, VERSION, len(header), length) + header, *parts):
         view = memoryview(part)
         while view:
@@ -122,7 +122,7 @@ def read(stream) -> tuple[Message, bytearray] | None:
         _, version, header_length, length = _PREFIX.unpack(prefix)
         if version != VERSION:
             raise FrameError(f"frames must have version {VERSION}, got {version}: the other side is another opmap")
-        _check(header_length, length)
+        check(header_length, length)
         header, body = _exactly(stream, header_length), _exactly(stream, length)
         if len(header) == header_length and len(body) == length:
             try:
@@ -159,10 +159,11 @@ def unpack(heads: Sequence[ArrayHead], body: bytearray, start: int = 0) -> list[
     return arrays
 
 
-def _check(header: int, body: int) -> None:
+def check(header: int, body: int) -> None:
+    """Raises FrameError for lengths beyond the limits."""
     if header > MAX_FRAME_HEADER or body > MAX_FRAME_BODY:
         limits = f"{MAX_FRAME_HEADER} (MAX_FRAME_HEADER) and {MAX_FRAME_BODY} bytes (MAX_FRAME_BODY)"
-        raise FrameError(f"a frame's header and body must have at most {limits}, got {header} and {body}")
+        raise FrameError(f"a frame's header and body must have at most {limits}, got {header} and {body}", stage="run")
 
 
 def _exactly(stream, length: int) -> bytearray:

@@ -138,9 +138,10 @@ class WorkerProvider:
         refusal = self._hang_limit.refusal(self._adapter)
         if refusal:
             raise NotRun(refusal)
+        heads, parts = frames.pack(feeds)
+        frames.check(0, len(model_bytes) + sum(map(len, parts)))
         self.start()
         limit = self.first_timeout if self._first else self.timeout
-        heads, parts = frames.pack(feeds)
         reply, body = self._ask(frames.Run(len(model_bytes), heads, limit), [model_bytes, *parts], limit)
         self._first = False
         if isinstance(reply, frames.Failed):

@@ -32,6 +32,10 @@ GRACE = 30.0
 """Seconds that a run may outlive its limit. The parent ends it then; where the parent is gone, it ends itself."""
 
 
+MAX_MESSAGE = 10_000
+"""Characters of an error's text that are passed on."""
+
+
 class LoadingProvider(SessionProvider):
     """A SessionProvider that says when a session has been created."""
 
@@ -71,13 +75,18 @@ def _run(provider: SessionProvider, message: frames.Run, body: bytearray) -> tup
         names = [head.name for head in message.feeds]
         outputs = provider.run(bytes(memoryview(body)[: message.model]), dict(zip(names, feeds, strict=True)))
         heads, parts = frames.pack(outputs)
+        frames.check(0, sum(map(len, parts)))
         return frames.Outputs(heads, provider.placement()), parts
     except ProviderError as error:
-        return frames.Failed(str(error), error.stage, provider.placement()), []
+        return _failed(str(error), error.stage, provider), []
     except Exception as error:
-        return frames.Failed(f"{type(error).__name__}: {error}", "run", provider.placement()), []
+        return _failed(f"{type(error).__name__}: {error}", "run", provider), []
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+def _failed(message: str, stage: str, provider: SessionProvider) -> frames.Failed:
+    return frames.Failed(message[:MAX_MESSAGE], stage, provider.placement())
 
 
 def _listen(source, inbox: SimpleQueue) -> None:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -285,6 +286,43 @@ class TestNonsense:
         frames.write(stream, frames.Outputs([frames.ArrayHead("int8", [2**40, 2**40])], None), [b"x"])
         with troubled(stream.getvalue().hex(), "") as worker, pytest.raises(WorkerCrashed, match="makes no sense"):
             worker.run(b"", {})
+
+
+class TestLimits:
+    """What no frame can hold is an error of the case; the process stays."""
+
+    @pytest.fixture
+    def pid(self, worker):
+        worker.start()
+        return worker.pid
+
+    def test_model(self, worker, pid, monkeypatch):
+        monkeypatch.setattr(frames, "MAX_FRAME_BODY", 1000)
+        with pytest.raises(frames.FrameError, match="MAX_FRAME_BODY") as caught:
+            worker.run(b"x" * 1001, {})
+        assert "error" == caught.value.verdict
+        assert pid == worker.pid
+
+    def test_type(self, worker, pid):
+        with pytest.raises(frames.FrameError, match="complex64"):
+            worker.run(IDENTITY, {"x": np.zeros((), np.complex64)})
+        assert pid == worker.pid
+
+    def test_output_type(self, worker, pid):
+        """Strings are no tensors of bits."""
+        model = onnx.load_from_string(IDENTITY)
+        model.graph.node[0].CopyFrom(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING))
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
+        with pytest.raises(ProviderError, match="must have one of the types .*, got object") as caught:
+            worker.run(model.SerializeToString(), {"x": np.ones((), np.float32)})
+        assert ("error", "run") == (caught.value.verdict, caught.value.stage)
+        assert pid == worker.pid
+
+    def test_long_message(self, worker, pid):
+        with pytest.raises(ProviderError) as caught:
+            worker.run(b"long message", {})
+        assert 10_000 == len(str(caught.value))
+        assert pid == worker.pid
 
 
 class TestStart:

@@ -19,6 +19,10 @@ def lose_device():
     raise ProviderError("DmlCommandRecorder.cpp(371): 887A0005 The GPU device instance has been suspended.", stage="run")
 
 
+def raise_long_message():
+    raise ValueError("x" * 3_000_000)
+
+
 def remove_device():
     """ID3D12Device5::RemoveDevice (slot 58) on the device that this process has already: there is one per adapter."""
 
@@ -38,12 +42,12 @@ def remove_device():
 TROUBLES = {
     b"exit": lambda: os._exit(7),
     b"crash": faulthandler._sigsegv,
-    b"access": lambda: ctypes.string_at(1),
     b"die": lambda: os.kill(os.getpid(), signal.SIGKILL),
     b"stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     b"sleep": lambda: time.sleep(1000),
     b"hold": lambda: ctypes.PyDLL(None).sleep(1000),  # keeps the interpreter's lock
     b"lose device": lose_device,
+    b"long message": raise_long_message,
     b"say and die": lambda: (print("887a0020", file=sys.stderr, flush=True), os._exit(1)),
 }
 
