@@ -24,7 +24,7 @@ import msgspec
 from .descriptors import OperatorDesc, TensorDesc
 from .errors import InputError
 from .files import read_text
-from .limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_NESTING
+from .limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_NESTING, MAX_VALUES_BYTES
 from .operators import OPERATORS
 from .tensors import DataType, Tensor, plain, to_bits
 
@@ -174,6 +174,7 @@ class _Reader:
     def __init__(self, resources: _Node, dispatchables: _Node, folder: Path | None):
         self.resources, self.dispatchables, self.folder = resources, dispatchables, folder
         self.buffers: dict[str, bytes] = {}
+        self.taken = 0
         self.written: dict[str, str] = {}
 
     def dispatches(self, commands: _Node) -> Iterator[Dispatch]:
@@ -205,6 +206,8 @@ class _Reader:
             return Dispatch(**known)
         except InputError as error:
             return Dispatch(**known, error=error)
+        finally:
+            self._remember_written(command, known)
 
     def _bind(self, command: _Node, desc: OperatorDesc, name: str) -> dict[str, Tensor]:
         bindings = command.need("bindings").object()
@@ -220,14 +223,30 @@ class _Reader:
             raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
         for output in desc.spec().tensors("output"):
             node = bindings.need(output)
-            self.written[node.value if isinstance(node.value, str) else node.convert(_Binding).name] = name
+            if not isinstance(node.value, str):
+                node.convert(_Binding)
         return tensors
+
+    def _remember_written(self, command: _Node, known: Mapping[str, Any]) -> None:
+        """What a dispatch writes, readable or not: the outputs of a known operator, of another what is named so, else
+        whatever it binds."""
+        bindings = command.value.get("bindings")
+        if not isinstance(bindings, dict) or "name" not in known:
+            return
+        module = OPERATORS.get(known.get("operator", "").removeprefix("DML_OPERATOR_"))
+        outputs = module.Desc.spec().tensors("output") if module else [n for n in bindings if n.startswith("Output")]
+        for name in outputs or bindings:
+            bound = bindings.get(name)
+            resource = bound.get("name") if isinstance(bound, dict) else bound
+            if isinstance(resource, str):
+                self.written[resource] = known["name"]
 
     def _tensor(self, desc: TensorDesc, binding: _Binding, path: str) -> Tensor:
         if max(desc.element_count, desc.buffer_element_count) > MAX_ELEMENTS:
             raise InputError(f"must have at most {MAX_ELEMENTS} elements, got {desc.element_count}", path=path)
         buffer = self._buffer(binding.name)
         size = desc.data_type.size
+        self._take(desc.element_count * size, path)
         offset = binding.elementOffset * (binding.elementSizeInBytes or size)
         needed = desc.buffer_element_count * size
         if offset + needed > len(buffer):
@@ -240,8 +259,16 @@ class _Reader:
 
     def _buffer(self, name: str) -> bytes:
         if name not in self.buffers:
-            self.buffers[name] = self._read_buffer(self.resources.need(name).object())
+            resource = self.resources.need(name).object()
+            self.buffers[name] = self._read_buffer(resource)
+            self._take(len(self.buffers[name]), resource.path)
         return self.buffers[name]
+
+    def _take(self, count: int, path: str) -> None:
+        """Counts the memory that all values of the file take."""
+        self.taken += count
+        if self.taken > MAX_VALUES_BYTES:
+            raise InputError(f"must keep all values of the file within {MAX_VALUES_BYTES} bytes, got more here", path=path)
 
     def _read_buffer(self, resource: _Node) -> bytes:
         type_node = resource.find("initialValuesDataType")
@@ -293,9 +320,9 @@ class _Reader:
             if size > MAX_FILE_BYTES:
                 raise InputError(f"must be at most {MAX_FILE_BYTES} bytes, {name!r} has {size}", path=path)
             raw = file.read_bytes()
-        except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
+        except InputError:
+            raise
+        except (OSError, ValueError, RuntimeError) as error:  # no such name, links in a circle
             raise InputError(f"must be a readable file, {name!r}: {error}", path=path) from None
         if file.suffix.lower() != ".npy":
             _need_type(data_type, _Node(None, node.path.rpartition(".")[0]))
@@ -390,28 +417,47 @@ def _count(count: int, node: _Node) -> int:
 
 def _npy_bytes(raw: bytes, data_type: DataType | None, path: str) -> bytes:
     """The values of a .npy file in row-major order. Its header is believed only where the file's size agrees."""
-    import io
-
     import numpy
-    from numpy.lib import format
 
-    stream = io.BytesIO(raw)
-    try:
-        version = format.read_magic(stream)
-        header = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
-        shape, fortran, dtype = header(stream)
-    except ValueError as error:
-        raise InputError(f"must be a .npy file: {str(error).splitlines()[0]}", path=path) from None
+    shape, fortran, dtype, start = _npy_header(raw, path)
     found = getattr(DataType, dtype.name.upper(), None)
     if found is None:
         raise InputError(f"must be a .npy file of a DirectML data type, got {dtype.name}", path=path)
     if data_type is not None and found is not data_type:
         raise InputError(f"must be a .npy file of {data_type.name} (initialValuesDataType), got {found.name}", path=path)
-    needed, rest = math.prod(shape) * dtype.itemsize, len(raw) - stream.tell()
+    needed, rest = math.prod(shape) * dtype.itemsize, len(raw) - start
     if needed != rest:
         raise InputError(f"must hold the {needed} bytes that its header says, got {rest}", path=path)
-    values = numpy.frombuffer(raw, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran else "C")
+    try:
+        values = numpy.frombuffer(raw, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
+    except (ValueError, OverflowError):  # negative sizes, more dimensions than NumPy has
+        raise InputError(f"must be a .npy file, got one of shape {shape}", path=path) from None
     return numpy.ascontiguousarray(values, dtype=dtype.newbyteorder("<")).tobytes()
+
+
+def _npy_header(raw: bytes, path: str) -> tuple:
+    """Shape, whether in Fortran's order, type, and where the values begin."""
+    import io
+    import warnings
+
+    from numpy.lib import format
+
+    headers = {
+        (1, 0): format.read_array_header_1_0,
+        (2, 0): format.read_array_header_2_0,
+        (3, 0): format.read_array_header_2_0,
+    }
+    stream = io.BytesIO(raw)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # headers of Python 2
+            version = format.read_magic(stream)
+            if version not in headers:
+                raise ValueError(f"unknown version {version}")
+            return *headers[version](stream), stream.tell()
+    except Exception as error:  # NumPy evaluates the header's text, which raises TokenError, TypeError, IndexError, ...
+        problem = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"must be a .npy file: {problem}", path=path) from None
 
 
 def _at(value, path: str):

@@ -35,15 +35,16 @@ class PseudocodeError(OpmapError, ValueError):
 class InputError(OpmapError, ValueError):
     """Raised when something given from outside is unusable: a file, a JSON value, an option.
 
-    `path` is the place inside the file (`$.resources.x`), `file` the file, `rule` the rule id if one is broken.
+    `path` is the place inside the file (`$.resources.x`), `file` the file, `rule` the rule id if one is broken. Message
+    and path quote what they were given; line breaks and control characters in it are escaped.
     """
 
     def __init__(self, message: str, *, path: str | None = None, file: str | None = None, rule: str | None = None):
-        self.message, self.path, self.file, self.rule = message, path, file, rule
-        super().__init__(message)
+        self.message, self.path, self.file, self.rule = _printable(message), path and _printable(path), file, rule
+        super().__init__(self.message)
 
     def __str__(self) -> str:
-        return ": ".join(str(part) for part in (self.file, self.path, self.message) if part)
+        return ": ".join(_printable(str(part)) for part in (self.file, self.path, self.message) if part)
 
 
 class RuleError(InputError):
@@ -71,3 +72,9 @@ class ProviderError(OpmapError, RuntimeError):
     def __init__(self, message: str, *, stage: str | None = "load"):
         self.stage = stage
         super().__init__(message)
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -4,10 +4,9 @@ from .contradictions import contradictions
 from .differences import differences
 from .finding import Finding
 from .findings import findings
-from .page import MAXIMUM_BYTES, Page, PageSpec, read_page
+from .page import Page, PageSpec, read_page
 
 __all__ = [
-    "MAXIMUM_BYTES",
     "Finding",
     "Page",
     "PageSpec",

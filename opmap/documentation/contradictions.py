@@ -13,8 +13,7 @@ from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
 from ..pseudocode import Example, Line, Reference, canonical, check, compile_line, expand, parse_formula, run, show
 from ..pseudocode.syntax import Membership
-from ..spec import Erratum, Rule, Spec, load_spec, tensor_rules
-from ..spec.loader import SpecExample
+from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor
 from .equivalence import assigns, same_formula, same_lines, tensors_of
 from .examples import facts, line_of, line_of_expansion, line_of_value, only_sizes, parsed, read_example

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..pseudocode import parse_formula
-from ..spec import Spec
-from ..spec.loader import SpecExample
+from ..spec import Spec, SpecExample
 from .equivalence import assigns, same_formula, same_lines
 from .examples import facts, line_of, line_of_expansion, line_of_value
 from .finding import Finding

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ..errors import PseudocodeError
 from ..pseudocode import Example, canonical, parse_example, show
-from ..spec.loader import SpecExample
+from ..spec import SpecExample
 
 
 @lru_cache(maxsize=256)

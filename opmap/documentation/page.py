@@ -14,17 +14,25 @@ from typing import TypeVar
 import msgspec
 
 from ..errors import InputError, PseudocodeError
+from ..limits import MAX_PAGE_BYTES
 from ..pseudocode import Line, parse_formula, parse_lines
-from ..spec import Field, Rule, Spec, Support, TensorSupport, all_specs, load_spec
-from ..spec.loader import Breaks, Pseudocode, SpecExample
+from ..spec import (
+    Breaks,
+    Field,
+    Pseudocode,
+    Rule,
+    Spec,
+    SpecExample,
+    Support,
+    TensorSupport,
+    all_specs,
+    load_spec,
+)
 from .blocks import Block, original, read_blocks, visible
 from .equivalence import assigns, membership, same_formula, same_lines, tensors_of, upper_bound
 from .examples import parsed
 from .finding import Finding
 from .prose import Equality, Vocabulary
-
-MAXIMUM_BYTES = 1_000_000
-"""The size of the largest page that is read."""
 
 _LONGEST_FORMULA = 4000
 _MOST_EXAMPLES = 200
@@ -68,8 +76,8 @@ def read_page(text: str, *, name: str) -> Page:
     Raises InputError where it is too large, or names no operator that is known.
     """
     size = len(text.encode("utf-8", "replace"))
-    if size > MAXIMUM_BYTES:
-        raise InputError(f"a page must have at most {MAXIMUM_BYTES} bytes, got {size}", file=name)
+    if size > MAX_PAGE_BYTES:
+        raise InputError(f"a page must have at most {MAX_PAGE_BYTES} bytes, got {size}", file=name)
     text = text.removeprefix("\ufeff")
     shipped = load_spec(operator_of(text, name=name))
     blocks = read_blocks(text)

@@ -37,10 +37,13 @@ class OpenProvider:
         return self.name == DIRECTML
 
     def placement(self) -> Placement | None:
-        """Where the nodes of the last model were."""
+        """Where the nodes of the last model were; None where that is not known."""
         if isinstance(self.provider, (SessionProvider, WorkerProvider)):
             return self.provider.placement()
-        told = getattr(self.provider, "placement", lambda: None)()
+        try:
+            told = getattr(self.provider, "placement", lambda: None)()
+        except Exception:  # a third party's provider may raise anything
+            return None
         return told if isinstance(told, Placement) else Placement("asserted", (("", self.name),))
 
     def environment(self) -> dict[str, Fact]:

@@ -86,7 +86,7 @@ def _run(provider: SessionProvider, message: frames.Run, body: bytearray) -> tup
 
 
 def _failed(message: str, stage: str, provider: SessionProvider) -> frames.Failed:
-    return frames.Failed(message[:MAX_MESSAGE], stage, provider.placement())
+    return frames.Failed(" ".join(message.split())[:MAX_MESSAGE], stage, provider.placement())
 
 
 def _listen(source, inbox: SimpleQueue) -> None:

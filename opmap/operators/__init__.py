@@ -6,7 +6,9 @@ A file is found by being here. The names it gives are the same in each:
 - `lower(desc)`: the ONNX node (`Lowering`) of a valid, packed descriptor;
 - `ONNX_OPERATOR` and `emit(data, indices, attributes)`: the ONNX operator that the DirectML EP turns into this
   descriptor, and the descriptor that it emits (absent where the EP never emits it);
-- `shapes()`: small descriptors across ranks, axes and counts.
+- `shapes()`: small descriptors across ranks, axes and counts;
+- `draw(choices, dimension_count, max_elements)`: any valid descriptor of this dimension count, no tensor of which has
+  more elements, its numbers taken from `choices`.
 """
 
 from .registry import OPERATORS, emitted

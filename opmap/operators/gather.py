@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
+from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, TensorDesc, complete, pad
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
@@ -85,3 +87,16 @@ def shapes() -> Iterator[Desc]:
                     "IndicesTensor": TensorDesc(DataType.INT64, pad((2, 3, 2)[:k], count)),
                 }
                 yield complete(Desc, inputs, {"Axis": axis, "IndexDimensions": k})
+
+
+def draw(choices: Choices, dimension_count: int, max_elements: int) -> Desc:
+    """Any axis, as many index dimensions as have room before and at it."""
+    axis = choices.integer(0, dimension_count - 1)
+    k = choices.integer(0, axis + 1)
+    data = pad(draw_sizes(choices, dimension_count - max(k - 1, 0), max_elements), dimension_count)
+    indices = draw_sizes(choices, k, max_elements // prod(data[:axis] + data[axis + 1 :]))
+    inputs = {
+        "InputTensor": TensorDesc(DataType.FLOAT32, data),
+        "IndicesTensor": TensorDesc(DataType.INT64, pad(indices, dimension_count)),
+    }
+    return complete(Desc, inputs, {"Axis": axis, "IndexDimensions": k})

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
+from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, TensorDesc, complete
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
@@ -70,3 +72,15 @@ def shapes() -> Iterator[Desc]:
                     "IndicesTensor": TensorDesc(DataType.INT64, data[:axis] + (length,) + data[axis + 1 :]),
                 }
                 yield complete(Desc, inputs, {"Axis": axis})
+
+
+def draw(choices: Choices, dimension_count: int, max_elements: int) -> Desc:
+    """Any axis, with an index axis of any length."""
+    axis = choices.integer(0, dimension_count - 1)
+    data = draw_sizes(choices, dimension_count, max_elements)
+    length = draw_sizes(choices, 1, max_elements // prod(data[:axis] + data[axis + 1 :]))
+    inputs = {
+        "InputTensor": TensorDesc(DataType.FLOAT32, data),
+        "IndicesTensor": TensorDesc(DataType.INT64, data[:axis] + length + data[axis + 1 :]),
+    }
+    return complete(Desc, inputs, {"Axis": axis})

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..choices import Choices
 from ..descriptors import Lowering, OperatorDesc, Substitution, TensorDesc
 from ..pseudocode import Expansion
 from . import gather_nd1
@@ -46,4 +47,13 @@ def lower(desc: Desc) -> Lowering:
 def shapes() -> Iterator[Desc]:
     """GATHER_ND1's without batches."""
     for desc in gather_nd1.shapes(range(1)):
-        yield Desc(**{f.name: getattr(desc, f.name) for f in dataclasses.fields(Desc)})
+        yield _without_batches(desc)
+
+
+def draw(choices: Choices, dimension_count: int, max_elements: int) -> Desc:
+    """GATHER_ND1's without batches."""
+    return _without_batches(gather_nd1.draw(choices, dimension_count, max_elements, max_batches=0))
+
+
+def _without_batches(desc: gather_nd1.Desc) -> Desc:
+    return Desc(**{f.name: getattr(desc, f.name) for f in dataclasses.fields(Desc)})

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
+from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, Substitution, TensorDesc, complete, pad
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
@@ -110,3 +112,22 @@ def shapes(batches: range = range(3)) -> Iterator[Desc]:
                             "BatchDimensionCount": batch,
                         }
                         yield complete(Desc, inputs, numbers)
+
+
+def draw(choices: Choices, dimension_count: int, max_elements: int, max_batches: int | None = None) -> Desc:
+    """Any numbers of meaningful dimensions and of batches; tuples so long that the output has room."""
+    rank = choices.integer(1, dimension_count)
+    index_rank = choices.integer(1, dimension_count)
+    highest = min(rank, index_rank) - 1
+    batch = choices.integer(0, highest if max_batches is None else min(highest, max_batches))
+    shortest = max(1, index_rank - 1 + rank - batch - dimension_count)
+    data = draw_sizes(choices, rank, max_elements // shortest)
+    room = max_elements // prod(data[:batch])
+    size = choices.integer(shortest, min(rank - batch, room))
+    array = draw_sizes(choices, index_rank - 1 - batch, room // max(size, prod(data[batch + size :])))
+    inputs = {
+        "InputTensor": TensorDesc(DataType.FLOAT32, pad(data, dimension_count)),
+        "IndicesTensor": TensorDesc(DataType.INT64, pad(data[:batch] + array + (size,), dimension_count)),
+    }
+    numbers = {"InputDimensionCount": rank, "IndicesDimensionCount": index_rank, "BatchDimensionCount": batch}
+    return complete(Desc, inputs, numbers)

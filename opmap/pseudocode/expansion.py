@@ -68,7 +68,7 @@ def advance(line: Line) -> Line:
     coordinate of the target takes the place that it leaves. Each printed line of GATHER_ELEMENTS follows from the one
     above it in this way, which is how the closing `...` is read."""
     source = line.source.coordinates
-    at = next(i for i, c in enumerate(source) if isinstance(c, Reference))
+    at = next((i for i, c in enumerate(source) if isinstance(c, Reference)), len(source))
     if at + 1 >= len(source):
         raise PseudocodeError(f"{line} has no next line")
     moved = (*source[:at], line.target.coordinates[at], source[at], *source[at + 2 :])

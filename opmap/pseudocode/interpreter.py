@@ -66,21 +66,23 @@ class _Writer:
     def __init__(self, line: Line, sizes: Mapping[str, tuple[int, ...]]):
         self.lines: list[str] = ["def addresses(tensors):"]
         self.loops: list[tuple[str, int]] = []
-        for coordinate, size, _ in aligned(line.target, sizes[line.target.tensor]):
+        self.sizes = sizes
+        self.line = line
+        for coordinate, size, _ in self._aligned(line.target):
             if not isinstance(coordinate, Coordinate) or coordinate.name in dict(self.loops):
                 raise PseudocodeError(f"{line.target} does not name each coordinate once")
             self.loops.append((coordinate.name, size))
-        self.sizes = sizes
-        self.line = line
         # what is added to the address: (coordinate, stride) terms, and tables with such terms for their own addresses
         self.constant = 0
         self.steps: dict[str, int] = {}
         self.tables: dict[str, dict[str, int]] = {}
 
     def write(self) -> str:
-        for coordinate, size, stride in aligned(self.line.source, self.sizes[self.line.source.tensor]):
+        for coordinate, size, stride in self._aligned(self.line.source):
             match coordinate:
                 case Constant(value):
+                    if value >= size:
+                        raise PseudocodeError(f"{self.line.source}: there is no {value}, the dimension has {size}")
                     self.constant += value * stride
                 case Coordinate(name):
                     self._bound(coordinate, size)
@@ -89,6 +91,11 @@ class _Writer:
                     self._table(coordinate, size, stride)
         self._loops()
         return "\n".join(self.lines) + "\n"
+
+    def _aligned(self, reference: Reference) -> list[tuple[object, int, int]]:
+        if reference.tensor not in self.sizes:
+            raise PseudocodeError(f"{self.line}: {reference.tensor} is not a tensor of the operator")
+        return aligned(reference, self.sizes[reference.tensor])
 
     def _bound(self, coordinate: Coordinate, size: int) -> None:
         count = dict(self.loops).get(coordinate.name)
@@ -102,7 +109,7 @@ class _Writer:
         tuples)."""
         steps: dict[str, int] = {}
         offset, every = 0, 1
-        entries = aligned(reference, self.sizes[reference.tensor])
+        entries = self._aligned(reference)
         if entries and isinstance(entries[-1][0], Constant):
             coordinate, every, _ = entries.pop()
             offset = coordinate.value

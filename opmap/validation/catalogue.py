@@ -80,7 +80,8 @@ def _shapes(module) -> Iterator[Case]:
 
 
 def _types(module) -> Iterator[Case]:
-    desc = next(d for d in module.shapes() if d.output.dimension_count == 4 and d.output.element_count > 8)
+    four = [desc for desc in module.shapes() if desc.output.dimension_count == 4]
+    desc = max(four, key=lambda desc: sum(desc.tensors[name].element_count for name in desc.index_bounds))
     for data_type in DataType:
         for index_type, pattern in index_forms():
             if pattern != "neg":

@@ -122,7 +122,8 @@ class Judge:
         except ProviderError:
             raise
         except Exception as error:  # a third party's provider may raise anything
-            raise ProviderError(f"{type(error).__name__}: {error}", stage="run") from error
+            said = " ".join(str(error).split())
+            raise ProviderError(f"{type(error).__name__}{': ' if said else ''}{said}", stage="run") from error
 
     def _placement(self) -> PlacementRecord | None:
         placement = self.provider.placement()
@@ -225,10 +226,14 @@ def unravel(address: int, sizes: Sequence[int]) -> tuple[int, ...]:
 
 def _wrong_shape(desc: OperatorDesc, outputs) -> str | None:
     """What is wrong with the number, type or shape of what a provider returned."""
-    if not isinstance(outputs, (list, tuple)) or len(outputs) != 1 or not isinstance(outputs[0], np.ndarray):
-        count = len(outputs) if isinstance(outputs, (list, tuple)) else f"a {type(outputs).__name__}"
-        return f"must be a list of one array, got {count}"
-    got = outputs[0]
+    wanted = "must be a list of one array"
+    if not isinstance(outputs, (list, tuple)):
+        return f"{wanted}, got a {type(outputs).__name__}"
+    if len(outputs) != 1:
+        return f"{wanted}, got {len(outputs)}"
+    (got,) = outputs
+    if not isinstance(got, np.ndarray):
+        return f"{wanted}, got a list of a {type(got).__name__}"
     if got.dtype.newbyteorder("<") != dtype_of(desc.output.data_type):
         return f"the output must be {desc.output.data_type.name}, got {got.dtype.name.upper()}"
     if got.shape != desc.output.sizes:

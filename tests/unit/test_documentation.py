@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from opmap.documentation import MAXIMUM_BYTES, Finding, contradictions, differences, findings, read_page
+from opmap.documentation import Finding, contradictions, differences, findings, read_page
 from opmap.documentation.blocks import Block, original, read_blocks, visible
 from opmap.documentation.equivalence import same_formula
 from opmap.documentation.prose import Vocabulary
 from opmap.errors import InputError
+from opmap.limits import MAX_PAGE_BYTES
 from opmap.spec import all_specs, load_spec
 
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("pages/*-*.*")}
@@ -471,7 +472,7 @@ class TestHostileInput:
             ("must name its operator", "# A page about nothing\n"),
             ("DML_SCATTER_OPERATOR_DESC; known are DML_GATHER_OPERATOR_DESC", "# DML_SCATTER_OPERATOR_DESC structure"),
             ("…; known are", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),
-            (f"at most {MAXIMUM_BYTES} bytes, got {MAXIMUM_BYTES + 1}", "a" * (MAXIMUM_BYTES + 1)),
+            (f"at most {MAX_PAGE_BYTES} bytes, got {MAX_PAGE_BYTES + 1}", "a" * (MAX_PAGE_BYTES + 1)),
         ],
     )
     def test_no_page(self, wanted, text):

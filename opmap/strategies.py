@@ -1,0 +1,130 @@
+"""Hypothesis strategies: valid descriptors, cases with values, and descriptors that break a rule.
+
+    from hypothesis import given
+    from opmap import strategies
+
+    @given(strategies.cases())
+    def test_my_backend(case): ...
+
+Needs the extra `opmap[hypothesis]`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from .descriptors import OperatorDesc, TensorDesc
+from .operators import OPERATORS
+from .tensors import DataType
+from .validation import draws
+from .validation.cases import Case
+
+MAX_ELEMENTS = 256
+"""Elements of the largest tensor, where nothing else is asked for."""
+
+
+class _Drawn:
+    """Choices that Hypothesis makes."""
+
+    def __init__(self, draw: st.DrawFn):
+        self._draw = draw
+
+    def integer(self, low: int, high: int) -> int:
+        return self._draw(st.integers(low, high))
+
+
+def descriptors(
+    *,
+    operators: Sequence[str] | None = None,
+    data_types: Sequence[DataType] | None = None,
+    index_types: Sequence[DataType] | None = None,
+    dimension_counts: tuple[int, int] = (1, 8),
+    max_elements: int = MAX_ELEMENTS,
+) -> st.SearchStrategy[OperatorDesc]:
+    """Valid, packed descriptors.
+
+    `operators` are short names (`GATHER`), all where None; types are by default those of the highest feature level.
+    `dimension_counts` is (lowest, highest), from 1 to 8; no tensor has more than `max_elements` elements, at least 8.
+    Reduced examples have few dimensions and small sizes. Raises ValueError for an option that means nothing.
+    """
+    chosen = tuple(OPERATORS) if operators is None else tuple(operators)
+    unknown = [name for name in chosen if name not in OPERATORS]
+    if unknown or not chosen:
+        raise ValueError(f"operators must be some of {', '.join(OPERATORS)}, got {', '.join(unknown) or 'none'}")
+    low, high = dimension_counts
+    if not 1 <= low <= high <= 8:
+        raise ValueError(f"dimension_counts must be (lowest, highest) from 1 to 8, got {dimension_counts}")
+    if max_elements < 8:
+        raise ValueError(f"max_elements must be at least 8, got {max_elements}")
+    for name in chosen:
+        for option, types, known in (
+            ("data_types", data_types, draws.data_types(name)),
+            ("index_types", index_types, draws.index_types(name)),
+        ):
+            if types is not None and not (types and set(types) <= set(known)):
+                raise ValueError(f"{option} must be some of {', '.join(t.name for t in known)}, got {types}")
+    return _descriptors(chosen, data_types, index_types, dimension_counts, max_elements)
+
+
+def cases(**options) -> st.SearchStrategy[Case]:
+    """Cases: descriptors with values for their inputs; options are those of `descriptors`.
+
+    Data are any bit patterns, NaN payloads and denormals among them; indices are in range, negative ones too where the
+    type is signed. The id follows from descriptor and values.
+    """
+    return _cases(descriptors(**options))
+
+
+def broken_descriptors(**options) -> st.SearchStrategy[tuple[OperatorDesc, str]]:
+    """Descriptors with one member changed so that they break a rule: (descriptor, id of the first broken rule).
+
+    Options are those of `descriptors`, from which they start.
+    """
+    changed = descriptors(**options).flatmap(_changed).filter(lambda desc: desc.violations())
+    return changed.map(lambda desc: (desc, desc.violations()[0].rule))
+
+
+@st.composite
+def _descriptors(draw: st.DrawFn, operators, data_types, index_types, dimension_counts, max_elements) -> OperatorDesc:
+    operator = draw(st.sampled_from(operators))
+    return draws.draw_descriptor(
+        _Drawn(draw),
+        operator,
+        data_types=data_types or draws.data_types(operator),
+        index_types=index_types or draws.index_types(operator),
+        dimension_counts=dimension_counts,
+        max_elements=max_elements,
+    )
+
+
+@st.composite
+def _cases(draw: st.DrawFn, descs: st.SearchStrategy[OperatorDesc]) -> Case:
+    return draws.draw_case(_Drawn(draw), draw(descs))
+
+
+@st.composite
+def _changed(draw: st.DrawFn, desc: OperatorDesc) -> OperatorDesc:
+    """The descriptor with one member changed."""
+    member = draw(st.sampled_from(list(desc.members().values())))
+    value = getattr(desc, member)
+    if not isinstance(value, TensorDesc):
+        return desc.replace(**{member: draw(st.integers(0, 10) | st.integers(-1, 2**33))})
+    sizes = list(value.sizes)
+    match draw(st.sampled_from(("size", "count", "type", "bytes", "alignment"))):
+        case "size":
+            sizes[draw(st.integers(0, len(sizes) - 1))] = draw(st.integers(0, 10) | st.integers(-1, 2**33))
+            changed = dataclasses.replace(value, sizes=tuple(sizes))
+        case "count":
+            sizes = draw(st.sampled_from((sizes[1:], [1, *sizes], [2, *sizes], [*sizes, 1])))
+            changed = dataclasses.replace(value, sizes=tuple(sizes))
+        case "type":
+            changed = dataclasses.replace(value, data_type=draw(st.sampled_from(DataType)))
+        case "bytes":
+            size = draw(st.integers(0, value.minimum_size_in_bytes - 1))
+            changed = dataclasses.replace(value, total_tensor_size_in_bytes=size)
+        case "alignment":
+            changed = dataclasses.replace(value, guaranteed_base_offset_alignment=draw(st.integers(1, 64)))
+    return desc.replace(**{member: changed})

@@ -1,0 +1,319 @@
+"""Descriptors: the rules of every tensor one by one, strides and sizes in bytes, feature levels."""
+
+import dataclasses
+import itertools
+from array import array
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from opmap import strategies
+from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete, pad
+from opmap.errors import InputError, RuleError
+from opmap.operators import OPERATORS
+from opmap.spec import tensor_rules
+from opmap.tensors import DataType
+
+F32, U32, I64 = DataType.FLOAT32, DataType.UINT32, DataType.INT64
+GATHER = OPERATORS["GATHER"].Desc
+
+
+def gather(data=(3, 2), indices=(1, 4), output=(4, 2), axis=0, k=1, data_type=F32, index_type=I64):
+    """A GATHER descriptor, valid where nothing is changed."""
+    return GATHER(
+        input_tensor=TensorDesc(data_type, data),
+        indices_tensor=TensorDesc(index_type, indices),
+        output_tensor=TensorDesc(data_type, output),
+        axis=axis,
+        index_dimensions=k,
+    )
+
+
+class TestTensorRules:
+    """TENSOR.C1 to C7: each with the place, what was wanted, and what was got."""
+
+    ROWS = [
+        (TensorDesc(F32, ()), "TENSOR.C1", "T.Sizes", "1 to 8 sizes", "0"),
+        (TensorDesc(F32, (1,) * 9), "TENSOR.C1", "T.Sizes", "1 to 8 sizes", "9"),
+        (TensorDesc(F32, (2, 0)), "TENSOR.C2", "T.Sizes[1]", "1 to 4294967295", "0"),
+        (TensorDesc(F32, (-1, 2)), "TENSOR.C2", "T.Sizes[0]", "1 to 4294967295", "-1"),
+        (TensorDesc(F32, (2**32,)), "TENSOR.C2", "T.Sizes[0]", "1 to 4294967295", "4294967296"),
+        (TensorDesc(F32, (2**16, 2**16)), "TENSOR.C3", "T.Sizes", "of at most 4294967295 elements", "4294967296"),
+        (TensorDesc(F32, (2, 3), (3,)), "TENSOR.C4", "T.Strides", "2 strides, one per size", "1"),
+        (TensorDesc(F32, (2, 3), (3, -1)), "TENSOR.C4", "T.Strides[1]", "0 to 4294967295", "-1"),
+        (TensorDesc(F32, (2, 3), (2**32, 1)), "TENSOR.C4", "T.Strides[0]", "0 to 4294967295", "4294967296"),
+        (TensorDesc(F32, (2, 3), None, 23), "TENSOR.C5", "T.TotalTensorSizeInBytes", "at least 24", "23"),
+        (TensorDesc(DataType.UINT8, (5,), None, 7), "TENSOR.C5", "T.TotalTensorSizeInBytes", "at least 8", "7"),
+        (TensorDesc(F32, (2, 3), (4, 1), 24), "TENSOR.C5", "T.TotalTensorSizeInBytes", "at least 28", "24"),
+        (TensorDesc(F32, (2,), None, None, 2), "TENSOR.C6", "T.GuaranteedBaseOffsetAlignment", "0 or a power of two, at least 4", "2"),
+        (TensorDesc(F32, (2,), None, None, 12), "TENSOR.C6", "T.GuaranteedBaseOffsetAlignment", "0 or a power of two, at least 4", "12"),
+        (TensorDesc(F32, (2,), None, None, 2**32), "TENSOR.C6", "T.GuaranteedBaseOffsetAlignment", "0 or a power of two, at least 4", str(2**32)),
+        (TensorDesc(F32, (2,), owned_by_dml=True), "TENSOR.C7", "T.Flags", "NONE for an output", "DML_TENSOR_FLAG_OWNED_BY_DML"),
+    ]
+
+    @pytest.mark.parametrize(("tensor", "rule", "subject", "wanted", "got"), ROWS)
+    def test_broken_one_at_a_time(self, tensor, rule, subject, wanted, got):
+        """Exactly this rule, at this place."""
+        (violation,) = tensor.violations("T", output=True)
+        assert (rule, subject, wanted, got) == (violation.rule, violation.subject, violation.wanted, violation.got)
+
+    def test_every_rule_has_a_row(self):
+        """A new rule needs a row above."""
+        assert {rule.id for rule in tensor_rules().rules} == {row[1] for row in self.ROWS}
+
+    @pytest.mark.parametrize(
+        "tensor",
+        [
+            TensorDesc(F32, (1,) * 8),
+            TensorDesc(F32, (2**32 - 1,)),
+            TensorDesc(F32, (2, 3), (0, 0)),
+            TensorDesc(F32, (2, 3), (3, 1), 24),
+            TensorDesc(F32, (2, 3), (0, 1), 12),
+            TensorDesc(DataType.UINT8, (5,), None, 8),
+            TensorDesc(DataType.FLOAT64, (1,), None, 2**40, 8),
+            TensorDesc(F32, (2,), None, None, 2**31),
+        ],
+    )
+    def test_kept_at_their_limits(self, tensor):
+        """The last values that are allowed."""
+        assert [] == list(tensor.violations("T"))
+
+    def test_an_input_may_be_owned_by_dml(self):
+        """The flag is wrong on outputs only."""
+        assert [] == list(TensorDesc(F32, (2,), owned_by_dml=True).violations("T"))
+
+    @pytest.mark.parametrize("value", [-1, 2**32])
+    def test_members_are_uints(self, value):
+        """A member that no UINT can hold is refused before any formula is asked."""
+        (violation,) = gather(axis=value).violations()
+        assert ("TENSOR.C2", "Axis", "0 to 4294967295", str(value)) == (
+            violation.rule,
+            violation.subject,
+            violation.wanted,
+            violation.got,
+        )
+
+    def test_tensors_come_before_the_operator(self):
+        """Where a tensor is none, the operator's formulas are not asked; every broken tensor is listed."""
+        desc = gather(data=(0, 2), indices=(1,) * 9, axis=7)
+        assert ["TENSOR.C2", "TENSOR.C1"] == [v.rule for v in desc.violations()]
+
+
+class TestMemory:
+    """Strides, and where elements stand."""
+
+    @pytest.mark.parametrize(
+        ("sizes", "strides", "packed", "elements", "size"),
+        [
+            ((2, 3), None, True, 6, 24),
+            ((2, 3), (3, 1), True, 6, 24),
+            ((1, 3), (99, 1), True, 3, 12),
+            ((2, 3), (1, 2), False, 6, 24),
+            ((2, 3), (4, 1), False, 7, 28),
+            ((2, 3), (0, 1), False, 3, 12),
+            ((2, 3), (0, 0), False, 1, 4),
+            ((1, 1), (0, 0), True, 1, 4),
+        ],
+    )
+    def test_what_strides_cover(self, sizes, strides, packed, elements, size):
+        """Packed or not, and how far the last element is."""
+        tensor = TensorDesc(F32, sizes, strides)
+        assert (packed, elements, size) == (tensor.packed, tensor.buffer_element_count, tensor.minimum_size_in_bytes)
+
+    @pytest.mark.parametrize(("data_type", "count", "size"), [(DataType.INT8, 1, 4), (DataType.INT8, 5, 8), (DataType.FLOAT16, 3, 8)])
+    def test_sizes_in_bytes_are_multiples_of_four(self, data_type, count, size):
+        """Rounded up."""
+        assert size == TensorDesc(data_type, (count,)).minimum_size_in_bytes
+
+    @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.data())
+    def test_elements_are_read_where_the_strides_say(self, sizes, data):
+        """Against a sum of coordinates times strides."""
+        strides = data.draw(st.none() | st.tuples(*[st.integers(0, 5)] * len(sizes)))
+        tensor = TensorDesc(DataType.UINT8, tuple(sizes), strides)
+        used = strides or _packed(sizes)
+        buffer = array("B", range(tensor.buffer_element_count))
+        expected = [sum(c * s for c, s in zip(at, used)) for at in itertools.product(*map(range, sizes))]
+        assert max(expected) == len(buffer) - 1
+        assert expected == list(tensor.read(buffer))
+
+
+def _packed(sizes):
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, strides[0] * size)
+    return strides
+
+
+class TestFeatureLevels:
+    """What each level supports, and which level supports what is refused."""
+
+    FOUR = {"data": (1, 1, 3, 2), "indices": (1, 1, 1, 4), "output": (1, 1, 4, 2), "axis": 2}
+
+    def test_the_highest_is_the_default(self):
+        """`6_4` is above every table."""
+        assert "1_0" == FEATURE_LEVELS[0]
+        assert "6_4" == FEATURE_LEVELS[-1]
+        assert () == gather().violations()
+
+    @pytest.mark.parametrize(
+        ("level", "desc", "expected"),
+        [
+            ("1_0", gather(**FOUR, index_type=U32), []),
+            ("1_0", gather(**FOUR, index_type=U32, data_type=DataType.FLOAT16), []),
+            (
+                "1_0",
+                gather(**FOUR, index_type=U32, data_type=DataType.INT32),
+                [
+                    "InputTensor.DataType must be one of FLOAT32, FLOAT16 at feature level 1_0 (INT32 needs 2_1), got INT32 (GATHER.S1)",
+                    "OutputTensor.DataType must be one of FLOAT32, FLOAT16 at feature level 1_0 (INT32 needs 2_1), got INT32 (GATHER.S1)",
+                ],
+            ),
+            ("2_0", gather(**FOUR, index_type=U32), []),
+            (
+                "2_1",
+                gather(**FOUR),
+                ["IndicesTensor.DataType must be UINT32 at feature level 2_1 (INT64 needs 3_0), got INT64 (GATHER.S1)"],
+            ),
+            (
+                "2_1",
+                gather(index_type=U32),
+                [
+                    f"{t}.Sizes must be of 4 dimensions at feature level 2_1 (2 needs 3_0), got 2 (GATHER.S1)"
+                    for t in ("InputTensor", "IndicesTensor", "OutputTensor")
+                ],
+            ),
+            ("3_0", gather(), []),
+            (
+                "4_0",
+                gather(data_type=DataType.FLOAT64),
+                [
+                    f"{t}.DataType must be one of FLOAT32, FLOAT16, INT32, INT16, INT8, UINT32, UINT16, UINT8 at feature level 4_0 (FLOAT64 needs 4_1), got FLOAT64 (GATHER.S1)"
+                    for t in ("InputTensor", "OutputTensor")
+                ],
+            ),
+            ("4_1", gather(data_type=DataType.FLOAT64), []),
+            (
+                "6_4",
+                gather(index_type=DataType.INT16),
+                ["IndicesTensor.DataType must be one of INT64, INT32, UINT64, UINT32, got INT16 (GATHER.S1)"],
+            ),
+        ],
+    )
+    def test_of_gather(self, level, desc, expected):
+        """Rows from the page's tables."""
+        assert expected == [str(v) for v in desc.violations(feature_level=level)]
+
+    @pytest.mark.parametrize(
+        ("operator", "level"), [("GATHER_ELEMENTS", "2_1"), ("GATHER_ND", "2_1"), ("GATHER_ND1", "3_0")]
+    )
+    def test_an_operator_below_its_introduction(self, operator, level):
+        """It is refused once, with the level that has it."""
+        desc = next(OPERATORS[operator].shapes())
+        below = FEATURE_LEVELS[FEATURE_LEVELS.index(level) - 1]
+        (violation,) = desc.violations(feature_level=below)
+        assert (
+            f"DML_OPERATOR_{operator} must be asked of feature level {level} or above, where it was introduced, got {below}"
+            f" ({operator}.S1)"
+        ) == str(violation)
+
+    @given(strategies.descriptors())
+    def test_a_higher_level_takes_nothing_away(self, desc):
+        """What a level supports, every level above supports."""
+        fine = [not desc.violations(feature_level=level) for level in FEATURE_LEVELS]
+        assert sorted(fine) == fine
+        assert fine[-1]
+
+
+class TestDirectMLIssue685:
+    """Indices {3,2} with IndexDimensions 1: devices disagree, the page gives it no meaning."""
+
+    def test_is_refused_by_a_derived_rule(self):
+        """The leading dimension of the indices is not 1."""
+        desc = gather(data=(3, 3), indices=(3, 2), output=(2, 3), axis=0, k=1)
+        assert ["IndicesTensor.Sizes[0] must be 1, got 3 (GATHER.D2)"] == [str(v) for v in desc.violations()]
+
+    @pytest.mark.parametrize(
+        ("desc", "expected"),
+        [
+            (gather((3, 2), (2, 2), (2, 2), axis=0, k=2), "GATHER.D1"),
+            (gather((3, 2), (2, 2), (2, 2), axis=1, k=2), "GATHER.D3"),
+        ],
+    )
+    def test_so_are_the_others_that_directml_accepts(self, desc, expected):
+        """More index dimensions than places, and a leading dimension that is not 1 cropped."""
+        assert expected == desc.violations()[0].rule
+
+
+class TestErrors:
+    """`validate` raises all of it at once."""
+
+    def test_the_message_has_path_wanted_got_and_rule(self):
+        """One line; the path leads into the file."""
+        desc = gather(data=(3, 3), indices=(3, 2), output=(2, 3))
+        with pytest.raises(RuleError) as raised:
+            desc.validate(path="$.dispatchables.g.desc")
+        assert "$.dispatchables.g.desc.IndicesTensor.Sizes[0]: must be 1, got 3 (GATHER.D2)" == str(raised.value)
+        assert ("GATHER.D2", 1) == (raised.value.rule, len(raised.value.violations))
+        assert isinstance(raised.value, ValueError)
+
+    def test_a_valid_one_raises_nothing(self):
+        """Nothing is returned either."""
+        assert None is gather().validate()
+
+
+class TestDescriptors:
+    """The base class."""
+
+    def test_members_by_both_names(self):
+        """DirectML's spelling and ours, in the struct's order."""
+        assert {
+            "InputTensor": "input_tensor",
+            "IndicesTensor": "indices_tensor",
+            "OutputTensor": "output_tensor",
+            "Axis": "axis",
+            "IndexDimensions": "index_dimensions",
+        } == GATHER.members()
+        desc = gather()
+        assert desc == GATHER.from_members({n: getattr(desc, here) for n, here in GATHER.members().items()})
+        assert {"Axis": 0, "IndexDimensions": 1} == desc.numbers
+        assert (["InputTensor", "IndicesTensor"], (4, 2)) == (list(desc.inputs), desc.output.sizes)
+
+    @given(strategies.descriptors(), st.data())
+    def test_complete_finds_the_only_output(self, desc, data):
+        """The output follows from the rest; any other sizes break a rule."""
+        assert desc == complete(type(desc), desc.inputs, desc.numbers)
+        sizes = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=8).map(tuple))
+        assume(sizes != desc.output.sizes)
+        assert desc.replace(output_tensor=dataclasses.replace(desc.output, sizes=sizes)).violations()
+
+    def test_complete_refuses_what_does_not_fit(self):
+        """Three dimensions do not fit two."""
+        inputs = {"InputTensor": TensorDesc(F32, (3, 2)), "IndicesTensor": TensorDesc(I64, (2, 2))}
+        with pytest.raises(InputError, match="does not fit 2 dimensions"):
+            complete(GATHER, inputs, {"Axis": 0, "IndexDimensions": 2})
+
+    @pytest.mark.parametrize(
+        ("name", "numbers", "data", "indices", "expected"),
+        [
+            ("GATHER", {"Axis": 1, "IndexDimensions": 1}, (3, 5), (1, 4), (5,)),
+            ("GATHER_ELEMENTS", {"Axis": 0}, (3, 5), (7, 5), (3,)),
+            ("GATHER_ND", {"InputDimensionCount": 3, "IndicesDimensionCount": 2}, (2, 3, 4), (1, 5, 2), (2, 3)),
+            (
+                "GATHER_ND1",
+                {"InputDimensionCount": 3, "IndicesDimensionCount": 3, "BatchDimensionCount": 1},
+                (2, 3, 4),
+                (2, 5, 2),
+                (3, 4),
+            ),
+        ],
+    )
+    def test_index_bounds(self, name, numbers, data, indices, expected):
+        """The size of the dimension that each index goes into; one per coordinate of a tuple."""
+        inputs = {"InputTensor": TensorDesc(F32, data), "IndicesTensor": TensorDesc(I64, indices)}
+        assert {"IndicesTensor": expected} == complete(OPERATORS[name].Desc, inputs, numbers).index_bounds
+
+    def test_padding(self):
+        """Ones in front."""
+        assert (1, 1, 2, 3) == pad((2, 3), 4)
+        assert (2, 3) == pad((2, 3), 2)

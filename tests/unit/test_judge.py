@@ -1,0 +1,486 @@
+"""Verdicts: what each way for a provider to be right or wrong is called, and that planted faults are caught."""
+
+import hashlib
+import json
+
+import msgspec
+import numpy as np
+import pytest
+
+from opmap.descriptors import TensorDesc, complete
+from opmap.dxdispatch import read_model
+from opmap.errors import InputError, ProviderError
+from opmap.execution.arrays import to_array
+from opmap.execution.provider import Placement
+from opmap.execution.providers import OpenProvider, open_provider
+from opmap.mapping import map_descriptor
+from opmap.operators import OPERATORS
+from opmap.tensors import DataType, Tensor
+from opmap.validation.cases import Case
+from opmap.validation.catalogue import catalogue, example_descriptor
+from opmap.validation.faults import FAULTS, open_fault
+from opmap.validation.judge import MAX_DIFFERENCES, MAX_LISTED, Judge, differences, unravel
+from opmap.validation.record import VERDICTS, Record, encode
+
+SMOKE = list(catalogue("smoke"))
+CPU = open_provider("cpu")
+
+
+def gather(values=(11, 12, 13, 14), indices=(3, 1, 3, 0, 2), data_type=DataType.FLOAT32, index_type=DataType.INT64, **options):
+    """A case of GATHER along the only axis."""
+    inputs = {
+        "InputTensor": TensorDesc(data_type, (len(values),)),
+        "IndicesTensor": TensorDesc(index_type, (len(indices),)),
+    }
+    desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+    tensors = {
+        "InputTensor": Tensor.from_values(data_type, (len(values),), values),
+        "IndicesTensor": Tensor.from_values(index_type, (len(indices),), indices),
+    }
+    return Case("case", desc, tensors, **options)
+
+
+class Fixed:
+    """A provider that always answers the same, or raises it."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def run(self, model_bytes, feeds):
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def judge(answer, case=None, *, provider=None, **options):
+    """The record of a case on a provider with this answer."""
+    opened = OpenProvider("mine", "1", None, provider or Fixed(answer))
+    return Judge(opened, **options)(case or gather())
+
+
+RIGHT = np.array([14, 12, 14, 11, 13], "<f4")
+
+
+class TestPass:
+    """Right in every bit, and proven to have run where it was asked to."""
+
+    def test_on_the_cpu(self):
+        """Values, bits, placement, substitutions and lowering stand in the record."""
+        record = Judge(CPU)(gather(index_type=DataType.UINT32, file="it.json"))
+        assert ("pass", None, None, None) == (record.verdict, record.stage, record.message, record.rules)
+        assert ("it.json", "case", "DML_OPERATOR_GATHER") == (record.file, record.case, record.operator)
+        assert [14.0, 12.0, 14.0, 11.0, 13.0] == record.expected.Values == record.actual.Values
+        assert ["41600000", "41400000", "41600000", "41300000", "41500000"] == record.expected.Bits
+        assert (True, "assignment-info") == (record.placement.proven, record.placement.source)
+        assert ("Gather", "CPUExecutionProvider") in record.placement.nodes
+        assert ["index-type: IndicesTensor UINT32 -> INT64, by a Cast in the graph"] == record.substitutions
+        assert "INT64" == record.lowered_as.desc["IndicesTensor"]["DataType"]
+        assert "CPUExecutionProvider" == record.provider
+        assert record.fine and record.proven
+
+    def test_by_assertion(self):
+        """A third party's provider is taken at its word."""
+        record = judge([RIGHT])
+        assert ("pass", "asserted", True) == (record.verdict, record.placement.source, record.proven)
+
+    def test_big_endian_and_strided_answers(self):
+        """What counts are the values, not how they stand in memory."""
+        assert "pass" == judge([RIGHT.astype(">f4")]).verdict
+        assert "pass" == judge([np.repeat(RIGHT, 2)[::2]]).verdict
+        assert "pass" == judge((RIGHT,)).verdict
+
+    def test_brief_keeps_a_digest(self):
+        """Of what passed; the digest is that of the little-endian bytes."""
+        record = judge([RIGHT], brief=True)
+        assert (None, None) == (record.expected.Values, record.actual.Bits)
+        assert hashlib.sha256(RIGHT.tobytes()).hexdigest() == record.expected.Digest == record.actual.Digest
+        wrong = judge([RIGHT - np.float32(1)], brief=True)
+        assert [13.0, 11.0, 13.0, 10.0, 12.0] == wrong.actual.Values
+
+
+class TestMismatch:
+    """Other bits, or no such output."""
+
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            (
+                [14, 12, 14, 11, 12],
+                "1 of 5 elements differ: output[4] = input[indices[4] = 2] = 13.0, got 12.0, consistent with reading input[1]",
+            ),
+            ([0, 12, 14, 0, 13], "2 of 5 elements differ: output[0] = input[indices[0] = 3] = 14.0, got 0.0"),
+            (
+                [14, 12, 14, float("nan"), 13],
+                "1 of 5 elements differ: output[3] = input[indices[3] = 0] = 11.0, got NaN",
+            ),
+        ],
+    )
+    def test_of_values(self, answer, message):
+        """How many, and the first in words."""
+        record = judge([np.array(answer, "<f4")])
+        assert ("mismatch", "compare", message) == (record.verdict, record.stage, record.message)
+        assert not record.fine
+        assert record.expected.Bits != record.actual.Bits
+
+    def test_of_bits_behind_equal_values(self):
+        """NaN payloads and the sign of zero are shown as bits, in words that differ."""
+        bits = np.array([0x7FC00001, 0x7FC00000, 0], "<u4").view("<f4")
+        case = gather(values=("NaN", 0.0), indices=(0, 0, 1))
+        record = judge([bits], case)
+        assert record.message.startswith(
+            "1 of 3 elements differ: output[0] = input[indices[0] = 0] = NaN (bits 7fc00000), got NaN (bits 7fc00001)"
+        )
+        zeros = judge([np.array([0x80000000], "<u4").view("<f4")], gather(values=(0.0, 1.0), indices=(0,)))
+        assert "= 0.0, got -0.0" in zeros.message
+
+    def test_of_a_negative_index(self):
+        """The chain shows what it is resolved to."""
+        record = judge([np.array([11], "<f4")], gather(indices=(-1,)))
+        assert "output[0] = input[indices[0] = -1 -> 3] = 14.0, got 11.0, consistent with reading input[0]" in record.message
+
+    def test_what_is_read_is_said_only_where_it_is_certain(self):
+        """A value that stands twice in the input explains nothing."""
+        record = judge([np.array([7], "<f4")], gather(values=(7, 7, 9), indices=(2,)))
+        assert record.message.endswith("= 9.0, got 7.0")
+
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            ([], "must be a list of one array, got 0"),
+            ([RIGHT, RIGHT], "must be a list of one array, got 2"),
+            (None, "must be a list of one array, got a NoneType"),
+            (RIGHT, "must be a list of one array, got a ndarray"),
+            ({"OutputTensor": RIGHT}, "must be a list of one array, got a dict"),
+            ([[14.0]], "must be a list of one array, got a list of a list"),
+            ([None], "must be a list of one array, got a list of a NoneType"),
+            ([RIGHT.astype("<f8")], "the output must be FLOAT32, got FLOAT64"),
+            ([RIGHT.view("<i4")], "the output must be FLOAT32, got INT32"),
+            ([RIGHT.astype(object)], "the output must be FLOAT32, got OBJECT"),
+            ([RIGHT.astype("c8")], "the output must be FLOAT32, got COMPLEX64"),
+            ([RIGHT.reshape(1, 5)], "the output must have sizes [5], got [1, 5]"),
+            ([RIGHT[:4]], "the output must have sizes [5], got [4]"),
+            ([np.array(1, "<f4")], "the output must have sizes [5], got []"),
+        ],
+    )
+    def test_of_the_output_itself(self, answer, message):
+        """A wrong number, type or shape."""
+        record = judge(answer)
+        assert ("mismatch", "compare", message) == (record.verdict, record.stage, record.message)
+        assert record.expected is not None
+        assert None is record.actual
+
+    def test_of_large_outputs(self):
+        """A digest and the first differences."""
+        count = MAX_LISTED + 1
+        case = gather(values=range(8), indices=[1] * count)
+        wrong = np.ones(count, "<f4")
+        wrong[5 : 5 + MAX_DIFFERENCES + 3] = 2
+        record = judge([wrong], case)
+        assert (None, None) == (record.expected.Values, record.actual.Bits)
+        assert record.expected.Digest != record.actual.Digest
+        assert MAX_DIFFERENCES == len(record.actual.Differences)
+        assert {"element": 5, "Bits": "3f800000"} == record.expected.Differences[0]
+        assert {"element": 5, "Bits": "40000000"} == record.actual.Differences[0]
+        assert f"{MAX_DIFFERENCES + 3} of {count} elements differ" in record.message
+
+
+class TestFallback:
+    """Right, but elsewhere, or nobody knows where."""
+
+    @pytest.mark.parametrize(
+        ("placement", "message"),
+        [
+            (
+                Placement("assignment-info", (("Cast", "mine"), ("Gather", "CPUExecutionProvider"))),
+                "asked for mine, got Gather on CPUExecutionProvider",
+            ),
+            (Placement("profile", ()), "nothing shows that a node ran on mine"),
+        ],
+    )
+    def test_placement_elsewhere(self, placement, message):
+        """Every node must be on record, and on the provider asked for."""
+        provider = Fixed([RIGHT])
+        provider.placement = lambda: placement
+        record = judge(None, provider=provider)
+        assert ("fallback", message, False) == (record.verdict, record.message, record.proven)
+        assert not record.fine
+
+    def test_a_wrong_answer_from_elsewhere_is_a_mismatch(self):
+        """That it is wrong is worse."""
+        provider = Fixed([RIGHT + 1])
+        provider.placement = lambda: Placement("profile", ())
+        assert "mismatch" == judge(None, provider=provider).verdict
+
+    def test_placement_that_raises(self):
+        """A provider that cannot say where it ran has not proven it."""
+        provider = Fixed([RIGHT])
+        provider.placement = lambda: 1 / 0
+        record = judge(None, provider=provider)
+        assert ("fallback", "nothing shows that a node ran on mine") == (record.verdict, record.message)
+
+
+class TestError:
+    """The stage says how far it came."""
+
+    @pytest.mark.parametrize(
+        ("error", "stage", "message"),
+        [
+            (ProviderError("no such thing"), "load", "no such thing"),
+            (ProviderError("fell over", stage="run"), "run", "fell over"),
+            (ValueError("bad\n  value"), "run", "ValueError: bad value"),
+            (KeyError("x"), "run", "KeyError: 'x'"),
+            (RuntimeError(), "run", "RuntimeError"),
+            (MemoryError(), "run", "MemoryError"),
+            (RecursionError("deep"), "run", "RecursionError: deep"),
+            (NotImplementedError("rank 9"), "run", "NotImplementedError: rank 9"),
+            (AssertionError("no"), "run", "AssertionError: no"),
+        ],
+    )
+    def test_of_a_provider(self, error, stage, message):
+        """Whatever it raises is the case's error, on one line."""
+        record = judge(error)
+        assert ("error", stage, message) == (record.verdict, record.stage, record.message)
+        assert RIGHT.tolist() == record.expected.Values
+        assert None is record.actual
+
+    def test_load_and_run_of_a_session(self):
+        """A model that the CPU EP refuses; ONNX Runtime's own exceptions become one line."""
+        with pytest.raises(ProviderError) as raised:
+            CPU.provider.run(b"no model", {})
+        assert "load" == raised.value.stage
+        assert "\n" not in str(raised.value)
+        with pytest.raises(ProviderError) as raised:
+            CPU.provider.run(map_descriptor(gather().desc).model_bytes, {})
+        assert "run" == raised.value.stage
+
+    def test_broken_rules(self):
+        """All of them are listed, the first is named, nothing runs."""
+        desc, tensors = example_descriptor(OPERATORS["GATHER"].Desc.spec(), "1")
+        record = judge(AssertionError("it ran"), Case("it", desc.replace(axis=1), tensors))
+        assert ("error", "validate", "GATHER.F1") == (record.verdict, record.stage, record.rule)
+        assert ["GATHER.F1", "GATHER.C5"] == record.rules
+        assert "Axis" == record.path
+        assert "must be in [0, InputTensor.DimensionCount) = [0, 1), got 1 (GATHER.F1)" == record.message
+
+    def test_the_feature_level(self):
+        """What 2_1 does not support is unsupported there, and fine above."""
+        assert "pass" == judge([RIGHT], feature_level="3_0").verdict
+        record = judge([RIGHT], feature_level="2_1")
+        assert ("unsupported", "validate", "GATHER.S1") == (record.verdict, record.stage, record.rule)
+
+    def test_what_cannot_be_mapped(self):
+        """Strides, so far."""
+        case = gather()
+        strided = case.desc.replace(input_tensor=TensorDesc(DataType.FLOAT32, (4,), (2,)))
+        record = judge(AssertionError("it ran"), Case("it", strided, case.tensors))
+        assert ("error", "map") == (record.verdict, record.stage)
+        assert "InputTensor.Strides [2]" in record.message
+        assert RIGHT.tolist() == record.expected.Values
+
+
+class TestObserved:
+    """An index out of range is recorded, and not judged."""
+
+    CASE = {"indices": (3, 4, -5, 0)}
+
+    def test_a_provider_that_refuses(self):
+        """The CPU EP does."""
+        record = Judge(CPU)(gather(**self.CASE))
+        assert ("observed", "run") == (record.verdict, record.stage)
+        assert record.message.startswith("an index is out of range, and CPUExecutionProvider refused it: ")
+        assert [14.0, None, None, 11.0] == record.expected.Values
+        assert [None, None] == record.expected.Bits[1:3]
+        assert None is record.actual
+        assert record.fine
+
+    def test_a_provider_that_answers(self):
+        """The defined elements are right; the others are as they are."""
+        record = judge([np.array([14, 5, 6, 11], "<f4")], gather(**self.CASE))
+        assert ("observed", None) == (record.verdict, record.stage)
+        assert "2 of 4 elements are read with an index out of range, and not judged" == record.message
+        assert [14.0, 5.0, 6.0, 11.0] == record.actual.Values
+
+    def test_a_defined_element_that_is_wrong(self):
+        """Is a mismatch all the same."""
+        record = judge([np.array([14, 5, 6, 12], "<f4")], gather(**self.CASE))
+        assert "mismatch" == record.verdict
+        assert record.message.startswith("1 of 4 elements differ: output[3] = input[indices[3] = 0] = 11.0, got 12.0")
+
+    def test_a_model_that_cannot_be_loaded(self):
+        """Is an error: no index was looked at."""
+        assert "error" == judge(ProviderError("no"), gather(**self.CASE)).verdict
+
+    def test_on_another_provider(self):
+        """Is a fallback."""
+        provider = Fixed([np.array([14, 5, 6, 11], "<f4")])
+        provider.placement = lambda: Placement("profile", ())
+        assert "fallback" == judge(None, gather(**self.CASE), provider=provider).verdict
+
+
+class TestDispatch:
+    """Commands read from a file."""
+
+    def record(self, **changes):
+        """The record of the page's first example with members of the descriptor changed."""
+        model = {
+            "resources": {
+                "input": {"initialValuesDataType": "FLOAT32", "initialValues": [11, 12, 13, 14]},
+                "indices": {"initialValuesDataType": "INT64", "initialValues": changes.pop("indices", [3, 1, 3, 0, 2])},
+                "output": {},
+            },
+            "dispatchables": {
+                "it": {
+                    "type": "GATHER",
+                    "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+                    "IndicesTensor": {"DataType": "INT64", "Sizes": [5]},
+                    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [5]},
+                    "Axis": 0,
+                    "IndexDimensions": 1,
+                    **changes,
+                }
+            },
+            "commands": [
+                {
+                    "type": "dispatch",
+                    "dispatchable": "it",
+                    "bindings": {"InputTensor": "input", "IndicesTensor": "indices", "OutputTensor": "output"},
+                }
+            ],
+        }
+        (dispatch,) = read_model(json.dumps(model))
+        return Judge(OpenProvider("mine", None, None, Fixed([RIGHT]))).dispatch(dispatch, "it.json")
+
+    def test_that_pass(self):
+        """The record names file and dispatchable."""
+        record = self.record()
+        assert ("pass", "it.json", "it", "DML_OPERATOR_GATHER") == (record.verdict, record.file, record.case, record.operator)
+
+    def test_that_break_a_rule(self):
+        """The path leads into the file."""
+        record = self.record(Axis=1)
+        assert ("error", "validate", "$.dispatchables.it.Axis") == (record.verdict, record.stage, record.path)
+
+    def test_that_cannot_be_read(self):
+        """The operator is named where it is known."""
+        record = self.record(indices="deferred")
+        assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.path)
+        assert "DML_OPERATOR_GATHER" == record.operator
+        assert None is self.record(type="SCATTER").operator
+
+
+class TestFaults:
+    """Every planted fault is caught by the smoke catalogue."""
+
+    def test_the_control_passes_everything(self):
+        """Nothing is wrong with `none`."""
+        judge = Judge(open_fault("none"), brief=True)
+        assert {"pass"} == {judge(case).verdict for case in SMOKE}
+
+    @pytest.mark.parametrize("name", [name for name in FAULTS if name != "none"])
+    def test_is_caught(self, name):
+        """At least one case is a mismatch, and says how."""
+        judge = Judge(open_fault(name), brief=True)
+        caught = next((r for r in map(judge, SMOKE) if r.verdict == "mismatch"), None)
+        assert caught is not None
+        assert " elements differ: output[" in caught.message
+
+    @pytest.mark.parametrize(
+        ("name", "values", "indices", "expected"),
+        [
+            ("negative-index-as-zero", (1, 2, 3), (-1, 2), [1, 3]),
+            ("negative-index-off-by-one", (1, 2, 3), (-1, 2), [2, 3]),
+            ("negative-index-sign-lost", (1, 2, 3), (-1, 2), [2, 3]),
+            ("index-off-by-one", (1, 2, 3), (0, 2, -1), [2, 1, 1]),
+            ("index-clamped-early", (1, 2, 3), (2, 1, 0), [2, 2, 1]),
+            ("index-reversed", (1, 2, 3), (0, 2, -2), [3, 1, 2]),
+            ("last-element-lost", (1, 2, 3), (0, 2), [1, 0]),
+            ("output-zero", (1, 2, 3), (0, 2), [0, 0]),
+            ("none", (1, 2, 3), (0, -1), [1, 3]),
+        ],
+    )
+    def test_does_what_it_says(self, name, values, indices, expected):
+        """Rows by hand."""
+        case = gather(values=values, indices=indices)
+        (output,) = open_fault(name).provider.run_case(case)
+        assert expected == output.tolist()
+
+    @pytest.mark.parametrize(
+        ("name", "bits", "expected"),
+        [
+            ("nan-payload-lost", [0x7F800001, 0xFFC0BEEF, 0x7F800000, 1], [0x7FC00000, 0x7FC00000, 0x7F800000, 1]),
+            ("negative-zero-lost", [0x80000000, 0x80000001, 0, 0xBF800000], [0, 0x80000001, 0, 0xBF800000]),
+            ("denormals-flushed", [0x80000001, 0x007FFFFF, 0x00800000, 0], [0x80000000, 0, 0x00800000, 0]),
+        ],
+    )
+    def test_does_what_it_says_to_floats(self, name, bits, expected):
+        """Other types are left alone."""
+        case = gather(indices=(0, 1, 2, 3))
+        for data_type, result in ((DataType.FLOAT32, expected), (DataType.UINT32, bits)):
+            desc = case.desc.replace(
+                input_tensor=TensorDesc(data_type, (4,)), output_tensor=TensorDesc(data_type, (4,))
+            )
+            tensors = {**case.tensors, "InputTensor": Tensor(data_type, (4,), bits)}
+            (output,) = open_fault(name).provider.run_case(Case("it", desc, tensors))
+            assert result == output.view("<u4").tolist()
+
+    def test_unknown_ones_are_refused_by_name(self):
+        """The error lists those that there are."""
+        with pytest.raises(InputError, match="must be one of none, negative-index-as-zero, .*, got 'nothing'"):
+            open_fault("nothing")
+
+
+class TestRecords:
+    """One schema for all."""
+
+    def test_every_key_is_always_there(self):
+        """null where it was not reached."""
+        document = json.loads(encode([Record(verdict="not-run")]))
+        assert "opmap-results/1" == document["schema"]
+        (record,) = document["cases"]
+        assert [
+            *("file", "case", "operator", "verdict", "stage", "rule", "rules", "path", "message", "expected", "actual"),
+            *("provider", "placement", "device_class", "substitutions", "lowered_as"),
+        ] == list(record)
+        assert {"not-run", None} == set(record.values())
+
+    def test_come_back_from_json(self):
+        """What is written can be read as the same record."""
+        records = [Judge(CPU)(case) for case in (gather(), gather(indices=(9,)), gather(values=("NaN", "-Inf"), indices=(0, 1)))]
+        raw = msgspec.json.encode(records)
+        assert records == msgspec.json.decode(raw, type=list[Record])
+        assert ["NaN", "-Inf"] == records[2].expected.Values
+
+    def test_verdicts_are_those_of_the_design(self):
+        """And a record takes no other."""
+        assert 13 == len(VERDICTS) == len(set(VERDICTS))
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
+
+
+class TestComparison:
+    """The small functions."""
+
+    def test_differences(self):
+        """Undefined elements are not compared."""
+        assert [1] == differences([1, 2, None, 4], [1, 3, 9, 4])
+        assert [] == differences([], [])
+
+    def test_unravel(self):
+        """Row-major, against NumPy."""
+        for address in range(24):
+            assert tuple(int(i) for i in np.unravel_index(address, (2, 3, 4))) == unravel(address, (2, 3, 4))
+
+    def test_arrays_of_the_right_type_reach_the_provider(self):
+        """Feeds have the names, types and sizes of the graph inputs."""
+        seen = {}
+
+        class Looks:
+            def run(self, model_bytes, feeds):
+                seen.update(feeds)
+                return [RIGHT]
+
+        assert "pass" == judge(None, gather(index_type=DataType.INT32), provider=Looks()).verdict
+        assert {"InputTensor": ("<f4", (4,)), "IndicesTensor": ("<i4", (5,))} == {
+            n: (a.dtype.str, a.shape) for n, a in seen.items()
+        }
+        assert all((to_array(t) == seen[n]).all() for n, t in gather(index_type=DataType.INT32).tensors.items())

@@ -1,0 +1,358 @@
+"""The mapping to ONNX: exhaustive on a small world, and back through the EP's rule written down here a second time."""
+
+import itertools
+from collections import Counter
+from functools import cache
+from math import prod
+
+import onnx
+import pytest
+from hypothesis import given
+from onnx import TensorProto, helper
+
+from opmap import strategies
+from opmap.descriptors import TensorDesc, complete
+from opmap.errors import MappingError, OpmapError
+from opmap.mapping import ELEMENT_TYPES, IR_VERSION, OPSET, convert, map_descriptor
+from opmap.operators import OPERATORS
+from opmap.tensors import DataType, Tensor
+
+F32, I64 = DataType.FLOAT32, DataType.INT64
+SHAPES = [desc for module in OPERATORS.values() for desc in module.shapes()]
+DATA_TYPES = {number: data_type for data_type, number in ELEMENT_TYPES.items()}
+
+
+# --- the small world -----------------------------------------------------------------------------------------------
+
+
+def small_world(operator):
+    """Every valid descriptor with 1 to 4 dimensions and sizes 1 to 3, except that the output follows from the rest.
+
+    What a rule would refuse at a glance (leading dimensions that must be 1, batches and other dimensions that must be
+    equal) is left out before the rules are asked.
+    """
+    cls = OPERATORS[operator].Desc
+    names = [f.name for f in cls.spec().fields if f.kind == "uint"]
+    for count in range(1, 5):
+        for numbers in itertools.product(range(count + 1), repeat=len(names)):
+            numbers = dict(zip(names, numbers))
+            data_rank, index_rank = _ranks(numbers, count)
+            for data in _sizes(count, data_rank):
+                for indices in _sizes(count, index_rank):
+                    if not _plausible(numbers, data, indices):
+                        continue
+                    inputs = {"InputTensor": TensorDesc(F32, data), "IndicesTensor": TensorDesc(I64, indices)}
+                    try:
+                        desc = complete(cls, inputs, numbers)
+                    except OpmapError:
+                        continue
+                    if not desc.violations():
+                        yield desc
+
+
+def _ranks(numbers, count):
+    """How many trailing dimensions of input and indices are free; before them stand ones."""
+    if "IndexDimensions" in numbers:
+        return count - max(numbers["IndexDimensions"] - 1, 0), numbers["IndexDimensions"]
+    return numbers.get("InputDimensionCount", count), numbers.get("IndicesDimensionCount", count)
+
+
+def _plausible(numbers, data, indices):
+    """Whether the dimensions that must be equal are."""
+    if "BatchDimensionCount" in numbers:
+        r, q, b = numbers.values()
+        return b < min(r, q) and data[len(data) - r :][:b] == indices[len(data) - q :][:b] and indices[-1] <= r - b
+    if list(numbers) == ["Axis"]:
+        return all(d == i for at, (d, i) in enumerate(zip(data, indices)) if at != numbers["Axis"])
+    return True
+
+
+@cache
+def _sizes(count, free):
+    free = max(min(free, count), 0)
+    return [(1,) * (count - free) + sizes for sizes in itertools.product((1, 2, 3), repeat=free)]
+
+
+# --- the EP's rule, a second time ----------------------------------------------------------------------------------
+
+
+def directml(model):
+    """The descriptor that the DirectML EP makes of a model's one operator node, from the node and inferred shapes.
+
+    Written from FACTS of the EP's source: D is the highest rank of data, indices and output, every shape gets ones in
+    front, an axis moves along. Returns (operator, members).
+    """
+    shapes, types = {}, {}
+    inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    for value in (*inferred.graph.input, *inferred.graph.output, *inferred.graph.value_info):
+        shapes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
+        types[value.name] = DATA_TYPES[value.type.tensor_type.elem_type]
+    (node,) = [n for n in inferred.graph.node if n.op_type not in ("Cast", "Reshape")]
+    attributes = {a.name: a.i for a in node.attribute}
+    names = (*node.input, *node.output)
+    count = max(len(shapes[name]) for name in names)
+    tensors = [TensorDesc(types[n], (1,) * (count - len(shapes[n])) + shapes[n]) for n in names]
+    rank, index_rank = len(shapes[names[0]]), len(shapes[names[1]])
+    match node.op_type:
+        case "Gather":
+            return "GATHER", (*tensors, attributes["axis"] + count - rank, index_rank)
+        case "GatherElements":
+            return "GATHER_ELEMENTS", (*tensors, attributes["axis"] + count - rank)
+        case "GatherND":
+            return "GATHER_ND1", (*tensors, rank, index_rank, attributes["batch_dims"])
+    raise AssertionError(node.op_type)
+
+
+def members(desc):
+    """A descriptor as `directml` gives it."""
+    return desc.operator, tuple(getattr(desc, name) for name in desc.members().values())
+
+
+def quick(desc):
+    """`directml` without building a protobuf: from the lowering's node, shapes inferred by ONNX's own text."""
+    lowering = OPERATORS[desc.operator].lower(desc)
+    data, indices = lowering.shapes["InputTensor"], lowering.shapes["IndicesTensor"]
+    attributes = lowering.attributes
+    match lowering.op_type:
+        case "Gather":
+            axis = attributes["axis"]
+            assert 0 <= axis < len(data)
+            output = data[:axis] + indices + data[axis + 1 :]
+        case "GatherElements":
+            axis = attributes["axis"]
+            assert len(data) == len(indices)
+            output = indices
+        case "GatherND":
+            batch = attributes["batch_dims"]
+            assert batch < min(len(data), len(indices)) and data[:batch] == indices[:batch]
+            assert 1 <= indices[-1] <= len(data) - batch
+            output = indices[:-1] + data[batch + indices[-1] :]
+    count = max(len(data), len(indices), len(output))
+    shapes = [(1,) * (count - len(s)) + s for s in (data, indices, output)]
+    tensors = [TensorDesc(t.data_type, s) for t, s in zip(desc.tensors.values(), shapes)]
+    if lowering.op_type == "GatherND":
+        numbers = (len(data), len(indices), batch)
+    else:
+        numbers = (axis + count - len(data), len(indices))[: len(desc.numbers)]
+    names = {"Gather": "GATHER", "GatherElements": "GATHER_ELEMENTS", "GatherND": "GATHER_ND1"}
+    assert lowering.output_shape == output
+    return (names[lowering.op_type], (*tensors, *numbers)), lowering
+
+
+def reduced(desc):
+    """What FACTS predicts for ND and ND1: GATHER_ND1 with as few leading ones as the ranks allow, indices of rank 2 for
+    an output of rank 0."""
+    r, q = desc.input_dimension_count, desc.indices_dimension_count
+    b = getattr(desc, "batch_dimension_count", 0)
+    k = desc.indices_tensor.sizes[-1]
+    rank = q - 1 + r - b - k
+    q, rank = (2, 1) if rank == 0 else (q, rank)
+    count = max(r, q, rank)
+
+    def cut(tensor):
+        sizes = (1,) * count + tensor.sizes
+        assert prod(sizes[:-count]) == 1
+        return TensorDesc(tensor.data_type, sizes[-count:])
+
+    return "GATHER_ND1", (*map(cut, (desc.input_tensor, desc.indices_tensor, desc.output_tensor)), r, q, b)
+
+
+class TestSmallWorld:
+    """All descriptors with at most 4 dimensions and sizes of at most 3."""
+
+    @pytest.mark.parametrize(
+        ("operator", "count", "reasons"),
+        [
+            ("GATHER", 3432, {(): 3432}),
+            ("GATHER_ELEMENTS", 1278, {(): 1278}),
+            (
+                "GATHER_ND",
+                9138,
+                {
+                    ("operator",): 9138 - 1116 - 39 - 54,
+                    ("operator", "dimension-count"): 1116,
+                    ("operator", "indices-rank"): 39,
+                    ("operator", "indices-rank", "dimension-count"): 54,
+                },
+            ),
+            (
+                "GATHER_ND1",
+                13512,
+                {(): 12015, ("dimension-count",): 1404, ("indices-rank",): 39, ("indices-rank", "dimension-count"): 54},
+            ),
+        ],
+    )
+    def test_lowers_back(self, operator, count, reasons):
+        """To itself, or to what the listed substitutions say, and to nothing else; counted by reason."""
+        found = Counter()
+        for desc in small_world(operator):
+            back, lowering = quick(desc)
+            kinds = tuple(s.kind for s in lowering.substitutions)
+            found[kinds] += 1
+            if kinds:
+                assert reduced(desc) == back
+                assert ("dimension-count" in kinds) == (back[1][0].dimension_count != desc.input_tensor.dimension_count)
+                assert ("indices-rank" in kinds) == (back[1][4] != desc.indices_dimension_count)
+                assert ("operator" in kinds) == (back[0] != desc.operator)
+            else:
+                assert members(desc) == back
+        assert count == sum(found.values())
+        assert reasons == found
+
+
+class TestModels:
+    """The models themselves."""
+
+    @pytest.mark.parametrize("operator", OPERATORS)
+    def test_are_valid_and_lower_as_predicted(self, operator):
+        """The checker and strict shape inference accept every small shape; the EP's rule gives what the mapping says."""
+        for desc in OPERATORS[operator].shapes():
+            mapped = map_descriptor(desc)
+            onnx.checker.check_model(mapped.model, full_check=True)
+            assert members(mapped.lowered_as) == directml(mapped.model)
+            assert members(mapped.lowered_as) == quick(desc)[0]
+            assert members(desc) == members(mapped.lowered_as) or mapped.substitutions
+
+    @given(strategies.descriptors())
+    def test_of_any_descriptor(self, desc):
+        """All types and dimension counts: graph inputs and output are the descriptor's, the model is valid."""
+        mapped = map_descriptor(desc)
+        onnx.checker.check_model(mapped.model, full_check=True)
+        assert members(mapped.lowered_as) == directml(mapped.model)
+        graph = mapped.model.graph
+        assert {name: (t.data_type, t.sizes) for name, t in desc.inputs.items()} == dict(map(_declared, graph.input))
+        assert {"OutputTensor": (desc.output.data_type, desc.output.sizes)} == dict(map(_declared, graph.output))
+        said = {s.kind for s in mapped.substitutions}
+        assert ("index-type" in said) == any(n.op_type == "Cast" for n in graph.node)
+        assert ("reshape" in said) == any(n.op_type == "Reshape" for n in graph.node)
+
+    def test_versions_are_written_explicitly(self):
+        """ONNX's own defaults are too new for ONNX Runtime 1.24."""
+        model = map_descriptor(SHAPES[0]).model
+        assert (OPSET, IR_VERSION) == (13, 8) == (model.opset_import[0].version, model.ir_version)
+        assert ("opmap", 1) == (model.producer_name, len(model.opset_import))
+
+    def test_one_node_where_one_will_do(self):
+        """The page's second example as a row of GATHER: data and output stay, the indices lose a leading one."""
+        inputs = {"InputTensor": TensorDesc(F32, (3, 2)), "IndicesTensor": TensorDesc(I64, (1, 4))}
+        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        mapped = map_descriptor(desc)
+        assert ["Reshape", "Gather"] == [n.op_type for n in mapped.model.graph.node]
+        assert ["reshape: IndicesTensor [1, 4] -> [4]"] == [str(s) for s in mapped.substitutions]
+        assert desc == mapped.lowered_as
+        inputs["IndicesTensor"] = TensorDesc(I64, (2, 4))
+        elements = complete(OPERATORS["GATHER_ELEMENTS"].Desc, {**inputs, "InputTensor": TensorDesc(F32, (3, 4))}, {"Axis": 0})
+        assert ["GatherElements"] == [n.op_type for n in map_descriptor(elements).model.graph.node]
+        assert () == map_descriptor(elements).substitutions
+
+    @pytest.mark.parametrize("desc", SHAPES[::25], ids=str)
+    def test_bytes_are_the_same_every_time(self, desc):
+        """And hold no name of this machine."""
+        first, second = (map_descriptor(desc.replace()).model_bytes for _ in range(2))
+        assert first == second
+        assert first == map_descriptor(desc).model.SerializeToString(deterministic=True)
+
+    def test_bytes_do_not_change_between_versions(self):
+        """The first shape of GATHER, as bytes: models/ must be the same on every platform."""
+        inputs = {"InputTensor": TensorDesc(F32, (3,)), "IndicesTensor": TensorDesc(DataType.INT32, (2,))}
+        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        node = b"\n\x0bInputTensor\n\rIndicesTensor\x12\x0cOutputTensor\x1a\x06Gather\"\x06Gather*\x0b\n\x04axis\x18\x00\xa0\x01\x02"
+        raw = map_descriptor(desc).model_bytes
+        assert node in raw
+        assert raw.startswith(b"\x08\x08\x12\x05opmap:")
+        assert raw.endswith(b"B\x04\n\x00\x10\x0d")
+        assert onnx.load_from_string(raw) == map_descriptor(desc).model
+
+    def test_strides_are_refused(self):
+        """Until they are mapped; packed ones are no strides."""
+        desc = SHAPES[0]
+        (size,) = desc.input_tensor.sizes
+        wide = desc.replace(input_tensor=TensorDesc(F32, (size,), (2,)))
+        with pytest.raises(MappingError, match=r"InputTensor.Strides \[2\]: strides other than packed"):
+            map_descriptor(wide)
+        packed = desc.replace(input_tensor=TensorDesc(F32, (size,), (1,)))
+        assert map_descriptor(desc).model_bytes == map_descriptor(packed).model_bytes
+
+
+def _declared(value):
+    tensor = value.type.tensor_type
+    return value.name, (DATA_TYPES[tensor.elem_type], tuple(d.dim_value for d in tensor.shape.dim))
+
+
+class TestIndexConversion:
+    """Indices of types that ONNX does not take."""
+
+    @pytest.mark.parametrize(
+        ("operator", "index_type", "conversion", "fits", "feed", "cast"),
+        [
+            ("GATHER", "INT64", "graph", True, "INT64", None),
+            ("GATHER", "INT32", "graph", True, "INT32", None),
+            ("GATHER", "UINT32", "graph", True, "UINT32", "INT64"),
+            ("GATHER", "UINT64", "graph", True, "UINT64", "INT64"),
+            ("GATHER", "UINT32", "host", True, "INT64", None),
+            ("GATHER", "UINT64", "host", True, "INT64", None),
+            ("GATHER", "INT32", "host", True, "INT32", None),
+            ("GATHER", "UINT32", "directml", True, "UINT32", "INT32"),
+            ("GATHER", "UINT32", "directml", False, "INT64", None),
+            ("GATHER", "UINT64", "directml", True, "INT64", None),
+            ("GATHER_ELEMENTS", "UINT32", "directml", True, "UINT32", "INT32"),
+            ("GATHER_ND", "INT32", "graph", True, "INT32", "INT64"),
+            ("GATHER_ND", "INT32", "host", True, "INT64", None),
+            ("GATHER_ND1", "INT32", "directml", True, "INT64", None),
+            ("GATHER_ND1", "UINT32", "directml", True, "INT64", None),
+            ("GATHER_ND1", "INT64", "directml", True, "INT64", None),
+        ],
+    )
+    def test_where_and_to_what(self, operator, index_type, conversion, fits, feed, cast):
+        """By a Cast in the graph, or on the host; never silently."""
+        index_type = DataType[index_type]
+        desc = next(OPERATORS[operator].shapes())
+        desc = desc.replace(indices_tensor=TensorDesc(index_type, desc.indices_tensor.sizes))
+        mapped = map_descriptor(desc, index_conversion=conversion, fits_int32=fits)
+        onnx.checker.check_model(mapped.model, full_check=True)
+        assert feed == mapped.feeds["IndicesTensor"].name
+        casts = [DATA_TYPES[n.attribute[0].i].name for n in mapped.model.graph.node if n.op_type == "Cast"]
+        assert ([cast] if cast else []) == casts
+        reached = cast or feed
+        assert reached == mapped.lowered_as.indices_tensor.data_type.name
+        where = "by a Cast in the graph" if cast else "on the host, before the feed"
+        expected = [] if reached == index_type.name else [f"index-type: IndicesTensor {index_type.name} -> {reached}, {where}"]
+        assert expected == [str(s) for s in mapped.substitutions if s.kind == "index-type"]
+
+    @pytest.mark.parametrize(
+        ("index_type", "values", "to", "expected"),
+        [
+            ("UINT32", [0, 2**32 - 1], "INT64", [0, 2**32 - 1]),
+            ("UINT64", [5, 2**63], "INT64", [5, 2**63 - 1]),
+            ("INT64", [2**31, -(2**31) - 1, -1], "INT32", [2**31 - 1, -(2**31), -1]),
+            ("INT32", [-1, 7], "INT64", [-1, 7]),
+        ],
+    )
+    def test_on_the_host(self, index_type, values, to, expected):
+        """What does not fit becomes the nearest limit, which is as far out of range."""
+        tensor = Tensor.from_values(DataType[index_type], (len(values),), values)
+        assert expected == list(convert(tensor, DataType[to]).values)
+        assert tensor is convert(tensor, tensor.data_type)
+
+    def test_feeds_are_converted(self):
+        """`feed` gives what the graph inputs take."""
+        desc = next(OPERATORS["GATHER"].shapes())
+        sizes = desc.indices_tensor.sizes
+        desc = desc.replace(indices_tensor=TensorDesc(DataType.UINT32, sizes))
+        data = Tensor(F32, desc.input_tensor.sizes, [1] * desc.input_tensor.element_count)
+        indices = Tensor(DataType.UINT32, sizes, [2] * desc.indices_tensor.element_count)
+        feeds = map_descriptor(desc, index_conversion="host").feed({"InputTensor": data, "IndicesTensor": indices})
+        assert ["InputTensor", "IndicesTensor"] == list(feeds)
+        assert (I64, [2] * len(indices.bits)) == (feeds["IndicesTensor"].data_type, list(feeds["IndicesTensor"].values))
+        assert data is feeds["InputTensor"]
+
+
+class TestElementTypes:
+    """DirectML's types and ONNX's."""
+
+    def test_agree_with_onnx(self):
+        """Each DirectML type has the ONNX type of the same NumPy type."""
+        assert set(DataType) == set(ELEMENT_TYPES)
+        for data_type, number in ELEMENT_TYPES.items():
+            assert data_type.name.lower() == helper.tensor_dtype_to_np_dtype(number).name
+        assert TensorProto.FLOAT == ELEMENT_TYPES[F32]

@@ -1,0 +1,93 @@
+"""Second opinions: others compute the same as the page's pseudocode, where they are right."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from opmap import strategies
+from opmap.choices import SeededChoices
+from opmap.execution.arrays import from_array, to_array
+from opmap.execution.providers import open_provider
+from opmap.mapping import map_descriptor
+from opmap.operators import OPERATORS
+from opmap.tensors import DataType
+from opmap.validation.draws import draw_case, random_descriptors
+
+CPU = open_provider("cpu")
+
+MAX_CHOICES = 32
+"""Arrays that np.choose takes before NumPy 2; onnx.reference is wrong for longer axes of GatherElements."""
+
+
+def on_the_cpu(case, **options):
+    """What ONNX Runtime's CPU EP makes of a case."""
+    mapped = map_descriptor(case.desc, **options)
+    feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
+    (output,) = CPU.provider.run(mapped.model_bytes, feeds)
+    assert CPU.placement().proves("CPUExecutionProvider")
+    return output
+
+
+class TestOnnxRuntime:
+    """The CPU EP, an implementation that shares nothing with ours."""
+
+    @settings(max_examples=300)
+    @given(strategies.cases())
+    def test_agrees(self, case):
+        """Bit for bit, for all types."""
+        output = on_the_cpu(case)
+        assert case.desc.output.sizes == output.shape
+        assert case.expected == list(from_array(output).bits)
+
+    @given(strategies.cases(index_types=[DataType.UINT32, DataType.UINT64], max_elements=64))
+    def test_agrees_with_indices_converted_on_the_host(self, case):
+        """A Cast in front of the graph is as good as one in it."""
+        for conversion in ("host", "directml"):
+            assert case.expected == list(from_array(on_the_cpu(case, index_conversion=conversion)).bits)
+
+    def test_agrees_on_large_tensors(self):
+        """A few with thousands of elements."""
+        choices = SeededChoices(11)
+        for desc in random_descriptors(40, seed=11, max_elements=20_000):
+            case = draw_case(choices, desc)
+            assert case.expected == list(from_array(on_the_cpu(case)).bits)
+
+
+class TestOnnxReference:
+    """onnx.reference, which is right for Gather and GatherND, and for GatherElements of short axes, in range."""
+
+    @pytest.mark.parametrize("operator", OPERATORS)
+    def test_agrees(self, operator):
+        """On the descriptors of one seed."""
+        from onnx.reference import ReferenceEvaluator
+
+        choices, compared = SeededChoices(5), 0
+        for desc in random_descriptors(400, seed=5, max_elements=128):
+            if desc.operator != operator:
+                continue
+            if operator == "GATHER_ELEMENTS" and desc.input_tensor.sizes[desc.axis] >= MAX_CHOICES:
+                continue
+            case = draw_case(choices, desc)
+            mapped = map_descriptor(desc)
+            feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
+            (output,) = ReferenceEvaluator(mapped.model).run(None, feeds)
+            assert case.expected == list(from_array(np.asarray(output)).bits), desc
+            compared += 1
+        assert compared >= 30
+
+
+class TestNumPy:
+    """Gather in NumPy's words, for data of any type."""
+
+    @given(strategies.cases(operators=["GATHER", "GATHER_ELEMENTS"]))
+    def test_take_and_take_along_axis(self, case):
+        """`take` along the axis of the descriptor, and `take_along_axis`."""
+        desc = case.desc
+        bits = np.array(case.tensors["InputTensor"].bits, np.uint64).reshape(desc.input_tensor.sizes)
+        indices = np.array(case.tensors["IndicesTensor"].values, np.int64).reshape(desc.indices_tensor.sizes)
+        if desc.operator == "GATHER":
+            k = desc.index_dimensions
+            expected = np.take(bits, indices.reshape(desc.indices_tensor.sizes[indices.ndim - k :]), axis=desc.axis)
+        else:
+            expected = np.take_along_axis(bits, indices, axis=desc.axis)
+        assert case.expected == expected.ravel().tolist()

@@ -1,0 +1,312 @@
+"""The specs: every example passes under the corrected text, every rule can be broken, every erratum is one."""
+
+import dataclasses
+import itertools
+
+import msgspec
+import pytest
+
+from opmap.descriptors import TensorDesc, environment
+from opmap.errors import PseudocodeError
+from opmap.operators import OPERATORS
+from opmap.pseudocode import Broken, canonical, check, compile_line, expand, parse_example, run
+from opmap.spec import all_specs, load_spec, tensor_rules
+from opmap.tensors import DataType, Tensor
+from opmap.validation.catalogue import example_descriptor
+
+SPECS = [pytest.param(spec, id=spec.name) for spec in all_specs()]
+RULES = [pytest.param(spec, rule, id=rule.id) for spec in all_specs() for rule in spec.corrected.rules]
+EXAMPLES = [
+    pytest.param(spec, example, id=f"{spec.name}-{example.id}")
+    for spec in all_specs()
+    for example in spec.corrected.examples
+    if example.id != "sizes"
+]
+
+
+def errata(kind):
+    """The errata of a kind, as test parameters."""
+    return [pytest.param(spec, e, id=e.id) for spec in all_specs() for e in spec.errata if e.kind == kind]
+
+
+def broken(spec, rule):
+    """The descriptor that the spec names as breaking a rule: an example with some members set."""
+    desc, _ = example_descriptor(spec.corrected, rule.breaks.example)
+    tensors, numbers = dict(desc.tensors), dict(desc.numbers)
+    for name, value in rule.breaks.set.items():
+        tensor, _, field = name.partition(".")
+        if field:
+            t = tensors[tensor]
+            sizes, data_type = (tuple(value), t.data_type) if field == "Sizes" else (t.sizes, DataType[value])
+            tensors[tensor] = TensorDesc(data_type, sizes)
+        else:
+            numbers[name] = value
+    return OPERATORS[spec.name].Desc.from_members({**tensors, **numbers})
+
+
+class TestFiles:
+    """What the files hold fits together."""
+
+    def test_every_operator_has_a_spec_and_every_spec_an_operator(self):
+        """Both are found by being there."""
+        assert [spec.name for spec in all_specs()] == list(OPERATORS)
+        assert {"GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "GATHER_ND1": 140}.items() <= {
+            spec.name: spec.number for spec in all_specs()
+        }.items()
+
+    @pytest.mark.parametrize("spec", SPECS)
+    def test_ids_are_unique_and_say_where_they_belong(self, spec):
+        """A rule's id begins with its operator; no id stands twice, over all files."""
+        rules = [rule.id for rule in spec.rules]
+        assert all(id.startswith(f"{spec.name}.") for id in rules + [e.id for e in spec.errata])
+        everything = [x.id for s in all_specs() for x in (*s.rules, *s.errata)] + [r.id for r in tensor_rules().rules]
+        assert len(everything) == len(set(everything))
+
+    @pytest.mark.parametrize("spec", SPECS)
+    def test_members_are_those_of_the_dataclass_in_order(self, spec):
+        """The spec's fields are the descriptor's, under their names here."""
+        desc = OPERATORS[spec.name].Desc
+        assert [f.name for f in spec.fields] == list(desc.members())
+        assert [f.name for f in dataclasses.fields(desc)] == list(desc.members().values())
+        assert set(desc.short_names) == {f.name for f in spec.fields if f.kind == "uint"}
+
+    @pytest.mark.parametrize("spec", SPECS)
+    def test_rules_stand_on_a_line_unless_derived(self, spec):
+        """A rule is printed somewhere, or marked as following from the rest."""
+        assert all((rule.line is None) == rule.derived for rule in spec.rules)
+        assert [r.derived for r in spec.rules] == [r.id.split(".")[1].startswith("D") for r in spec.rules]
+
+    @pytest.mark.parametrize("spec", SPECS)
+    def test_support_tables_begin_where_the_operator_does(self, spec):
+        """The lowest table is the level of the introduction, and higher levels take nothing away."""
+        levels = tensor_rules().feature_levels
+        tables = sorted(spec.support, key=lambda t: levels.index(t.feature_level))
+        assert spec.introduced == tables[0].feature_level
+        assert "4_1" == spec.support[0].feature_level == tables[-1].feature_level
+        for lower, higher in itertools.pairwise(tables):
+            for name in spec.tensors("input", "output"):
+                before, after = lower.tensors[name], higher.tensors[name]
+                assert set(before.data_types) <= set(after.data_types)
+                assert after.dimension_counts[0] <= before.dimension_counts[0]
+                assert before.dimension_counts[1] <= after.dimension_counts[1]
+
+
+    @pytest.mark.parametrize("spec", SPECS)
+    def test_support_tables_are_those_of_the_pages(self, spec):
+        """Levels differ in dimension counts, in data types, in index types."""
+        rows = {
+            "4_1": ((1, 8), set(DataType), {"INT64", "INT32", "UINT64", "UINT32"}),
+            "3_0": ((1, 8), {t for t in DataType if t.size < 8}, {"INT64", "INT32", "UINT64", "UINT32"}),
+            "2_1": ((4, 4), {t for t in DataType if t.size < 8}, {"UINT32"}),
+            "1_0": ((4, 4), {DataType.FLOAT32, DataType.FLOAT16}, {"UINT32"}),
+        }
+        levels = {"GATHER": 4, "GATHER_ND1": 2}.get(spec.name, 3)
+        assert list(rows)[:levels] == [table.feature_level for table in spec.support]
+        for table in spec.support:
+            counts, types, index_types = rows[table.feature_level]
+            assert {counts} == {t.dimension_counts for t in table.tensors.values()}
+            for name, tensor in table.tensors.items():
+                expected = index_types if name == "IndicesTensor" else {t.name for t in types}
+                assert sorted(expected) == sorted(tensor.data_types)
+
+
+class TestExamples:
+    """Every worked example passes under the corrected text."""
+
+    def test_there_are_ten(self):
+        """Five, one, two and two; two more hold sizes alone."""
+        assert 10 == len(EXAMPLES)
+
+    @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
+    def test_keeps_the_rules(self, spec, example):
+        """No rule is broken."""
+        desc, _ = example_descriptor(spec.corrected, example.id)
+        assert () == desc.violations()
+
+    @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
+    def test_its_line_is_the_general_one_expanded(self, spec, example):
+        """Up to names, the expansion is the line that the page prints beside the example."""
+        desc, _ = example_descriptor(spec.corrected, example.id)
+        tensors = spec.pseudocode.tensors
+        assert canonical(example.parsed().expansion, tensors) == canonical(desc.line, tensors)
+
+    @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
+    def test_gives_the_printed_values(self, spec, example):
+        """The interpreter computes the output that the page prints."""
+        desc, tensors = example_descriptor(spec.corrected, example.id)
+        output = tensors.pop("OutputTensor")
+        assert list(output.bits) == desc.interpret(tensors)
+
+    @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
+    def test_its_own_line_gives_them_too(self, spec, example):
+        """The line printed beside the example, run as it stands, gives the printed values."""
+        desc, tensors = example_descriptor(spec.corrected, example.id)
+        names = spec.pseudocode.tensors
+        program = compile_line(example.parsed().expansion, {n: desc.tensors[f].sizes for n, f in names.items()})
+        got = run(program, tensors["InputTensor"].bits, {n: tensors[f].values for n, f in names.items()})
+        assert list(tensors["OutputTensor"].bits) == got
+
+    @pytest.mark.parametrize("name", ["GATHER_ND", "GATHER_ND1"])
+    def test_the_example_of_sizes(self, name):
+        """The inline sizes follow from the corrected formula, and not from the printed one."""
+        spec = load_spec(name)
+        rule = f"{name}.C6"
+        example = spec.example("sizes").parsed()
+        names = {**example.fields, "BatchDimensionCount": 0}
+        for tensor, t in example.tensors.items():
+            names |= {f"{tensor}.Sizes": t.sizes, f"{tensor}.DimensionCount": len(t.sizes)}
+        assert None is check(spec.corrected.rule(rule).check, names)
+        assert Broken("OutputTensor.Sizes", "{1,2,5,6,7}", "{1,1,2,6,7}") == check(spec.rule(rule).check, names)
+
+    def test_a_wrong_value_would_be_seen(self):
+        """An example changed in one index gives other values."""
+        desc, tensors = example_descriptor(load_spec("GATHER").corrected, "1")
+        indices = tensors["IndicesTensor"]
+        tensors["IndicesTensor"] = Tensor.from_values(indices.data_type, indices.sizes, [3, 1, 3, 0, 1])
+        assert list(tensors["OutputTensor"].bits) != desc.interpret(tensors)
+
+
+class TestRules:
+    """Each rule can be broken, and says so."""
+
+    SAYS_THE_SAME = {"GATHER.C4": "GATHER.C3", "GATHER_ND.C4": "GATHER_ND.C3", "GATHER_ND1.C4": "GATHER_ND1.C3"}
+
+    @pytest.mark.parametrize(("spec", "rule"), RULES)
+    def test_its_example_breaks_it(self, spec, rule):
+        """The rule is among those broken, and the first unless another says the same."""
+        violations = broken(spec, rule).violations()
+        assert rule.id in [v.rule for v in violations]
+        assert self.SAYS_THE_SAME.get(rule.id, rule.id) == violations[0].rule
+
+    @pytest.mark.parametrize(("spec", "rule"), RULES)
+    def test_its_message_names_a_field_that_was_changed_or_follows(self, spec, rule):
+        """The subject is a member of the struct, wanted and got are there and differ."""
+        violation = next(v for v in broken(spec, rule).violations() if v.rule == rule.id)
+        assert violation.subject.partition(".")[0] in OPERATORS[spec.name].Desc.members()
+        assert violation.wanted and violation.got
+        assert violation.wanted != violation.got
+        assert f"{violation.subject} must be {violation.wanted}, got {violation.got} ({rule.id})" == str(violation)
+
+    def test_messages(self):
+        """A few in full, as a user reads them."""
+        texts = {v.rule: str(v) for s in all_specs() for r in s.rules for v in broken(s, r).violations() if v.rule == r.id}
+        assert "IndicesTensor.Sizes[0] must be 1, got 3 (GATHER.D2)" == texts["GATHER.D2"]
+        assert "IndexDimensions must be at most Axis + 1 = 1, got 2 (GATHER.D1)" == texts["GATHER.D1"]
+        assert "OutputTensor.Sizes must be {2,3}, got {3,3} (GATHER_ELEMENTS.C5)" == texts["GATHER_ELEMENTS.C5"]
+        assert (
+            "BatchDimensionCount must be in [0, IndicesDimensionCount) = [0, 1), got 1 (GATHER_ND1.F4)"
+            == texts["GATHER_ND1.F4"]
+        )
+        assert (
+            "IndicesTensor.DataType must be one of INT64, INT32, UINT64, UINT32, got INT16 (GATHER.S1)" == texts["GATHER.S1"]
+        )
+
+
+class TestErrata:
+    """Printed text that is wrong stands in the spec as printed, and is put right in one place."""
+
+    def test_there_are_those_that_are_known(self):
+        """The ids, so that one that gets lost is missed."""
+        assert [
+            *("GATHER.E1", "GATHER.E2", "GATHER.E3", "GATHER.E4", "GATHER.E5"),
+            *("GATHER_ELEMENTS.E1", "GATHER_ELEMENTS.E2"),
+            *("GATHER_ND.E1", "GATHER_ND.E2", "GATHER_ND.E3", "GATHER_ND.E4", "GATHER_ND.E5"),
+            *("GATHER_ND1.E1", "GATHER_ND1.E2", "GATHER_ND1.E3", "GATHER_ND1.E4", "GATHER_ND1.E5", "GATHER_ND1.E6"),
+            "GATHER_ND1.E7",
+        ] == [e.id for spec in all_specs() for e in spec.errata]
+
+    @pytest.mark.parametrize(("spec", "erratum"), [*errata("contradiction"), *errata("gap"), *errata("note")])
+    def test_printed_text_stands_in_the_spec_and_not_in_the_corrected_one(self, spec, erratum):
+        """What is called printed is, and correcting it leaves none of it."""
+        printed, corrected = _subject(spec, erratum.subject), _subject(spec.corrected, erratum.subject)
+        assert erratum.printed in printed
+        assert erratum.corrected in corrected
+        assert printed.replace(erratum.printed, erratum.corrected) == corrected
+
+    @pytest.mark.parametrize("spec", SPECS)
+    def test_nothing_else_is_changed(self, spec):
+        """The corrected spec differs in the subjects of errata only, and has none left."""
+        subjects = {e.subject for e in spec.errata}
+        corrected = spec.corrected
+        assert () == corrected.errata
+        for subject in ["pseudocode", *(r.id for r in spec.rules), *(f"example {e.id}" for e in spec.examples)]:
+            assert (subject in subjects) == (_subject(spec, subject) != _subject(corrected, subject)), subject
+        assert (spec.support, spec.fields, spec.page) == (corrected.support, corrected.fields, corrected.page)
+
+    @pytest.mark.parametrize(("spec", "erratum"), errata("contradiction"))
+    def test_a_contradiction_can_be_computed(self, spec, erratum):
+        """With this one text as printed and all others corrected, an example of the page fails."""
+        assert [] == _failures(spec.corrected)
+        assert [] != _failures(_only(spec, erratum))
+
+    @pytest.mark.parametrize(("spec", "erratum"), errata("gap"))
+    def test_a_gap_has_a_witness(self, spec, erratum):
+        """Some descriptor of small sizes is let pass by the printed rule and refused by the corrected one."""
+        witness = next(_witnesses(spec, erratum), None)
+        assert witness is not None
+        first = [v.rule for v in witness.violations()]
+        assert erratum.subject in first
+
+
+def _subject(spec, subject):
+    """The text that an erratum is about."""
+    if subject == "pseudocode":
+        return spec.pseudocode.text
+    if subject.startswith("example "):
+        id, _, title = subject.removeprefix("example ").partition(" ")
+        return spec.example(id).title if title else spec.example(id).text
+    return spec.rule(subject).check
+
+
+def _only(spec, erratum):
+    """The corrected spec with one erratum's printed text back in its place."""
+    return msgspec.structs.replace(spec, errata=tuple(e for e in spec.errata if e is not erratum)).corrected
+
+
+def _failures(spec):
+    """What does not hold in a spec's own examples: rules, expanded line, values."""
+    failures = []
+    for example in spec.examples:
+        parsed = parse_example(example.text)
+        names = {"BatchDimensionCount": 0, **parsed.fields}
+        for tensor, t in parsed.tensors.items():
+            names |= {f"{tensor}.Sizes": t.sizes, f"{tensor}.DimensionCount": len(t.sizes)}
+            if t.data_type:
+                names[f"{tensor}.DataType"] = t.data_type
+        for rule in spec.rules:
+            if rule.check == "support" or (example.id == "sizes" and "DataType" in rule.check):
+                continue
+            if broken := check(rule.check, names):
+                failures.append(f"example {example.id}: {rule.id}: {broken}")
+        if example.id == "sizes" or failures:
+            continue
+        tensors = {n: TensorDesc(DataType[t.data_type], t.sizes) for n, t in parsed.tensors.items()}
+        desc = OPERATORS[spec.name].Desc.from_members({**tensors, **parsed.fields})
+        try:
+            line = expand(spec.lines, desc.expansion(), desc.numbers)
+        except PseudocodeError as error:
+            failures.append(f"example {example.id}: {error}")
+            continue
+        if canonical(line, spec.pseudocode.tensors) != canonical(parsed.expansion, spec.pseudocode.tensors):
+            failures.append(f"example {example.id}: {line} is not {parsed.expansion}")
+    return failures
+
+
+def _witnesses(spec, erratum):
+    """Descriptors of one to three dimensions that the printed rule lets pass and the corrected one refuses."""
+    printed, corrected = spec.rule(erratum.subject).check, spec.corrected.rule(erratum.subject).check
+    fields = [f.name for f in spec.fields if f.kind == "uint"]
+    for count in (1, 2, 3):
+        sizes = list(itertools.product((1, 2, 3), repeat=count))
+        for data, indices in itertools.product(sizes, sizes):
+            for numbers in itertools.product(range(count + 1), repeat=len(fields)):
+                members = {
+                    "InputTensor": TensorDesc(DataType.FLOAT32, data),
+                    "IndicesTensor": TensorDesc(DataType.INT64, indices),
+                    "OutputTensor": TensorDesc(DataType.FLOAT32, data),
+                    **dict(zip(fields, numbers)),
+                }
+                desc = OPERATORS[spec.name].Desc.from_members(members)
+                names = environment(desc.tensors, desc.numbers)
+                if check(printed, names) is None and check(corrected, names) is not None:
+                    yield desc

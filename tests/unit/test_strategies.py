@@ -1,0 +1,177 @@
+"""Drawn descriptors and cases are valid, varied, and the same for the same seed."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+from opmap import strategies
+from opmap.choices import SeededChoices, draw_sizes, pick
+from opmap.operators import OPERATORS
+from opmap.spec import all_specs, tensor_rules
+from opmap.tensors import DataType
+from opmap.validation.draws import draw_case, random_descriptors
+
+RULES = {rule.id for spec in all_specs() for rule in spec.rules} | {rule.id for rule in tensor_rules().rules}
+
+
+class TestDescriptors:
+    """`descriptors` draws what the documentation gives a meaning to."""
+
+    @given(strategies.descriptors())
+    def test_are_valid(self, desc):
+        """No rule is broken, and no tensor is larger than was asked for."""
+        assert () == desc.violations()
+        assert all(t.element_count <= strategies.MAX_ELEMENTS for t in desc.tensors.values())
+
+    @given(strategies.descriptors(max_elements=8))
+    def test_keep_to_the_smallest_limit(self, desc):
+        """Tensors of eight elements are enough for eight coordinates in a tuple."""
+        assert () == desc.violations()
+        assert all(t.element_count <= 8 for t in desc.tensors.values())
+
+    @settings(max_examples=500)
+    @given(strategies.descriptors(operators=["GATHER_ND1"], dimension_counts=(7, 8), max_elements=8))
+    def test_keep_to_it_where_tuples_must_be_long(self, desc):
+        """Long tuples are needed where both ranks are high, and leave little for batches."""
+        assert all(t.element_count <= 8 for t in desc.tensors.values())
+
+    @given(
+        strategies.descriptors(
+            operators=["GATHER_ND1"],
+            data_types=[DataType.INT8],
+            index_types=[DataType.UINT64],
+            dimension_counts=(3, 5),
+        )
+    )
+    def test_follow_their_options(self, desc):
+        """Operator, types and dimension counts are those asked for."""
+        assert "GATHER_ND1" == desc.operator
+        assert DataType.INT8 is desc.input_tensor.data_type is desc.output_tensor.data_type
+        assert DataType.UINT64 is desc.indices_tensor.data_type
+        assert 3 <= desc.input_tensor.dimension_count <= 5
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"operators": ["SCATTER"]}, "operators must be some of GATHER, .*, got SCATTER"),
+            ({"operators": []}, "got none"),
+            ({"dimension_counts": (0, 8)}, "dimension_counts"),
+            ({"dimension_counts": (5, 4)}, "dimension_counts"),
+            ({"dimension_counts": (1, 9)}, "dimension_counts"),
+            ({"max_elements": 7}, "max_elements must be at least 8, got 7"),
+            ({"index_types": [DataType.INT8]}, "index_types must be some of INT64, INT32, UINT64, UINT32"),
+            ({"data_types": []}, "data_types must be some of"),
+        ],
+    )
+    def test_refuse_bad_options_before_drawing(self, options, message):
+        """A bad option is an error where the strategy is made, not where it is used."""
+        with pytest.raises(ValueError, match=message):
+            strategies.descriptors(**options)
+
+    @pytest.mark.parametrize("operator", OPERATORS)
+    def test_reduce_to_one_element(self, operator):
+        """The simplest example of each operator has one dimension and one element."""
+        simplest = find(
+            strategies.descriptors(operators=[operator]), lambda desc: True, settings=settings(derandomize=True, database=None)
+        )
+        assert 1 == simplest.input_tensor.dimension_count == simplest.output_tensor.element_count
+
+
+class TestCases:
+    """`cases` adds values."""
+
+    @given(strategies.cases())
+    def test_have_indices_in_range(self, case):
+        """Every output element is defined."""
+        assert None not in case.expected
+        assert case.desc.output.element_count == len(case.expected)
+
+    @given(st.data(), st.sampled_from(DataType))
+    def test_are_the_same_for_the_same_id(self, data, data_type):
+        """A case's values follow from what its id says."""
+        case = data.draw(strategies.cases(data_types=[data_type]))
+        words = [w for part in case.id.split("/")[3:] for w in part.split(".") if w.startswith("seed")]
+        indices, values = (int(w.removeprefix("seed"), 16) for w in words)
+        again = draw_case(_Given([values, indices]), case.desc)
+        assert case.id == again.id
+        assert {n: list(t.bits) for n, t in case.tensors.items()} == {n: list(t.bits) for n, t in again.tensors.items()}
+
+    def test_hold_what_a_conversion_would_change(self):
+        """Among drawn values are NaNs with a payload, negative indices, and both limits of an axis."""
+        seen = Counter()
+        choices = SeededChoices(3)
+        for desc in random_descriptors(300, seed=3):
+            case = draw_case(choices, desc)
+            if desc.input_tensor.data_type is DataType.FLOAT32:
+                bits = case.tensors["InputTensor"].bits
+                seen["payload"] += sum(b & 0x7F800000 == 0x7F800000 and b & 0x7FFFFF not in (0, 0x400000) for b in bits)
+                seen["signalling"] += sum(b & 0x7FC00000 == 0x7F800000 and b & 0x7FFFFF != 0 for b in bits)
+            (bounds,) = desc.index_bounds.values()
+            if len(bounds) == 1:
+                values = case.tensors["IndicesTensor"].values
+                seen["negative"] += sum(v < 0 for v in values)
+                seen["lowest"] += sum(v == -bounds[0] for v in values)
+                seen["highest"] += sum(v == bounds[0] - 1 for v in values)
+        assert all(seen[what] > 5 for what in ("payload", "signalling", "negative", "lowest", "highest")), seen
+
+
+class _Given:
+    """Choices that were made before."""
+
+    def __init__(self, numbers):
+        self.numbers = list(numbers)
+
+    def integer(self, low, high):
+        return self.numbers.pop(0)
+
+
+class TestBrokenDescriptors:
+    """`broken_descriptors` breaks one thing, and says which rule is the first to object."""
+
+    @given(strategies.broken_descriptors())
+    def test_break_a_rule_that_has_a_name(self, drawn):
+        """The id is a rule's, and every message says what was wanted and what was got. No check raises."""
+        desc, rule = drawn
+        violations = desc.violations()
+        assert rule == violations[0].rule
+        assert {v.rule for v in violations} <= RULES
+        assert all(v.wanted and v.got and v.subject.partition(".")[0] in desc.members() for v in violations)
+
+
+class TestSeeds:
+    """A seed gives the same on every platform."""
+
+    def test_a_thousand_descriptors_are_varied_and_valid(self):
+        """All operators, eleven data types, four index types, 1 to 8 dimensions."""
+        drawn = list(random_descriptors(1000))
+        assert not [desc for desc in drawn if desc.violations()]
+        assert set(OPERATORS) == {desc.operator for desc in drawn}
+        assert set(DataType) == {desc.output.data_type for desc in drawn}
+        assert 4 == len({desc.indices_tensor.data_type for desc in drawn})
+        assert set(range(1, 9)) == {desc.output.dimension_count for desc in drawn}
+        assert all(t.element_count <= 256 for desc in drawn for t in desc.tensors.values())
+
+    def test_numbers_are_fixed(self):
+        """Another machine must draw the same."""
+        choices = SeededChoices(0)
+        assert [84, 75, 42, 25, 51] == [choices.integer(0, 99) for _ in range(5)]
+        assert list(random_descriptors(5, seed=7)) == list(random_descriptors(5, seed=7))
+        assert list(random_descriptors(5, seed=7)) != list(random_descriptors(5, seed=8))
+
+    def test_both_ends_are_drawn(self):
+        """Low and high are included, and nothing else is drawn."""
+        choices = SeededChoices(0)
+        assert {2, 3, 4} == {choices.integer(2, 4) for _ in range(100)}
+        assert {"a", "b"} == {pick(choices, "ab") for _ in range(100)}
+
+    @given(st.integers(0, 2**32), st.integers(0, 8), st.integers(0, 1000))
+    def test_sizes_keep_to_their_product(self, seed, count, limit):
+        """The product of drawn sizes is within the limit, and no size is 0."""
+        sizes = draw_sizes(SeededChoices(seed), count, limit)
+        product = 1
+        for size in sizes:
+            product *= size
+        assert count == len(sizes)
+        assert 1 <= product <= max(limit, 1)
