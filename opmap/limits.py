@@ -14,3 +14,9 @@ MAX_ELEMENTS = 2**24
 
 MAX_VALUES_BYTES = 2**30
 """Memory that the values of one JSON file take, over all its resources and dispatches."""
+
+MAX_FRAME_HEADER = 2**20
+"""Bytes of the JSON header of a frame between opmap and its worker process."""
+
+MAX_FRAME_BODY = 2**31
+"""Bytes of a frame's model and tensors."""

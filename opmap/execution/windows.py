@@ -15,8 +15,32 @@ import ctypes
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from ctypes import POINTER, byref, c_int32, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, c_wchar_p, sizeof
-from ctypes.wintypes import BOOL, DWORD, HANDLE, HMODULE, LARGE_INTEGER, LONG, LPVOID, UINT, ULONG, USHORT, WCHAR
+from ctypes import (
+    POINTER,
+    byref,
+    c_int32,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    c_wchar_p,
+    sizeof,
+)
+from ctypes.wintypes import (
+    BOOL,
+    DWORD,
+    HANDLE,
+    HMODULE,
+    LARGE_INTEGER,
+    LONG,
+    LPVOID,
+    UINT,
+    ULONG,
+    USHORT,
+    WCHAR,
+)
 from functools import cache
 from uuid import UUID
 
