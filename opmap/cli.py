@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 from .errors import InputError, OpmapError
@@ -74,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     output = validate.add_mutually_exclusive_group()
     output.add_argument("--report", metavar="DIR", help="write the results bundle into this new folder")
     output.add_argument("--resume", metavar="DIR", help="go on with an interrupted run's bundle")
+    _place_options(validate)
     validate.add_argument("--max-failures", type=_count, metavar="N", help="stop after N cases that are wrong")
 
     check = command(
@@ -84,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("files", nargs="+", metavar="FILE")
     _provider_options(check)
+    _place_options(check)
 
     map_ = command(
         "map",
@@ -140,6 +143,15 @@ def _provider_options(parser: argparse.ArgumentParser) -> None:
     _descriptor_options(parser)
 
 
+def _place_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("where and how the DirectML EP runs")
+    group.add_argument("--adapter", type=lambda text: text or None, metavar="SUBSTRING", help="the adapter whose name holds this, in any case")
+    group.add_argument("--device-id", type=_number, metavar="N", help="the adapter of this number (opmap doctor lists them)")
+    group.add_argument("--disable-metacommands", action="store_true", help="without the driver's own kernels")
+    group.add_argument("--timeout-per-case", type=_seconds, default=30.0, metavar="S", help="seconds (default: 30)")
+    group.add_argument("--dml-runtime", metavar="DIR", help="on Linux: a folder that tools/dml_linux set up")
+
+
 def _descriptor_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--feature-level", type=_feature_level, default=None, metavar="L", help="DML_FEATURE_LEVEL, as 2_1 (default: the newest)")
     parser.add_argument("--index-conversion", choices=("graph", "host"), help="where indices are converted that ONNX cannot take as they are")
@@ -168,6 +180,22 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 on, got {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e6:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, more than 0, got {text!r}")
+    return seconds
+
+
 def _coordinates(text: str) -> tuple[int, ...]:
     parts = [p.strip() for p in text.strip("[] ").split(",")]
     if not all(p.isdecimal() for p in parts):
@@ -188,35 +216,40 @@ def _feature_level(text: str) -> str:
 
 
 def _validate(options) -> int:
-    from .execution.environment import collect
     from .reporting.bundle import Bundle
     from .validation.catalogue import catalogue, select
     from .validation.known_failures import load, unmatched
+    from .validation.probes import judge_probe, select_probes
     from .validation.run import Run, missing
 
     known = load(options.known_failures) if options.known_failures else ()
     everything = list(catalogue(options.tier))
     cases = select(everything, globs=options.filter, ids=_ids(options.case), shard=options.shard)
     judge = _judge(options, brief=True)
-    provider = options.provider if isinstance(judge, OpmapError) else judge.provider.name
+    name = options.provider if isinstance(judge, OpmapError) else judge.provider.name
     bundle = None
     if options.report or options.resume:
-        selection = _selection(options, provider)
-        bundle = Bundle(options.report or options.resume, selection, collect(), resume=bool(options.resume))
+        selection = _selection(options, name)
+        bundle = Bundle(options.report or options.resume, selection, resume=bool(options.resume))
     run = Run(known, bundle, options.max_failures)
     if isinstance(judge, OpmapError):
-        run.skip(missing(case, provider, judge) for case in cases)
+        run.skip(missing(case, name, judge) for case in cases)
     else:
-        with _progress(len(cases), judge.provider.name) as advance:
+        provider = judge.provider
+        probes = [] if options.case or options.shard[0] > 1 else select_probes(provider, options.filter)
+        with closing(provider), _progress(len(cases) + len(probes), provider.name) as advance:
             run.judge(cases, judge, advance)
-    for entry in unmatched(known, (case.id for case in everything), provider):
+            run.judge(probes, lambda probe: judge_probe(probe, provider), advance)
+            if bundle:
+                bundle.environment(provider.environment())
+    for entry in unmatched(known, (case.id for case in everything), name):
         print(f"opmap: {options.known_failures}: {entry.case!r} matches no case of this tier", file=sys.stderr)
     return _finish(options, run, judge, bundle)
 
 
 def _finish(options, run, judge, bundle) -> int:
     """Prints what the run found, closes the bundle, and returns the exit code."""
-    from .validation.record import encode
+    from .validation.record import encode, split
 
     code = 130 if run.interrupted else 1 if run.red(required=options.require_provider) else 0
     if bundle:
@@ -227,9 +260,10 @@ def _finish(options, run, judge, bundle) -> int:
     from .reporting.tables import print_failures, summary
 
     console = _console()
-    if run.records:
-        console.print(summary(run.records))
-        print_failures(console, run.records)
+    for title, records in zip(("cases", "probes: models without a valid descriptor"), split(run.records), strict=True):
+        if records:
+            console.print(summary(records, title))
+    print_failures(console, run.records)
     for note in run.notes():
         console.print(note, style="bold", soft_wrap=True, highlight=False, markup=False)
     if bundle:
@@ -238,15 +272,26 @@ def _finish(options, run, judge, bundle) -> int:
 
 
 def _check(options) -> int:
-    from .descriptors import FEATURE_LEVELS
-    from .dxdispatch import Dispatch, read
-    from .reporting.tables import line
     from .validation.record import encode
-    from .validation.judge import refuse
-    from .validation.run import Run, missing
+    from .validation.run import Run
 
     judge = _judge(options)
     run = Run()
+    with nullcontext() if isinstance(judge, OpmapError) else closing(judge.provider):
+        bad = _check_files(options, judge, run)
+    if options.json:
+        sys.stdout.buffer.write(encode(run.records) + b"\n")
+    return 2 if bad else 1 if run.red(required=options.require_provider) else 0
+
+
+def _check_files(options, judge, run) -> bool:
+    """Judges every dispatch of every file, and says whether a file was bad."""
+    from .descriptors import FEATURE_LEVELS
+    from .dxdispatch import Dispatch, read
+    from .reporting.tables import line
+    from .validation.judge import refuse
+    from .validation.run import missing
+
     bad = False
     for file in options.files:
         try:
@@ -266,9 +311,7 @@ def _check(options) -> int:
                 _bad(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
             elif not options.json:
                 _console().print(line(record), soft_wrap=True, highlight=False)
-    if options.json:
-        sys.stdout.buffer.write(encode(run.records) + b"\n")
-    return 2 if bad else 1 if run.red(required=options.require_provider) else 0
+    return bad
 
 
 def _judge(options, *, brief: bool = False):
@@ -278,8 +321,16 @@ def _judge(options, *, brief: bool = False):
     from .validation.judge import open_judge
 
     level = options.feature_level or FEATURE_LEVELS[-1]
+    place = {
+        "adapter": options.adapter,
+        "device_id": options.device_id,
+        "disable_metacommands": options.disable_metacommands,
+        "timeout": options.timeout_per_case,
+        "dml_runtime": options.dml_runtime,
+    }
+    conversion = options.index_conversion
     try:
-        return open_judge(options.provider, feature_level=level, index_conversion=options.index_conversion, brief=brief)
+        return open_judge(options.provider, place=place, feature_level=level, index_conversion=conversion, brief=brief)
     except ProviderMissing as error:
         return error
 
@@ -313,6 +364,9 @@ def _selection(options, provider: str) -> dict:
         "shard": "/".join(map(str, options.shard)),
         "feature_level": options.feature_level,
         "index_conversion": options.index_conversion,
+        "adapter": options.adapter,
+        "device_id": options.device_id,
+        "disable_metacommands": options.disable_metacommands,
     }
 
 
@@ -324,8 +378,6 @@ def _console():
 
 def _progress(total: int, name: str):
     """A progress bar on stderr, where a person is watching."""
-    from contextlib import contextmanager
-
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 

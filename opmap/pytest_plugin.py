@@ -1,4 +1,4 @@
-"""The pytest plugin: `opmap_case` is each case of the tier, `opmap_check` judges one.
+"""The pytest plugin: `opmap_case` is each case of the tier, `opmap_probe` each probe, `opmap_check` judges one.
 
     def test_case(opmap_case, opmap_check):
         opmap_check(opmap_case)
@@ -27,12 +27,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--opmap-filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches")
     group.addoption("--opmap-require-provider", action="store_true", help="fail where a case is not proven to run on the provider")
     group.addoption("--opmap-known-failures", metavar="FILE", help="TOML file of failures that are known")
+    group.addoption("--opmap-max-failures", type=int, metavar="N", help="stop after N cases that are wrong")
+    group.addoption("--opmap-adapter", metavar="SUBSTRING", help="DirectML: the adapter whose name holds this")
+    group.addoption("--opmap-device-id", type=int, metavar="N", help="DirectML: the adapter of this number")
+    group.addoption("--opmap-disable-metacommands", action="store_true", help="DirectML: without the driver's own kernels")
+    group.addoption("--opmap-timeout-per-case", type=float, default=30.0, metavar="S", help="DirectML: seconds")
+    group.addoption("--opmap-dml-runtime", metavar="DIR", help="DirectML on Linux: a folder that tools/dml_linux set up")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """A provider that means nothing is a usage error, not a failure of every case."""
     if config.getoption("--opmap-provider"):
-        _state(config).judge()
+        state = _state(config)
+        workers = getattr(config.option, "numprocesses", None) or 0
+        if workers > 1 and not isinstance(state.judge(), Exception) and state.judge().provider.directml:
+            state.close()
+            raise pytest.UsageError(f"opmap: one adapter takes one worker, got -n {workers}: leave out -n, or give -n 1")
+        state.judge()
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -41,12 +52,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per case for every test function that takes `opmap_case`."""
-    if "opmap_case" in metafunc.fixturenames:
-        cases = _state(metafunc.config).cases()
-        metafunc.parametrize("opmap_case", cases, ids=[case.id for case in cases])
+    """One test per case for every test function that takes `opmap_case`, and one per probe for `opmap_probe`."""
+    for fixture, items in (("opmap_case", _State.cases), ("opmap_probe", _State.probes)):
+        if fixture in metafunc.fixturenames:
+            found = items(_state(metafunc.config))
+            metafunc.parametrize(fixture, found, ids=[item.id for item in found])
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A run in which nothing was proven on the provider asked for is red."""
     state = session.config.stash.get(_STATE, None)
@@ -70,11 +83,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def opmap_check(request: pytest.FixtureRequest):
-    """A function that judges a case, and fails, skips or xfails the test by its verdict; it returns the record."""
+    """A function that judges a case or probe, and fails, skips or xfails the test by its verdict; it returns the record."""
     state = _state(request.config)
 
     def check(case) -> Record:
-        record = state.judge_case(case)
+        record = state.judge_item(case)
         request.node.user_properties += [
             ("opmap_verdict", record.verdict),
             ("opmap_provider", record.provider),
@@ -82,12 +95,15 @@ def opmap_check(request: pytest.FixtureRequest):
             ("opmap_device_class", record.device_class or ""),
         ]
         message = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}: {record.message}"
-        required = state.required and not record.proven
+        required = state.required and record.verdict == "not-run"
         if record.verdict == "known-failure":
             pytest.xfail(message)
         if record.verdict == "not-run" and not required:
             pytest.skip(message)
         if not record.fine or required:
+            state.failed += 1
+            if state.failed == state.config.getoption("--opmap-max-failures"):
+                request.session.shouldfail = f"opmap: stopped after {state.failed} failures"
             pytest.fail(f"{case.id}: {message}", pytrace=False)
         return record
 
@@ -101,7 +117,7 @@ class _State:
         self.config = config
         self.name = config.getoption("--opmap-provider") or "auto"
         self.required = config.getoption("--opmap-require-provider")
-        self.judged = self.proven = 0
+        self.judged = self.proven = self.failed = 0
         self.must_prove = False
         self._judge: Judge | Exception | None = None
         self._known = None
@@ -115,6 +131,12 @@ class _State:
         except InputError as error:
             raise pytest.UsageError(f"opmap: {error}") from None
 
+    def probes(self) -> list:
+        from .validation.probes import select_probes
+
+        judge = self.judge()
+        return [] if isinstance(judge, Exception) else select_probes(judge.provider, self.config.getoption("--opmap-filter"))
+
     def judge(self) -> Judge | Exception:
         """The judge, or the error that says why the provider is missing."""
         if self._judge is None:
@@ -122,8 +144,16 @@ class _State:
             from .execution.providers import ProviderMissing
             from .validation.judge import open_judge
 
+            option = self.config.getoption
+            place = {
+                "adapter": option("--opmap-adapter") or None,
+                "device_id": option("--opmap-device-id"),
+                "disable_metacommands": option("--opmap-disable-metacommands"),
+                "timeout": option("--opmap-timeout-per-case"),
+                "dml_runtime": option("--opmap-dml-runtime"),
+            }
             try:
-                self._judge = open_judge(self.name, brief=True)
+                self._judge = open_judge(self.name, place=place, brief=True)
             except ProviderMissing as error:
                 self._judge = error
             except OpmapError as error:
@@ -138,15 +168,22 @@ class _State:
             return f"opmap: {self.name} is not there ({judge})"
         provider = judge.provider
         version = f" (ONNX Runtime {provider.version})" if provider.version else ""
-        return f"opmap: {provider.name}{version}, device class {provider.device_class or 'unknown'}"
+        adapter = f", adapter {provider.adapter}" if provider.adapter else ""
+        return f"opmap: {provider.name}{version}{adapter}, device class {provider.device_class or 'unknown'}"
 
-    def judge_case(self, case) -> Record:
+    def judge_item(self, item) -> Record:
         from .validation.judge import Judge
         from .validation.known_failures import apply
+        from .validation.probes import Probe, judge_probe
         from .validation.run import missing
 
         judge = self.judge()
-        record = apply(self.known(), judge(case)) if isinstance(judge, Judge) else missing(case, self.name, judge)
+        if not isinstance(judge, Judge):
+            record = missing(item, self.name, judge)
+        elif isinstance(item, Probe):
+            return apply(self.known(), judge_probe(item, judge.provider))
+        else:
+            record = apply(self.known(), judge(item))
         self.judged += 1
         self.proven += record.proven
         self.must_prove |= self.required or record.verdict != "not-run"

@@ -158,6 +158,20 @@ def resolve_adapter(adapters: Sequence[Adapter], *, substring: str | None = None
     return named[0]
 
 
+def choose_adapter(*, substring: str | None = None, device_id: int | None = None) -> Adapter | None:
+    """The adapter of this machine that is meant, as resolve_adapter; None where adapters cannot be listed and none was
+    asked for. Raises InputError."""
+    try:
+        listed = adapters()
+    except ProviderError as error:
+        if substring is None and device_id is None:
+            return None
+        raise InputError(f"--adapter and --device-id need a list of adapters: {error}") from None
+    if not listed and substring is None and device_id is None:
+        return None
+    return resolve_adapter(listed, substring=substring, device_id=device_id)
+
+
 def device_class(adapter: Adapter, wine: str | None) -> DeviceClass:
     """`emulated` under Wine, for software adapters (WARP) and for Vulkan devices on the CPU, else `hardware`."""
     software = adapter.software or any(name in adapter.name.casefold() for name in SOFTWARE_NAMES)

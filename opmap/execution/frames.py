@@ -46,19 +46,28 @@ class Message(msgspec.Struct, frozen=True, tag_field="kind", tag=str.lower):
 
 
 class Start(Message):
-    """Parent: open this execution provider."""
+    """Parent: open this execution provider; the DirectML EP on the adapter that the last two mean."""
 
     provider: str
     options: dict[str, str]
+    adapter: str | None = None
+    device_id: int | None = None
 
 
 class Hello(Message):
-    """Worker: it is open; ONNX Runtime's version and providers, the process as it knows itself, Wine's version."""
+    """Worker: it is open; ONNX Runtime's version and providers, the process as it knows itself, the adapter's name."""
 
     version: str
     providers: list[str]
     pid: int
-    wine: str | None = None
+    device_class: str = "hardware"
+    adapter: str | None = None
+
+
+class Refused(Message):
+    """Worker: no adapter, or more than one, is what was asked for."""
+
+    message: str
 
 
 class Inspect(Message):
@@ -98,7 +107,7 @@ class Failed(Message):
     placement: Placement | None = None
 
 
-_decoder = msgspec.json.Decoder(Start | Hello | Inspect | Facts | Run | Loaded | Outputs | Failed)
+_decoder = msgspec.json.Decoder(Start | Hello | Refused | Inspect | Facts | Run | Loaded | Outputs | Failed)
 
 
 def write(stream, message: Message, parts: Sequence[bytes] = ()) -> None:

@@ -30,6 +30,7 @@ class OpenProvider:
     version: str | None
     device_class: str | None
     provider: Provider
+    adapter: str | None = None
 
     @property
     def directml(self) -> bool:
@@ -70,24 +71,29 @@ def available() -> list[str]:
 def open_provider(
     name: str,
     *,
-    options: dict[str, str] | None = None,
+    adapter: str | None = None,
+    device_id: int | None = None,
+    disable_metacommands: bool = False,
     timeout: float = TIMEOUT,
     dml_runtime: str | None = None,
 ) -> OpenProvider:
     """Opens `auto`, `dml`, `directml`, `cpu`, an execution provider by ONNX Runtime's name, or MODULE:FACTORY.
 
     The DirectML EP always runs in a worker process, with `timeout` seconds for each case; on Linux it is that of the rig
-    in the folder `dml_runtime` or OPMAP_DML_RUNTIME. `options` are ONNX Runtime's provider options. Raises
-    ProviderMissing where it is not there, InputError for a name that means nothing or a folder that is no rig.
+    in the folder `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose its adapter.
+    Raises ProviderMissing where it is not there, InputError for a name that means nothing, a folder that is no rig, or
+    an adapter that is not one of the machine's.
     """
     module, colon, factory = name.partition(":")
     if colon:
         return _plugin(name, module, factory)
     wanted = _SHORT.get(name.lower(), name)
+    options = {"disable_metacommands": "True"} if disable_metacommands else {}
+    chosen = {"adapter": adapter, "device_id": device_id, "timeout": timeout}
     if wanted in ("auto", DIRECTML):
         rig = find_dml_runtime(dml_runtime)
         if rig:
-            return _worker(DIRECTML, options, timeout, rig)
+            return _worker(DIRECTML, options, command=rig, **chosen)
     there = available()
     if wanted == "auto":
         wanted = DIRECTML if DIRECTML in there else CPU
@@ -100,14 +106,16 @@ def open_provider(
             hint = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
         raise ProviderMissing(f"{wanted} is not in the installed {require_one()}, which has {', '.join(there)}{hint}")
     if wanted == DIRECTML:
-        return _worker(wanted, options, timeout, None)
-    session = SessionProvider(wanted, options)
+        return _worker(wanted, options, **chosen)
+    if options or adapter is not None or device_id is not None:
+        raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {wanted}")
+    session = SessionProvider(wanted)
     return OpenProvider(wanted, session.version, "hardware", session)
 
 
-def _worker(name: str, options: dict[str, str] | None, timeout: float, command: list[str] | None) -> OpenProvider:
+def _worker(name: str, options: dict[str, str], **chosen) -> OpenProvider:
     """Starts the worker, to know that it starts and has the provider."""
-    worker = WorkerProvider(name, options, command=command, timeout=timeout)
+    worker = WorkerProvider(name, options, **chosen)
     try:
         worker.start()
     except ProviderError as error:
@@ -116,7 +124,7 @@ def _worker(name: str, options: dict[str, str] | None, timeout: float, command: 
     if name not in worker.providers:
         worker.close()
         raise ProviderMissing(f"{name} is not in the worker's ONNX Runtime {worker.version}, which has {', '.join(worker.providers)}")
-    return OpenProvider(name, worker.version, worker.device_class, worker)
+    return OpenProvider(name, worker.version, worker.device_class, worker, worker.adapter)
 
 
 def _plugin(name: str, module: str, factory: str) -> OpenProvider:

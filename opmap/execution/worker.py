@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
-from ..errors import ProviderError
+from ..errors import InputError, ProviderError
 from . import frames
 from .environment import Fact
 from .provider import Placement
@@ -106,7 +106,8 @@ class WorkerProvider:
     The child starts with the first model, or with `start()`; after a crash, a timeout or a lost device it is ended, and
     the next model gets a fresh one. `command` starts opmap's worker_main in any Python (by default this one); a word that
     tells its processes from all others is added to it. `timeout` is for one case, `first_timeout` for a start and for the
-    first case of each child, both in seconds.
+    first case of each child, both in seconds. The DirectML EP runs on the adapter whose name holds `adapter` and whose
+    number is `device_id`, where they are given.
     """
 
     def __init__(
@@ -115,6 +116,8 @@ class WorkerProvider:
         options: dict[str, str] | None = None,
         *,
         command: Sequence[str] | None = None,
+        adapter: str | None = None,
+        device_id: int | None = None,
         timeout: float = TIMEOUT,
         first_timeout: float = FIRST_TIMEOUT,
         hang_limit: HangLimit = HANG_LIMIT,
@@ -123,7 +126,8 @@ class WorkerProvider:
         self.command = list(command or native_command())
         self.timeout, self.first_timeout = timeout, max(timeout, first_timeout)
         self._hang_limit = hang_limit
-        self._adapter = (name, self.options.get("device_id"), *self.command)
+        self._start = frames.Start(name, self.options, adapter, device_id)
+        self._adapter = (name, adapter, device_id, *self.command)
         self._child: _Child | None = None
         self._hello: frames.Hello | None = None
         self._first = True
@@ -175,7 +179,8 @@ class WorkerProvider:
     # --- the child ---
 
     def start(self) -> None:
-        """Starts the child, where none runs. Raises NotRun where it does not start."""
+        """Starts the child, where none runs. Raises NotRun where it does not start, InputError where the adapter that was
+        asked for is not one of this machine's."""
         if self._child and self._child.running:
             return
         self.close()
@@ -187,9 +192,12 @@ class WorkerProvider:
         except OSError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         try:
-            reply, _ = self._ask(frames.Start(self.name, self.options), [], self.first_timeout)
+            reply, _ = self._ask(self._start, [], self.first_timeout)
         except ProviderError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
+        if isinstance(reply, frames.Refused):
+            self.close()
+            raise InputError(reply.message)
         self._hello, self._first, self._failed_starts = reply, True, 0
 
     @property
@@ -204,8 +212,13 @@ class WorkerProvider:
 
     @property
     def device_class(self) -> str:
-        """`emulated` under Wine, else `hardware`: ONNX Runtime's DirectML EP takes no software adapter. Starts the worker."""
-        return "emulated" if self._greeting().wine else "hardware"
+        """`emulated` or `hardware`, as the worker sees its adapter. Starts it."""
+        return self._greeting().device_class
+
+    @property
+    def adapter(self) -> str | None:
+        """The name of the adapter, where it is known. Starts the worker."""
+        return self._greeting().adapter
 
     @property
     def pid(self) -> int | None:
@@ -279,7 +292,7 @@ class WorkerProvider:
         return error
 
 
-_ANSWERS = {frames.Start: frames.Hello, frames.Run: (frames.Outputs, frames.Failed), frames.Inspect: frames.Facts}
+_ANSWERS = {frames.Start: (frames.Hello, frames.Refused), frames.Run: (frames.Outputs, frames.Failed), frames.Inspect: frames.Facts}
 _DOING = {"load": "while creating the session", "run": "while running the model"}
 
 

@@ -23,10 +23,10 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from opmap.errors import ProviderError
+from opmap.errors import InputError, ProviderError
 from opmap.execution import frames
-from opmap.execution.environment import collect, wine_version
-from opmap.execution.sessions import SessionProvider
+from opmap.execution.environment import choose_adapter, collect, device_class, wine_version
+from opmap.execution.sessions import DIRECTML, SessionProvider
 
 GRACE = 30.0
 """Seconds that a run may outlive its limit. The parent ends it then; where the parent is gone, it ends itself."""
@@ -54,13 +54,24 @@ def main(make: Callable[[str, dict[str, str]], SessionProvider] = LoadingProvide
     inbox: SimpleQueue = SimpleQueue()
     threading.Thread(target=_listen, args=(source, inbox), daemon=True).start()
     start, _ = inbox.get()
-    provider = make(start.provider, start.options)
+    adapter, options, wine = None, dict(start.options), wine_version()
+    if start.provider == DIRECTML:
+        try:
+            adapter = choose_adapter(substring=start.adapter, device_id=start.device_id)
+        except InputError as error:
+            frames.write(sink, frames.Refused(str(error)))
+            return
+        if adapter:
+            options["device_id"] = str(adapter.index)  # always said: ONNX Runtime's own choice is by another order
+    provider = make(start.provider, options)
     if hasattr(provider, "loaded"):
         provider.loaded = lambda: frames.write(sink, frames.Loaded())
     import onnxruntime
 
     providers = onnxruntime.get_available_providers()
-    frames.write(sink, frames.Hello(onnxruntime.__version__, providers, os.getpid(), wine_version()))
+    kind = device_class(adapter, wine) if adapter else "emulated" if wine else "hardware"
+    name = adapter.name if adapter else None
+    frames.write(sink, frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name))
     while True:
         message, body = inbox.get()
         answer, parts = _run(provider, message, body) if isinstance(message, frames.Run) else (frames.Facts(collect()), [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -19,9 +19,9 @@ class Bundle:
     Raises InputError where the folder holds results already (`resume` goes on with them), or cannot be written.
     """
 
-    def __init__(self, folder: str | os.PathLike, selection: dict, environment: dict, *, resume: bool = False):
+    def __init__(self, folder: str | os.PathLike, selection: dict, *, resume: bool = False):
         self.folder = Path(folder)
-        self.run = {"schema": SCHEMA, "selection": selection, "environment": environment}
+        self.run = {"schema": SCHEMA, "selection": selection, "environment": None}
         self.done: list[Record] = []
         try:
             if resume:
@@ -38,6 +38,11 @@ class Bundle:
         """Writes one record."""
         self._results.write(msgspec.json.encode(record) + b"\n")
         self._results.flush()
+
+    def environment(self, facts: Mapping[str, object]) -> None:
+        """Keeps what is known about where the cases ran."""
+        self.run["environment"] = facts
+        self._write_run(None)
 
     def close(self, records: Iterable[Record], exit_code: int) -> None:
         """Writes the totals of the whole run."""

@@ -19,16 +19,16 @@ def style(verdict: str) -> str:
     return _STYLES.get(verdict, "red")
 
 
-def summary(records: Sequence[Record]) -> Table:
+def summary(records: Sequence[Record], title: str) -> Table:
     """A row per operator, provider and device class; a column per verdict that occurs."""
     verdicts = [v for v in VERDICTS if any(r.verdict == v for r in records)]
-    table = Table(title_justify="left", show_footer=True)
+    table = Table(title=title, title_justify="left", show_footer=True)
     table.add_column("operator", footer="all")
     table.add_column("ran on")
     table.add_column("proven", justify="right", footer=str(sum(r.proven for r in records)))
     for verdict in verdicts:
         count = sum(r.verdict == verdict for r in records)
-        table.add_column(verdict, justify="right", style=style(verdict), footer=str(count))
+        table.add_column(verdict, justify="right", no_wrap=True, style=style(verdict), footer=str(count))
     table.add_column("cases", justify="right", footer=str(len(records)))
     groups: dict[tuple, list[Record]] = {}
     for record in records:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, to_array
 from ..execution.providers import OpenProvider, open_provider
-from ..execution.worker import TIMEOUT
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..pseudocode import chain, strides_of
 from ..tensors import Tensor, from_bits, plain
@@ -157,16 +156,15 @@ class Judge:
         )
 
 
-def open_judge(provider: str, *, timeout: float = TIMEOUT, dml_runtime: str | None = None, **options) -> Judge:
-    """A judge on the provider of this name, `fault:<name>` included; other options are Judge's.
+def open_judge(provider: str, *, place: Mapping[str, object] | None = None, **options) -> Judge:
+    """A judge on the provider of this name, `fault:<name>` included; `place` is open_provider's options, others are Judge's.
 
-    `timeout` (seconds for one case) and `dml_runtime` (a rig's folder) are open_provider's.
     Raises ProviderMissing where the provider is not there, InputError for a name that means nothing.
     """
     name = provider.removeprefix("fault:")
     if name != provider:
         return Judge(open_fault(name), **options)
-    return Judge(open_provider(provider, timeout=timeout, dml_runtime=dml_runtime), **options)
+    return Judge(open_provider(provider, **place or {}), **options)
 
 
 def differences(expected: Sequence[int | None], actual: Sequence[int]) -> list[int]:

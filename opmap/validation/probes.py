@@ -6,7 +6,8 @@ rest is keyed to the device class. A provider that no outcome is listed for is o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
@@ -19,11 +20,7 @@ import onnx.parser
 from ..errors import ProviderError
 from ..execution.providers import OpenProvider
 from ..mapping import IR_VERSION, OPSET
-from .record import PlacementRecord, Record, Stage, Verdict
-
-PREFIX = "probe/"
-"""What the id of every probe begins with."""
-
+from .record import PROBE, PlacementRecord, Record, Stage, Verdict
 
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one provider is expected to answer, on one device class or on all, and why.
@@ -46,8 +43,8 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     text: str
     model: str
-    inputs: dict[str, list[bool | float | str]]
-    output: list[bool | float | str]
+    inputs: dict[str, list[bool | float]]
+    output: list[bool | float]
     outcomes: tuple[Outcome, ...]
 
     def model_proto(self) -> onnx.ModelProto:
@@ -65,6 +62,13 @@ def probes() -> tuple[Probe, ...]:
     return tuple(_read())
 
 
+def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Probe]:
+    """The probes that match one of the globs, where any are given. A provider that runs cases instead of models has none."""
+    if hasattr(provider.provider, "run_case"):
+        return []
+    return [p for p in probes() if not globs or any(fnmatchcase(p.id, g) for g in globs)]
+
+
 def _read() -> Iterator[Probe]:
     from .. import operators
 
@@ -72,7 +76,7 @@ def _read() -> Iterator[Probe]:
         if path.name.endswith(".probes.toml"):
             name = path.name.removesuffix(".probes.toml")
             for probe in msgspec.toml.decode(path.read_bytes(), type=_File).probes:
-                yield msgspec.structs.replace(probe, id=f"{PREFIX}{name}/{probe.id}")
+                yield msgspec.structs.replace(probe, id=f"{PROBE}{name}/{probe.id}")
 
 
 def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
@@ -107,7 +111,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     model = probe.model_proto()
     known = {
         "case": probe.id,
-        "operator": ", ".join(f"ONNX {node.op_type}" for node in model.graph.node),
+        "operator": ", ".join(dict.fromkeys(f"ONNX {node.op_type}" for node in model.graph.node)),
         "provider": provider.name,
         "device_class": provider.device_class,
     }

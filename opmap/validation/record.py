@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 import msgspec
@@ -92,6 +93,18 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict in FINE
 
 
-def encode(records) -> bytes:
+PROBE = "probe/"
+"""What the id of every probe begins with: they are listed apart from the cases."""
+
+
+def split(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
+    """The cases, and the probes."""
+    records = list(records)
+    probes = [r for r in records if (r.case or "").startswith(PROBE)]
+    return [r for r in records if r not in probes], probes
+
+
+def encode(records: Iterable[Record]) -> bytes:
     """The document that `--json` prints."""
-    return msgspec.json.encode({"schema": SCHEMA, "cases": list(records)})
+    cases, probes = split(records)
+    return msgspec.json.encode({"schema": SCHEMA, "cases": cases, "probes": probes})

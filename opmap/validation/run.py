@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ..dxdispatch import Dispatch
 from .cases import Case
-from .judge import Judge
 from .known_failures import KnownFailure, apply
-from .record import Record
+from .record import Record, split
 
 
 class Run:
@@ -20,18 +20,20 @@ class Run:
         self.interrupted = False
         self.left = 0
 
-    def judge(self, cases: Sequence[Case], judge: Judge, advance: Callable[[], None] = lambda: None) -> None:
-        """Judges the cases that have no record yet. Ctrl-C and too many failures end it; what is done stays."""
+    def judge(self, items: Sequence, judge: Callable[[Any], Record], advance: Callable[[], None] = lambda: None) -> None:
+        """Judges the cases, or probes, that have no record yet. Ctrl-C and too many failures end the run; what is done
+        stays."""
         done = {record.case for record in self.records}
-        for i, case in enumerate(cases):
+        for i, item in enumerate(items):
+            if self.interrupted or (self.max_failures and len(self.failures()) >= self.max_failures):
+                self.left += len(items) - i
+                return
             try:
-                if case.id not in done:
-                    self.add(judge(case))
+                if item.id not in done:
+                    self.add(judge(item))
             except KeyboardInterrupt:
                 self.interrupted = True
-            if self.interrupted or (self.max_failures and len(self.failures()) >= self.max_failures):
-                self.left = len(cases) - i - 1
-                return
+                self.left += 1
             advance()
 
     def skip(self, records: Iterable[Record]) -> None:
@@ -60,10 +62,11 @@ class Run:
 
     def notes(self) -> list[str]:
         """What the table does not say."""
-        proven = [r for r in self.records if r.proven]
+        cases, _ = split(self.records)
+        proven = [r for r in cases if r.proven]
         sources = ", ".join(sorted({r.placement.source for r in proven}))
         where = ", ".join(sorted({r.provider for r in self.records}))
-        notes = [f"{len(proven)} of {len(self.records)} cases proven to have run on {where}{f' ({sources})' if sources else ''}"]
+        notes = [f"{len(proven)} of {len(cases)} cases proven to have run on {where}{f' ({sources})' if sources else ''}"]
         if any(r.verdict == "not-run" for r in self.records):
             first = next(r for r in self.records if r.verdict == "not-run")
             notes.append(f"not run: {first.message}")

@@ -114,3 +114,32 @@ class TestJUnit:
         assert properties["opmap_verdict"] == "pass"
         assert properties["opmap_provider"] == "CPUExecutionProvider"
         assert properties["opmap_proven"] == "true"
+
+
+class TestLimits:
+    """A run can be ended early, and an adapter has one worker."""
+
+    def test_max_failures(self, run):
+        """The run stops after as many wrong cases as were allowed."""
+        result = run("--opmap-provider", "fault:output-zero", "--opmap-max-failures", "2", *EXAMPLES)
+
+        result.assert_outcomes(failed=2)
+        result.stdout.fnmatch_lines(["*stopped after 2 failures*"])
+
+    def test_one_worker(self, run, pytester):
+        """More than one pytest process on an adapter is refused (the option is pytest-xdist's)."""
+        pytester.makeconftest(
+            """
+            from opmap.execution.providers import OpenProvider
+
+            def pytest_addoption(parser):
+                parser.addoption("--numprocesses", type=int)
+
+            from opmap.validation import judge
+            judge.open_provider = lambda name, **place: OpenProvider("DmlExecutionProvider", "1", "hardware", None)
+            """
+        )
+        result = run("--opmap-provider", "dml", "--numprocesses", "4", *EXAMPLES)
+
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["*one adapter takes one worker, got -n 4*"])

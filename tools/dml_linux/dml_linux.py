@@ -560,6 +560,9 @@ def setup(rig):
     if not rig.manifest.is_file():
         write_manifest(rig)
         down(rig)
+    # For whoever has the folder and not the checkout: run, up and down need no other file.
+    if Path(__file__).resolve() != rig.folder / Path(__file__).name:
+        shutil.copy(__file__, rig.folder)
     lock.close()
 
 

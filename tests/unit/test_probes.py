@@ -1,0 +1,121 @@
+"""Probes: what is expected of each provider, and that anything else is red."""
+
+from __future__ import annotations
+
+import re
+
+import onnx.checker
+import pytest
+
+from opmap import open_provider
+from opmap.execution.provider import Placement
+from opmap.execution.providers import OpenProvider
+from opmap.errors import ProviderError
+from opmap.operators import OPERATORS
+from opmap.validation.probes import judge_probe, probes, select_probes
+
+CPU = open_provider("cpu")
+DIRECTML = "DmlExecutionProvider"
+
+
+class Answers:
+    """A provider that always answers the same."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def run(self, model_bytes, feeds):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def placement(self):
+        return Placement("asserted", (("Gather", DIRECTML),))
+
+
+def directml(answer, device_class="hardware") -> OpenProvider:
+    return OpenProvider(DIRECTML, "1", device_class, Answers(answer))
+
+
+def probe(id: str):
+    return next(p for p in probes() if p.id == f"probe/{id}")
+
+
+class TestData:
+    """The probes' files."""
+
+    @pytest.mark.parametrize("probe", probes(), ids=lambda p: p.id)
+    def test_model(self, probe):
+        """Each is a model that ONNX's checker knows, of a known operator, with a reason for each expectation."""
+        onnx.checker.check_model(probe.model_proto())
+        assert probe.id.split("/")[1].upper() in OPERATORS
+        assert re.fullmatch(r"probe/[a-z0-9_]+/[a-z0-9-]+", probe.id)
+        assert {o.provider for o in probe.outcomes} == {CPU.name, DIRECTML}
+        assert all(o.reason for o in probe.outcomes)
+
+
+class TestCpu:
+    """The CPU EP answers as expected."""
+
+    @pytest.mark.parametrize("probe", probes(), ids=lambda p: p.id)
+    def test_pass(self, probe):
+        """Every probe passes."""
+        assert judge_probe(probe, CPU).verdict == "pass"
+
+
+class TestVerdicts:
+    """What came is held against what was expected."""
+
+    @pytest.mark.parametrize(
+        "answer, verdict",
+        [
+            (ProviderError("AbiCustomRegistry.cpp(507) 80070057 The parameter is incorrect."), "pass"),
+            (ProviderError("80070057", stage="run"), "mismatch"),
+            (ProviderError("80004005"), "mismatch"),
+            ([__import__("numpy").full((1,) * 9, 11, "float32")], "mismatch"),
+        ],
+    )
+    def test_refusal(self, answer, verdict):
+        """A refusal must come at its stage and with its HRESULT; a result in its place is wrong."""
+        record = judge_probe(probe("gather/rank-9"), directml(answer))
+
+        assert record.verdict == verdict
+        assert "80070057" in record.message
+
+    @pytest.mark.parametrize(
+        "device_class, answer, verdict",
+        [
+            ("emulated", ProviderError("80004005"), "known-failure"),
+            ("emulated", [__import__("numpy").array([11], "float32")], "unexpected-pass"),
+            ("hardware", ProviderError("80004005"), "mismatch"),
+            ("hardware", [__import__("numpy").array([11], "float32")], "pass"),
+            ("hardware", [__import__("numpy").array([10], "float32")], "mismatch"),
+        ],
+    )
+    def test_device_class(self, device_class, answer, verdict):
+        """A limit of the emulated device is known there, and nowhere else."""
+        assert judge_probe(probe("gather/cast-to-int64"), directml(answer, device_class)).verdict == verdict
+
+    def test_crash(self):
+        """A crash stays one, whatever was expected."""
+        error = ProviderError("gone")
+        error.verdict = "crash"
+
+        assert judge_probe(probe("gather/rank-9"), directml(error)).verdict == "crash"
+
+    def test_unknown_provider(self):
+        """A provider that nothing is expected of is observed."""
+        record = judge_probe(probe("gather/rank-9"), OpenProvider("Mine", None, None, Answers(ValueError("no"))))
+
+        assert record.verdict == "observed"
+        assert "ValueError: no" in record.message
+
+
+class TestSelection:
+    """Which probes run."""
+
+    def test_globs(self):
+        """By id; a provider that runs cases has none."""
+        assert [p.id for p in select_probes(CPU, ["probe/*/rank-9"])] == ["probe/gather/rank-9"]
+        assert len(select_probes(CPU)) == len(probes())
+        assert select_probes(CPU, ["gather/*"]) == []
