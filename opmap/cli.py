@@ -111,6 +111,16 @@ def _parser() -> argparse.ArgumentParser:
     rules.add_argument("id", nargs="?", metavar="ID")
     rules.add_argument("--json", action="store_true", help="print JSON")
 
+    docs = command(
+        "docs",
+        _docs,
+        "Take reference pages apart, in any language: run their examples, list what contradicts what.",
+        "opmap docs ns-directml-dml_gather_operator_desc.md",
+    )
+    docs.add_argument("files", nargs="+", metavar="FILE")
+    docs.add_argument("--new-only", action="store_true", help="leave out what the shipped spec lists as an erratum")
+    docs.add_argument("--json", action="store_true", help="print JSON")
+
     build = command("build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models")
     build.add_argument("-o", "--output", required=True, metavar="DIR")
 
@@ -178,6 +188,7 @@ def _feature_level(text: str) -> str:
 
 
 def _validate(options) -> int:
+    from .execution.environment import collect
     from .reporting.bundle import Bundle
     from .validation.catalogue import catalogue, select
     from .validation.known_failures import load, unmatched
@@ -190,7 +201,8 @@ def _validate(options) -> int:
     provider = options.provider if isinstance(judge, OpmapError) else judge.provider.name
     bundle = None
     if options.report or options.resume:
-        bundle = Bundle(options.report or options.resume, _run_facts(options, provider), resume=bool(options.resume))
+        selection = _selection(options, provider)
+        bundle = Bundle(options.report or options.resume, selection, collect(), resume=bool(options.resume))
     run = Run(known, bundle, options.max_failures)
     if isinstance(judge, OpmapError):
         run.skip(missing(case, provider, judge) for case in cases)
@@ -274,25 +286,26 @@ def _judge(options, *, brief: bool = False):
 
 def _ids(given: Sequence[str]) -> list[str]:
     """Case ids; `@FILE` stands for the ids in a file, one a line."""
+    from .files import read_text
+
     ids = []
     for item in given:
         if not item.startswith("@"):
             ids.append(item)
             continue
         try:
-            lines = Path(item[1:]).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"--case {item}: {getattr(error, 'strerror', None) or error}") from None
+            lines = read_text(item[1:]).splitlines()
+        except InputError as error:
+            raise InputError(f"--case {item}: {error}") from None
         ids += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
         if not ids:
             raise InputError(f"--case {item}: must hold a case id, got none")
     return ids
 
 
-def _run_facts(options, provider: str) -> dict:
-    from .execution.runtimes import installed
-
-    selection = {
+def _selection(options, provider: str) -> dict:
+    """What was asked for: an interrupted run is finished with the same."""
+    return {
         "provider": provider,
         "tier": options.tier,
         "filter": options.filter,
@@ -301,9 +314,6 @@ def _run_facts(options, provider: str) -> dict:
         "feature_level": options.feature_level,
         "index_conversion": options.index_conversion,
     }
-    from importlib.metadata import version
-
-    return {"selection": selection, "environment": {"opmap": version("opmap"), "python": sys.version.split()[0], **installed()}}
 
 
 def _console():
@@ -462,6 +472,33 @@ def _print_rule(entry: dict) -> None:
     if entry["breaks"]:
         changes = ", ".join(f"{name} = {value}" for name, value in entry["breaks"]["set"].items())
         print(f"broken by: example {entry['breaks']['example']} of the page with {changes}")
+
+
+def _docs(options) -> int:
+    import msgspec
+
+    from .documentation import findings
+    from .files import read_text
+
+    found, bad = [], False
+    for file in options.files:
+        try:
+            of_file = findings(read_text(file), file)
+        except InputError as error:
+            error.file = file
+            bad = _bad(error)
+            continue
+        if options.new_only:
+            of_file = tuple(f for f in of_file if f.erratum is None)
+        found += [(file, f) for f in of_file]
+        if not options.json:
+            for f in of_file:
+                print(f"{file}:{f.line}: {f.kind}: {f.message}{f' ({f.erratum})' if f.erratum else ''}")
+            if not of_file:
+                print(f"{file}: nothing{' new' if options.new_only else ''} found")
+    if options.json:
+        print(msgspec.json.encode([{"file": file, **msgspec.to_builtins(f)} for file, f in found]).decode())
+    return 2 if bad else int(bool(found))
 
 
 def _build(options) -> int:

@@ -23,6 +23,7 @@ import msgspec
 
 from .descriptors import OperatorDesc, TensorDesc
 from .errors import InputError
+from .files import read_text
 from .limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_NESTING, MAX_VALUES_BYTES
 from .operators import OPERATORS
 from .tensors import DataType, Tensor, plain, to_bits
@@ -91,10 +92,10 @@ def read(path: str | os.PathLike) -> list[Dispatch]:
     What is wrong with one dispatch stands in its `error`; the others are read all the same.
     """
     path = Path(path)
-    return read_text(_text(path), folder=path.parent)
+    return read_model(read_text(path), folder=path.parent)
 
 
-def read_text(text: str, *, folder: str | os.PathLike | None = None) -> list[Dispatch]:
+def read_model(text: str, *, folder: str | os.PathLike | None = None) -> list[Dispatch]:
     """The dispatch commands of a model's text; source files are looked up in `folder` only. Raises InputError."""
     root = _Node(_decode(text), "$").object()
     reader = _Reader(
@@ -104,20 +105,6 @@ def read_text(text: str, *, folder: str | os.PathLike | None = None) -> list[Dis
     if not found:
         raise InputError("must hold a dispatch command, got none", path="$.commands")
     return found
-
-
-def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            raise InputError("must be a file, got a folder" if path.is_dir() else "no such file")
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError(f"must be at most {MAX_FILE_BYTES} bytes, got {size}")
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"must be UTF-8 text, got byte 0x{error.object[error.start]:02x} at {error.start}") from None
-    except OSError as error:
-        raise InputError(error.strerror or str(error)) from None
 
 
 def _decode(text: str):

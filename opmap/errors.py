@@ -62,9 +62,14 @@ class MappingError(OpmapError, ValueError):
 
 
 class ProviderError(OpmapError, RuntimeError):
-    """Raised when an execution provider is missing, cannot load a model, or fails to run it; `stage` says which."""
+    """Raised when an execution provider is missing, cannot load a model, or fails to run it; `stage` says which.
 
-    def __init__(self, message: str, *, stage: str = "load"):
+    `verdict` is what a case that meets it gets.
+    """
+
+    verdict = "error"
+
+    def __init__(self, message: str, *, stage: str | None = "load"):
         self.stage = stage
         super().__init__(message)
 

@@ -29,6 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--opmap-known-failures", metavar="FILE", help="TOML file of failures that are known")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A provider that means nothing is a usage error, not a failure of every case."""
+    if config.getoption("--opmap-provider"):
+        _state(config).judge()
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Provider and versions, where a provider was named."""
     return _state(config).header() if config.getoption("--opmap-provider") else None

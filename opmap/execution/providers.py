@@ -8,9 +8,12 @@ import sys
 from dataclasses import dataclass
 
 from ..errors import InputError, ProviderError
+from .dml_linux import VARIABLE, find_dml_runtime
+from .environment import Fact, collect
 from .provider import Placement, Provider
 from .runtimes import require_one
 from .sessions import CPU, DIRECTML, SessionProvider
+from .worker import TIMEOUT, WorkerProvider
 
 _SHORT = {"cpu": CPU, "dml": DIRECTML, "directml": DIRECTML}
 
@@ -35,13 +38,17 @@ class OpenProvider:
 
     def placement(self) -> Placement | None:
         """Where the nodes of the last model were; None where that is not known."""
-        if isinstance(self.provider, SessionProvider):
+        if isinstance(self.provider, (SessionProvider, WorkerProvider)):
             return self.provider.placement()
         try:
             told = getattr(self.provider, "placement", lambda: None)()
         except Exception:  # a third party's provider may raise anything
             return None
         return told if isinstance(told, Placement) else Placement("asserted", (("", self.name),))
+
+    def environment(self) -> dict[str, Fact]:
+        """The facts about what the models run in: the worker's process, or this one."""
+        return self.provider.environment() if isinstance(self.provider, WorkerProvider) else collect()
 
     def close(self) -> None:
         """Ends the provider, where it has an end."""
@@ -60,23 +67,56 @@ def available() -> list[str]:
     return onnxruntime.get_available_providers()
 
 
-def open_provider(name: str) -> OpenProvider:
+def open_provider(
+    name: str,
+    *,
+    options: dict[str, str] | None = None,
+    timeout: float = TIMEOUT,
+    dml_runtime: str | None = None,
+) -> OpenProvider:
     """Opens `auto`, `dml`, `directml`, `cpu`, an execution provider by ONNX Runtime's name, or MODULE:FACTORY.
 
-    Raises ProviderMissing where it is not there, InputError for a name that means nothing.
+    The DirectML EP always runs in a worker process, with `timeout` seconds for each case; on Linux it is that of the rig
+    in the folder `dml_runtime` or OPMAP_DML_RUNTIME. `options` are ONNX Runtime's provider options. Raises
+    ProviderMissing where it is not there, InputError for a name that means nothing or a folder that is no rig.
     """
     module, colon, factory = name.partition(":")
     if colon:
         return _plugin(name, module, factory)
+    wanted = _SHORT.get(name.lower(), name)
+    if wanted in ("auto", DIRECTML):
+        rig = find_dml_runtime(dml_runtime)
+        if rig:
+            return _worker(DIRECTML, options, timeout, rig)
     there = available()
-    wanted = (DIRECTML if DIRECTML in there else CPU) if name == "auto" else _SHORT.get(name.lower(), name)
+    if wanted == "auto":
+        wanted = DIRECTML if DIRECTML in there else CPU
     if wanted not in there:
         if not wanted.endswith("ExecutionProvider"):
             shorts = ", ".join(("auto", *_SHORT, "fault:NAME", "MODULE:FACTORY", *there))
             raise InputError(f"--provider must be one of {shorts}, got {name!r}")
-        raise ProviderMissing(f"{wanted} is not in the installed {require_one()}, which has {', '.join(there)}")
-    session = SessionProvider(wanted)
+        hint = ""
+        if wanted == DIRECTML and sys.platform.startswith("linux"):
+            hint = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
+        raise ProviderMissing(f"{wanted} is not in the installed {require_one()}, which has {', '.join(there)}{hint}")
+    if wanted == DIRECTML:
+        return _worker(wanted, options, timeout, None)
+    session = SessionProvider(wanted, options)
     return OpenProvider(wanted, session.version, "hardware", session)
+
+
+def _worker(name: str, options: dict[str, str] | None, timeout: float, command: list[str] | None) -> OpenProvider:
+    """Starts the worker, to know that it starts and has the provider."""
+    worker = WorkerProvider(name, options, command=command, timeout=timeout)
+    try:
+        worker.start()
+    except ProviderError as error:
+        worker.close()
+        raise ProviderMissing(str(error)) from None
+    if name not in worker.providers:
+        worker.close()
+        raise ProviderMissing(f"{name} is not in the worker's ONNX Runtime {worker.version}, which has {', '.join(worker.providers)}")
+    return OpenProvider(name, worker.version, worker.device_class, worker)
 
 
 def _plugin(name: str, module: str, factory: str) -> OpenProvider:

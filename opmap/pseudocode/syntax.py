@@ -6,6 +6,7 @@ constraints, and the worked examples. `str()` of every node gives the notation b
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -267,6 +268,7 @@ def _parser():
 def _parse(start: str, text: str):
     from lark.exceptions import UnexpectedInput, VisitError
 
+    _check_nesting(text)
     try:
         return _build()(visit_tokens=False).transform(_parser().parse(text, start=start))
     except UnexpectedInput as error:
@@ -277,13 +279,21 @@ def _parse(start: str, text: str):
     except VisitError as error:
         if isinstance(error.orig_exc, PseudocodeError):
             raise PseudocodeError(error.orig_exc.problem, text, error.orig_exc.offset) from None
-        if isinstance(error.orig_exc, RecursionError):
-            raise PseudocodeError("nested too deeply", text, 0) from None
         if isinstance(error.orig_exc, ValueError):  # int() refuses {1.5}, and thousands of digits
             raise PseudocodeError("unexpected number", text) from None
         raise
-    except RecursionError:
-        raise PseudocodeError("nested too deeply", text, 0) from None
+
+
+DEEPEST = 64
+"""More brackets within brackets than any page has."""
+
+
+def _check_nesting(text: str) -> None:
+    depth = 0
+    for bracket in re.finditer(r"[\[({]|[\])}]", text):
+        depth += 1 if bracket[0] in "[({" else -1
+        if depth > DEEPEST:
+            raise PseudocodeError("nested too deeply", text, bracket.start())
 
 
 @cache

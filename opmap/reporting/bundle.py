@@ -1,4 +1,4 @@
-"""The results bundle: a folder with `run.json` (what was run, where, the totals) and `results.jsonl` (a record a line)."""
+"""The results bundle: a folder with `run.json` (what was asked for, where, the totals) and `results.jsonl` (a record a line)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Bundle:
     Raises InputError where the folder holds results already (`resume` goes on with them), or cannot be written.
     """
 
-    def __init__(self, folder: str | os.PathLike, run: dict, *, resume: bool = False):
+    def __init__(self, folder: str | os.PathLike, selection: dict, environment: dict, *, resume: bool = False):
         self.folder = Path(folder)
-        self.run = {"schema": SCHEMA, **run}
+        self.run = {"schema": SCHEMA, "selection": selection, "environment": environment}
         self.done: list[Record] = []
         try:
             if resume:

@@ -2,73 +2,69 @@
 
 from __future__ import annotations
 
-import platform
 import sys
-from importlib import metadata
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from rich.console import Console
 
 from ..errors import ProviderError
-from ..execution.providers import available
+from ..execution.environment import Fact, collect
 from ..execution.runtimes import WINDOWSML_HINT, installed, require_one
 from ..execution.sessions import DIRECTML
 
 
 def diagnose(console: Console, *, json: bool = False) -> int:
     """Prints what it finds; 1 where something must be done first, else 0."""
-    found: dict = {
-        "opmap": metadata.version("opmap"),
-        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        "packages": {name: metadata.version(name) for name in ("onnx", "numpy")},
-        "runtimes": installed(),
-        "providers": [],
-        "devices": [],
-        "directml": [],
-        "advice": [],
-    }
-    problem = _look(found)
+    facts = collect()
+    problem = _problem(facts)
+    advice = [] if problem else _advice(facts)
     if json:
-        print(msgspec.json.encode(found | {"problem": problem}).decode())
+        told = {"facts": facts, "runtimes": installed(), "advice": advice, "problem": problem}
+        print(msgspec.json.encode(told).decode())
         return int(problem is not None)
-    rows = [
-        ("opmap", found["opmap"]),
-        ("Python", found["python"]),
-        ("packages", ", ".join(f"{n} {v}" for n, v in found["packages"].items())),
-        ("ONNX Runtime", ", ".join(f"{n} {v}" for n, v in found["runtimes"].items()) or "none"),
-        ("providers", ", ".join(found["providers"]) or "none"),
-        *(("device", device) for device in found["devices"]),
-        *(("DirectML.dll", path) for path in found["directml"]),
-    ]
-    for name, value in rows:
+    for name, value in _rows(facts):
         console.print(f"{name:13} {value}", soft_wrap=True, highlight=False, markup=False)
-    for advice in found["advice"]:
-        console.print(f"-> {advice}", soft_wrap=True, highlight=False, markup=False)
+    for line in advice:
+        console.print(f"-> {line}", soft_wrap=True, highlight=False, markup=False)
     if problem:
         console.print(f"problem: {problem}", style="red", soft_wrap=True, highlight=False, markup=False)
     return int(problem is not None)
 
 
-def _look(found: dict) -> str | None:
-    """Fills in what can be found; returns what must be done first, if anything."""
-    try:
-        require_one(found["runtimes"])
-        found["providers"] = available()
-    except (ProviderError, ImportError) as error:
-        return str(error)
-    import onnxruntime
+def _rows(facts: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
+    packages = facts["packages"].value or {}
+    yield "opmap", packages.get("opmap") or "not installed"
+    yield "Python", f"{facts['python'].value} on {facts['platform'].value} {facts['machine'].value}"
+    if facts["wine"].value:
+        yield "Wine", f"{facts['wine'].value}: results say nothing about a Windows driver"
+    yield "packages", ", ".join(f"{n} {v}" for n, v in packages.items() if v and n != "opmap")
+    yield "providers", ", ".join(facts["available_providers"].value or ()) or f"none ({facts['available_providers'].error})"
+    for device in facts["ep_devices"].value or ():
+        yield "device", f"{device['ep_name']}: {device['type']} {device['vendor'] or ''}".rstrip()
+    for adapter in facts["adapters"].value or ():
+        driver = adapter["driver_version"]["value"] or f"unknown ({adapter['driver_version']['error']})"
+        software = ", software: the DirectML EP refuses it" if adapter["software"] else ""
+        yield "adapter", f"{adapter['index']}: {adapter['name']}, driver {driver}{software}"
+    for module in facts["loaded_modules"].value or ():
+        yield "loaded", f"{module['path']} {module['file_version'] or ''}".rstrip()
 
-    found["directml"] = [str(p) for p in Path(onnxruntime.__file__).parent.rglob("DirectML.dll")]
+
+def _problem(facts: Mapping[str, Fact]) -> str | None:
+    """What must be done before anything can run."""
     try:
-        devices = onnxruntime.get_ep_devices()
-        found["devices"] = [f"{d.ep_name}: {d.device.type.name} {d.device.vendor or d.ep_vendor}".strip() for d in devices]
-    except Exception as error:  # absent before ONNX Runtime 1.23, and whatever a driver raises
-        found["devices"] = [f"cannot be listed: {error}"]
-    if DIRECTML in found["providers"]:
-        found["advice"].append("opmap validate --provider dml --require-provider runs the suite on the GPU")
-    elif sys.platform == "win32":
-        found["advice"].append(f"for DirectML: python -m pip install onnxruntime-directml, or {WINDOWSML_HINT}")
-    else:
-        found["advice"].append("DirectML is on Windows only; opmap validate --provider cpu runs the suite on the CPU EP")
-    return None
+        require_one(installed())
+    except ProviderError as error:
+        return str(error)
+    return facts["onnxruntime"].error
+
+
+def _advice(facts: Mapping[str, Fact]) -> list[str]:
+    if DIRECTML in (facts["available_providers"].value or ()):
+        return ["opmap validate --provider dml --require-provider runs the suite on the GPU"]
+    if sys.platform == "win32":
+        return [f"for DirectML: python -m pip install onnxruntime-directml, or {WINDOWSML_HINT}"]
+    return [
+        "DirectML is a Windows library; opmap validate --provider cpu runs the suite on the CPU EP",
+        "the DirectML EP on Linux, emulated: tools/dml_linux in opmap's repository",
+    ]

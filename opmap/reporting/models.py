@@ -66,18 +66,27 @@ def collection() -> dict[str, bytes]:
 
 
 def build(folder: str | os.PathLike) -> int:
-    """Writes models/ anew, and returns how many models it holds. Only model folders of an earlier build are removed."""
+    """Writes models/ anew, and returns how many models it holds. Only model folders of an earlier build are removed.
+
+    Raises InputError for a folder that holds something else.
+    """
     files, folder = collection(), Path(folder)
-    old = folder / MANIFEST
-    if old.is_file():
-        known = json.loads(old.read_text(encoding="utf-8"))["models"]
-        for name in known:
-            if name == Path(name).name:
-                shutil.rmtree(folder / name, ignore_errors=True)
+    if (folder / MANIFEST).is_file():
+        for name in _built(folder):
+            shutil.rmtree(folder / name)
     elif folder.exists() and any(folder.iterdir()):
         raise InputError(f"must be a new or empty folder, or one with a {MANIFEST}", file=str(folder))
     write_files(folder, files)
     return len({path.split("/")[0] for path in files}) - 1
+
+
+def _built(folder: Path) -> list[str]:
+    """The model folders that the manifest of an earlier build names."""
+    try:
+        named = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["models"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"must be the manifest of an earlier build: {error!r}", file=str(folder / MANIFEST)) from None
+    return [p.name for p in folder.iterdir() if p.name in named and p.is_dir() and not p.is_symlink()]
 
 
 def _cases() -> Iterator[tuple[str, Case]]:

@@ -1,11 +1,14 @@
 """The documentation as data: one TOML file per operator, and what reads them."""
 
 from .loader import (
+    Breaks,
     Erratum,
     Field,
     Page,
+    Pseudocode,
     Rule,
     Spec,
+    SpecExample,
     Support,
     TensorRule,
     TensorRules,
@@ -16,11 +19,14 @@ from .loader import (
 )
 
 __all__ = [
+    "Breaks",
     "Erratum",
     "Field",
     "Page",
+    "Pseudocode",
     "Rule",
     "Spec",
+    "SpecExample",
     "Support",
     "TensorRule",
     "TensorRules",

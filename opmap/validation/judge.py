@@ -14,6 +14,7 @@ from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, to_array
 from ..execution.providers import OpenProvider, open_provider
+from ..execution.worker import TIMEOUT
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..pseudocode import chain, strides_of
 from ..tensors import Tensor, from_bits, plain
@@ -44,12 +45,16 @@ class Judge:
     brief: bool = False
 
     def __call__(self, case: Case) -> Record:
-        """The record of one valid case. A provider's errors become verdicts; nothing is raised for them."""
+        """The record of one valid case. What the feature level does not support is `unsupported`; a provider's errors
+        become verdicts, nothing is raised for them."""
         known = self._known(case)
         desc = case.desc
         violations = desc.violations(feature_level=self.feature_level)
         if violations:
-            return Record(**known, **broken(violations, None))
+            told = broken(violations, None)
+            if all(desc.spec().rule(rule).check == "support" for rule in told["rules"]):
+                told["verdict"] = "unsupported"
+            return Record(**known, **told)
         expected = case.expected
         defined = None not in expected
         try:
@@ -64,10 +69,10 @@ class Judge:
         except ProviderError as error:
             known["placement"] = self._placement()
             known["expected"] = self._tensor_record(desc, expected)
-            if not defined and error.stage == "run":
+            if not defined and error.verdict == "error" and error.stage == "run":
                 message = f"an index is out of range, and {self.provider.name} refused it: {error}"
                 return Record(**known, verdict="observed", stage="run", message=message)
-            return Record(**known, verdict="error", stage=error.stage, message=str(error))
+            return Record(**known, verdict=error.verdict, stage=error.stage, message=str(error))
         placement = known["placement"] = self._placement()
         problem = _wrong_shape(desc, outputs)
         if problem:
@@ -152,13 +157,16 @@ class Judge:
         )
 
 
-def open_judge(provider: str, **options) -> Judge:
-    """A judge on the provider of this name, `fault:<name>` included; options are Judge's.
+def open_judge(provider: str, *, timeout: float = TIMEOUT, dml_runtime: str | None = None, **options) -> Judge:
+    """A judge on the provider of this name, `fault:<name>` included; other options are Judge's.
 
+    `timeout` (seconds for one case) and `dml_runtime` (a rig's folder) are open_provider's.
     Raises ProviderMissing where the provider is not there, InputError for a name that means nothing.
     """
     name = provider.removeprefix("fault:")
-    return Judge(open_fault(name) if name != provider else open_provider(provider), **options)
+    if name != provider:
+        return Judge(open_fault(name), **options)
+    return Judge(open_provider(provider, timeout=timeout, dml_runtime=dml_runtime), **options)
 
 
 def differences(expected: Sequence[int | None], actual: Sequence[int]) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import InputError
-from ..limits import MAX_FILE_BYTES
+from ..files import read_text
 from .record import VERDICTS, Record
 
 SCHEMA = "opmap-known-failures/1"
@@ -33,13 +33,11 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load(path: str | Path) -> tuple[KnownFailure, ...]:
     """The entries of a TOML file. Raises InputError with the file and the place in it."""
     try:
-        path = Path(path)
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"must be at most {MAX_FILE_BYTES} bytes", file=str(path))
-        file = msgspec.toml.decode(path.read_bytes(), type=_File)
-    except OSError as error:
-        raise InputError(error.strerror or str(error), file=str(path)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        file = msgspec.toml.decode(read_text(path), type=_File)
+    except InputError as error:
+        error.file = str(path)
+        raise
+    except msgspec.DecodeError as error:
         raise InputError(str(error).replace("`", ""), file=str(path)) from None
     if file.schema != SCHEMA:
         raise InputError(f"must be {SCHEMA!r}, got {file.schema!r}", path="$.schema", file=str(path))

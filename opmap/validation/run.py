@@ -52,10 +52,11 @@ class Run:
 
     def red(self, *, required: bool) -> bool:
         """Whether something is wrong: a wrong case, or nothing proven where something ran; where the provider is
-        required, also a case that was not run on it."""
-        ran = [r for r in self.records if r.verdict != "not-run"]
+        required, also a case that was not run, or nothing that ran."""
+        ran = [r for r in self.records if r.verdict not in ("not-run", "unsupported")]
         unproven = bool(ran) and not any(r.proven for r in ran)
-        return bool(self.failures()) or unproven or (required and (len(ran) < len(self.records) or not ran))
+        lacking = not ran or any(r.verdict == "not-run" for r in self.records)
+        return bool(self.failures()) or unproven or (required and lacking)
 
     def notes(self) -> list[str]:
         """What the table does not say."""

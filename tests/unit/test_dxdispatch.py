@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from opmap import strategies
 from opmap.descriptors import TensorDesc
-from opmap.dxdispatch import desc_json, model_json, read, read_text
+from opmap.dxdispatch import desc_json, model_json, read, read_model
 from opmap.errors import InputError
 from opmap.limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_NESTING
 from opmap.operators import OPERATORS
@@ -74,7 +74,7 @@ DESC = ("dispatchables", "gather", "desc")
 
 def one(model, folder=None):
     """The only dispatch of a model, given as an object or a text."""
-    (dispatch,) = read_text(model if isinstance(model, str) else json.dumps(model), folder=folder)
+    (dispatch,) = read_model(model if isinstance(model, str) else json.dumps(model), folder=folder)
     return dispatch
 
 
@@ -241,13 +241,13 @@ class TestLeniencies:
         """That is no chain."""
         model = gather()
         model["commands"].insert(1, model["commands"][0])
-        assert [None, None] == [d.error for d in read_text(json.dumps(model))]
+        assert [None, None] == [d.error for d in read_model(json.dumps(model))]
 
     def test_one_bad_dispatch_does_not_hide_the_next(self):
         """What is wrong with one stands in it; the other is read."""
         model = gather()
         model["commands"].insert(0, {"type": "dispatch", "dispatchable": "absent", "bindings": {}})
-        first, second = read_text(json.dumps(model))
+        first, second = read_model(json.dumps(model))
         assert "must hold absent, got gather" == first.error.message
         assert None is second.error
 
@@ -511,7 +511,7 @@ class TestRefusals:
     def test_files(self, text, path, message):
         """The file as a whole."""
         with pytest.raises(InputError) as raised:
-            read_text(text)
+            read_model(text)
         assert path == raised.value.path
         assert raised.value.message.startswith(message)
 
@@ -601,7 +601,7 @@ class TestRefusals:
         monkeypatch.setattr("opmap.dxdispatch.MAX_VALUES_BYTES", 36 + 36 + 36)  # the buffers, two dispatches
         model = gather()
         model["commands"] = model["commands"][:1] * 3
-        first, second, third = read_text(json.dumps(model))
+        first, second, third = read_model(json.dumps(model))
         assert (None, None) == (first.error, second.error)
         assert "must keep all values of the file within 108 bytes, got more here" == third.error.message
 
@@ -624,7 +624,7 @@ class TestRefusals:
         bindings = {"InputTensor": "input", "IndicesTensor": "indices", "OutputTensor": {"name": "middle"}}
         model["commands"].insert(0, {"type": "dispatch", "dispatchable": "first", "bindings": bindings})
         model["commands"][1]["bindings"]["InputTensor"] = "middle"
-        second = read_text(json.dumps(model))[1]
+        second = read_model(json.dumps(model))[1]
         assert second.error is not None
         assert "must be a resource with initial values: chains of dispatches ('first', then 'gather') are not read" == second.error.message
         assert "$.commands[1].bindings.InputTensor" == second.error.path
@@ -745,7 +745,7 @@ class TestAnyFile:
     def reads(self, text, folder=None):
         """Reading it gives dispatches or an InputError of one line."""
         try:
-            found = read_text(text, folder=folder)
+            found = read_model(text, folder=folder)
         except InputError as error:
             assert "\n" not in str(error)
             return

@@ -1,0 +1,6 @@
+BOutputTensorJ`Y=µ£Vk†¬å½Jlª[~$“Rd%¥ñNVk†¬á
+q•¸^õèCþßÑRd%¥ñN
+·ìAá
+q•’„¨3iØ,‡Rd%Y=µ£
+·ìAá
+q•’„¨3$“ôwp

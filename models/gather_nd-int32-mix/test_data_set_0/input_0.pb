@@ -1,0 +1,2 @@
+BInputTensorJÑs@Î‚íwl3g¯
+äàæ¨•ZGFÔUå

@@ -1,0 +1,2 @@
+BInputTensorJµ-ğf‰dœ,È|ÓÊyö
+i*pB

@@ -1,0 +1,1 @@
+BInputTensorJmœR²æÓğc`ÚB-ÅSzËvÍ±i

@@ -1,0 +1,1 @@
+BOutputTensorJHmœR²æÓğc`ÚB-ÅSzËvÍ±iÚB-ÅSzËvÍ±imœR²æÓğc`ÚB-ÅSzËvÍ±iÚB-ÅSzËvÍ±i

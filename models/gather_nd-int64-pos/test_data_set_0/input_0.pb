@@ -1,0 +1,1 @@
+BInputTensorJ¼ÌusmF­Àä¯Ï9N€³Sì1-‹Š

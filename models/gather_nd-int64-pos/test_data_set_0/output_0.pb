@@ -1,0 +1,1 @@
+BOutputTensorJH¼ÌusmF­Àä¯Ï9N€³Sì1-‹Š¼ÌusmF­Àä¯Ï9N€³Sì1-‹Š¼ÌusmF­Àä¯¼ÌusmF­Àä¯

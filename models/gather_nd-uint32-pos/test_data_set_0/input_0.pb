@@ -1,0 +1,1 @@
+BInputTensorJ4R§iåËÞ–E¦G¿MDø8…â©²¼€

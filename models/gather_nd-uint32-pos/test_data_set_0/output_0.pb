@@ -1,0 +1,1 @@
+BOutputTensorJH4R§iåËÞ–E¦G¿MDø8…â©²¼€4R§iåËÞ–E¦G¿MDø8…â©²¼€4R§iåËÞ–E¦G¿MDø8…â©²¼€

@@ -1,0 +1,1 @@
+BInputTensorJİööp.·?êeUğcó¡İÔ‘RW0

@@ -1,0 +1,1 @@
+BInputTensorJ¦÷ø:Wq0Ùëgw¹dŸjŞÖ³XR

@@ -1,0 +1,1 @@
+BOutputTensorJH¦÷ø:Wq0Ùëgw¹dŸjÞÖ³XR¹dŸjÞÖ³XR¹dŸjÞÖ³XR¦÷ø:Wq0Ùëgw¹dŸjÞÖ³XR

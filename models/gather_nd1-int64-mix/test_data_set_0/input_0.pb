@@ -1,0 +1,1 @@
+BInputTensorJ艄󈂳譜�:u'r笭┍i酧

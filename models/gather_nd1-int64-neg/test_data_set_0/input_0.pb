@@ -1,0 +1,2 @@
+BInputTensorJY˜6±
+nO»‹¥ílİ‹*ÎøKÈ

@@ -1,0 +1,1 @@
+BInputTensorJS3eè­œ†µ&Ô$f ÃCaÈ“zÿ

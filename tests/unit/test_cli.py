@@ -1,0 +1,494 @@
+"""The command line: exit codes, one line per error, and what each command prints."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opmap.cli import main
+from opmap.dxdispatch import model_json
+from opmap.validation.catalogue import catalogue
+
+EXAMPLES = {case.id: case for case in catalogue("smoke") if "/example." in case.id}
+
+
+def write(path: Path, *ids: str, change=lambda model: None) -> Path:
+    """A DxDispatch file that dispatches these examples, changed by `change`."""
+    whole = {"resources": {}, "dispatchables": {}, "commands": []}
+    for id in ids:
+        case = EXAMPLES[id]
+        name = id.replace("/", "_")
+        model = model_json(name, case.desc, case.tensors)
+        whole["resources"] |= {f"{name}.{r}": v for r, v in model["resources"].items()}
+        whole["dispatchables"] |= model["dispatchables"]
+        bindings = {field: f"{name}.{r}" for field, r in model["commands"][0]["bindings"].items()}
+        whole["commands"].append({**model["commands"][0], "bindings": bindings})
+    change(whole)
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    return path
+
+
+def set_field(name: str, field: str, value):
+    """A change of one field of a dispatchable."""
+    return lambda model: model["dispatchables"][name]["desc"].__setitem__(field, value)
+
+
+class TestUsage:
+    """Wrong words are answered with one line on stderr and exit code 2."""
+
+    @pytest.mark.parametrize(
+        "arguments, said",
+        [
+            ([], "COMMAND"),
+            (["frobnicate"], "invalid choice: 'frobnicate'"),
+            (["validate", "--tier", "huge"], "--tier"),
+            (["validate", "--shard", "3/2"], "must be I/N with I from 1 to N, got '3/2'"),
+            (["validate", "--shard", "x"], "got 'x'"),
+            (["validate", "--max-failures", "0"], "got '0'"),
+            (["validate", "--feature-level", "9_9"], "got '9_9'"),
+            (["validate", "--filter", "nothing/*"], "--filter must match a case, got 'nothing/*'"),
+            (["validate", "--case", "gather/nope"], "got 'gather/nope'"),
+            (["validate", "--case", "@no-such-file"], "--case @no-such-file"),
+            (["validate", "--provider", "vulkan"], "got 'vulkan'"),
+            (["validate", "--provider", "fault:nope"], "index-off-by-one"),
+            (["validate", "--provider", "no_such_module:make"], "no_such_module"),
+            (["validate", "--known-failures", "no-such-file"], "no-such-file"),
+            (["explain", "x.json", "--at", "one"], "got 'one'"),
+            (["check", "no-such-file.json"], "no-such-file.json"),
+            (["map", "no-such-file.json", "-o", "x.onnx"], "no-such-file.json"),
+            (["rules", "GATHER.X9"], "got 'GATHER.X9'"),
+        ],
+    )
+    def test_wrong_words(self, arguments, said, capsys):
+        """One line that holds what was got, and no traceback."""
+        code = main(arguments)
+
+        out, err = capsys.readouterr()
+        assert code == 2
+        assert said in err
+        assert err.count("\n") == 1
+        assert "Traceback" not in out + err
+
+    @pytest.mark.parametrize("command", ["validate", "check", "map", "explain", "rules", "build", "doctor", "docs"])
+    def test_help(self, command, capsys):
+        """Every command has a help with an example."""
+        code = main([command, "--help"])
+
+        assert code == 0
+        assert f"opmap {command}" in capsys.readouterr().out.split("example:")[1]
+
+    def test_module(self):
+        """`python -m opmap` is the same command, in a process of its own."""
+        done = subprocess.run([sys.executable, "-m", "opmap", "rules", "GATHER.F1"], capture_output=True, text=True)
+
+        assert done.returncode == 0
+        assert "Axis in [0, InputTensor.DimensionCount)" in done.stdout
+
+
+class TestValidate:
+    """`opmap validate` judges the catalogue."""
+
+    def test_green(self, capsys):
+        """The CPU EP passes, and the table says where the cases ran."""
+        code = main(["validate", "--provider", "cpu", "--require-provider", "--filter", "*/example.*"])
+
+        out = capsys.readouterr().out
+        assert code == 0
+        assert "10 of 10 cases proven to have run on CPUExecutionProvider" in out
+
+    def test_red(self, capsys):
+        """A fault is found, and the first line of it says which element and why."""
+        code = main(["validate", "--provider", "fault:index-off-by-one", "--case", "gather/example.1"])
+
+        out = capsys.readouterr().out
+        assert code == 1
+        assert "output[0] = input[indices[0] = 3] = 14.0, got 11.0, consistent with reading input[0]" in out
+
+    def test_missing_provider(self, capsys):
+        """A provider that is not there is not-run; it is an error where it was required."""
+        if "DmlExecutionProvider" in __import__("onnxruntime").get_available_providers():
+            pytest.skip("DirectML is there")
+
+        codes = [main(["validate", "--provider", "dml", "--filter", "*/example.*", *more]) for more in ([], ["--require-provider"])]
+
+        assert codes == [0, 1]
+        assert "0 of 10 cases proven" in capsys.readouterr().out
+
+    def test_json(self, capsysbinary):
+        """--json prints one document with every key of every record."""
+        code = main(["validate", "--provider", "cpu", "--case", "gather/example.1", "--json"])
+
+        document = json.loads(capsysbinary.readouterr().out)
+        assert code == 0
+        assert document["schema"] == "opmap-results/1"
+        (record,) = document["cases"]
+        assert {"file", "stage", "rule", "path", "message"} <= record.keys()
+        assert record["verdict"] == "pass"
+        assert record["placement"]["proven"] is True
+
+    def test_feature_level(self, capsys):
+        """What a feature level cannot do is unsupported, with the level that can."""
+        code = main(["validate", "--provider", "cpu", "--feature-level", "2_1", "--filter", "gather/*/d4.axis0.k1/int64.mix/*", "--json"])
+
+        document = json.loads(capsys.readouterr().out)
+        assert code == 0
+        assert {r["verdict"] for r in document["cases"]} == {"unsupported"}
+        assert "3_0" in document["cases"][0]["message"]
+
+    def test_shards(self, capsys):
+        """Shards are disjoint, and together the whole."""
+        ids = []
+        for part in ("1/2", "2/2"):
+            main(["validate", "--provider", "cpu", "--filter", "*/example.*", "--shard", part, "--json"])
+            ids.append([r["case"] for r in json.loads(capsys.readouterr().out)["cases"]])
+
+        assert sorted(ids[0] + ids[1]) == sorted(EXAMPLES)
+
+    def test_max_failures(self, capsys):
+        """A run stops after as many wrong cases as were allowed."""
+        code = main(["validate", "--provider", "fault:output-zero", "--max-failures", "3"])
+
+        assert code == 1
+        assert "stopped after 3 failures" in capsys.readouterr().out
+
+    def test_case_file(self, tmp_path, capsys):
+        """--case @FILE takes ids from a file, one a line."""
+        file = tmp_path / "ids.txt"
+        file.write_text("# two\ngather/example.1\ngather_nd/example.2\n", encoding="utf-8")
+
+        main(["validate", "--provider", "cpu", "--case", f"@{file}", "--json"])
+
+        assert [r["case"] for r in json.loads(capsys.readouterr().out)["cases"]] == ["gather/example.1", "gather_nd/example.2"]
+
+    def test_interrupt(self, monkeypatch, capsys):
+        """Ctrl-C ends the run with 130 and the table so far."""
+        from opmap.validation.judge import Judge
+
+        judged = Judge.__call__
+        count = iter(range(1000))
+
+        def interrupted(self, case):
+            if next(count) == 4:
+                raise KeyboardInterrupt
+            return judged(self, case)
+
+        monkeypatch.setattr(Judge, "__call__", interrupted)
+
+        code = main(["validate", "--provider", "cpu"])
+
+        out = capsys.readouterr().out
+        assert code == 130
+        assert "4 of 4 cases proven" in out
+        assert "interrupted" in out
+
+
+class TestBundle:
+    """--report keeps a run, --resume finishes one."""
+
+    def test_report(self, tmp_path):
+        """The bundle holds a line per case, and the totals."""
+        folder = tmp_path / "results"
+
+        code = main(["validate", "--provider", "cpu", "--filter", "*/example.*", "--report", str(folder)])
+
+        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+        assert code == 0
+        assert run["totals"] == {"verdicts": {"pass": 10}, "exit_code": 0}
+        assert [json.loads(line)["case"] for line in lines] == list(EXAMPLES)
+
+    def test_not_empty(self, tmp_path, capsys):
+        """A folder that holds something is not written into."""
+        (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+
+        code = main(["validate", "--provider", "cpu", "--filter", "*/example.1", "--report", str(tmp_path)])
+
+        assert code == 2
+        assert "--report must be a new or empty folder" in capsys.readouterr().err
+        assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+    def test_resume(self, tmp_path, capsys):
+        """An interrupted run, its last line cut off, ends with the records of an uninterrupted one."""
+        arguments = ["validate", "--provider", "cpu", "--filter", "*/example.*"]
+        main([*arguments, "--report", str(tmp_path / "whole")])
+        main([*arguments, "--report", str(tmp_path / "cut")])
+        results = tmp_path / "cut" / "results.jsonl"
+        whole = results.read_bytes()
+        results.write_bytes(whole[: len(whole) // 2])
+
+        code = main([*arguments, "--resume", str(tmp_path / "cut")])
+
+        assert code == 0
+        assert results.read_bytes() == (tmp_path / "whole" / "results.jsonl").read_bytes()
+
+    def test_resume_something_else(self, tmp_path, capsys):
+        """A run is finished with the selection that it was started with."""
+        main(["validate", "--provider", "cpu", "--filter", "*/example.1", "--report", str(tmp_path / "r")])
+
+        code = main(["validate", "--provider", "cpu", "--filter", "*/example.2", "--resume", str(tmp_path / "r")])
+
+        assert code == 2
+        assert "same selection" in capsys.readouterr().err
+
+
+class TestKnownFailures:
+    """What is known to fail is run, and said."""
+
+    def known(self, tmp_path, **entry) -> str:
+        entry = {"case": "gather/example.1", "provider": "fault:output-zero", "verdict": "mismatch", "reason": "planted"} | entry
+        body = "\n".join(f"{k} = {json.dumps(v)}" for k, v in entry.items())
+        file = tmp_path / "known.toml"
+        file.write_text(f'schema = "opmap-known-failures/1"\n[[known]]\n{body}\n', encoding="utf-8")
+        return str(file)
+
+    @pytest.mark.parametrize(
+        "provider, entry, code, verdict",
+        [
+            ("fault:output-zero", {}, 0, "known-failure"),
+            ("fault:output-zero", {"verdict": "error"}, 1, "mismatch"),
+            ("fault:output-zero", {"case": "gather/example.2"}, 1, "mismatch"),
+            ("fault:none", {"provider": "fault:none"}, 1, "unexpected-pass"),
+        ],
+    )
+    def test_verdicts(self, provider, entry, code, verdict, tmp_path, capsys):
+        """The expected verdict is green; another one, or a pass, is red."""
+        got = main(["validate", "--provider", provider, "--case", "gather/example.1", "--json", "--known-failures", self.known(tmp_path, **entry)])
+
+        assert json.loads(capsys.readouterr().out)["cases"][0]["verdict"] == verdict
+        assert got == code
+
+    def test_unmatched(self, tmp_path, capsys):
+        """An entry that matches no case is named."""
+        file = self.known(tmp_path, case="gather/gone")
+
+        main(["validate", "--provider", "fault:output-zero", "--case", "gather/example.1", "--known-failures", file])
+
+        assert "'gather/gone' matches no case" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("entry", [{"verdict": "pass"}, {"verdict": "bad"}, {"reason": " "}, {"extra": 1}, {"case": 1}])
+    def test_bad_file(self, entry, tmp_path, capsys):
+        """A wrong entry is bad input."""
+        code = main(["validate", "--provider", "cpu", "--known-failures", self.known(tmp_path, **entry)])
+
+        assert code == 2
+        assert "$.known[0]" in capsys.readouterr().err
+
+
+class TestCheck:
+    """`opmap check` judges DxDispatch files."""
+
+    def test_pass(self, tmp_path, capsys):
+        """Every dispatch of a file is a case."""
+        file = write(tmp_path / "two.json", "gather/example.1", "gather_nd1/example.2")
+
+        code = main(["check", str(file), "--provider", "cpu"])
+
+        out = capsys.readouterr().out
+        assert code == 0
+        assert [line.split()[0] for line in out.splitlines()] == ["pass", "pass"]
+
+    def test_record(self, tmp_path, capsys):
+        """The record lists expected and actual in full."""
+        file = write(tmp_path / "one.json", "gather/example.1")
+
+        main(["check", str(file), "--provider", "cpu", "--json"])
+
+        (record,) = json.loads(capsys.readouterr().out)["cases"]
+        assert record["case"] == "gather_example.1"
+        assert record["expected"]["Values"] == [14.0, 12.0, 14.0, 11.0, 13.0]
+        assert record["actual"]["Bits"][0] == "41600000"
+        assert record["lowered_as"]["type"] == "DML_OPERATOR_GATHER"
+
+    def test_bad_and_good(self, tmp_path, capsys):
+        """A bad dispatch gives one line and a record; the others are judged all the same."""
+        file = write(
+            tmp_path / "mixed.json",
+            "gather/example.1",
+            "gather/example.2",
+            change=set_field("gather_example.1", "Axis", 1),
+        )
+
+        code = main(["check", str(file), "--provider", "cpu", "--json"])
+
+        out, err = capsys.readouterr()
+        records = json.loads(out)["cases"]
+        assert code == 2
+        assert [r["verdict"] for r in records] == ["error", "pass"]
+        assert (records[0]["stage"], records[0]["rule"]) == ("validate", "GATHER.F1")
+        assert records[0]["path"] == '$.dispatchables["gather_example.1"].desc.Axis'
+        assert err.count("\n") == 1 and "GATHER.F1" in err and str(file) in err
+
+    def test_leading_dimensions(self, tmp_path, capsys):
+        """Leading index dimensions that are not 1, as in microsoft/DirectML issue 685, are refused by name."""
+
+        def issue(model):
+            desc = model["dispatchables"]["gather_example.2"]["desc"]
+            desc["InputTensor"]["Sizes"] = [3, 3]
+            desc["IndicesTensor"]["Sizes"] = [3, 2]
+            desc["OutputTensor"]["Sizes"] = [2, 3]
+
+        file = write(tmp_path / "issue.json", "gather/example.2", change=issue)
+
+        code = main(["check", str(file), "--provider", "cpu"])
+
+        assert code == 2
+        assert "IndicesTensor.Sizes[0]: must be 1, got 3 (GATHER.D2)" in capsys.readouterr().err
+
+    def test_out_of_range(self, tmp_path, capsys):
+        """An index out of range is observed, not bad input."""
+
+        def far(model):
+            model["resources"]["gather_example.1.IndicesTensor"]["initialValues"] = [3, 1, 9, 0, 2]
+
+        file = write(tmp_path / "far.json", "gather/example.1", change=far)
+
+        code = main(["check", str(file), "--provider", "cpu", "--json"])
+
+        (record,) = json.loads(capsys.readouterr().out)["cases"]
+        assert code == 0
+        assert record["verdict"] == "observed"
+        assert record["expected"]["Values"] == [14.0, 12.0, None, 11.0, 13.0]
+
+    def test_strides(self, tmp_path, capsys):
+        """Strides are read, and refused by the mapper with the reason."""
+
+        def strided(model):
+            model["dispatchables"]["gather_example.1"]["desc"]["InputTensor"] |= {"Sizes": [2], "Strides": [2]}
+            model["resources"]["gather_example.1.IndicesTensor"]["initialValues"] = [1, 1, 1, 0, 0]
+
+        file = write(tmp_path / "strided.json", "gather/example.1", change=strided)
+
+        code = main(["check", str(file), "--provider", "cpu", "--json"])
+
+        (record,) = json.loads(capsys.readouterr().out)["cases"]
+        assert code == 1
+        assert (record["verdict"], record["stage"]) == ("error", "map")
+        assert "InputTensor.Strides [2]" in record["message"]
+        assert record["expected"]["Values"] == [13.0, 13.0, 13.0, 11.0, 11.0]
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "NaN", '{"resources": 1}', "[" * 1000, "\x00", '{"commands": {}}'])
+    def test_no_model(self, text, tmp_path, capsys):
+        """A file that is no model gives one line and a record at stage read."""
+        file = tmp_path / "bad.json"
+        file.write_text(text, encoding="utf-8")
+
+        code = main(["check", str(file), "--provider", "cpu", "--json"])
+
+        out, err = capsys.readouterr()
+        (record,) = json.loads(out)["cases"]
+        assert code == 2
+        assert (record["verdict"], record["stage"]) == ("error", "read")
+        assert err.count("\n") == 1
+
+
+class TestMap:
+    """`opmap map` writes models."""
+
+    def test_file(self, tmp_path, capsys):
+        """NAME.onnx is one file."""
+        file = write(tmp_path / "x.json", "gather/example.1")
+
+        code = main(["map", str(file), "-o", str(tmp_path / "x.onnx")])
+
+        assert code == 0
+        assert (tmp_path / "x.onnx").stat().st_size > 100
+        assert "UINT32 -> INT64" in capsys.readouterr().out
+
+    def test_folder(self, tmp_path):
+        """A folder gets the model and its test data."""
+        file = write(tmp_path / "x.json", "gather/example.1")
+
+        main(["map", str(file), "-o", str(tmp_path / "out")])
+
+        found = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.*"))
+        assert found == ["model.onnx", *(f"test_data_set_0/{n}.pb" for n in ("input_0", "input_1", "output_0"))]
+
+    def test_bad(self, tmp_path, capsys):
+        """Nothing is written for a bad file."""
+        file = write(tmp_path / "x.json", "gather/example.1", change=set_field("gather_example.1", "Axis", 7))
+
+        code = main(["map", str(file), "-o", str(tmp_path / "out.onnx")])
+
+        assert code == 2
+        assert "GATHER.F1" in capsys.readouterr().err
+        assert not (tmp_path / "out.onnx").exists()
+
+    def test_several(self, tmp_path, capsys):
+        """Of several dispatches one is named."""
+        file = write(tmp_path / "x.json", "gather/example.1", "gather/example.2")
+
+        codes = [main(["map", str(file), "-o", str(tmp_path / "x.onnx"), *more]) for more in ([], ["--case", "gather_example.2"], ["--case", "no"])]
+
+        assert codes == [2, 0, 2]
+
+
+class TestExplain:
+    """`opmap explain` shows the expanded line and how an element is read."""
+
+    def test_chain(self, tmp_path, capsys):
+        """The chain of one element ends in its value."""
+        file = write(tmp_path / "x.json", "gather/example.4")
+
+        code = main(["explain", str(file), "--at", "1,0,1"])
+
+        out = capsys.readouterr().out
+        assert code == 0
+        assert "output[a, b, c] = input[a, indices[b, c]]" in out
+        assert "output[1, 0, 1] = input[1, indices[0, 1] = 2] = 6" in out
+
+    def test_outside(self, tmp_path, capsys):
+        """An element that the output does not have is bad usage."""
+        file = write(tmp_path / "x.json", "gather/example.4")
+
+        code = main(["explain", str(file), "--at", "3,0,0"])
+
+        assert code == 2
+        assert "[3, 0, 0] is not an element of sizes {3,1,2}" in capsys.readouterr().err
+
+
+class TestRules:
+    """`opmap rules` looks rules up."""
+
+    def test_one(self, capsys):
+        """A rule has its text, formula, page and what breaks it."""
+        code = main(["rules", "gather.c5"])
+
+        out = capsys.readouterr().out
+        assert code == 0
+        assert "InputTensor.Sizes[0..Axis]" in out and "ns-directml-dml_gather_operator_desc" in out and "broken by" in out
+
+    def test_all(self, capsys):
+        """Every rule stands in the list, in JSON too."""
+        main(["rules", "--json"])
+
+        ids = [r["id"] for r in json.loads(capsys.readouterr().out)]
+        assert {"TENSOR.C1", "GATHER.D2", "GATHER_ND1.D3"} <= set(ids) and len(ids) == len(set(ids))
+
+
+class TestDoctor:
+    """`opmap doctor` says what is there."""
+
+    def test_fine(self, capsys):
+        """The installed ONNX Runtime and its providers are listed."""
+        code = main(["doctor", "--json"])
+
+        told = json.loads(capsys.readouterr().out)
+        assert code == 0
+        assert "CPUExecutionProvider" in told["facts"]["available_providers"]["value"] and told["problem"] is None
+
+    def test_two_runtimes(self, monkeypatch, capsys):
+        """Two distributions together are a problem, with the command that solves it."""
+        both = {"onnxruntime": "1.24.4", "onnxruntime-directml": "1.24.4"}
+        monkeypatch.setattr("opmap.execution.runtimes.installed", lambda: both)
+        monkeypatch.setattr("opmap.reporting.doctor.installed", lambda: both)
+
+        codes = [main(["doctor"]), main(["validate", "--provider", "cpu"])]
+
+        out, err = capsys.readouterr()
+        assert codes == [1, 2]
+        for said in (" ".join(out.split()), err):
+            assert "pip uninstall -y onnxruntime onnxruntime-directml" in said

@@ -1,0 +1,116 @@
+"""The pytest plugin, run in a pytest and a process of its own: ONNX Runtime cannot be imported twice into one on Windows."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+CONFORMANCE = "def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
+EXAMPLES = ("--opmap-filter", "gather/example.*")
+
+
+@pytest.fixture
+def run(pytester):
+    """Runs the conformance test with these options."""
+    pytester.makepyfile(CONFORMANCE)
+    return lambda *options: pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+
+
+class TestVerdicts:
+    """A verdict becomes the outcome of a test."""
+
+    def test_pass(self, run):
+        """Every case is a test, and the end says what was proven."""
+        result = run("--opmap-provider", "cpu", "--opmap-require-provider", *EXAMPLES)
+
+        result.assert_outcomes(passed=5)
+        result.stdout.fnmatch_lines(["opmap: CPUExecutionProvider*", "*5 of 5 cases proven*"])
+
+    def test_mismatch(self, run):
+        """A wrong result fails with the chain of its first element."""
+        result = run("--opmap-provider", "fault:index-off-by-one", *EXAMPLES)
+
+        result.assert_outcomes(failed=5)
+        result.stdout.fnmatch_lines(["*output[[]0[]] = input*got 11.0*"])
+
+    def test_missing_provider(self, run):
+        """A provider that is not there skips; where it is required, it fails."""
+        skipped = run("--opmap-provider", "AbsentExecutionProvider", *EXAMPLES)
+        failed = run("--opmap-provider", "AbsentExecutionProvider", "--opmap-require-provider", *EXAMPLES)
+
+        skipped.assert_outcomes(skipped=5)
+        failed.assert_outcomes(failed=5)
+
+    def test_fallback(self, run, pytester):
+        """A result from somewhere else is no pass, though every value is right."""
+        pytester.makepyfile(
+            elsewhere="""
+            from opmap.execution.provider import Placement
+            from opmap.execution.sessions import SessionProvider
+
+            class Elsewhere(SessionProvider):
+                def placement(self):
+                    return Placement("asserted", (("Gather", "CPUExecutionProvider"),))
+
+            def make():
+                provider = Elsewhere("CPUExecutionProvider")
+                provider.name = "DmlExecutionProvider"
+                provider._session = SessionProvider("CPUExecutionProvider")._session
+                return provider
+            """
+        )
+        result = run("--opmap-provider", "elsewhere:make", *EXAMPLES)
+
+        result.assert_outcomes(failed=5)
+        result.stdout.fnmatch_lines(["*fallback: asked for DmlExecutionProvider, got Gather on CPUExecutionProvider*"])
+
+    def test_known_failures(self, run, pytester):
+        """A known failure is an xfail; a pass where one is known is a failure."""
+        pytester.makefile(
+            ".toml",
+            known="""
+            schema = "opmap-known-failures/1"
+            [[known]]
+            case = "gather/example.1"
+            provider = "fault:negative-index-as-zero"
+            verdict = "mismatch"
+            reason = "planted"
+            """,
+        )
+        result = run("--opmap-provider", "fault:negative-index-as-zero", "--opmap-known-failures", "known.toml", *EXAMPLES)
+
+        result.assert_outcomes(passed=4, failed=1)
+        result.stdout.fnmatch_lines(["*unexpected-pass: expected mismatch: planted*"])
+
+
+class TestUsage:
+    """Wrong options end the run before a case is judged."""
+
+    @pytest.mark.parametrize(
+        "options, said",
+        [
+            (("--opmap-provider", "vulkan"), "*got 'vulkan'*"),
+            (("--opmap-filter", "nothing/*"), "*--filter must match a case*"),
+        ],
+    )
+    def test_wrong_words(self, options, said, run):
+        """The run ends with an error, and no test."""
+        result = run(*options)
+
+        assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        (result.stderr if "provider" in options[0] else result.stdout).fnmatch_lines([said])
+
+
+class TestJUnit:
+    """The JUnit file says what happened to each case."""
+
+    def test_properties(self, run, pytester):
+        """Verdict, provider and proof are properties of the test case."""
+        run("--opmap-provider", "cpu", "--junitxml", "out.xml", *EXAMPLES)
+
+        case = next(ElementTree.parse(pytester.path / "out.xml").iter("testcase"))
+        properties = {p.get("name"): p.get("value") for p in case.iter("property")}
+        assert properties["opmap_verdict"] == "pass"
+        assert properties["opmap_provider"] == "CPUExecutionProvider"
+        assert properties["opmap_proven"] == "true"

@@ -1,0 +1,106 @@
+"""A worker that gets into trouble when it is asked to. `trouble_child.py ROOT` runs models as the real one does, except
+those that name a trouble; `trouble_child.py ROOT HEX` says hello and answers every model with these bytes."""
+
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import time
+import uuid
+
+sys.path.insert(0, sys.argv[1])
+
+from opmap.errors import ProviderError  # noqa: E402
+from opmap.execution import frames, worker_main  # noqa: E402
+
+
+def lose_device():
+    raise ProviderError("DmlCommandRecorder.cpp(371): 887A0005 The GPU device instance has been suspended.", stage="run")
+
+
+def raise_long_message():
+    raise ValueError("x" * 3_000_000)
+
+
+def remove_device():
+    """ID3D12Device5::RemoveDevice (slot 58) on the device that this process has already: there is one per adapter."""
+
+    def method(slot, result):
+        return ctypes.WINFUNCTYPE(result, ctypes.c_void_p)(table[slot])
+
+    guid = (ctypes.c_ubyte * 16)(*uuid.UUID("8b4f173b-2fea-4b80-8f58-4307191ab95d").bytes_le)  # ID3D12Device5
+    device = ctypes.c_void_p()
+    code = ctypes.WinDLL("d3d12").D3D12CreateDevice(None, 0xB000, guid, ctypes.byref(device))
+    if code:
+        raise ProviderError(f"no ID3D12Device5 here: {code & 0xFFFFFFFF:08X}", stage="run")
+    table = ctypes.cast(ctypes.cast(device, ctypes.POINTER(ctypes.c_void_p))[0], ctypes.POINTER(ctypes.c_void_p))
+    method(58, None)(device)
+    print(f"GetDeviceRemovedReason: {method(37, ctypes.c_uint32)(device):08X}", file=sys.stderr)
+
+
+TROUBLES = {
+    b"exit": lambda: os._exit(7),
+    b"crash": faulthandler._sigsegv,
+    b"die": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    b"stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    b"sleep": lambda: time.sleep(1000),
+    b"hold": lambda: ctypes.PyDLL(None).sleep(1000),  # keeps the interpreter's lock
+    b"lose device": lose_device,
+    b"long message": raise_long_message,
+    b"say and die": lambda: (print("887a0020", file=sys.stderr, flush=True), os._exit(1)),
+}
+
+
+def print_something():
+    print("a library says something", flush=True)
+    os.system("echo and so does a program")
+
+
+def allow_fallback():
+    """Takes away what makes nodes on the CPU an error."""
+    import onnxruntime
+
+    add = onnxruntime.SessionOptions.add_session_config_entry
+    onnxruntime.SessionOptions.add_session_config_entry = lambda options, key, value: (
+        None if key == "session.disable_cpu_ep_fallback" else add(options, key, value)
+    )
+
+
+BEFORE = {b"print": print_something, b"allow fallback": allow_fallback}
+
+
+class TroubledProvider(worker_main.LoadingProvider):
+    """A trouble comes instead of the model, or on a line in front of it."""
+
+    def run(self, model_bytes, feeds):
+        if model_bytes in TROUBLES:
+            TROUBLES[model_bytes]()
+        first, _, model = model_bytes.partition(b"\n")
+        if first == b"remove device":
+            super().run(model, feeds)
+            remove_device()
+        elif first == b"exit after":
+            super().run(model, feeds)
+            os._exit(7)
+        elif first in BEFORE:
+            BEFORE[first]()
+        else:
+            model = model_bytes
+        return super().run(model, feeds)
+
+
+def answer_with(answer):
+    source, sink = os.fdopen(0, "rb", buffering=0), os.fdopen(1, "wb", buffering=0)
+    frames.read(source)
+    frames.write(sink, frames.Hello("1", [], os.getpid()))
+    while frames.read(source):
+        sink.write(answer)
+
+
+if __name__ == "__main__":
+    worker_main.GRACE = 0.5
+    if len(sys.argv) > 3:
+        answer_with(bytes.fromhex(sys.argv[2]))
+    else:
+        worker_main.main(TroubledProvider)

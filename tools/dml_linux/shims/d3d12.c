@@ -1,0 +1,108 @@
+/* d3d12.dll of the emulated rig: passes everything on to Wine's own d3d12.dll (vkd3d) and changes four things.
+ *
+ * 1. ID3D12Device5::EnumerateMetaCommands answers "there are none". Why: vkd3d answers E_NOTIMPL, and with it DirectML
+ *    refuses the device (80004001 when a session is created).
+ * 2. An adapter that came from DXCore is taken for the default adapter. Why: vkd3d knows DXGI's adapters only
+ *    (80004002), and the dxcore.dll of this rig offers no other.
+ * 3. There is one device in a process, as on Windows, where a device is a singleton per adapter. Why: a new one for
+ *    each session costs 0.6 s, and a test of device removal has to get hold of the device that ONNX Runtime uses.
+ * 4. ID3D12Device5::RemoveDevice is pretended. Why: in vkd3d it does nothing. Here, from then on,
+ *    GetDeviceRemovedReason and D3D12CreateDevice say DXGI_ERROR_DEVICE_REMOVED, which is what ONNX Runtime looks at
+ *    before it records work: a device can be lost on purpose, to see that the loss is reported. All else goes on as if
+ *    nothing had happened, so it says nothing about how a real removal proceeds.
+ *
+ * It takes the place of Wine's file in system32 (WINEDLLOVERRIDES has "d3d12=n,b"), so that every user of d3d12 in a
+ * process gets this one; a copy of Wine's stands beside it as d3d12_wine.dll.
+ */
+#define COBJMACROS
+#include <initguid.h>
+#include <windows.h>
+#include <d3d12.h>
+
+#define DEVICE_REMOVED ((HRESULT)0x887A0005)  /* DXGI_ERROR_DEVICE_REMOVED */
+DEFINE_GUID(IID_DXCoreAdapter, 0xf0db4c7f, 0xfe5a, 0x42a2, 0xbd, 0x62, 0xf2, 0xa6, 0xcf, 0x6f, 0xc8, 0x3e);
+
+static ID3D12Device5Vtbl original;  /* the device's methods as vkd3d has them */
+static LONG removed;
+
+static FARPROC wine(const char *name)
+{
+    static HMODULE library;
+    if (!library) library = LoadLibraryW(L"d3d12_wine.dll");
+    return GetProcAddress(library, name);
+}
+
+static HRESULT STDMETHODCALLTYPE no_meta_commands(ID3D12Device5 *device, UINT *count, D3D12_META_COMMAND_DESC *all)
+{
+    if (count) *count = 0;
+    return S_OK;
+}
+
+static void STDMETHODCALLTYPE remove_device(ID3D12Device5 *device) { InterlockedExchange(&removed, 1); }
+
+static HRESULT STDMETHODCALLTYPE removed_reason(ID3D12Device5 *device)
+{
+    return removed ? DEVICE_REMOVED : original.GetDeviceRemovedReason(device);
+}
+
+static void patch(ID3D12Device5 *device)
+{
+    ID3D12Device5Vtbl *methods = device->lpVtbl;  /* one table, shared by all devices */
+    DWORD protection;
+
+    if (methods->EnumerateMetaCommands == no_meta_commands) return;
+    original = *methods;
+    VirtualProtect(methods, sizeof(*methods), PAGE_READWRITE, &protection);
+    methods->EnumerateMetaCommands = no_meta_commands;
+    methods->RemoveDevice = remove_device;
+    methods->GetDeviceRemovedReason = removed_reason;
+    VirtualProtect(methods, sizeof(*methods), protection, &protection);
+}
+
+HRESULT WINAPI D3D12CreateDevice(IUnknown *adapter, D3D_FEATURE_LEVEL level, REFIID iid, void **out)
+{
+    static ID3D12Device5 *device;
+    static SRWLOCK lock = SRWLOCK_INIT;
+    PFN_D3D12_CREATE_DEVICE create = (void *)wine("D3D12CreateDevice");
+    IUnknown *dxcore;
+    HRESULT hr = S_OK;
+
+    if (adapter && SUCCEEDED(IUnknown_QueryInterface(adapter, &IID_DXCoreAdapter, (void **)&dxcore))) {
+        IUnknown_Release(dxcore);
+        adapter = NULL;
+    }
+    if (removed) return DEVICE_REMOVED;
+    /* The question whether some device could be made (no place for it given), or one that has to do more. */
+    if (!out || level > D3D_FEATURE_LEVEL_12_0) return create(adapter, level, iid, out);
+
+    AcquireSRWLockExclusive(&lock);
+    if (!device) {
+        hr = create(adapter, level, &IID_ID3D12Device5, (void **)&device);
+        if (SUCCEEDED(hr)) patch(device);
+    }
+    ReleaseSRWLockExclusive(&lock);
+    return SUCCEEDED(hr) ? ID3D12Device5_QueryInterface(device, iid, out) : hr;
+}
+
+#define PASS_ON(name, parameters, arguments)                                   \
+    HRESULT WINAPI name parameters                                             \
+    {                                                                          \
+        HRESULT(WINAPI *function) parameters = (void *)wine(#name);            \
+        return function ? function arguments : E_NOTIMPL;                      \
+    }
+
+PASS_ON(D3D12SerializeRootSignature,
+        (const D3D12_ROOT_SIGNATURE_DESC *description, D3D_ROOT_SIGNATURE_VERSION version, ID3DBlob **blob,
+         ID3DBlob **errors),
+        (description, version, blob, errors))
+PASS_ON(D3D12SerializeVersionedRootSignature,
+        (const D3D12_VERSIONED_ROOT_SIGNATURE_DESC *description, ID3DBlob **blob, ID3DBlob **errors),
+        (description, blob, errors))
+PASS_ON(D3D12CreateRootSignatureDeserializer, (const void *data, SIZE_T size, REFIID iid, void **out),
+        (data, size, iid, out))
+PASS_ON(D3D12CreateVersionedRootSignatureDeserializer, (const void *data, SIZE_T size, REFIID iid, void **out),
+        (data, size, iid, out))
+PASS_ON(D3D12GetDebugInterface, (REFIID iid, void **out), (iid, out))
+PASS_ON(D3D12EnableExperimentalFeatures, (UINT count, const IID *iids, void *configurations, UINT *sizes),
+        (count, iids, configurations, sizes))
+PASS_ON(D3D12GetInterface, (REFCLSID clsid, REFIID iid, void **out), (clsid, iid, out))
