@@ -634,7 +634,7 @@ class TestRefusals:
         model = gather()
         model["dispatchables"]["first"] = {"type": "hlsl"}
         model["commands"].insert(0, {"type": "dispatch", "dispatchable": "first", "bindings": {"a": "indices", "b": {"name": "input"}}})
-        assert "chains of dispatches ('first', then 'gather')" in read_text(json.dumps(model))[1].error.message
+        assert "chains of dispatches ('first', then 'gather')" in read_model(json.dumps(model))[1].error.message
 
     def test_names_with_odd_characters_stay_on_one_line(self):
         """A path quotes what is no plain name."""
