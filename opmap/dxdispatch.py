@@ -311,8 +311,11 @@ class _Reader:
             raise InputError("must not name a file: the text has no folder", path=path)
         try:
             folder = self.folder.resolve()
-            file = (folder / name).resolve()
-            if not file.is_relative_to(folder):
+            # by its words first: to resolve the name of a network share is to call its server
+            written = Path(os.path.normpath(folder / name))
+            inside = any(written.is_relative_to(place) for place in (folder, Path(os.path.abspath(self.folder))))
+            file = (folder / name).resolve() if inside else None
+            if file is None or not file.is_relative_to(folder):
                 raise InputError(f"must be a file inside the JSON file's own folder, got {name!r}", path=path)
             if not file.is_file():
                 raise InputError(f"must be a file, {name!r} is none", path=path)

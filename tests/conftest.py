@@ -2,8 +2,10 @@
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # shared runners are
+
+settings.register_profile("default", **SLOW)
+settings.register_profile("ci", **SLOW, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")

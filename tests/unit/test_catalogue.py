@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.operators import OPERATORS
 from opmap.spec import all_specs
@@ -140,7 +141,8 @@ class TestPatterns:
     @pytest.mark.parametrize("data_type", DataType)
     def test_addresses_are_unique(self, data_type):
         """As far as the type can tell elements apart."""
-        desc = retyped(self.DESC, data_type, DataType.INT64)
+        inputs = {"InputTensor": TensorDesc(data_type, (300,)), "IndicesTensor": TensorDesc(DataType.INT64, (3,))}
+        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
         bits = fill(desc, "it", "pos", "addr")["InputTensor"].bits
         assert min(len(bits), 2 ** (8 * data_type.size)) == len(set(bits))
 

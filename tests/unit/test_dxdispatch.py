@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -385,6 +386,15 @@ class TestFiles:
         path, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), folder)
         assert (self.PATH, f"must be a file inside the JSON file's own folder, got {name!r}") == (path, message)
 
+    @pytest.mark.parametrize("name", ["../outside.bin", "/etc/hostname", "//server/share/x", "\\\\server\\share\\x"])
+    def test_nothing_outside_is_touched(self, tmp_path, monkeypatch, name):
+        """To look up a network share is to send credentials to its server."""
+        looked_up = []
+        resolve = Path.resolve
+        monkeypatch.setattr(Path, "resolve", lambda self, **k: looked_up.append(self) or resolve(self, **k))
+        problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), tmp_path)
+        assert [] == [path for path in looked_up if not path.is_relative_to(tmp_path) or ".." in path.parts]
+
     @pytest.mark.skipif(sys.platform != "win32", reason="paths of Windows")
     @pytest.mark.parametrize("name", ["C:\\Windows\\win.ini", "C:win.ini", "\\\\server\\share\\x", "..\\outside.bin", "NUL", "CON"])
     def test_paths_of_windows_that_leave_the_folder(self, tmp_path, name):
@@ -618,6 +628,13 @@ class TestRefusals:
         assert second.error is not None
         assert "must be a resource with initial values: chains of dispatches ('first', then 'gather') are not read" == second.error.message
         assert "$.commands[1].bindings.InputTensor" == second.error.path
+
+    def test_chains_behind_something_that_names_no_output(self):
+        """Whatever a shader binds may be what it writes."""
+        model = gather()
+        model["dispatchables"]["first"] = {"type": "hlsl"}
+        model["commands"].insert(0, {"type": "dispatch", "dispatchable": "first", "bindings": {"a": "indices", "b": {"name": "input"}}})
+        assert "chains of dispatches ('first', then 'gather')" in read_model(json.dumps(model))[1].error.message
 
     def test_names_with_odd_characters_stay_on_one_line(self):
         """A path quotes what is no plain name."""
