@@ -67,9 +67,15 @@ def _parser() -> argparse.ArgumentParser:
         "opmap validate --provider dml --require-provider --report results",
     )
     _provider_options(validate)
-    validate.add_argument("--tier", choices=("smoke", "standard", "full"), default="smoke", help="how many cases (default: smoke)")
-    validate.add_argument("--filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches; may be repeated")
-    validate.add_argument("--case", action="append", default=[], metavar="ID|@FILE", help="only these cases; a file holds one id per line")
+    validate.add_argument(
+        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="how many cases (default: smoke)"
+    )
+    validate.add_argument(
+        "--filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches; may be repeated"
+    )
+    validate.add_argument(
+        "--case", action="append", default=[], metavar="ID|@FILE", help="only these cases; a file holds one id per line"
+    )
     validate.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
     validate.add_argument("--known-failures", metavar="FILE", help="TOML file of failures that are known")
     output = validate.add_mutually_exclusive_group()
@@ -95,9 +101,13 @@ def _parser() -> argparse.ArgumentParser:
         "opmap map gather.json -o gather.onnx",
     )
     map_.add_argument("file", metavar="FILE")
-    map_.add_argument("-o", "--output", required=True, metavar="PATH", help="NAME.onnx, or a folder: model.onnx and test_data_set_0/")
+    map_.add_argument(
+        "-o", "--output", required=True, metavar="PATH", help="NAME.onnx, or a folder: model.onnx and test_data_set_0/"
+    )
     map_.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
-    map_.add_argument("--json", action="store_true", help="print the substitutions and the descriptor that the EP emits")
+    map_.add_argument(
+        "--json", action="store_true", help="print the substitutions and the descriptor that the EP emits"
+    )
     _descriptor_options(map_)
 
     explain = command(
@@ -107,10 +117,14 @@ def _parser() -> argparse.ArgumentParser:
         "opmap explain gather.json --at 1,0",
     )
     explain.add_argument("file", metavar="FILE")
-    explain.add_argument("--at", type=_coordinates, metavar="I,J,...", help="an output element; one coordinate per dimension")
+    explain.add_argument(
+        "--at", type=_coordinates, metavar="I,J,...", help="an output element; one coordinate per dimension"
+    )
     explain.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
 
-    rules = command("rules", _rules, "List the rules, or show one with an example that breaks it.", "opmap rules GATHER.D2")
+    rules = command(
+        "rules", _rules, "List the rules, or show one with an example that breaks it.", "opmap rules GATHER.D2"
+    )
     rules.add_argument("id", nargs="?", metavar="ID")
     rules.add_argument("--json", action="store_true", help="print JSON")
 
@@ -124,10 +138,14 @@ def _parser() -> argparse.ArgumentParser:
     docs.add_argument("--new-only", action="store_true", help="leave out what the shipped spec lists as an erratum")
     docs.add_argument("--json", action="store_true", help="print JSON")
 
-    build = command("build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models")
+    build = command(
+        "build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models"
+    )
     build.add_argument("-o", "--output", required=True, metavar="DIR")
 
-    doctor = command("doctor", _doctor, "Say what is installed, what can run, and what to do about the rest.", "opmap doctor")
+    doctor = command(
+        "doctor", _doctor, "Say what is installed, what can run, and what to do about the rest.", "opmap doctor"
+    )
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -145,16 +163,33 @@ def _provider_options(parser: argparse.ArgumentParser) -> None:
 
 def _place_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where and how the DirectML EP runs")
-    group.add_argument("--adapter", type=lambda text: text or None, metavar="SUBSTRING", help="the adapter whose name holds this, in any case")
-    group.add_argument("--device-id", type=_number, metavar="N", help="the adapter of this number (opmap doctor lists them)")
+    group.add_argument(
+        "--adapter",
+        type=lambda text: text or None,
+        metavar="SUBSTRING",
+        help="the adapter whose name holds this, in any case",
+    )
+    group.add_argument(
+        "--device-id", type=_number, metavar="N", help="the adapter of this number (opmap doctor lists them)"
+    )
     group.add_argument("--disable-metacommands", action="store_true", help="without the driver's own kernels")
     group.add_argument("--timeout-per-case", type=_seconds, default=30.0, metavar="S", help="seconds (default: 30)")
     group.add_argument("--dml-runtime", metavar="DIR", help="on Linux: a folder that tools/dml_linux set up")
 
 
 def _descriptor_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--feature-level", type=_feature_level, default=None, metavar="L", help="DML_FEATURE_LEVEL, as 2_1 (default: the newest)")
-    parser.add_argument("--index-conversion", choices=("graph", "host"), help="where indices are converted that ONNX cannot take as they are")
+    parser.add_argument(
+        "--feature-level",
+        type=_feature_level,
+        default=None,
+        metavar="L",
+        help="DML_FEATURE_LEVEL, as 2_1 (default: the newest)",
+    )
+    parser.add_argument(
+        "--index-conversion",
+        choices=("graph", "host"),
+        help="where indices are converted that ONNX cannot take as they are",
+    )
 
 
 class _Version(argparse.Action):
@@ -384,7 +419,14 @@ def _progress(total: int, name: str):
     @contextmanager
     def shown():
         console = Console(stderr=True)
-        with Progress(*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal) as progress:
+        with Progress(
+            *Progress.get_default_columns()[:2],
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        ) as progress:
             task = progress.add_task(name, total=total)
             yield lambda: progress.advance(task)
 
@@ -455,7 +497,9 @@ def _map(options) -> int:
     for substitution in substitutions:
         print(f"  substituted  {substitution}")
     same = mapped.lowered_as == mapped.desc
-    print(f"  lowered as   {'the same descriptor' if same else f'DML_OPERATOR_{mapped.lowered_as.operator}'} (predicted)")
+    print(
+        f"  lowered as   {'the same descriptor' if same else f'DML_OPERATOR_{mapped.lowered_as.operator}'} (predicted)"
+    )
     return 0
 
 
@@ -477,7 +521,9 @@ def _explain(options) -> int:
     except ValueError as error:
         raise InputError(f"--at {error}") from None
     source = dispatch.tensors[spec.pseudocode.tensors[desc.line.source.tensor]]
-    value = "undefined" if address is None else plain(from_bits(source.data_type, source.bits[address : address + 1])[0])
+    value = (
+        "undefined" if address is None else plain(from_bits(source.data_type, source.bits[address : address + 1])[0])
+    )
     print(f"element [{', '.join(map(str, options.at))}]\n  {text} = {value}")
     return 0
 
@@ -499,7 +545,16 @@ def _rules(options) -> int:
         for rule in spec.rules:
             page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
             breaks = {"example": rule.breaks.example, "set": rule.breaks.set}
-            entries.append({"id": rule.id, "text": rule.text, "page": page, "check": rule.check.strip(), "derived": rule.derived, "breaks": breaks})
+            entries.append(
+                {
+                    "id": rule.id,
+                    "text": rule.text,
+                    "page": page,
+                    "check": rule.check.strip(),
+                    "derived": rule.derived,
+                    "breaks": breaks,
+                }
+            )
     if options.id is not None:
         entries = [e for e in entries if e["id"] == options.id.upper()]
         if not entries:

@@ -179,7 +179,9 @@ class OperatorDesc:
     @cached_property
     def tensors(self) -> dict[str, TensorDesc]:
         """The tensor descs by DirectML's names."""
-        return {n: getattr(self, here) for n, here in self.members().items() if isinstance(getattr(self, here), TensorDesc)}
+        return {
+            n: getattr(self, here) for n, here in self.members().items() if isinstance(getattr(self, here), TensorDesc)
+        }
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -249,13 +251,20 @@ class OperatorDesc:
             def allows(table, *, dimensions: bool, name=name, tensor=tensor) -> bool:
                 support = table.tensors[name]
                 low, high = support.dimension_counts
-                return low <= tensor.dimension_count <= high if dimensions else tensor.data_type.name in support.data_types
+                return (
+                    low <= tensor.dimension_count <= high if dimensions else tensor.data_type.name in support.data_types
+                )
 
             support = reached[-1].tensors[name]
             low, high = support.dimension_counts
             for dimensions, field, wanted, got in (
                 (False, "DataType", _one_of(support.data_types), tensor.data_type.name),
-                (True, "Sizes", f"of {low}{f' to {high}' if high > low else ''} dimensions", str(tensor.dimension_count)),
+                (
+                    True,
+                    "Sizes",
+                    f"of {low}{f' to {high}' if high > low else ''} dimensions",
+                    str(tensor.dimension_count),
+                ),
             ):
                 if not allows(reached[-1], dimensions=dimensions):
                     above = next((t.feature_level for t in tables if allows(t, dimensions=dimensions)), None)

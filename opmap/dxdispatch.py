@@ -99,7 +99,9 @@ def read_model(text: str, *, folder: str | os.PathLike | None = None) -> list[Di
     """The dispatch commands of a model's text; source files are looked up in `folder` only. Raises InputError."""
     root = _Node(_decode(text), "$").object()
     reader = _Reader(
-        root.need("resources").object(), root.need("dispatchables").object(), Path(folder) if folder is not None else None
+        root.need("resources").object(),
+        root.need("dispatchables").object(),
+        Path(folder) if folder is not None else None,
     )
     found = list(reader.dispatches(root.need("commands")))
     if not found:
@@ -197,7 +199,9 @@ class _Reader:
             if name not in OPERATORS:
                 del known["operator"]
                 known_names = ", ".join(OPERATORS)
-                raise InputError(f"must be an operator that opmap knows ({known_names}), got {type.value}", path=type.path)
+                raise InputError(
+                    f"must be an operator that opmap knows ({known_names}), got {type.value}", path=type.path
+                )
             fields = dispatchable.find("desc", "Desc") or dispatchable
             known["path"] = fields.path
             known["desc"] = _desc(OPERATORS[name].Desc, fields.object())
@@ -268,7 +272,9 @@ class _Reader:
         """Counts the memory that all values of the file take."""
         self.taken += count
         if self.taken > MAX_VALUES_BYTES:
-            raise InputError(f"must keep all values of the file within {MAX_VALUES_BYTES} bytes, got more here", path=path)
+            raise InputError(
+                f"must keep all values of the file within {MAX_VALUES_BYTES} bytes, got more here", path=path
+            )
 
     def _read_buffer(self, resource: _Node) -> bytes:
         type_node = resource.find("initialValuesDataType")
@@ -366,7 +372,9 @@ def _data_type(node: _Node) -> DataType:
     try:
         return DataType[name]
     except KeyError:
-        raise InputError(f"must be one of {', '.join(t.name for t in DataType)}, got {node.value!r}", path=node.path) from None
+        raise InputError(
+            f"must be one of {', '.join(t.name for t in DataType)}, got {node.value!r}", path=node.path
+        ) from None
 
 
 def _need_type(data_type: DataType | None, resource: _Node) -> DataType:
@@ -379,7 +387,9 @@ def _bits(data_type: DataType, values: list, node: _Node) -> array:
     """Values as bit patterns. A number that JSON cannot write (a bare NaN) is refused: as a string it is allowed."""
     for i, value in enumerate(values):
         if isinstance(value, float) and not math.isfinite(value):
-            message = f'value {i} must be a JSON number, or "NaN", "Inf" or "-Inf" as a string, got a bare {plain(value)}'
+            message = (
+                f'value {i} must be a JSON number, or "NaN", "Inf" or "-Inf" as a string, got a bare {plain(value)}'
+            )
             raise InputError(message, path=node.path)
     try:
         return to_bits(data_type, values)
@@ -392,7 +402,9 @@ def _list_bytes(node: _Node, data_type: DataType | None) -> bytes:
     if data_type is not None:
         return _bits(data_type, node.value, node).tobytes()
     typed = [(item, item.convert(_Typed)) for item in node.items()]
-    return b"".join(_bits(_data_type(_Node(t.type, f"{item.path}.type")), [t.value], item).tobytes() for item, t in typed)
+    return b"".join(
+        _bits(_data_type(_Node(t.type, f"{item.path}.type")), [t.value], item).tobytes() for item, t in typed
+    )
 
 
 def _sequence_bytes(sequence: _Sequence, data_type: DataType, node: _Node) -> bytes:
@@ -427,7 +439,9 @@ def _npy_bytes(raw: bytes, data_type: DataType | None, path: str) -> bytes:
     if found is None:
         raise InputError(f"must be a .npy file of a DirectML data type, got {dtype.name}", path=path)
     if data_type is not None and found is not data_type:
-        raise InputError(f"must be a .npy file of {data_type.name} (initialValuesDataType), got {found.name}", path=path)
+        raise InputError(
+            f"must be a .npy file of {data_type.name} (initialValuesDataType), got {found.name}", path=path
+        )
     needed, rest = math.prod(shape) * dtype.itemsize, len(raw) - start
     if needed != rest:
         raise InputError(f"must hold the {needed} bytes that its header says, got {rest}", path=path)
@@ -482,7 +496,10 @@ def _kind(value) -> str:
 
 def desc_json(desc: OperatorDesc) -> dict:
     """A descriptor as DxDispatch writes it: `{"type": …, "desc": {…}}`."""
-    fields = {name: _tensor_json(desc.tensors[name]) if name in desc.tensors else desc.numbers[name] for name in desc.members()}
+    fields = {
+        name: _tensor_json(desc.tensors[name]) if name in desc.tensors else desc.numbers[name]
+        for name in desc.members()
+    }
     return {"type": f"DML_OPERATOR_{desc.operator}", "desc": fields}
 
 

@@ -74,7 +74,9 @@ def map_descriptor(
     """
     for name, tensor in desc.tensors.items():
         if not tensor.packed:
-            raise MappingError(f"{name}.Strides {list(tensor.strides)}: strides other than packed ones are not mapped yet")
+            raise MappingError(
+                f"{name}.Strides {list(tensor.strides)}: strides other than packed ones are not mapped yet"
+            )
     lowering = OPERATORS[desc.operator].lower(desc)
     return _Writer(desc, lowering, index_conversion, fits_int32).write()
 

@@ -22,17 +22,25 @@ _STATE = pytest.StashKey["_State"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options, all with the prefix --opmap-."""
     group = parser.getgroup("opmap", "opmap: DirectML conformance")
-    group.addoption("--opmap-provider", metavar="NAME", help="auto, dml, cpu, an EP's name, fault:NAME or MODULE:FACTORY")
+    group.addoption(
+        "--opmap-provider", metavar="NAME", help="auto, dml, cpu, an EP's name, fault:NAME or MODULE:FACTORY"
+    )
     group.addoption("--opmap-tier", default="smoke", choices=("smoke", "standard", "full"), help="how many cases")
     group.addoption("--opmap-filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches")
-    group.addoption("--opmap-require-provider", action="store_true", help="fail where a case is not proven to run on the provider")
+    group.addoption(
+        "--opmap-require-provider", action="store_true", help="fail where a case is not proven to run on the provider"
+    )
     group.addoption("--opmap-known-failures", metavar="FILE", help="TOML file of failures that are known")
     group.addoption("--opmap-max-failures", type=int, metavar="N", help="stop after N cases that are wrong")
     group.addoption("--opmap-adapter", metavar="SUBSTRING", help="DirectML: the adapter whose name holds this")
     group.addoption("--opmap-device-id", type=int, metavar="N", help="DirectML: the adapter of this number")
-    group.addoption("--opmap-disable-metacommands", action="store_true", help="DirectML: without the driver's own kernels")
+    group.addoption(
+        "--opmap-disable-metacommands", action="store_true", help="DirectML: without the driver's own kernels"
+    )
     group.addoption("--opmap-timeout-per-case", type=float, default=30.0, metavar="S", help="DirectML: seconds")
-    group.addoption("--opmap-dml-runtime", metavar="DIR", help="DirectML on Linux: a folder that tools/dml_linux set up")
+    group.addoption(
+        "--opmap-dml-runtime", metavar="DIR", help="DirectML on Linux: a folder that tools/dml_linux set up"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,7 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
         workers = getattr(config.option, "numprocesses", None) or 0
         if workers > 1 and not isinstance(state.judge(), Exception) and state.judge().provider.directml:
             state.close()
-            raise pytest.UsageError(f"opmap: one adapter takes one worker, got -n {workers}: leave out -n, or give -n 1")
+            raise pytest.UsageError(
+                f"opmap: one adapter takes one worker, got -n {workers}: leave out -n, or give -n 1"
+            )
         state.judge()
 
 
@@ -71,7 +81,9 @@ def pytest_terminal_summary(terminalreporter) -> None:
     """What ran where."""
     state = terminalreporter.config.stash.get(_STATE, None)
     if state and state.judged:
-        terminalreporter.write_line(f"{state.header()}: {state.proven} of {state.judged} cases proven to have run there")
+        terminalreporter.write_line(
+            f"{state.header()}: {state.proven} of {state.judged} cases proven to have run there"
+        )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -127,7 +139,9 @@ class _State:
         from .validation.catalogue import catalogue, select
 
         try:
-            return select(catalogue(self.config.getoption("--opmap-tier")), globs=self.config.getoption("--opmap-filter"))
+            return select(
+                catalogue(self.config.getoption("--opmap-tier")), globs=self.config.getoption("--opmap-filter")
+            )
         except InputError as error:
             raise pytest.UsageError(f"opmap: {error}") from None
 
@@ -135,7 +149,11 @@ class _State:
         from .validation.probes import select_probes
 
         judge = self.judge()
-        return [] if isinstance(judge, Exception) else select_probes(judge.provider, self.config.getoption("--opmap-filter"))
+        return (
+            []
+            if isinstance(judge, Exception)
+            else select_probes(judge.provider, self.config.getoption("--opmap-filter"))
+        )
 
     def judge(self) -> Judge | Exception:
         """The judge, or the error that says why the provider is missing."""

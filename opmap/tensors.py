@@ -101,7 +101,9 @@ def to_bits(data_type: DataType, values: Iterable[int | float | str]) -> array:
         if isinstance(value, float) and value.is_integer():
             values[at] = value = int(value)
         if type(value) is not int or not low <= value <= high:
-            raise InputError(f"value {at} must be a whole number from {low} to {high} for {data_type.name}, got {value!r}")
+            raise InputError(
+                f"value {at} must be a whole number from {low} to {high} for {data_type.name}, got {value!r}"
+            )
     return array(data_type.bits_code, array(data_type.code, values).tobytes())
 
 

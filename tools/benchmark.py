@@ -76,17 +76,29 @@ def interpreter_rows():
     """1,000,000 output elements of each operator."""
     source = random.Random(1)
     for name, (data, indices, numbers, wanted) in INTERPRETED.items():
-        inputs = {"InputTensor": TensorDesc(DataType.FLOAT32, data), "IndicesTensor": TensorDesc(DataType.INT64, indices)}
+        inputs = {
+            "InputTensor": TensorDesc(DataType.FLOAT32, data),
+            "IndicesTensor": TensorDesc(DataType.INT64, indices),
+        }
         desc = complete(OPERATORS[name].Desc, inputs, numbers)
         bounds = desc.index_bounds["IndicesTensor"]
-        values = [source.randrange(-bounds[i % len(bounds)], bounds[i % len(bounds)]) for i in range(inputs["IndicesTensor"].element_count)]
+        values = [
+            source.randrange(-bounds[i % len(bounds)], bounds[i % len(bounds)])
+            for i in range(inputs["IndicesTensor"].element_count)
+        ]
         tensors = {
             "InputTensor": Tensor(DataType.FLOAT32, data, array("I", range(inputs["InputTensor"].element_count))),
             "IndicesTensor": Tensor.from_values(DataType.INT64, indices, values),
         }
         tensors["IndicesTensor"].values  # decoding is not interpreting
         copy = best(lambda: [v for v in tensors["InputTensor"].bits])
-        yield f"{name} interpreted, {desc.output.element_count} elements", best(lambda: desc.replace().interpret(tensors)), copy, "a copy in a loop", wanted
+        yield (
+            f"{name} interpreted, {desc.output.element_count} elements",
+            best(lambda: desc.replace().interpret(tensors)),
+            copy,
+            "a copy in a loop",
+            wanted,
+        )
 
 
 def main() -> int:

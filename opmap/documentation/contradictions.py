@@ -152,7 +152,9 @@ class _Run:
         if only_sizes(self.parsed):
             return
         # what has no meaning cannot be run; a data type does not matter here
-        meaningless = [b for b in self._rules(self.shipped.corrected.rules, derived=True) if "DataType" not in b.message]
+        meaningless = [
+            b for b in self._rules(self.shipped.corrected.rules, derived=True) if "DataType" not in b.message
+        ]
         if not meaningless:
             yield from self._values()
         elif not {b.cause for b in meaningless} & set(causes):
@@ -222,7 +224,9 @@ class _Run:
                 if assigns(statements):
                     demands = f"the formula on {where} gives" if rule.line else f"{where} gives"
                 else:
-                    demands = f"{where} gives the range" if isinstance(statements[0], Membership) else f"{where} demands"
+                    demands = (
+                        f"{where} gives the range" if isinstance(statements[0], Membership) else f"{where} demands"
+                    )
                 wanted = broken.wanted.removeprefix("in ")
                 message = f"{broken.subject}: {demands} {wanted}; the example has {broken.got}"
                 yield self._found(rule.id, broken.subject, message)
@@ -241,7 +245,9 @@ class _Run:
             table = f"DML_FEATURE_LEVEL_{tables[-1].feature_level} supports"
             if tensor.data_type not in support.data_types:
                 types = ", ".join(support.data_types)
-                yield self._found(rule.id, name, f"{name}.DataType: {table} {types}; the example has {tensor.data_type}")
+                yield self._found(
+                    rule.id, name, f"{name}.DataType: {table} {types}; the example has {tensor.data_type}"
+                )
             if not low <= len(tensor.sizes) <= high:
                 message = f"{name}.Sizes: {table} {low} to {high} dimensions; the example has {len(tensor.sizes)}"
                 yield self._found(rule.id, name, message)

@@ -175,7 +175,9 @@ LONGEST_SENTENCE = 2000
 _CONJUNCTION = 12
 """Attributes with more characters between them (` and its `) stand in clauses of their own."""
 
-_INTERVAL = re.compile(r"\[\s{0,2}([A-Za-z0-9_.+ -]{1,80}?)\s{0,2},\s{0,2}([A-Za-z0-9_.+ -]{1,120}?)\s{0,2}(\)|\](?!\())")
+_INTERVAL = re.compile(
+    r"\[\s{0,2}([A-Za-z0-9_.+ -]{1,80}?)\s{0,2},\s{0,2}([A-Za-z0-9_.+ -]{1,120}?)\s{0,2}(\)|\](?!\())"
+)
 _BOUND = re.compile(
     r"\b(?:cannot|can't|can not|must not|may not|mustn't)\s+exceed\s+"
     r"([A-Za-z_0-9.]+(?:\s*(?:[-+−–]|\b(?:minus|plus)\b)\s*[A-Za-z_0-9.]+){0,5})"

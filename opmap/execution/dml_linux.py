@@ -47,9 +47,7 @@ def find_dml_runtime(explicit: str | None = None, environ: Mapping[str, str] = o
 
 def stage(work: Path) -> str:
     """Copies this package into a rig's work folder, where programs inside start; returns the name of the copy's folder."""
-    files = sorted(
-        path for path in _PACKAGE.rglob("*") if path.is_file() and path.suffix not in {".pyc", ".pyo"}
-    )
+    files = sorted(path for path in _PACKAGE.rglob("*") if path.is_file() and path.suffix not in {".pyc", ".pyo"})
     digest = hashlib.sha256()
     for path in files:
         digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

@@ -132,7 +132,9 @@ def wine_version() -> str | None:
     return _windows().wine_version() if sys.platform == "win32" else None
 
 
-def resolve_adapter(adapters: Sequence[Adapter], *, substring: str | None = None, device_id: int | None = None) -> Adapter:
+def resolve_adapter(
+    adapters: Sequence[Adapter], *, substring: str | None = None, device_id: int | None = None
+) -> Adapter:
     """The one adapter whose name contains `substring` (in any case) and whose index is `device_id`.
 
     With neither, the first that is not a software adapter, or else the first. Raises InputError for none or several.
@@ -144,17 +146,25 @@ def resolve_adapter(adapters: Sequence[Adapter], *, substring: str | None = None
         raise InputError(f"--adapter must be a part of an adapter's name, got {substring!r}; {listed}")
     named = [a for a in adapters if (substring or "").casefold() in a.name.casefold()]
     if not named:
-        wanted = "there must be an adapter" if substring is None else f"--adapter must be a part of an adapter's name, got {substring!r}"
+        wanted = (
+            "there must be an adapter"
+            if substring is None
+            else f"--adapter must be a part of an adapter's name, got {substring!r}"
+        )
         raise InputError(f"{wanted}; {listed}")
     if device_id is not None:
         both = [a for a in named if a.index == device_id]
         if not both:
-            raise InputError(f"--adapter and --device-id must mean the same adapter, got {substring!r} and {device_id}; {listed}")
+            raise InputError(
+                f"--adapter and --device-id must mean the same adapter, got {substring!r} and {device_id}; {listed}"
+            )
         return both[0]
     if substring is None:
         return min(named, key=lambda a: a.software)
     if len(named) > 1:
-        raise InputError(f"--adapter must mean one adapter, got {substring!r}, which is in {len(named)} names; {listed}")
+        raise InputError(
+            f"--adapter must mean one adapter, got {substring!r}, which is in {len(named)} names; {listed}"
+        )
     return named[0]
 
 

@@ -123,7 +123,9 @@ def _worker(name: str, options: dict[str, str], **chosen) -> OpenProvider:
         raise ProviderMissing(str(error)) from None
     if name not in worker.providers:
         worker.close()
-        raise ProviderMissing(f"{name} is not in the worker's ONNX Runtime {worker.version}, which has {', '.join(worker.providers)}")
+        raise ProviderMissing(
+            f"{name} is not in the worker's ONNX Runtime {worker.version}, which has {', '.join(worker.providers)}"
+        )
     return OpenProvider(name, worker.version, worker.device_class, worker, worker.adapter)
 
 

@@ -35,7 +35,9 @@ def require_one(found: dict[str, str] | None = None) -> str:
     """The name of the one installed distribution. Raises ProviderError for none or several, with the command to run."""
     found = installed() if found is None else found
     if not found:
-        raise ProviderError("ONNX Runtime is not installed: python -m pip install onnxruntime (on Windows with a GPU: onnxruntime-directml)")
+        raise ProviderError(
+            "ONNX Runtime is not installed: python -m pip install onnxruntime (on Windows with a GPU: onnxruntime-directml)"
+        )
     if len(found) > 1:
         names = " and ".join(f"{name} {version}" for name, version in found.items())
         keep = next((n for n in ("onnxruntime-directml", "onnxruntime-windowsml") if n in found), next(iter(found)))

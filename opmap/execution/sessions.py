@@ -32,7 +32,9 @@ class SessionProvider:
         self.name, self.options = name, options or {}
         self.version = onnxruntime.__version__
         self.proof = proof or (
-            "assignment-info" if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info") else "profile"
+            "assignment-info"
+            if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
+            else "profile"
         )
         self._runtime = onnxruntime
         self._placement: Placement | None = None

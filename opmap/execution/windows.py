@@ -201,7 +201,9 @@ def os_build() -> Fact:
     import winreg
 
     try:
-        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, CURRENT_VERSION, 0, winreg.KEY_READ | winreg.KEY_WOW64_64KEY) as key:
+        with winreg.OpenKey(
+            winreg.HKEY_LOCAL_MACHINE, CURRENT_VERSION, 0, winreg.KEY_READ | winreg.KEY_WOW64_64KEY
+        ) as key:
             revision = int(winreg.QueryValueEx(key, "UBR")[0])
     except (OSError, TypeError, ValueError) as error:
         return Fact(text, "RtlGetVersion", f"UBR: {one_line(error)}")
@@ -226,7 +228,9 @@ def _this_process() -> int | None:
 
 
 def _module_handles() -> list[int]:
-    enumerate_ = _function("kernel32", "K32EnumProcessModulesEx", BOOL, HANDLE, POINTER(HMODULE), DWORD, POINTER(DWORD), DWORD)
+    enumerate_ = _function(
+        "kernel32", "K32EnumProcessModulesEx", BOOL, HANDLE, POINTER(HMODULE), DWORD, POINTER(DWORD), DWORD
+    )
     room, needed = 256, DWORD()
     while True:
         handles = (HMODULE * room)()
@@ -270,7 +274,9 @@ def file_version(path: str) -> str:
     if not _function("version", "GetFileVersionInfoW", BOOL, c_wchar_p, DWORD, DWORD, LPVOID)(path, 0, size, data):
         raise _last_error()
     info, length = POINTER(FixedFileInfo)(), UINT()
-    query = _function("version", "VerQueryValueW", BOOL, LPVOID, c_wchar_p, POINTER(POINTER(FixedFileInfo)), POINTER(UINT))
+    query = _function(
+        "version", "VerQueryValueW", BOOL, LPVOID, c_wchar_p, POINTER(POINTER(FixedFileInfo)), POINTER(UINT)
+    )
     if not query(data, "\\", byref(info), byref(length)) or length.value < sizeof(FixedFileInfo):
         raise OSError("no fixed file information in the version resource")
     return version_text(info.contents.file_high << 32 | info.contents.file_low)
@@ -311,7 +317,9 @@ def _describe(index: int, interface: c_void_p, wine: str | None) -> Adapter:
         version = driver_version(
             lambda: dxgi_driver_version(interface),
             lambda: dxcore_driver_version(desc.luid),
-            lambda: setupapi_driver_version(hardware_id(desc.vendor_id, desc.device_id, desc.subsystem_id, desc.revision)),
+            lambda: setupapi_driver_version(
+                hardware_id(desc.vendor_id, desc.device_id, desc.subsystem_id, desc.revision)
+            ),
         )
     return Adapter(
         index=index,
@@ -321,7 +329,8 @@ def _describe(index: int, interface: c_void_p, wine: str | None) -> Adapter:
         subsystem_id=desc.subsystem_id,
         revision=desc.revision,
         luid=luid_number(desc.luid),
-        software=bool(desc.flags & DXGI_ADAPTER_FLAG_SOFTWARE) or (desc.vendor_id, desc.device_id) == BASIC_RENDER_DRIVER,
+        software=bool(desc.flags & DXGI_ADAPTER_FLAG_SOFTWARE)
+        or (desc.vendor_id, desc.device_id) == BASIC_RENDER_DRIVER,
         dedicated_memory=desc.dedicated_video_memory,
         driver_version=version,
     )
@@ -362,7 +371,9 @@ def dxcore_driver_version(luid: LUID) -> str:
         by_luid = (POINTER(LUID), POINTER(GUID), POINTER(c_void_p))
         _method(factory, 4, by_luid, byref(luid), byref(IID_IDXCORE_ADAPTER), byref(adapter))  # GetAdapterByLuid
         version = c_uint64()
-        _method(adapter, 6, (UINT, c_size_t, c_void_p), DXCORE_DRIVER_VERSION, sizeof(version), byref(version))  # GetProperty
+        _method(
+            adapter, 6, (UINT, c_size_t, c_void_p), DXCORE_DRIVER_VERSION, sizeof(version), byref(version)
+        )  # GetProperty
         return version_text(version.value)
 
 
@@ -379,7 +390,9 @@ def setupapi_driver_version(hardware: str) -> str:
         if instance.upper().startswith(f"{hardware.upper()}\\")
     }
     if len(found) != 1 or "unknown" in found:
-        raise OSError(f"{hardware}: {'driver version ' + ' and '.join(sorted(found)) if found else 'no such display device'}")
+        raise OSError(
+            f"{hardware}: {'driver version ' + ' and '.join(sorted(found)) if found else 'no such display device'}"
+        )
     return found.pop()
 
 
@@ -414,7 +427,16 @@ def _instance(devices: int, info: DeviceInfo) -> str:
 
 def _text_property(devices: int, info: DeviceInfo, key: PropertyKey) -> str | None:
     """A property that is text; None where the device lacks it."""
-    argtypes = (HANDLE, POINTER(DeviceInfo), POINTER(PropertyKey), POINTER(ULONG), c_void_p, DWORD, POINTER(DWORD), DWORD)
+    argtypes = (
+        HANDLE,
+        POINTER(DeviceInfo),
+        POINTER(PropertyKey),
+        POINTER(ULONG),
+        c_void_p,
+        DWORD,
+        POINTER(DWORD),
+        DWORD,
+    )
     ask = _function("setupapi", "SetupDiGetDevicePropertyW", BOOL, *argtypes)
     kind, buffer = ULONG(), ctypes.create_unicode_buffer(1024)
     known = ask(devices, byref(info), byref(key), byref(kind), buffer, sizeof(buffer), None, 0)

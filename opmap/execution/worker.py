@@ -292,7 +292,11 @@ class WorkerProvider:
         return error
 
 
-_ANSWERS = {frames.Start: (frames.Hello, frames.Refused), frames.Run: (frames.Outputs, frames.Failed), frames.Inspect: frames.Facts}
+_ANSWERS = {
+    frames.Start: (frames.Hello, frames.Refused),
+    frames.Run: (frames.Outputs, frames.Failed),
+    frames.Inspect: frames.Facts,
+}
 _DOING = {"load": "while creating the session", "run": "while running the model"}
 
 
@@ -311,9 +315,15 @@ class _Child:
     def __init__(self, command: Sequence[str]):
         self.token = f"opmap-worker-{secrets.token_hex(8)}"
         # A group of its own: Ctrl-C in the terminal is for the parent, which then ends the child.
-        apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {"start_new_session": True}
+        apart = (
+            {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+            if sys.platform == "win32"
+            else {"start_new_session": True}
+        )
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen([*command, self.token], stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, **apart)
+        self.process = subprocess.Popen(
+            [*command, self.token], stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, **apart
+        )
         self._inbox: SimpleQueue = SimpleQueue()
         self._outbox: SimpleQueue = SimpleQueue()
         self._stderr = b""

@@ -74,7 +74,9 @@ def main(make: Callable[[str, dict[str, str]], SessionProvider] = LoadingProvide
     frames.write(sink, frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name))
     while True:
         message, body = inbox.get()
-        answer, parts = _run(provider, message, body) if isinstance(message, frames.Run) else (frames.Facts(collect()), [])
+        answer, parts = (
+            _run(provider, message, body) if isinstance(message, frames.Run) else (frames.Facts(collect()), [])
+        )
         frames.write(sink, answer, parts)
 
 

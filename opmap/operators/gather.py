@@ -83,7 +83,9 @@ def shapes() -> Iterator[Desc]:
             for k in range(min(axis + 1, 3) + 1):
                 cropped = max(k - 1, 0)
                 inputs = {
-                    "InputTensor": TensorDesc(DataType.FLOAT32, (1,) * cropped + (3, 2, 4, 2, 3, 1, 2, 2)[: count - cropped]),
+                    "InputTensor": TensorDesc(
+                        DataType.FLOAT32, (1,) * cropped + (3, 2, 4, 2, 3, 1, 2, 2)[: count - cropped]
+                    ),
                     "IndicesTensor": TensorDesc(DataType.INT64, pad((2, 3, 2)[:k], count)),
                 }
                 yield complete(Desc, inputs, {"Axis": axis, "IndexDimensions": k})

@@ -58,7 +58,9 @@ def lower(desc: Desc) -> Lowering:
     if not output:
         indices, output = (1, *indices), (1,)
         substitutions.append(
-            Substitution("indices-rank", "IndicesDimensionCount 1 -> 2, a GatherND output of rank 0 is refused by the EP")
+            Substitution(
+                "indices-rank", "IndicesDimensionCount 1 -> 2, a GatherND output of rank 0 is refused by the EP"
+            )
         )
     count = max(len(data), len(indices), len(output))
     if count != desc.input_tensor.dimension_count:

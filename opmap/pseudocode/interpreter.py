@@ -189,8 +189,13 @@ def chain(line: Line, sizes: Mapping[str, tuple[int, ...]], at: Sequence[int], i
     """
     target = sizes[line.target.tensor]
     if len(at) != len(target) or any(not 0 <= c < s for c, s in zip(at, target)):
-        raise PseudocodeError(f"[{', '.join(map(str, at))}] is not an element of sizes {{{','.join(map(str, target))}}}")
-    names = {c.name: value for (c, _, _), value in zip(aligned(line.target, target), at[len(at) - len(line.target.coordinates) :])}
+        raise PseudocodeError(
+            f"[{', '.join(map(str, at))}] is not an element of sizes {{{','.join(map(str, target))}}}"
+        )
+    names = {
+        c.name: value
+        for (c, _, _), value in zip(aligned(line.target, target), at[len(at) - len(line.target.coordinates) :])
+    }
 
     def walk(reference: Reference) -> tuple[str, int | None]:
         words, address = [], 0

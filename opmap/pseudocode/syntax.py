@@ -401,7 +401,9 @@ def _build():
 
         def values(self, *values):
             return [
-                v if isinstance(v, list) else float(v) if set(v) & set(".eE") else int(v) for v in values if v is not None
+                v if isinstance(v, list) else float(v) if set(v) & set(".eE") else int(v)
+                for v in values
+                if v is not None
             ]
 
     return Build

@@ -52,14 +52,19 @@ class Bundle:
 
     def _write_run(self, totals: dict | None) -> None:
         temporary = self.folder / "run.json.new"
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode({**self.run, "totals": totals}), indent=2) + b"\n")
+        temporary.write_bytes(
+            msgspec.json.format(msgspec.json.encode({**self.run, "totals": totals}), indent=2) + b"\n"
+        )
         os.replace(temporary, self.folder / "run.json")
 
     def _read(self) -> None:
         """Takes over an interrupted run; a line that was being written when it ended is dropped."""
         run_file, results = self.folder / "run.json", self.folder / "results.jsonl"
         if not run_file.is_file() or not results.is_file():
-            raise InputError("--resume must be the folder of an interrupted run, with run.json and results.jsonl", file=str(self.folder))
+            raise InputError(
+                "--resume must be the folder of an interrupted run, with run.json and results.jsonl",
+                file=str(self.folder),
+            )
         try:
             before = msgspec.json.decode(run_file.read_bytes())
             lines = results.read_bytes().splitlines(keepends=True)

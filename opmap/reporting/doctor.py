@@ -39,7 +39,10 @@ def _rows(facts: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
     if facts["wine"].value:
         yield "Wine", f"{facts['wine'].value}: results say nothing about a Windows driver"
     yield "packages", ", ".join(f"{n} {v}" for n, v in packages.items() if v and n != "opmap")
-    yield "providers", ", ".join(facts["available_providers"].value or ()) or f"none ({facts['available_providers'].error})"
+    yield (
+        "providers",
+        ", ".join(facts["available_providers"].value or ()) or f"none ({facts['available_providers'].error})",
+    )
     for device in facts["ep_devices"].value or ():
         yield "device", f"{device['ep_name']}: {device['type']} {device['vendor'] or ''}".rstrip()
     for adapter in facts["adapters"].value or ():

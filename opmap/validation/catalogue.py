@@ -35,7 +35,9 @@ def catalogue(tier: Tier) -> Iterator[Case]:
                     yield case
 
 
-def select(cases: Iterable[Case], *, globs: Iterable[str] = (), ids: Iterable[str] = (), shard: tuple[int, int] = (1, 1)):
+def select(
+    cases: Iterable[Case], *, globs: Iterable[str] = (), ids: Iterable[str] = (), shard: tuple[int, int] = (1, 1)
+):
     """The cases that match one of the globs and are among the ids, where any are given; of these every n-th.
 
     Raises InputError where nothing is left, or an id names no case.

@@ -138,7 +138,9 @@ class Judge:
 
     # --- recording ---
 
-    def _tensor_record(self, desc: OperatorDesc, bits, wrong: Sequence[int] = (), *, brief: bool = False) -> TensorRecord:
+    def _tensor_record(
+        self, desc: OperatorDesc, bits, wrong: Sequence[int] = (), *, brief: bool = False
+    ) -> TensorRecord:
         """An output: listed in full, or where it is large or `brief`, as a digest with the first differences."""
         output = desc.output
         width = output.data_type.size * 2
@@ -185,7 +187,10 @@ def explain(case: Case, wrong: Sequence[int], actual: Tensor) -> str:
     )
     shown = [str(plain(v)) for v in (expected, got)]
     if shown[0] == shown[1]:
-        shown = [f"{s} (bits {b:0{desc.output.data_type.size * 2}x})" for s, b in zip(shown, (case.expected[first], actual.bits[first]))]
+        shown = [
+            f"{s} (bits {b:0{desc.output.data_type.size * 2}x})"
+            for s, b in zip(shown, (case.expected[first], actual.bits[first]))
+        ]
     name = desc.line.source.tensor
     source = case.tensors[desc.spec().pseudocode.tensors[name]]
     places = [i for i, b in enumerate(source.bits) if b == actual.bits[first]]

@@ -44,7 +44,9 @@ def load(path: str | Path) -> tuple[KnownFailure, ...]:
     for i, entry in enumerate(file.known):
         if entry.verdict not in VERDICTS or entry.verdict == "pass":
             wanted = ", ".join(v for v in VERDICTS if v != "pass")
-            raise InputError(f"must be one of {wanted}, got {entry.verdict!r}", path=f"$.known[{i}].verdict", file=str(path))
+            raise InputError(
+                f"must be one of {wanted}, got {entry.verdict!r}", path=f"$.known[{i}].verdict", file=str(path)
+            )
         if not entry.reason.strip():
             raise InputError("must say why", path=f"$.known[{i}].reason", file=str(path))
     return tuple(file.known)

@@ -22,6 +22,7 @@ from ..execution.providers import OpenProvider
 from ..mapping import IR_VERSION, OPSET
 from .record import PROBE, PlacementRecord, Record, Stage, Verdict
 
+
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one provider is expected to answer, on one device class or on all, and why.
 
@@ -83,17 +84,19 @@ def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
     """The record of one probe: what came, held against what is expected of this provider on its device class."""
     got = _run(probe, provider)
     outcome = next(
-        (
-            o
-            for o in probe.outcomes
-            if o.provider == provider.name and o.device_class in (None, provider.device_class)
-        ),
+        (o for o in probe.outcomes if o.provider == provider.name and o.device_class in (None, provider.device_class)),
         None,
     )
     if outcome is None:
-        return msgspec.structs.replace(got, verdict="observed", message=f"{got.verdict}{f': {got.message}' if got.message else ''}")
+        return msgspec.structs.replace(
+            got, verdict="observed", message=f"{got.verdict}{f': {got.message}' if got.message else ''}"
+        )
     said = f"{outcome.verdict}{f' at {outcome.stage}' if outcome.stage else ''}{f' with {outcome.origin}' if outcome.origin else ''}"
-    met = got.verdict == outcome.verdict and outcome.stage in (None, got.stage) and (outcome.origin or "") in (got.message or "")
+    met = (
+        got.verdict == outcome.verdict
+        and outcome.stage in (None, got.stage)
+        and (outcome.origin or "") in (got.message or "")
+    )
     if met:
         verdict = "known-failure" if outcome.known_failure else "pass"
         came = "" if outcome.verdict == "pass" else f"{said}, as expected ({outcome.reason}): "
@@ -129,7 +132,12 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     wanted = _array(model.graph.output[0], probe.output)
     same = len(outputs) == 1 and outputs[0].shape == wanted.shape and outputs[0].tolist() == wanted.tolist()
     if not same:
-        return Record(**known, verdict="mismatch", stage="compare", message=f"expected {probe.output}, got {[o.tolist() for o in outputs]}")
+        return Record(
+            **known,
+            verdict="mismatch",
+            stage="compare",
+            message=f"expected {probe.output}, got {[o.tolist() for o in outputs]}",
+        )
     if not proven:
         return Record(**known, verdict="fallback", message=f"nothing shows that a node ran on {provider.name}")
     return Record(**known, verdict="pass")

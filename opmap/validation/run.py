@@ -20,7 +20,9 @@ class Run:
         self.interrupted = False
         self.left = 0
 
-    def judge(self, items: Sequence, judge: Callable[[Any], Record], advance: Callable[[], None] = lambda: None) -> None:
+    def judge(
+        self, items: Sequence, judge: Callable[[Any], Record], advance: Callable[[], None] = lambda: None
+    ) -> None:
         """Judges the cases, or probes, that have no record yet. Ctrl-C and too many failures end the run; what is done
         stays."""
         done = {record.case for record in self.records}
@@ -66,7 +68,9 @@ class Run:
         proven = [r for r in cases if r.proven]
         sources = ", ".join(sorted({r.placement.source for r in proven}))
         where = ", ".join(sorted({r.provider for r in self.records}))
-        notes = [f"{len(proven)} of {len(cases)} cases proven to have run on {where}{f' ({sources})' if sources else ''}"]
+        notes = [
+            f"{len(proven)} of {len(cases)} cases proven to have run on {where}{f' ({sources})' if sources else ''}"
+        ]
         if any(r.verdict == "not-run" for r in self.records):
             first = next(r for r in self.records if r.verdict == "not-run")
             notes.append(f"not run: {first.message}")
@@ -81,4 +85,3 @@ def missing(what: Case | Dispatch, provider: str, error: Exception, file: str | 
     id = what.id if isinstance(what, Case) else what.name
     operator = f"DML_OPERATOR_{what.desc.operator}"
     return Record(file=file, case=id, operator=operator, verdict="not-run", provider=provider, message=str(error))
-

@@ -1,6 +1,6 @@
 """What a runner with a GPU runs: every case of the tier, and every probe, on the provider that was asked for.
 
-    pytest tests/conformance --opmap-provider dml --opmap-require-provider
+pytest tests/conformance --opmap-provider dml --opmap-require-provider
 """
 
 

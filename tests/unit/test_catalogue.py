@@ -130,7 +130,9 @@ class TestPatterns:
 
     def test_tuples_have_each_coordinate_within_its_own_dimension(self):
         """The first tuple is the lowest of each."""
-        desc = next(d for d in OPERATORS["GATHER_ND1"].shapes() if d.tuple_size == 2 and d.indices_tensor.element_count > 4)
+        desc = next(
+            d for d in OPERATORS["GATHER_ND1"].shapes() if d.tuple_size == 2 and d.indices_tensor.element_count > 4
+        )
         (bounds,) = desc.index_bounds.values()
         assert 2 == len(bounds) and bounds[0] != bounds[1]
         values = fill(desc, "it", "mix", "addr")["IndicesTensor"].values

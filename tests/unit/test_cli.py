@@ -113,7 +113,10 @@ class TestValidate:
         if "DmlExecutionProvider" in __import__("onnxruntime").get_available_providers():
             pytest.skip("DirectML is there")
 
-        codes = [main(["validate", "--provider", "dml", "--filter", "*/example.*", *more]) for more in ([], ["--require-provider"])]
+        codes = [
+            main(["validate", "--provider", "dml", "--filter", "*/example.*", *more])
+            for more in ([], ["--require-provider"])
+        ]
 
         assert codes == [0, 1]
         assert "0 of 10 cases proven" in capsys.readouterr().out
@@ -132,7 +135,18 @@ class TestValidate:
 
     def test_feature_level(self, capsys):
         """What a feature level cannot do is unsupported, with the level that can."""
-        code = main(["validate", "--provider", "cpu", "--feature-level", "2_1", "--filter", "gather/*/d4.axis0.k1/int64.mix/*", "--json"])
+        code = main(
+            [
+                "validate",
+                "--provider",
+                "cpu",
+                "--feature-level",
+                "2_1",
+                "--filter",
+                "gather/*/d4.axis0.k1/int64.mix/*",
+                "--json",
+            ]
+        )
 
         document = json.loads(capsys.readouterr().out)
         assert code == 0
@@ -162,7 +176,10 @@ class TestValidate:
 
         main(["validate", "--provider", "cpu", "--case", f"@{file}", "--json"])
 
-        assert [r["case"] for r in json.loads(capsys.readouterr().out)["cases"]] == ["gather/example.1", "gather_nd/example.2"]
+        assert [r["case"] for r in json.loads(capsys.readouterr().out)["cases"]] == [
+            "gather/example.1",
+            "gather_nd/example.2",
+        ]
 
     def test_interrupt(self, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and the table so far."""
@@ -239,7 +256,12 @@ class TestKnownFailures:
     """What is known to fail is run, and said."""
 
     def known(self, tmp_path, **entry) -> str:
-        entry = {"case": "gather/example.1", "provider": "fault:output-zero", "verdict": "mismatch", "reason": "planted"} | entry
+        entry = {
+            "case": "gather/example.1",
+            "provider": "fault:output-zero",
+            "verdict": "mismatch",
+            "reason": "planted",
+        } | entry
         body = "\n".join(f"{k} = {json.dumps(v)}" for k, v in entry.items())
         file = tmp_path / "known.toml"
         file.write_text(f'schema = "opmap-known-failures/1"\n[[known]]\n{body}\n', encoding="utf-8")
@@ -256,7 +278,18 @@ class TestKnownFailures:
     )
     def test_verdicts(self, provider, entry, code, verdict, tmp_path, capsys):
         """The expected verdict is green; another one, or a pass, is red."""
-        got = main(["validate", "--provider", provider, "--case", "gather/example.1", "--json", "--known-failures", self.known(tmp_path, **entry)])
+        got = main(
+            [
+                "validate",
+                "--provider",
+                provider,
+                "--case",
+                "gather/example.1",
+                "--json",
+                "--known-failures",
+                self.known(tmp_path, **entry),
+            ]
+        )
 
         assert json.loads(capsys.readouterr().out)["cases"][0]["verdict"] == verdict
         assert got == code
@@ -269,7 +302,9 @@ class TestKnownFailures:
 
         assert "'gather/gone' matches no case" in capsys.readouterr().err
 
-    @pytest.mark.parametrize("entry", [{"verdict": "pass"}, {"verdict": "bad"}, {"reason": " "}, {"extra": 1}, {"case": 1}])
+    @pytest.mark.parametrize(
+        "entry", [{"verdict": "pass"}, {"verdict": "bad"}, {"reason": " "}, {"extra": 1}, {"case": 1}]
+    )
     def test_bad_file(self, entry, tmp_path, capsys):
         """A wrong entry is bad input."""
         code = main(["validate", "--provider", "cpu", "--known-failures", self.known(tmp_path, **entry)])
@@ -421,7 +456,10 @@ class TestMap:
         """Of several dispatches one is named."""
         file = write(tmp_path / "x.json", "gather/example.1", "gather/example.2")
 
-        codes = [main(["map", str(file), "-o", str(tmp_path / "x.onnx"), *more]) for more in ([], ["--case", "gather_example.2"], ["--case", "no"])]
+        codes = [
+            main(["map", str(file), "-o", str(tmp_path / "x.onnx"), *more])
+            for more in ([], ["--case", "gather_example.2"], ["--case", "no"])
+        ]
 
         assert codes == [2, 0, 2]
 
@@ -459,7 +497,9 @@ class TestRules:
 
         out = capsys.readouterr().out
         assert code == 0
-        assert "InputTensor.Sizes[0..Axis]" in out and "ns-directml-dml_gather_operator_desc" in out and "broken by" in out
+        assert (
+            "InputTensor.Sizes[0..Axis]" in out and "ns-directml-dml_gather_operator_desc" in out and "broken by" in out
+        )
 
     def test_all(self, capsys):
         """Every rule stands in the list, in JSON too."""

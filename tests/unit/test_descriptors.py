@@ -46,10 +46,34 @@ class TestTensorRules:
         (TensorDesc(F32, (2, 3), None, 23), "TENSOR.C5", "T.TotalTensorSizeInBytes", "at least 24", "23"),
         (TensorDesc(DataType.UINT8, (5,), None, 7), "TENSOR.C5", "T.TotalTensorSizeInBytes", "at least 8", "7"),
         (TensorDesc(F32, (2, 3), (4, 1), 24), "TENSOR.C5", "T.TotalTensorSizeInBytes", "at least 28", "24"),
-        (TensorDesc(F32, (2,), None, None, 2), "TENSOR.C6", "T.GuaranteedBaseOffsetAlignment", "0 or a power of two, at least 4", "2"),
-        (TensorDesc(F32, (2,), None, None, 12), "TENSOR.C6", "T.GuaranteedBaseOffsetAlignment", "0 or a power of two, at least 4", "12"),
-        (TensorDesc(F32, (2,), None, None, 2**32), "TENSOR.C6", "T.GuaranteedBaseOffsetAlignment", "0 or a power of two, at least 4", str(2**32)),
-        (TensorDesc(F32, (2,), owned_by_dml=True), "TENSOR.C7", "T.Flags", "NONE for an output", "DML_TENSOR_FLAG_OWNED_BY_DML"),
+        (
+            TensorDesc(F32, (2,), None, None, 2),
+            "TENSOR.C6",
+            "T.GuaranteedBaseOffsetAlignment",
+            "0 or a power of two, at least 4",
+            "2",
+        ),
+        (
+            TensorDesc(F32, (2,), None, None, 12),
+            "TENSOR.C6",
+            "T.GuaranteedBaseOffsetAlignment",
+            "0 or a power of two, at least 4",
+            "12",
+        ),
+        (
+            TensorDesc(F32, (2,), None, None, 2**32),
+            "TENSOR.C6",
+            "T.GuaranteedBaseOffsetAlignment",
+            "0 or a power of two, at least 4",
+            str(2**32),
+        ),
+        (
+            TensorDesc(F32, (2,), owned_by_dml=True),
+            "TENSOR.C7",
+            "T.Flags",
+            "NONE for an output",
+            "DML_TENSOR_FLAG_OWNED_BY_DML",
+        ),
     ]
 
     @pytest.mark.parametrize(("tensor", "rule", "subject", "wanted", "got"), ROWS)
@@ -121,7 +145,9 @@ class TestMemory:
         tensor = TensorDesc(F32, sizes, strides)
         assert (packed, elements, size) == (tensor.packed, tensor.buffer_element_count, tensor.minimum_size_in_bytes)
 
-    @pytest.mark.parametrize(("data_type", "count", "size"), [(DataType.INT8, 1, 4), (DataType.INT8, 5, 8), (DataType.FLOAT16, 3, 8)])
+    @pytest.mark.parametrize(
+        ("data_type", "count", "size"), [(DataType.INT8, 1, 4), (DataType.INT8, 5, 8), (DataType.FLOAT16, 3, 8)]
+    )
     def test_sizes_in_bytes_are_multiples_of_four(self, data_type, count, size):
         """Rounded up."""
         assert size == TensorDesc(data_type, (count,)).minimum_size_in_bytes

@@ -15,7 +15,12 @@ from opmap.limits import MAX_PAGE_BYTES
 from opmap.spec import all_specs, load_spec
 
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("pages/*-*.*")}
-ENGLISH = {"gather": "GATHER", "gather_elements": "GATHER_ELEMENTS", "gather_nd": "GATHER_ND", "gather_nd1": "GATHER_ND1"}
+ENGLISH = {
+    "gather": "GATHER",
+    "gather_elements": "GATHER_ELEMENTS",
+    "gather_nd": "GATHER_ND",
+    "gather_nd1": "GATHER_ND1",
+}
 
 
 def page(name: str) -> str:
@@ -32,7 +37,6 @@ def replaced(text: str, *changes: tuple[str, str]) -> str:
 
 def new(text: str, known: str) -> list[Finding]:
     """What is found in a changed page and not in the page as it is."""
-
 
     def told(finding: Finding) -> tuple:
         return finding.kind, finding.subject, finding.erratum, re.sub(r"line \d+", "line", finding.message)
@@ -52,9 +56,18 @@ class TestThePages:
             ([(98, "GATHER_ELEMENTS.E1")], "gather_elements.en-US.md"),
             ([(126, "GATHER_ELEMENTS.E1"), (139, None)], "gather_elements.es-ES.md"),
             ([(126, "GATHER_ELEMENTS.E1"), (139, None)], "gather_elements.zh-TW.md"),
-            ([(72, "GATHER_ND.E2"), (96, "GATHER_ND.E1"), (125, "GATHER_ND.E3"), (143, "GATHER_ND.E1")], "gather_nd.en-US.md"),
             (
-                [(100, "GATHER_ND.E2"), (124, "GATHER_ND.E1"), (155, "GATHER_ND.E3"), (173, "GATHER_ND.E1"), (189, None)],
+                [(72, "GATHER_ND.E2"), (96, "GATHER_ND.E1"), (125, "GATHER_ND.E3"), (143, "GATHER_ND.E1")],
+                "gather_nd.en-US.md",
+            ),
+            (
+                [
+                    (100, "GATHER_ND.E2"),
+                    (124, "GATHER_ND.E1"),
+                    (155, "GATHER_ND.E3"),
+                    (173, "GATHER_ND.E1"),
+                    (189, None),
+                ],
                 "gather_nd.pt-BR.md",
             ),
             (
@@ -122,9 +135,14 @@ TUPLE = "InputTensor.DimensionCount - indexTupleSize)"
 CORRECTIONS = {
     "gather": [
         ("[0, `IndicesTensor.DimensionCount`)", "[0, `IndicesTensor.DimensionCount`]"),
-        ("Axis: 1\nIndexDimensions: 2\n\nInputTensor: (Sizes:{3,2}", "Axis: 1\nIndexDimensions: 1\n\nInputTensor: (Sizes:{3,2}"),
+        (
+            "Axis: 1\nIndexDimensions: 2\n\nInputTensor: (Sizes:{3,2}",
+            "Axis: 1\nIndexDimensions: 1\n\nInputTensor: (Sizes:{3,2}",
+        ),
     ],
-    "gather_elements": [("OutputTensor: (Sizes:{2,3}, DataType:UINT32)", "OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)")],
+    "gather_elements": [
+        ("OutputTensor: (Sizes:{2,3}, DataType:UINT32)", "OutputTensor: (Sizes:{2,3}, DataType:FLOAT32)")
+    ],
     "gather_nd": [
         (TUPLE, "InputTensor.DimensionCount - InputDimensionCount + indexTupleSize)"),
         ("input[indices[y], x]", "input[indices[y, 0], x]"),
@@ -208,7 +226,8 @@ class TestCorrectedPages:
 
     def test_coordinates_under_other_names(self):
         text = replaced(
-            self.corrected("gather_nd"), ("output[y, x] = input[indices[y, 0], x]", "output[i, j] = input[indices[i, 0], j]")
+            self.corrected("gather_nd"),
+            ("output[y, x] = input[indices[y, 0], x]", "output[i, j] = input[indices[i, 0], j]"),
         )
         assert () == findings(text, "page")
 
@@ -350,12 +369,16 @@ class TestBlocks:
     def test_markdown(self):
         text = "---\nUID: x\n---\n# One\n\ntext\n\n```\ncode\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"
         blocks = [b for b in read_blocks(text) if b.text.strip("| -")]
-        assert [("heading", 4), ("text", 6), ("code", 9), ("row", 12), ("row", 14)] == [(b.kind, b.line) for b in blocks]
+        assert [("heading", 4), ("text", 6), ("code", 9), ("row", 12), ("row", 14)] == [
+            (b.kind, b.line) for b in blocks
+        ]
         assert "1 | 2" == blocks[-1].text
 
     @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
     def test_code_without_fences(self, ends):
-        text = "prose\n\nAxis: 0\n\nT: (Sizes:{1}, DataType:A)\n    [1] // x\n\nmore prose\nS = {\n  1\n}\nend".replace("\n", ends)
+        text = "prose\n\nAxis: 0\n\nT: (Sizes:{1}, DataType:A)\n    [1] // x\n\nmore prose\nS = {\n  1\n}\nend".replace(
+            "\n", ends
+        )
         assert [("text", 1), ("code", 3), ("text", 8), ("code", 9), ("text", 12)] == [
             (b.kind, b.line) for b in read_blocks(text)
         ]
@@ -406,7 +429,13 @@ class TestProse:
     def test_equalities(self, expected, field, sentence):
         words = Vocabulary(load_spec("GATHER"))
         found = ", ".join(f"{e.left} == {e.right}" for e in words.equalities(words.plain(sentence), field))
-        for long, short in (("InputTensor", "I"), ("IndicesTensor", "X"), ("OutputTensor", "O"), ("DimensionCount", "DC"), ("DataType", "DT")):
+        for long, short in (
+            ("InputTensor", "I"),
+            ("IndicesTensor", "X"),
+            ("OutputTensor", "O"),
+            ("DimensionCount", "DC"),
+            ("DataType", "DT"),
+        ):
             found = found.replace(long, short)
         assert expected == found
 
@@ -486,8 +515,15 @@ class TestHostileInput:
         [
             UID + "```\nAxis: 0\n" + ENTRY + "[" * 200_000 + "]" * 200_000,
             UID + "```\nOutputTensor.Sizes = {" + "(" * 1500 + "Axis" + ")" * 1500 + "}",
-            UID + "```\na = {1,1,1,1,1,1,1,1}\n" + "a = {a,a,a,a,a,a}\n" * 60 + "OutputTensor.Sizes = {a}\n```\n" + page("gather"),
-            UID + "```\n" + "".join(f"a{i + 1} = InputTensor.Sizes[a{i}] + a{i}\n" for i in range(90)) + "OutputTensor.Sizes = {a9}",
+            UID
+            + "```\na = {1,1,1,1,1,1,1,1}\n"
+            + "a = {a,a,a,a,a,a}\n" * 60
+            + "OutputTensor.Sizes = {a}\n```\n"
+            + page("gather"),
+            UID
+            + "```\n"
+            + "".join(f"a{i + 1} = InputTensor.Sizes[a{i}] + a{i}\n" for i in range(90))
+            + "OutputTensor.Sizes = {a9}",
             UID + "```\nAxis: " + "9" * 5000 + "\nIndexDimensions: 1\n```",
             UID + "```\n" + "".join(f"{t}Tensor.Sizes = {{{'9' * 4000}}}\n" for t in ("Input", "Indices", "Output")),
             UID + "```\nOutputTensor.Sizes = 5\n```\n" + page("gather"),

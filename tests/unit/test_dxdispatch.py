@@ -196,13 +196,21 @@ class TestLeniencies:
 
     def test_typed_values_of_several_types(self):
         """One resource may hold values of different types, one after the other."""
-        values = [{"type": "UINT8", "value": v} for v in (0, 0, 128)] + [{"type": "DML_TENSOR_DATA_TYPE_UINT8", "value": 63}]
-        model = changed("resources", "input", to={"initialValues": values + [{"type": "UINT32", "value": 0x40000000}] * 3})
+        values = [{"type": "UINT8", "value": v} for v in (0, 0, 128)] + [
+            {"type": "DML_TENSOR_DATA_TYPE_UINT8", "value": 63}
+        ]
+        model = changed(
+            "resources", "input", to={"initialValues": values + [{"type": "UINT32", "value": 0x40000000}] * 3}
+        )
         assert [1.0, 2.0, 2.0, 2.0] == list(one(model).tensors["InputTensor"].values)
 
     @pytest.mark.parametrize(
         ("data_type", "start", "delta", "expected"),
-        [("INT8", 126, 1, [126, 127, -128, -127]), ("UINT8", 254, 1, [254, 255, 0, 1]), ("INT32", 2, -3, [2, -1, -4, -7])],
+        [
+            ("INT8", 126, 1, [126, 127, -128, -127]),
+            ("UINT8", 254, 1, [254, 255, 0, 1]),
+            ("INT32", 2, -3, [2, -1, -4, -7]),
+        ],
     )
     def test_sequences_wrap_as_the_type_does(self, data_type, start, delta, expected):
         """Each value is the one before plus the delta, in the type's own arithmetic."""
@@ -321,7 +329,10 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (npy(np.array([None, 1], object), allow_pickle=True), "must be a .npy file of a DirectML data type, got object"),
+            (
+                npy(np.array([None, 1], object), allow_pickle=True),
+                "must be a .npy file of a DirectML data type, got object",
+            ),
             (npy(np.array([True] * 4)), "must be a .npy file of a DirectML data type, got bool"),
             (npy(np.zeros(4, "c8")), "must be a .npy file of a DirectML data type, got complex64"),
             (npy(np.zeros(4, "U3")), "must be a .npy file of a DirectML data type, got str96"),
@@ -376,7 +387,15 @@ class TestFiles:
         assert not marker.exists()
 
     @pytest.mark.parametrize(
-        "name", ["../outside.bin", "below/../../outside.bin", "below/../../../outside.bin", "..", "/etc/hostname", "//server/share/x"]
+        "name",
+        [
+            "../outside.bin",
+            "below/../../outside.bin",
+            "below/../../../outside.bin",
+            "..",
+            "/etc/hostname",
+            "//server/share/x",
+        ],
     )
     def test_paths_that_leave_the_folder(self, tmp_path, name):
         """Refused whether or not the file is there."""
@@ -396,7 +415,9 @@ class TestFiles:
         assert [] == [path for path in looked_up if not path.is_relative_to(tmp_path) or ".." in path.parts]
 
     @pytest.mark.skipif(sys.platform != "win32", reason="paths of Windows")
-    @pytest.mark.parametrize("name", ["C:\\Windows\\win.ini", "C:win.ini", "\\\\server\\share\\x", "..\\outside.bin", "NUL", "CON"])
+    @pytest.mark.parametrize(
+        "name", ["C:\\Windows\\win.ini", "C:win.ini", "\\\\server\\share\\x", "..\\outside.bin", "NUL", "CON"]
+    )
     def test_paths_of_windows_that_leave_the_folder(self, tmp_path, name):
         """Drives, shares, devices."""
         path, _ = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), tmp_path)
@@ -470,7 +491,12 @@ class TestFiles:
     def test_the_json_file_itself(self, tmp_path):
         """A folder, nothing, bytes that are no text."""
         (tmp_path / "bytes").write_bytes(b"{\xff}")
-        for name, message in (("", "got a folder"), ("absent", "no such file"), ("bytes", "must be UTF-8 text, got byte 0xff at 1"), ("a\0b", "no such file")):
+        for name, message in (
+            ("", "got a folder"),
+            ("absent", "no such file"),
+            ("bytes", "must be UTF-8 text, got byte 0xff at 1"),
+            ("a\0b", "no such file"),
+        ):
             with pytest.raises(InputError, match=message):
                 read(os.path.join(tmp_path, name))
 
@@ -495,10 +521,18 @@ class TestRefusals:
             ("null", "$", "must be an object, got null"),
             ("NaN", "$", "must be an object, got a bare NaN"),
             ("{}", "$", "must hold resources, got nothing"),
-            ('{"resources":{},"dispatchables":{},"commands":[]}', "$.commands", "must hold a dispatch command, got none"),
+            (
+                '{"resources":{},"dispatchables":{},"commands":[]}',
+                "$.commands",
+                "must hold a dispatch command, got none",
+            ),
             ('{"resources":[],"dispatchables":{},"commands":[]}', "$.resources", "must be an object, got an array"),
             ('{"resources":{},"dispatchables":{},"commands":{}}', "$.commands", "must be an array, got an object"),
-            ('{"resources":{},"dispatchables":{},"commands":[3]}', "$.commands[0]", "must be an object, got the number 3"),
+            (
+                '{"resources":{},"dispatchables":{},"commands":[3]}',
+                "$.commands[0]",
+                "must be an object, got the number 3",
+            ),
             ('{"resources":{},"dispatchables":{},"commands":[{}]}', "$.commands[0]", "must hold type, got nothing"),
             ("[" * (MAX_NESTING + 1), "$", f"must be nested at most {MAX_NESTING} deep"),
             ("[" * 100_000, "$", f"must be nested at most {MAX_NESTING} deep"),
@@ -584,9 +618,14 @@ class TestRefusals:
     def test_tensors_that_are_too_large(self):
         """Sizes are looked at before memory is taken: the input, what its strides cover, and the output."""
         count = MAX_ELEMENTS + 1
-        assert f"must have at most {MAX_ELEMENTS} elements, got {count}" == problem(changed(*DESC, "InputTensor", "Sizes", to=[count]))[1]
+        assert (
+            f"must have at most {MAX_ELEMENTS} elements, got {count}"
+            == problem(changed(*DESC, "InputTensor", "Sizes", to=[count]))[1]
+        )
         strided = {"DataType": "FLOAT32", "Sizes": [4], "Strides": [count]}
-        assert problem(changed(*DESC, "InputTensor", to=strided))[1].startswith(f"must have at most {MAX_ELEMENTS} elements")
+        assert problem(changed(*DESC, "InputTensor", to=strided))[1].startswith(
+            f"must have at most {MAX_ELEMENTS} elements"
+        )
         model = gather()
         desc = model["dispatchables"]["gather"]["desc"]
         desc["InputTensor"]["Sizes"] = [2, 2**13]
@@ -626,14 +665,19 @@ class TestRefusals:
         model["commands"][1]["bindings"]["InputTensor"] = "middle"
         second = read_model(json.dumps(model))[1]
         assert second.error is not None
-        assert "must be a resource with initial values: chains of dispatches ('first', then 'gather') are not read" == second.error.message
+        assert (
+            "must be a resource with initial values: chains of dispatches ('first', then 'gather') are not read"
+            == second.error.message
+        )
         assert "$.commands[1].bindings.InputTensor" == second.error.path
 
     def test_chains_behind_something_that_names_no_output(self):
         """Whatever a shader binds may be what it writes."""
         model = gather()
         model["dispatchables"]["first"] = {"type": "hlsl"}
-        model["commands"].insert(0, {"type": "dispatch", "dispatchable": "first", "bindings": {"a": "indices", "b": {"name": "input"}}})
+        model["commands"].insert(
+            0, {"type": "dispatch", "dispatchable": "first", "bindings": {"a": "indices", "b": {"name": "input"}}}
+        )
         assert "chains of dispatches ('first', then 'gather')" in read_model(json.dumps(model))[1].error.message
 
     def test_names_with_odd_characters_stay_on_one_line(self):
@@ -642,7 +686,9 @@ class TestRefusals:
         model["dispatchables"]['a"\n\u2028'] = model["dispatchables"].pop("gather")
         model["commands"][0]["dispatchable"] = 'a"\n\u2028'
         assert '$.dispatchables["a\\"\\n\\u2028"].desc' == problem(model)[0]
-        _, message = problem(changed("dispatchables", "ga\nther", to={}, model=changed("commands", 0, "dispatchable", to="x\ny")))
+        _, message = problem(
+            changed("dispatchables", "ga\nther", to={}, model=changed("commands", 0, "dispatchable", to="x\ny"))
+        )
         assert message.isprintable()
 
 
@@ -656,7 +702,9 @@ class TestWriting:
         dispatch = one(text)
         assert None is dispatch.error
         assert ("it", case.desc) == (dispatch.name, dispatch.desc)
-        assert {n: list(t.bits) for n, t in case.tensors.items()} == {n: list(t.bits) for n, t in dispatch.tensors.items()}
+        assert {n: list(t.bits) for n, t in case.tensors.items()} == {
+            n: list(t.bits) for n, t in dispatch.tensors.items()
+        }
 
     def test_every_field_of_a_tensor(self):
         """Strides, size, alignment and flag are written where they are set."""
@@ -694,7 +742,23 @@ def _places(value, path=()):
 ODD = st.sampled_from(
     [
         *(None, True, 0, -1, 1.5, 2**31, 2**32, 2**63, 2**64, 10**30, -(10**30), 1e308, float("nan"), float("inf")),
-        *("", "NaN", "deferred", "GATHER_ND1", "FLOAT16", "..", "\0", "\ud800", [], {}, [[]], [{}], [None], ["NaN"], [1] * 9),
+        *(
+            "",
+            "NaN",
+            "deferred",
+            "GATHER_ND1",
+            "FLOAT16",
+            "..",
+            "\0",
+            "\ud800",
+            [],
+            {},
+            [[]],
+            [{}],
+            [None],
+            ["NaN"],
+            [1] * 9,
+        ),
         *({"value": 1}, {"valueCount": 3, "value": []}, {"sourcePath": "x.npy"}, {"name": "input"}, {"name": []}),
         *({"valueStart": 1, "valueDelta": 1e39, "valueCount": 3}, {"type": "INT8", "value": 1}),
     ]
@@ -733,13 +797,42 @@ class TestAnyFile:
     def test_a_npy_file_with_any_header(self, tmp_path_factory, data):
         """Fields of a header that are no such thing."""
         anything = st.sampled_from(
-            ["()", "(4,)", "(-4,)", "(-1, -4)", "(True,)", "4", "None", "'<f4'", "'>f4'", "'O'", "'|V0'", "'M8[ns]'", "[]", "[('a','<f4')]", "('<f4',(4,))", "{}", "1L", "(0,)", "True", "False", "b'x'", "10**9", "(1e9,)", "'<f4", "((", "'\\0'"]  # fmt: skip
+            [
+                "()",
+                "(4,)",
+                "(-4,)",
+                "(-1, -4)",
+                "(True,)",
+                "4",
+                "None",
+                "'<f4'",
+                "'>f4'",
+                "'O'",
+                "'|V0'",
+                "'M8[ns]'",
+                "[]",
+                "[('a','<f4')]",
+                "('<f4',(4,))",
+                "{}",
+                "1L",
+                "(0,)",
+                "True",
+                "False",
+                "b'x'",
+                "10**9",
+                "(1e9,)",
+                "'<f4",
+                "((",
+                "'\\0'",
+            ]  # fmt: skip
         )
         fields = {name: data.draw(anything) for name in ("shape", "descr", "fortran")}
         if data.draw(st.booleans()):
             fields["descr"] = "'<f4'"
         folder = tmp_path_factory.getbasetemp()
-        (folder / "fuzz.npy").write_bytes(lying(**fields, version=data.draw(st.sampled_from([b"\1\0", b"\2\0", b"\3\0", b"\7\7"]))))
+        (folder / "fuzz.npy").write_bytes(
+            lying(**fields, version=data.draw(st.sampled_from([b"\1\0", b"\2\0", b"\3\0", b"\7\7"])))
+        )
         self.reads(json.dumps(changed("resources", "input", "initialValues", to={"sourcePath": "fuzz.npy"})), folder)
 
     def reads(self, text, folder=None):

@@ -39,7 +39,12 @@ def adapter(index: int, name: str, *, software: bool = False) -> Adapter:
 
 
 WARP = adapter(2, "Microsoft Basic Render Driver", software=True)
-MACHINE = [adapter(0, "NVIDIA GeForce RTX 4090"), adapter(1, "NVIDIA GeForce RTX 4090"), WARP, adapter(3, "Intel(R) UHD Graphics 770")]
+MACHINE = [
+    adapter(0, "NVIDIA GeForce RTX 4090"),
+    adapter(1, "NVIDIA GeForce RTX 4090"),
+    WARP,
+    adapter(3, "Intel(R) UHD Graphics 770"),
+]
 
 
 class TestFacts:
@@ -192,7 +197,10 @@ class TestResolve:
                 "--adapter and --device-id must mean the same adapter, got 'intel' and 0; there is ",
                 {"substring": "intel", "device_id": 0},
             ),
-            ("--adapter must be a part of an adapter's name, got 'radeon'; there is ", {"substring": "radeon", "device_id": 0}),
+            (
+                "--adapter must be a part of an adapter's name, got 'radeon'; there is ",
+                {"substring": "radeon", "device_id": 0},
+            ),
         ],
     )
     def test_refused(self, problem, given):
@@ -265,11 +273,18 @@ class TestDriverVersion:
         _, probes = self.probes(OSError("one"), "0.0.0.0", OSError("three"))
         found = windows.driver_version(*probes)
         assert found.value is None
-        assert ["OSError: one", "says 0.0.0.0", "OSError: three"] == re.findall(r": (OSError: \w+|says [\d.]+)", found.error)
+        assert ["OSError: one", "says 0.0.0.0", "OSError: three"] == re.findall(
+            r": (OSError: \w+|says [\d.]+)", found.error
+        )
 
     @pytest.mark.parametrize(
         ("expected", "number"),
-        [("32.0.15.6094", 32 << 48 | 15 << 16 | 6094), ("0.0.0.0", 0), ("65535.65535.65535.65535", 2**64 - 1), ("32768.0.0.1", -(2**63) + 1)],
+        [
+            ("32.0.15.6094", 32 << 48 | 15 << 16 | 6094),
+            ("0.0.0.0", 0),
+            ("65535.65535.65535.65535", 2**64 - 1),
+            ("32768.0.0.1", -(2**63) + 1),
+        ],
     )
     def test_text(self, expected, number):
         """A LARGE_INTEGER is signed, and its parts are not."""
@@ -279,7 +294,10 @@ class TestDriverVersion:
         ("expected", "devices"),
         [
             ("1.2.3.4", [("PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1\\4&1", "1.2.3.4")]),
-            ("1.2.3.4", [("pci\\ven_10de&dev_2684&subsys_16f410de&rev_a1\\4&1", "1.2.3.4"), ("PCI\\VEN_8086\\3", "9.9.9.9")]),
+            (
+                "1.2.3.4",
+                [("pci\\ven_10de&dev_2684&subsys_16f410de&rev_a1\\4&1", "1.2.3.4"), ("PCI\\VEN_8086\\3", "9.9.9.9")],
+            ),
             ("1.2.3.4", [("PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1\\4&%d" % i, "1.2.3.4") for i in (1, 2)]),
             (None, [("PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1\\4&%d" % i, f"1.2.3.{i}") for i in (1, 2)]),
             (None, [("PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1\\4&1", None)]),
@@ -329,12 +347,23 @@ class TestDescription:
         """Each number stands where it belongs, also in the questions about the driver."""
         numbers = {"vendor_id": 0x10DE, "device_id": 0x2684, "subsystem_id": 0x16F410DE, "revision": 0xA1}
         found = self.described(
-            monkeypatch, description="A  GPU ", **numbers, dedicated_video_memory=5 << 32, luid=windows.LUID(7, 1), flags=0
+            monkeypatch,
+            description="A  GPU ",
+            **numbers,
+            dedicated_video_memory=5 << 32,
+            luid=windows.LUID(7, 1),
+            flags=0,
         )
         told = found.driver_version
         assert (None, 3) == (told.value, told.error.count("says 0.0.0.0"))
         expected = Adapter(
-            index=3, name="A GPU", **numbers, luid=1 << 32 | 7, software=False, dedicated_memory=5 << 32, driver_version=told
+            index=3,
+            name="A GPU",
+            **numbers,
+            luid=1 << 32 | 7,
+            software=False,
+            dedicated_memory=5 << 32,
+            driver_version=told,
         )
         assert expected == found
         assert ["dxgi", "dxcore", "setupapi"] == [where for where, _ in self.asked]
@@ -512,7 +541,9 @@ class TestInterfaces:
         released = []
         release = ctypes.WINFUNCTYPE(ctypes.c_ulong, ctypes.c_void_p)(lambda this: released.append(this) or 0)
         answer = ctypes.WINFUNCTYPE(ctypes.c_long, ctypes.c_void_p, ctypes.c_long)(lambda this, code: code)
-        table = (ctypes.c_void_p * 4)(None, None, ctypes.cast(release, ctypes.c_void_p), ctypes.cast(answer, ctypes.c_void_p))
+        table = (ctypes.c_void_p * 4)(
+            None, None, ctypes.cast(release, ctypes.c_void_p), ctypes.cast(answer, ctypes.c_void_p)
+        )
         instance = ctypes.c_void_p(ctypes.addressof(table))
         yield ctypes.addressof(instance), released
         del release, answer, table, instance

@@ -24,7 +24,12 @@ class TestInstalled:
         """The spec files, the grammar and the typing marker are in the wheel."""
         files = {str(f).replace("\\", "/") for f in metadata.files("opmap")}
 
-        assert {"opmap/spec/gather.toml", "opmap/spec/tensor.toml", "opmap/pseudocode/grammar.lark", "opmap/py.typed"} <= files
+        assert {
+            "opmap/spec/gather.toml",
+            "opmap/spec/tensor.toml",
+            "opmap/pseudocode/grammar.lark",
+            "opmap/py.typed",
+        } <= files
 
     def test_light(self):
         """Importing opmap, or its plugin, loads neither onnx nor onnxruntime nor numpy; the interpreter never does."""
@@ -32,6 +37,8 @@ class TestInstalled:
             "import sys, opmap, opmap.pytest_plugin, opmap.spec, opmap.pseudocode, opmap.operators;"
             "print([m for m in ('onnx', 'onnxruntime', 'numpy') if m in sys.modules])"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(sys.executable).parent)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(sys.executable).parent
+        )
 
         assert done.stdout.strip() == "[]", done.stderr

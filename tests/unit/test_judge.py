@@ -26,7 +26,9 @@ SMOKE = list(catalogue("smoke"))
 CPU = open_provider("cpu")
 
 
-def gather(values=(11, 12, 13, 14), indices=(3, 1, 3, 0, 2), data_type=DataType.FLOAT32, index_type=DataType.INT64, **options):
+def gather(
+    values=(11, 12, 13, 14), indices=(3, 1, 3, 0, 2), data_type=DataType.FLOAT32, index_type=DataType.INT64, **options
+):
     """A case of GATHER along the only axis."""
     inputs = {
         "InputTensor": TensorDesc(data_type, (len(values),)),
@@ -136,7 +138,10 @@ class TestMismatch:
     def test_of_a_negative_index(self):
         """The chain shows what it is resolved to."""
         record = judge([np.array([11], "<f4")], gather(indices=(-1,)))
-        assert "output[0] = input[indices[0] = -1 -> 3] = 14.0, got 11.0, consistent with reading input[0]" in record.message
+        assert (
+            "output[0] = input[indices[0] = -1 -> 3] = 14.0, got 11.0, consistent with reading input[0]"
+            in record.message
+        )
 
     def test_what_is_read_is_said_only_where_it_is_certain(self):
         """A value that stands twice in the input explains nothing."""
@@ -353,7 +358,12 @@ class TestDispatch:
     def test_that_pass(self):
         """The record names file and dispatchable."""
         record = self.record()
-        assert ("pass", "it.json", "it", "DML_OPERATOR_GATHER") == (record.verdict, record.file, record.case, record.operator)
+        assert ("pass", "it.json", "it", "DML_OPERATOR_GATHER") == (
+            record.verdict,
+            record.file,
+            record.case,
+            record.operator,
+        )
 
     def test_that_break_a_rule(self):
         """The path leads into the file."""
@@ -445,7 +455,10 @@ class TestRecords:
 
     def test_come_back_from_json(self):
         """What is written can be read as the same record."""
-        records = [Judge(CPU)(case) for case in (gather(), gather(indices=(9,)), gather(values=("NaN", "-Inf"), indices=(0, 1)))]
+        records = [
+            Judge(CPU)(case)
+            for case in (gather(), gather(indices=(9,)), gather(values=("NaN", "-Inf"), indices=(0, 1)))
+        ]
         raw = msgspec.json.encode(records)
         assert records == msgspec.json.decode(raw, type=list[Record])
         assert ["NaN", "-Inf"] == records[2].expected.Values

@@ -241,7 +241,9 @@ class TestModels:
         assert ["reshape: IndicesTensor [1, 4] -> [4]"] == [str(s) for s in mapped.substitutions]
         assert desc == mapped.lowered_as
         inputs["IndicesTensor"] = TensorDesc(I64, (2, 4))
-        elements = complete(OPERATORS["GATHER_ELEMENTS"].Desc, {**inputs, "InputTensor": TensorDesc(F32, (3, 4))}, {"Axis": 0})
+        elements = complete(
+            OPERATORS["GATHER_ELEMENTS"].Desc, {**inputs, "InputTensor": TensorDesc(F32, (3, 4))}, {"Axis": 0}
+        )
         assert ["GatherElements"] == [n.op_type for n in map_descriptor(elements).model.graph.node]
         assert () == map_descriptor(elements).substitutions
 
@@ -256,7 +258,7 @@ class TestModels:
         """The first shape of GATHER, as bytes: models/ must be the same on every platform."""
         inputs = {"InputTensor": TensorDesc(F32, (3,)), "IndicesTensor": TensorDesc(DataType.INT32, (2,))}
         desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
-        node = b"\n\x0bInputTensor\n\rIndicesTensor\x12\x0cOutputTensor\x1a\x06Gather\"\x06Gather*\x0b\n\x04axis\x18\x00\xa0\x01\x02"
+        node = b'\n\x0bInputTensor\n\rIndicesTensor\x12\x0cOutputTensor\x1a\x06Gather"\x06Gather*\x0b\n\x04axis\x18\x00\xa0\x01\x02'
         raw = map_descriptor(desc).model_bytes
         assert node in raw
         assert raw.startswith(b"\x08\x08\x12\x05opmap:")
@@ -316,7 +318,9 @@ class TestIndexConversion:
         reached = cast or feed
         assert reached == mapped.lowered_as.indices_tensor.data_type.name
         where = "by a Cast in the graph" if cast else "on the host, before the feed"
-        expected = [] if reached == index_type.name else [f"index-type: IndicesTensor {index_type.name} -> {reached}, {where}"]
+        expected = (
+            [] if reached == index_type.name else [f"index-type: IndicesTensor {index_type.name} -> {reached}, {where}"]
+        )
         assert expected == [str(s) for s in mapped.substitutions if s.kind == "index-type"]
 
     @pytest.mark.parametrize(

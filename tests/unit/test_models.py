@@ -81,7 +81,9 @@ class TestBuild:
         victim = tmp_path / "victim"
         victim.mkdir()
         (tmp_path / "m").mkdir()
-        (tmp_path / "m" / "manifest.json").write_text(json.dumps({"models": {"../victim": {}, "..": {}}}), encoding="utf-8")
+        (tmp_path / "m" / "manifest.json").write_text(
+            json.dumps({"models": {"../victim": {}, "..": {}}}), encoding="utf-8"
+        )
 
         main(["build", "-o", str(tmp_path / "m")])
 

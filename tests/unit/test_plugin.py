@@ -78,7 +78,9 @@ class TestVerdicts:
             reason = "planted"
             """,
         )
-        result = run("--opmap-provider", "fault:negative-index-as-zero", "--opmap-known-failures", "known.toml", *EXAMPLES)
+        result = run(
+            "--opmap-provider", "fault:negative-index-as-zero", "--opmap-known-failures", "known.toml", *EXAMPLES
+        )
 
         result.assert_outcomes(passed=4, failed=1)
         result.stdout.fnmatch_lines(["*unexpected-pass: expected mismatch: planted*"])

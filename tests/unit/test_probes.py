@@ -8,9 +8,9 @@ import onnx.checker
 import pytest
 
 from opmap import open_provider
+from opmap.errors import ProviderError
 from opmap.execution.provider import Placement
 from opmap.execution.providers import OpenProvider
-from opmap.errors import ProviderError
 from opmap.operators import OPERATORS
 from opmap.validation.probes import judge_probe, probes, select_probes
 

@@ -145,7 +145,12 @@ class TestReading:
             (parse_formula, "Axis ! 3", "unexpected '!'", "Axis ! 3\n     ^"),
             (parse_example, "Axis: -1", "Axis must be a whole number, got -1", "Axis: -1\n      ^"),
             (parse_example, "Axis: 1\nAxis: 2", "Axis is given twice", None),
-            (parse_example, "T: (Sizes:{2}, DataType:INT8) [1]", "Sizes {2} and values of sizes {1}", "T: (Sizes:{2}, DataType:INT8) [1]\n^"),
+            (
+                parse_example,
+                "T: (Sizes:{2}, DataType:INT8) [1]",
+                "Sizes {2} and values of sizes {1}",
+                "T: (Sizes:{2}, DataType:INT8) [1]\n^",
+            ),
             (parse_example, "T: (Sizes:{2,2}, DataType:INT8) [[1],[1,2]]", "rows differ in length", None),
             (parse_example, "T: (Sizes:{2,2}, DataType:INT8) [1,[1,2]]", "a row mixes values and rows", None),
             (parse_example, "T: (Sizes:{1.5}, DataType:INT8) [1]", "unexpected number", None),
@@ -302,7 +307,9 @@ def gather(count, axis, k):
     """A GATHER descriptor with all sizes 1."""
     ones = TensorDesc(DataType.FLOAT32, (1,) * count)
     indices = TensorDesc(DataType.INT64, (1,) * count)
-    return complete(OPERATORS["GATHER"].Desc, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis, "IndexDimensions": k})
+    return complete(
+        OPERATORS["GATHER"].Desc, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis, "IndexDimensions": k}
+    )
 
 
 def gather_elements(count, axis):
@@ -387,7 +394,11 @@ class TestExpansion:
     @pytest.mark.parametrize(
         ("text", "rest", "message"),
         [
-            ("output[...] = input[..., ...]", {"output": (("a",),), "input": (("a",),)}, "nothing is known of this ..."),
+            (
+                "output[...] = input[..., ...]",
+                {"output": (("a",),), "input": (("a",),)},
+                "nothing is known of this ...",
+            ),
             ("output[a] = input[a] // if axis == 0", {}, "no line of the pseudocode applies"),
             ("output[a] = input[a]\noutput[a] = input[a] // if axis == 0", {}, "one of several lines has no condition"),
             ("output[a] = input[a] // if other == 0\n...", {}, "no line of the pseudocode applies"),
@@ -495,7 +506,11 @@ class TestInterpreter:
             ("output[0] = input[0]", {"output": (2,), "input": (2,)}, "does not name each coordinate once"),
             ("output[a, b] = input[a]", {"output": (2,), "input": (2,)}, "does not address a tensor of sizes {2}"),
             ("output[a] = input[a]", {"output": (2, 3), "input": (3,)}, "does not address a tensor of sizes {2,3}"),
-            ("output[a] = input[t[u[a]]]", {"output": (2,), "input": (2,), "t": (2,), "u": (2,)}, "an index of an index"),
+            (
+                "output[a] = input[t[u[a]]]",
+                {"output": (2,), "input": (2,), "t": (2,), "u": (2,)},
+                "an index of an index",
+            ),
             ("output[a] = input[t[a, 3]]", {"output": (2,), "input": (2,), "t": (2, 3)}, "the last dimension has 3"),
             ("output[a] = input[t[a]]", {"output": (3,), "input": (2,), "t": (2,)}, "a runs to 2, the dimension has 2"),
             ("output[a] = input[a, 2]", {"output": (3,), "input": (3, 2)}, "there is no 2, the dimension has 2"),
@@ -532,7 +547,11 @@ class TestInterpreter:
         [
             (DataType.FLOAT16, "H", [0x7C01, 0x7E00, 0xFE2A, 0xFC01, 0x8000, 0x0001]),
             (DataType.FLOAT32, "I", [0x7F800001, 0x7FC00000, 0xFFC0BEEF, 0xFF800001, 0x80000000, 0x00000001]),
-            (DataType.FLOAT64, "Q", [0x7FF0000000000001, 0x7FF8 << 48, 0xFFF8000000BADBAD, 0xFFF0000000000001, 1 << 63, 1]),
+            (
+                DataType.FLOAT64,
+                "Q",
+                [0x7FF0000000000001, 0x7FF8 << 48, 0xFFF8000000BADBAD, 0xFFF0000000000001, 1 << 63, 1],
+            ),
         ],
     )
     def test_nan_payloads_come_out_bit_for_bit(self, data_type, code, patterns):

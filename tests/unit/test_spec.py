@@ -90,7 +90,6 @@ class TestFiles:
                 assert after.dimension_counts[0] <= before.dimension_counts[0]
                 assert before.dimension_counts[1] <= after.dimension_counts[1]
 
-
     @pytest.mark.parametrize("spec", SPECS)
     def test_support_tables_are_those_of_the_pages(self, spec):
         """Levels differ in dimension counts, in data types, in index types."""
@@ -189,7 +188,9 @@ class TestRules:
 
     def test_messages(self):
         """A few in full, as a user reads them."""
-        texts = {v.rule: str(v) for s in all_specs() for r in s.rules for v in broken(s, r).violations() if v.rule == r.id}
+        texts = {
+            v.rule: str(v) for s in all_specs() for r in s.rules for v in broken(s, r).violations() if v.rule == r.id
+        }
         assert "IndicesTensor.Sizes[0] must be 1, got 3 (GATHER.D2)" == texts["GATHER.D2"]
         assert "IndexDimensions must be at most Axis + 1 = 1, got 2 (GATHER.D1)" == texts["GATHER.D1"]
         assert "OutputTensor.Sizes must be {2,3}, got {3,3} (GATHER_ELEMENTS.C5)" == texts["GATHER_ELEMENTS.C5"]
@@ -198,7 +199,8 @@ class TestRules:
             == texts["GATHER_ND1.F4"]
         )
         assert (
-            "IndicesTensor.DataType must be one of INT64, INT32, UINT64, UINT32, got INT16 (GATHER.S1)" == texts["GATHER.S1"]
+            "IndicesTensor.DataType must be one of INT64, INT32, UINT64, UINT32, got INT16 (GATHER.S1)"
+            == texts["GATHER.S1"]
         )
 
 

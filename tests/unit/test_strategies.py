@@ -74,7 +74,9 @@ class TestDescriptors:
     def test_reduce_to_one_element(self, operator):
         """The simplest example of each operator has one dimension and one element."""
         simplest = find(
-            strategies.descriptors(operators=[operator]), lambda desc: True, settings=settings(derandomize=True, database=None)
+            strategies.descriptors(operators=[operator]),
+            lambda desc: True,
+            settings=settings(derandomize=True, database=None),
         )
         assert 1 == simplest.input_tensor.dimension_count == simplest.output_tensor.element_count
 

@@ -28,7 +28,14 @@ class TestDataTypes:
         """As the header has them."""
         assert {
             **{"FLOAT32": (1, 4), "FLOAT16": (2, 2), "UINT32": (3, 4), "UINT16": (4, 2), "UINT8": (5, 1)},
-            **{"INT32": (6, 4), "INT16": (7, 2), "INT8": (8, 1), "FLOAT64": (9, 8), "UINT64": (10, 8), "INT64": (11, 8)},
+            **{
+                "INT32": (6, 4),
+                "INT16": (7, 2),
+                "INT8": (8, 1),
+                "FLOAT64": (9, 8),
+                "UINT64": (10, 8),
+                "INT64": (11, 8),
+            },
         } == {t.name: (t.number, t.size) for t in DataType}
 
     @pytest.mark.parametrize("data_type", DataType)
@@ -104,7 +111,11 @@ class TestValues:
     @pytest.mark.parametrize(
         ("data_type", "values", "expected"),
         [
-            (DataType.FLOAT32, ["NaN", "nan", "Inf", "-INF", -0.0, 1], [0x7FC00000, 0x7FC00000, 0x7F800000, 0xFF800000, 1 << 31, 0x3F800000]),
+            (
+                DataType.FLOAT32,
+                ["NaN", "nan", "Inf", "-INF", -0.0, 1],
+                [0x7FC00000, 0x7FC00000, 0x7F800000, 0xFF800000, 1 << 31, 0x3F800000],
+            ),
             (DataType.FLOAT16, [65504, 2**-24, 1.0009765625], [0x7BFF, 1, 0x3C01]),
             (DataType.FLOAT64, [5e-324, 2**53 + 1], [1, 0x4340000000000000]),
             (DataType.FLOAT32, [0.1, 3.4028234663852886e38], [0x3DCCCCCD, 0x7F7FFFFF]),
@@ -146,7 +157,15 @@ class TestValues:
 
     @pytest.mark.parametrize(
         ("value", "expected"),
-        [(math.nan, "NaN"), (-math.nan, "NaN"), (math.inf, "Inf"), (-math.inf, "-Inf"), (1.5, 1.5), (2**63, 2**63), (None, None)],
+        [
+            (math.nan, "NaN"),
+            (-math.nan, "NaN"),
+            (math.inf, "Inf"),
+            (-math.inf, "-Inf"),
+            (1.5, 1.5),
+            (2**63, 2**63),
+            (None, None),
+        ],
     )
     def test_as_json_can_hold_them(self, value, expected):
         """What JSON has no number for becomes a string, and is read back."""

@@ -166,7 +166,9 @@ class TestTrouble:
     def test_crash(self, cases, model):
         assert ["pass", "pass", "crash", *["pass"] * 9] == verdicts(cases, model)
 
-    @pytest.mark.parametrize("model", [b"sleep", pytest.param(b"hold", marks=posix), pytest.param(b"stop", marks=posix)])
+    @pytest.mark.parametrize(
+        "model", [b"sleep", pytest.param(b"hold", marks=posix), pytest.param(b"stop", marks=posix)]
+    )
     def test_timeout(self, cases, model):
         assert ["pass", "pass", "timeout", *["pass"] * 9] == verdicts(cases, model, timeout=1.0)
 
@@ -240,7 +242,9 @@ class TestTrouble:
             assert "observed" == judge(worker)(case).verdict
             worker.run = lambda model, feeds: run(b"exit after\n" + IDENTITY, {"x": np.ones((), np.float32)})
             assert ("crash", "run") == ((record := judge(worker)(case)).verdict, record.stage)
-            assert "ended with exit code 0x7 while running the model" == record.message.removeprefix("the worker process ")
+            assert "ended with exit code 0x7 while running the model" == record.message.removeprefix(
+                "the worker process "
+            )
             assert record.placement is None
 
     @posix
@@ -278,7 +282,10 @@ class TestNonsense:
     def test_answer_to_another_question(self):
         stream = io.BytesIO()
         frames.write(stream, frames.Facts({}))
-        with troubled(stream.getvalue().hex(), "") as worker, pytest.raises(WorkerCrashed, match="answered Run with Facts"):
+        with (
+            troubled(stream.getvalue().hex(), "") as worker,
+            pytest.raises(WorkerCrashed, match="answered Run with Facts"),
+        ):
             worker.run(b"", {})
 
     def test_outputs_that_are_not_there(self):
@@ -367,7 +374,9 @@ class TestHangLimit:
             assert ("not-run", None) == (record.verdict, record.stage)
             assert "2 hangs or lost devices on this adapter" in record.message
 
-    @pytest.mark.parametrize(("times", "refused"), [((0, 300), True), ((0, 301), False), ((0, 301, 400), True), ((0,), False)])
+    @pytest.mark.parametrize(
+        ("times", "refused"), [((0, 300), True), ((0, 301), False), ((0, 301, 400), True), ((0,), False)]
+    )
     def test_five_minutes(self, times, refused):
         clock = iter(times)
         limit = HangLimit(lambda: next(clock))
@@ -431,7 +440,9 @@ class TestNothingStays:
                 worker.run({model!r}, {{}})
             time.sleep(1000)"""
         environment = {**os.environ, "PYTHONPATH": ROOT}
-        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment
+        ) as parent:
             token = parent.stdout.readline().strip()
             time.sleep(0.3)
             alive = processes_with(token)
@@ -448,7 +459,11 @@ class TestFrames:
 
     @pytest.mark.parametrize("name", sorted(frames._TYPES))
     def test_types(self, name):
-        arrays = {"a": np.arange(6).astype(name).reshape(2, 3), "scalar": np.array(1, name), "none": np.empty((0, 3), name)}
+        arrays = {
+            "a": np.arange(6).astype(name).reshape(2, 3),
+            "scalar": np.array(1, name),
+            "none": np.empty((0, 3), name),
+        }
         heads, parts = frames.pack(arrays)
         stream = io.BytesIO()
         frames.write(stream, frames.Run(2, heads, 1.0), [b"mm", *parts])
@@ -540,7 +555,10 @@ class TestRig:
     @pytest.mark.parametrize("make", [lambda d: None, lambda d: (d / "manifest.json").write_text("[]")])
     def test_no_rig(self, tmp_path, make):
         make(tmp_path)
-        for named, option in (((str(tmp_path), {}), "--dml-runtime"), ((None, {"OPMAP_DML_RUNTIME": str(tmp_path)}), "OPMAP_DML")):
+        for named, option in (
+            ((str(tmp_path), {}), "--dml-runtime"),
+            ((None, {"OPMAP_DML_RUNTIME": str(tmp_path)}), "OPMAP_DML"),
+        ):
             with pytest.raises(InputError, match=f"{option}.* must name a folder that"):
                 dml_linux.find_dml_runtime(*named)
 
@@ -551,7 +569,9 @@ class TestRig:
 
     def test_a_rig_without_directml(self, rig):
         """The rig's program runs this Python, whose ONNX Runtime is the CPU build."""
-        program = "import os, sys; os.chdir(sys.argv[2] + '/work'); os.execv(sys.executable, [sys.executable, *sys.argv[4:]])"
+        program = (
+            "import os, sys; os.chdir(sys.argv[2] + '/work'); os.execv(sys.executable, [sys.executable, *sys.argv[4:]])"
+        )
         (rig / "dml_linux.py").write_text(program)
         with pytest.raises(ProviderMissing, match="DmlExecutionProvider is not in the worker's ONNX Runtime"):
             open_provider("auto", dml_runtime=str(rig))
@@ -632,7 +652,9 @@ class TestDirectMLOnLinux:
         assert [] == processes_with(token)
         assert "pass" == judge(cases[2]).verdict
 
-    @pytest.mark.parametrize(("prefix", "verdict", "stage"), [(b"", "error", "load"), (b"allow fallback\n", "fallback", None)])
+    @pytest.mark.parametrize(
+        ("prefix", "verdict", "stage"), [(b"", "error", "load"), (b"allow fallback\n", "fallback", None)]
+    )
     def test_planted_fallback(self, worker, cases, prefix, verdict, stage):
         """A node that DirectML has no kernel for (a Cast to a string): right values, and never a pass."""
         model = map_descriptor(cases[0].desc, index_conversion="directml").model

@@ -16,7 +16,9 @@ from opmap.execution import frames, worker_main  # noqa: E402
 
 
 def lose_device():
-    raise ProviderError("DmlCommandRecorder.cpp(371): 887A0005 The GPU device instance has been suspended.", stage="run")
+    raise ProviderError(
+        "DmlCommandRecorder.cpp(371): 887A0005 The GPU device instance has been suspended.", stage="run"
+    )
 
 
 def raise_long_message():
