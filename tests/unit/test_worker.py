@@ -394,13 +394,30 @@ class TestHangLimit:
 
     def test_another_device_of_the_provider_goes_on(self, cases):
         limit = HangLimit()
-        with troubled(hang_limit=limit) as lost, troubled(hang_limit=limit, options={"device_id": "1"}) as other:
+        with troubled(hang_limit=limit) as lost, troubled(hang_limit=limit, device_id=1) as other:
             for _ in range(2):
                 with pytest.raises(DeviceLost):
                     lost.run(b"lose device", {})
             with pytest.raises(NotRun):
                 lost.run(b"", {})
             assert "pass" == judge(other)(cases[0]).verdict
+
+
+class TestAdapter:
+    """Which adapter the DirectML EP runs on is decided in the worker, and said by it."""
+
+    def test_refused(self):
+        """An adapter that this machine does not have is bad input, with the list of those it has."""
+        with (
+            WorkerProvider(DIRECTML, adapter="no such adapter") as worker,
+            pytest.raises(InputError, match="--adapter"),
+        ):
+            worker.start()
+
+    def test_not_for_others(self):
+        """The CPU EP has no adapter."""
+        with pytest.raises(InputError, match="are for the DirectML EP"):
+            open_provider("cpu", adapter="x")
 
 
 @linux
