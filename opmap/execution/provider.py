@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -22,6 +23,18 @@ class Placement:
     def proves(self, provider: str) -> bool:
         """Whether at least one node is on record, and every one on this provider."""
         return bool(self.nodes) and all(name == provider for _, name in self.nodes)
+
+
+_ORIGIN = re.compile(r"([\w\\/]+\.(?:cpp|cc|h))\((\d+)\).*?\b([0-9A-F]{8})\b")
+
+
+def origin(message: str) -> str | None:
+    """The source file, line and HRESULT that ONNX Runtime's message names, as `AbiCustomRegistry.cpp(519) 80070057`."""
+    found = _ORIGIN.search(message)
+    if not found:
+        return None
+    file, line, code = found.groups()
+    return f"{re.split(r'[\\/]', file)[-1]}({line}) {code}"
 
 
 @runtime_checkable

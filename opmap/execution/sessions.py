@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -98,5 +99,14 @@ def _profiled(path: Path) -> tuple[tuple[str, str], ...]:
     )
 
 
+_NOISE = re.compile(r"\\[\w.]+\.(?:pyd|dll)![0-9A-F]+: \(caller: [0-9A-F]+\) Exception\(\d+\) tid\([0-9a-f]+\)")
+_BUILD_FOLDER = re.compile(r"[A-Za-z]:\\(?:[^\\\s]+\\)*?(?=onnxruntime\\core\\)")
+
+
+def tidy(message: str) -> str:
+    """ONNX Runtime's message in one line, without what differs from run to run: addresses, threads, its build folder."""
+    return " ".join(_NOISE.sub(":", _BUILD_FOLDER.sub("", message)).split())
+
+
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return tidy(str(error)) or type(error).__name__

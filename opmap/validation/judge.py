@@ -13,6 +13,7 @@ from ..descriptors import FEATURE_LEVELS, OperatorDesc
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, to_array
+from ..execution.provider import origin
 from ..execution.providers import OpenProvider, open_provider
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..pseudocode import chain, strides_of
@@ -71,7 +72,9 @@ class Judge:
             if not defined and error.verdict == "error" and error.stage == "run":
                 message = f"an index is out of range, and {self.provider.name} refused it: {error}"
                 return Record(**known, verdict="observed", stage="run", message=message)
-            return Record(**known, verdict=error.verdict, stage=error.stage, message=str(error))
+            return Record(
+                **known, verdict=error.verdict, stage=error.stage, path=origin(str(error)), message=str(error)
+            )
         placement = known["placement"] = self._placement()
         problem = _wrong_shape(desc, outputs)
         if problem:

@@ -18,6 +18,7 @@ import onnx.helper
 import onnx.parser
 
 from ..errors import ProviderError
+from ..execution.provider import origin
 from ..execution.providers import OpenProvider
 from ..mapping import IR_VERSION, OPSET
 from .record import PROBE, PlacementRecord, Record, Stage, Verdict
@@ -122,7 +123,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     try:
         outputs = provider.provider.run(model.SerializeToString(deterministic=True), feeds)
     except ProviderError as error:
-        return Record(**known, verdict=error.verdict, stage=error.stage, message=str(error))
+        return Record(**known, verdict=error.verdict, stage=error.stage, path=origin(str(error)), message=str(error))
     except Exception as error:  # a third party's provider may raise anything
         return Record(**known, verdict="error", stage="run", message=f"{type(error).__name__}: {error}")
     placement = provider.placement()

@@ -63,7 +63,10 @@ class LoweredRecord(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to one case. Every key is always present; None where it was not reached."""
+    """What happened to one case. Every key is always present; None where it was not reached.
+
+    `path` is the place in the file that is wrong, or the source file, line and HRESULT that ONNX Runtime's error names.
+    """
 
     file: str | None = None
     case: str | None = None

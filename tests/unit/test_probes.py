@@ -9,8 +9,9 @@ import pytest
 
 from opmap import open_provider
 from opmap.errors import ProviderError
-from opmap.execution.provider import Placement
+from opmap.execution.provider import Placement, origin
 from opmap.execution.providers import OpenProvider
+from opmap.execution.sessions import tidy
 from opmap.operators import OPERATORS
 from opmap.validation.probes import judge_probe, probes, select_probes
 
@@ -119,3 +120,27 @@ class TestSelection:
         assert [p.id for p in select_probes(CPU, ["probe/*/rank-9"])] == ["probe/gather/rank-9"]
         assert len(select_probes(CPU)) == len(probes())
         assert select_probes(CPU, ["gather/*"]) == []
+
+
+class TestOrigin:
+    """What ONNX Runtime says of where an error arose is kept; what differs from run to run is not."""
+
+    SAID = (
+        "Exception during initialization: E:\\_work\\1\\s\\onnxruntime\\core\\providers\\dml\\DmlExecutionProvider\\src\\"
+        "AbiCustomRegistry.cpp(519)\\onnxruntime_pybind11_state.pyd!00006FFFF5552AFD: (caller: 00006FFFF54BB94C)"
+        " Exception(3) tid(31a) 80070057 Invalid parameter."
+    )
+
+    def test_message(self):
+        """Source file, line and HRESULT stay; addresses, threads, counts and the build machine's folder go."""
+        assert tidy(self.SAID) == (
+            "Exception during initialization: onnxruntime\\core\\providers\\dml\\DmlExecutionProvider\\src\\"
+            "AbiCustomRegistry.cpp(519): 80070057 Invalid parameter."
+        )
+
+    def test_place(self):
+        """They are the record's path."""
+        record = judge_probe(probe("gather/rank-9"), directml(ProviderError(tidy(self.SAID))))
+
+        assert record.path == "AbiCustomRegistry.cpp(519) 80070057"
+        assert origin("indices element out of data bounds") is None
