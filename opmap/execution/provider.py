@@ -25,16 +25,13 @@ class Placement:
         return bool(self.nodes) and all(name == provider for _, name in self.nodes)
 
 
-_ORIGIN = re.compile(r"([\w\\/]+\.(?:cpp|cc|h))\((\d+)\).*?\b([0-9A-F]{8})\b")
+_ORIGIN = re.compile(r"(\w+\.(?:cpp|cc|h)\(\d+\)).*?\b([0-9A-F]{8})\b")
 
 
 def origin(message: str) -> str | None:
     """The source file, line and HRESULT that ONNX Runtime's message names, as `AbiCustomRegistry.cpp(519) 80070057`."""
     found = _ORIGIN.search(message)
-    if not found:
-        return None
-    file, line, code = found.groups()
-    return f"{re.split(r'[\\/]', file)[-1]}({line}) {code}"
+    return " ".join(found.groups()) if found else None
 
 
 @runtime_checkable
