@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         "check",
         _check,
         "Judge the dispatches of DxDispatch JSON files.",
-        "opmap check gather.json --provider cpu",
+        "opmap check dispatch.json --provider cpu",
     )
     check.add_argument("files", nargs="+", metavar="FILE")
     _provider_options(check)
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         "map",
         _map,
         "Write the equivalent ONNX model of a DxDispatch JSON file.",
-        "opmap map gather.json -o gather.onnx",
+        "opmap map dispatch.json -o model.onnx",
     )
     map_.add_argument("file", metavar="FILE")
     map_.add_argument(
@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         "explain",
         _explain,
         "Show the page's pseudocode, expanded for a descriptor, and how one output element is read.",
-        "opmap explain gather.json --at 1,0",
+        "opmap explain dispatch.json --at 1,0",
     )
     explain.add_argument("file", metavar="FILE")
     explain.add_argument(
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
 
     rules = command(
-        "rules", _rules, "List the rules, or show one with an example that breaks it.", "opmap rules GATHER.D2"
+        "rules", _rules, "List the rules, or show one with an example that breaks it.", "opmap rules TENSOR.C5"
     )
     rules.add_argument("id", nargs="?", metavar="ID")
     rules.add_argument("--json", action="store_true", help="print JSON")
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         "docs",
         _docs,
         "Take reference pages apart, in any language: run their examples, list what contradicts what.",
-        "opmap docs ns-directml-dml_gather_operator_desc.md",
+        "opmap docs page.md",
     )
     docs.add_argument("files", nargs="+", metavar="FILE")
     docs.add_argument("--new-only", action="store_true", help="leave out what the shipped spec lists as an erratum")
@@ -558,7 +558,7 @@ def _rules(options) -> int:
     if options.id is not None:
         entries = [e for e in entries if e["id"] == options.id.upper()]
         if not entries:
-            raise InputError(f"rules: must be a rule id, as GATHER.C1 (opmap rules lists them), got {options.id!r}")
+            raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {options.id!r}")
     if options.json:
         print(msgspec.json.encode(entries).decode())
     elif options.id is None:

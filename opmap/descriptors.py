@@ -144,7 +144,7 @@ class TensorDesc:
 class OperatorDesc:
     """Base of the operator descriptors: a frozen dataclass with the struct's members in their order.
 
-    A subclass names its operator (`GATHER`), gives its UINT members short names for case ids, and says what the
+    A subclass names its operator, gives its UINT members short names for case ids, and says what the
     pseudocode's `...` stands for.
     """
 

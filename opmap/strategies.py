@@ -46,7 +46,7 @@ def descriptors(
 ) -> st.SearchStrategy[OperatorDesc]:
     """Valid, packed descriptors.
 
-    `operators` are short names (`GATHER`), all where None; types are by default those of the highest feature level.
+    `operators` are short names, all where None; types are by default those of the highest feature level.
     `dimension_counts` is (lowest, highest), from 1 to 8; no tensor has more than `max_elements` elements, at least 8.
     Reduced examples have few dimensions and small sizes. Raises ValueError for an option that means nothing.
     """

@@ -79,11 +79,6 @@ class Tensor:
         """The elements as numbers. Floats are for reading: a signalling NaN does not survive being one."""
         return from_bits(self.data_type, self.bits)
 
-    def hex(self) -> list[str]:
-        """The bit patterns in hexadecimal, two digits per byte."""
-        width = self.data_type.size * 2
-        return [f"{b:0{width}x}" for b in self.bits]
-
 
 def to_bits(data_type: DataType, values: Iterable[int | float | str]) -> array:
     """The bit patterns of numbers. Raises InputError for what the type cannot hold."""

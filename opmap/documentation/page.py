@@ -91,7 +91,7 @@ def read_page(text: str, *, name: str) -> Page:
 
 
 def operator_of(text: str, *, name: str) -> str:
-    """The operator that a page is about, `GATHER`: of its UID, its title, its struct, or the first that it names."""
+    """The operator that a page is about, by its short name: of its UID, its title, its struct, or the first that it names."""
     known = {spec.struct: spec.name for spec in all_specs()}
     places = ([], [], [])
     for line in re.split(r"\r\n?|\n", text):

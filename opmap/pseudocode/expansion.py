@@ -65,8 +65,8 @@ def _select(lines, environment) -> tuple[Line, int]:
 
 def advance(line: Line) -> Line:
     """One step on in a series of lines: the nested reference moves to the next dimension of the source, and the
-    coordinate of the target takes the place that it leaves. Each printed line of GATHER_ELEMENTS follows from the one
-    above it in this way, which is how the closing `...` is read."""
+    coordinate of the target takes the place that it leaves. Where a page prints such a series, each
+    of its lines follows from the one above in this way, which is how the closing `...` is read."""
     source = line.source.coordinates
     at = next((i for i, c in enumerate(source) if isinstance(c, Reference)), len(source))
     if at + 1 >= len(source):

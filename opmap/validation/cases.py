@@ -29,7 +29,7 @@ class Case:
 
 
 def case_id(desc: OperatorDesc, pattern: str, data: str) -> str:
-    """`gather/float32/d4.axis1.k2/int64.neg/addr.3f2a`: readable, and unique by a digest of the descriptor.
+    """`operator/float32/d4.axis1.k2/int64.neg/addr.3f2a`: readable, and unique by a digest of the descriptor.
 
     `pattern` and `data` name how indices and data are filled; their content follows from the id.
     """

@@ -338,6 +338,14 @@ class TestCheck:
         assert record["actual"]["Bits"][0] == "41600000"
         assert record["lowered_as"]["type"] == "DML_OPERATOR_GATHER"
 
+    def test_bits(self, capsys):
+        """Bits have two digits per byte, leading zeros too."""
+        main(["validate", "--provider", "fault:output-zero", "--filter", "*/int16/*", "--max-failures", "1", "--json"])
+
+        wrong = next(r for r in json.loads(capsys.readouterr().out)["cases"] if r["verdict"] == "mismatch")
+        assert {len(bits) for bits in wrong["expected"]["Bits"]} == {4}
+        assert set(wrong["actual"]["Bits"]) == {"0000"}
+
     def test_bad_and_good(self, tmp_path, capsys):
         """A bad dispatch gives one line and a record; the others are judged all the same."""
         file = write(

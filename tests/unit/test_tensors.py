@@ -87,18 +87,6 @@ class TestBits:
         """Elements come out row by row."""
         assert [1, 4, 2, 5, 3, 6] == list(from_array(np.arange(1, 7, dtype=np.int8).reshape(2, 3).T).bits)
 
-    @pytest.mark.parametrize(
-        ("data_type", "bits", "expected"),
-        [
-            (DataType.INT8, [0xFF, 0x80], ["ff", "80"]),
-            (DataType.FLOAT16, [0x1], ["0001"]),
-            (DataType.UINT64, [0xABC], ["0000000000000abc"]),
-        ],
-    )
-    def test_hexadecimal(self, data_type, bits, expected):
-        """Two digits per byte."""
-        assert expected == Tensor(data_type, (len(bits),), bits).hex()
-
     def test_sizes_and_elements_agree(self):
         """A tensor of the wrong length cannot be made."""
         with pytest.raises(ValueError, match=r"3 elements for sizes \[2, 2\]"):
