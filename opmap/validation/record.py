@@ -108,6 +108,9 @@ def split(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
 
 
 def encode(records: Iterable[Record]) -> bytes:
-    """The document that `--json` prints."""
+    """The document that `--json` prints; probes stand in it where any were run."""
     cases, probes = split(records)
-    return msgspec.json.encode({"schema": SCHEMA, "cases": cases, "probes": probes})
+    document: dict = {"schema": SCHEMA, "cases": cases}
+    if probes:
+        document["probes"] = probes
+    return msgspec.json.encode(document)
