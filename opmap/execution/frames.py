@@ -62,6 +62,7 @@ class Hello(Message):
     pid: int
     device_class: str = "hardware"
     adapter: str | None = None
+    software: bool = False
 
 
 class Refused(Message):

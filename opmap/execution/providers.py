@@ -95,8 +95,13 @@ def open_provider(
         if rig:
             return _worker(DIRECTML, options, command=rig, **chosen)
     there = available()
-    if wanted == "auto":
-        wanted = DIRECTML if DIRECTML in there else CPU
+    if wanted == "auto" and DIRECTML in there:
+        try:
+            return _worker(DIRECTML, options, **chosen)
+        except ProviderMissing:
+            if adapter is not None or device_id is not None:
+                raise
+    wanted = CPU if wanted == "auto" else wanted
     if wanted not in there:
         if not wanted.endswith("ExecutionProvider"):
             shorts = ", ".join(("auto", *_SHORT, "fault:NAME", "MODULE:FACTORY", *there))
@@ -121,11 +126,16 @@ def _worker(name: str, options: dict[str, str], **chosen) -> OpenProvider:
     except ProviderError as error:
         worker.close()
         raise ProviderMissing(str(error)) from None
+    lacking = None
     if name not in worker.providers:
-        worker.close()
-        raise ProviderMissing(
+        lacking = (
             f"{name} is not in the worker's ONNX Runtime {worker.version}, which has {', '.join(worker.providers)}"
         )
+    elif worker.software:
+        lacking = f"{name} runs on no software adapter, and there is only {worker.adapter}"
+    if lacking:
+        worker.close()
+        raise ProviderMissing(lacking)
     return OpenProvider(name, worker.version, worker.device_class, worker, worker.adapter)
 
 

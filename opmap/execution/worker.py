@@ -221,6 +221,11 @@ class WorkerProvider:
         return self._greeting().adapter
 
     @property
+    def software(self) -> bool:
+        """Whether the adapter is one that ONNX Runtime refuses, as it is no hardware. Starts the worker."""
+        return self._greeting().software
+
+    @property
     def pid(self) -> int | None:
         """The child's process id as the child knows it (under Wine, Wine's); None where it does not run."""
         return self._hello.pid if self._child and self._hello else None

@@ -70,8 +70,8 @@ def main(make: Callable[[str, dict[str, str]], SessionProvider] = LoadingProvide
 
     providers = onnxruntime.get_available_providers()
     kind = device_class(adapter, wine) if adapter else "emulated" if wine else "hardware"
-    name = adapter.name if adapter else None
-    frames.write(sink, frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name))
+    name, software = (adapter.name, adapter.software) if adapter else (None, False)
+    frames.write(sink, frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name, software))
     while True:
         message, body = inbox.get()
         answer, parts = (

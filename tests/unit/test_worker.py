@@ -414,6 +414,16 @@ class TestAdapter:
         ):
             worker.start()
 
+    def test_software(self, monkeypatch):
+        """A software adapter is no place for the DirectML EP: it is missing there, and `auto` takes the CPU EP."""
+        hello = frames.Hello("1", [DIRECTML], 1, "emulated", "Microsoft Basic Render Driver", software=True)
+        monkeypatch.setattr(WorkerProvider, "start", lambda self: setattr(self, "_hello", hello))
+        monkeypatch.setattr("opmap.execution.providers.available", lambda: [DIRECTML, CPU])
+
+        with pytest.raises(ProviderMissing, match="only Microsoft Basic Render Driver"):
+            open_provider("dml")
+        assert open_provider("auto").name == CPU
+
     def test_not_for_others(self):
         """The CPU EP has no adapter."""
         with pytest.raises(InputError, match="are for the DirectML EP"):
