@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 
 from .errors import InputError, OpmapError
@@ -260,7 +261,8 @@ def _validate(options) -> int:
     known = load(options.known_failures) if options.known_failures else ()
     everything = list(catalogue(options.tier))
     cases = select(everything, globs=options.filter, ids=_ids(options.case), shard=options.shard)
-    judge = _judge(options, brief=True)
+    with _stdout_for_json(options):
+        judge = _judge(options, brief=True)
     name = options.provider if isinstance(judge, OpmapError) else judge.provider.name
     bundle = None
     if options.report or options.resume:
@@ -272,7 +274,8 @@ def _validate(options) -> int:
     else:
         provider = judge.provider
         probes = [] if options.case or options.shard[0] > 1 else select_probes(provider, options.filter)
-        with closing(provider), _progress(len(cases) + len(probes), provider.name) as advance:
+        progress = _progress(len(cases) + len(probes), provider.name)
+        with _stdout_for_json(options), closing(provider), progress as advance:
             run.judge(cases, judge, advance)
             run.judge(probes, lambda probe: judge_probe(probe, provider), advance)
             if bundle:
@@ -310,10 +313,11 @@ def _check(options) -> int:
     from .validation.record import encode
     from .validation.run import Run
 
-    judge = _judge(options)
     run = Run()
-    with nullcontext() if isinstance(judge, OpmapError) else closing(judge.provider):
-        bad = _check_files(options, judge, run)
+    with _stdout_for_json(options):
+        judge = _judge(options)
+        with nullcontext() if isinstance(judge, OpmapError) else closing(judge.provider):
+            bad = _check_files(options, judge, run)
     if options.json:
         sys.stdout.buffer.write(encode(run.records) + b"\n")
     return 2 if bad else 1 if run.red(required=options.require_provider) else 0
@@ -347,6 +351,27 @@ def _check_files(options, judge, run) -> bool:
             elif not options.json:
                 _console().print(line(record), soft_wrap=True, highlight=False)
     return bad
+
+
+@contextmanager
+def _stdout_for_json(options):
+    """With --json, stdout is the document's alone: what a provider prints, in C++ too, goes to stderr."""
+    if not options.json:
+        yield
+        return
+    sys.stdout.flush()
+    try:
+        stdout, saved = sys.stdout.fileno(), os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), stdout)
+    except (OSError, ValueError):  # one of them is no file: a test's, a notebook's
+        saved = None
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if saved is not None:
+            os.dup2(saved, stdout)
+            os.close(saved)
 
 
 def _judge(options, *, brief: bool = False):

@@ -74,6 +74,15 @@ class ProviderError(OpmapError, RuntimeError):
         super().__init__(message)
 
 
+def describe(error: BaseException) -> str:
+    """`ValueError: its message` in one line; a foreign exception may fail even at saying its message."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:
+        said = ""
+    return f"{type(error).__name__}{': ' if said else ''}{said}"
+
+
 def _printable(text: str) -> str:
     if text.isprintable():
         return text

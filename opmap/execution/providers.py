@@ -5,9 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..errors import InputError, ProviderError
+import numpy as np
+
+from ..errors import InputError, ProviderError, describe
 from .dml_linux import VARIABLE, find_dml_runtime
 from .environment import Fact, collect
 from .provider import Placement, Provider
@@ -37,13 +41,26 @@ class OpenProvider:
         """Whether this is the DirectML EP."""
         return self.name == DIRECTML
 
+    @property
+    def runs_cases(self) -> bool:
+        """Whether it is given cases in place of models."""
+        return hasattr(self.provider, "run_case")
+
+    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> object:
+        """What the provider returns for a model: nothing about it is certain. Raises ProviderError for all it raises."""
+        return _guarded(self.provider.run, model_bytes, feeds)
+
+    def run_case(self, case: object) -> object:
+        """What the provider returns for a case. Raises ProviderError for all it raises."""
+        return _guarded(self.provider.run_case, case)
+
     def placement(self) -> Placement | None:
         """Where the nodes of the last model were; None where that is not known."""
         if isinstance(self.provider, (SessionProvider, WorkerProvider)):
             return self.provider.placement()
         try:
             told = getattr(self.provider, "placement", lambda: None)()
-        except Exception:  # a third party's provider may raise anything
+        except (Exception, SystemExit):  # a third party's provider may raise anything
             return None
         return told if isinstance(told, Placement) else Placement("asserted", (("", self.name),))
 
@@ -53,7 +70,20 @@ class OpenProvider:
 
     def close(self) -> None:
         """Ends the provider, where it has an end."""
-        getattr(self.provider, "close", lambda: None)()
+        try:
+            getattr(self.provider, "close", lambda: None)()
+        except (Exception, SystemExit) as error:  # the results are not its to lose
+            warnings.warn(f"{self.name}: close() raised {describe(error)}", RuntimeWarning, stacklevel=2)
+
+
+def _guarded(call: Callable, *arguments: object) -> object:
+    """The call's result; a third party's code may raise anything, SystemExit too, and only Ctrl-C is not its own."""
+    try:
+        return call(*arguments)
+    except (ProviderError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise ProviderError(describe(error), stage="run") from error
 
 
 class ProviderMissing(ProviderError):
@@ -145,13 +175,21 @@ def _plugin(name: str, module: str, factory: str) -> OpenProvider:
         sys.path.insert(0, os.getcwd())
     try:
         make = getattr(importlib.import_module(module), factory)
-    except Exception as error:  # whatever the module raises while it is imported
-        raise InputError(f"--provider {name}: {type(error).__name__}: {error}") from None
+    except (Exception, SystemExit) as error:  # whatever the module raises while it is imported
+        raise InputError(f"--provider {name}: {describe(error)}") from None
+    if not callable(make):
+        raise InputError(f"--provider {name}: must be something to call, got a {type(make).__name__}")
     try:
         provider = make()
-    except Exception as error:
-        raise ProviderMissing(f"--provider {name}: {factory}() raised {type(error).__name__}: {error}") from None
-    if not callable(getattr(provider, "run", None)):
-        raise InputError(f"--provider {name}: {factory}() must return an object with a method run, got {provider!r}")
-    told = [getattr(provider, attribute, None) for attribute in ("name", "version", "device_class")]
-    return OpenProvider(str(told[0] or name), *(None if t is None else str(t) for t in told[1:]), provider)
+    except (Exception, SystemExit) as error:
+        raise ProviderMissing(f"--provider {name}: {factory}() raised {describe(error)}") from None
+    try:
+        runs = callable(getattr(provider, "run", None))
+        told = [getattr(provider, attribute, None) for attribute in ("name", "version", "device_class")]
+        told = [None if t is None else str(t) for t in told]
+    except Exception as error:  # of a property
+        raise InputError(f"--provider {name}: {describe(error)}") from None
+    if not runs:
+        got = type(provider).__name__
+        raise InputError(f"--provider {name}: {factory}() must return an object with a method run, got a {got}")
+    return OpenProvider(told[0] or name, *told[1:], provider)

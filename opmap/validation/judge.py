@@ -12,7 +12,7 @@ import numpy as np
 from ..descriptors import FEATURE_LEVELS, OperatorDesc
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
-from ..execution.arrays import dtype_of, from_array, to_array
+from ..execution.arrays import dtype_of, from_array, to_array, wrong_outputs
 from ..execution.provider import origin
 from ..execution.providers import OpenProvider, open_provider
 from ..mapping import IndexConversion, MappedModel, map_descriptor
@@ -76,7 +76,7 @@ class Judge:
                 **known, verdict=error.verdict, stage=error.stage, path=origin(str(error)), message=str(error)
             )
         placement = known["placement"] = self._placement()
-        problem = _wrong_shape(desc, outputs)
+        problem = wrong_outputs(outputs, dtype_of(desc.output.data_type), desc.output.sizes)
         if problem:
             known["expected"] = self._tensor_record(desc, expected)
             return Record(**known, verdict="mismatch", stage="compare", message=problem)
@@ -115,17 +115,10 @@ class Judge:
         return self.index_conversion or ("directml" if self.provider.directml else "graph")
 
     def _run(self, case: Case, mapped: MappedModel) -> Sequence[np.ndarray]:
-        provider = self.provider.provider
-        if hasattr(provider, "run_case"):
-            return provider.run_case(case)
+        if self.provider.runs_cases:
+            return self.provider.run_case(case)
         feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
-        try:
-            return provider.run(mapped.model_bytes, feeds)
-        except ProviderError:
-            raise
-        except Exception as error:  # a third party's provider may raise anything
-            said = " ".join(str(error).split())
-            raise ProviderError(f"{type(error).__name__}{': ' if said else ''}{said}", stage="run") from error
+        return self.provider.run(mapped.model_bytes, feeds)
 
     def _placement(self) -> PlacementRecord | None:
         placement = self.provider.placement()
@@ -228,23 +221,6 @@ def broken(violations, path: str | None) -> dict:
 def unravel(address: int, sizes: Sequence[int]) -> tuple[int, ...]:
     """The coordinates of an element from its place in row-major order."""
     return tuple(address // stride % size for stride, size in zip(strides_of(sizes), sizes))
-
-
-def _wrong_shape(desc: OperatorDesc, outputs) -> str | None:
-    """What is wrong with the number, type or shape of what a provider returned."""
-    wanted = "must be a list of one array"
-    if not isinstance(outputs, (list, tuple)):
-        return f"{wanted}, got a {type(outputs).__name__}"
-    if len(outputs) != 1:
-        return f"{wanted}, got {len(outputs)}"
-    (got,) = outputs
-    if not isinstance(got, np.ndarray):
-        return f"{wanted}, got a list of a {type(got).__name__}"
-    if got.dtype.newbyteorder("<") != dtype_of(desc.output.data_type):
-        return f"the output must be {desc.output.data_type.name}, got {got.dtype.name.upper()}"
-    if got.shape != desc.output.sizes:
-        return f"the output must have sizes {list(desc.output.sizes)}, got {list(got.shape)}"
-    return None
 
 
 def _fits_int32(case: Case) -> bool:

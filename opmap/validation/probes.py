@@ -18,6 +18,7 @@ import onnx.helper
 import onnx.parser
 
 from ..errors import ProviderError
+from ..execution.arrays import wrong_outputs
 from ..execution.provider import origin
 from ..execution.providers import OpenProvider
 from ..mapping import IR_VERSION, OPSET
@@ -66,7 +67,7 @@ def probes() -> tuple[Probe, ...]:
 
 def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Probe]:
     """The probes that match one of the globs, where any are given. A provider that runs cases instead of models has none."""
-    if hasattr(provider.provider, "run_case"):
+    if provider.runs_cases:
         return []
     return [p for p in probes() if not globs or any(fnmatchcase(p.id, g) for g in globs)]
 
@@ -121,24 +122,19 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     }
     feeds = {value.name: _array(value, probe.inputs[value.name]) for value in model.graph.input}
     try:
-        outputs = provider.provider.run(model.SerializeToString(deterministic=True), feeds)
+        outputs = provider.run(model.SerializeToString(deterministic=True), feeds)
     except ProviderError as error:
         return Record(**known, verdict=error.verdict, stage=error.stage, path=origin(str(error)), message=str(error))
-    except Exception as error:  # a third party's provider may raise anything
-        return Record(**known, verdict="error", stage="run", message=f"{type(error).__name__}: {error}")
     placement = provider.placement()
     proven = placement is not None and placement.proves(provider.name)
     if placement is not None:
         known["placement"] = PlacementRecord(proven, placement.source, list(placement.nodes))
     wanted = _array(model.graph.output[0], probe.output)
-    same = len(outputs) == 1 and outputs[0].shape == wanted.shape and outputs[0].tolist() == wanted.tolist()
-    if not same:
-        return Record(
-            **known,
-            verdict="mismatch",
-            stage="compare",
-            message=f"expected {probe.output}, got {[o.tolist() for o in outputs]}",
-        )
+    problem = wrong_outputs(outputs, wanted.dtype, wanted.shape)
+    if not problem and outputs[0].astype(wanted.dtype).tobytes() != wanted.tobytes():
+        problem = f"expected {wanted.tolist()}, got {outputs[0].tolist()}"
+    if problem:
+        return Record(**known, verdict="mismatch", stage="compare", message=problem)
     if not proven:
         return Record(**known, verdict="fallback", message=f"nothing shows that a node ran on {provider.name}")
     return Record(**known, verdict="pass")

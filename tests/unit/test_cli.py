@@ -252,6 +252,35 @@ class TestBundle:
         assert "same selection" in capsys.readouterr().err
 
 
+class TestProviderOfOnesOwn:
+    """--provider MODULE:FACTORY, whatever it does."""
+
+    TEXT = """
+import os
+class Wrong:
+    def __init__(self, act): self.act = act
+    def run(self, model_bytes, feeds): return self.act()
+def none(): return Wrong(lambda: None)
+def leaves(): return Wrong(lambda: exit(0))
+def talks(): return Wrong(lambda: print("aloud") or os.write(1, b"and below Python"))
+"""
+
+    @pytest.mark.parametrize("factory, verdict", [("none", "mismatch"), ("leaves", "error"), ("talks", "mismatch")])
+    def test_cannot_end_the_run_or_spoil_the_document(self, factory, verdict, tmp_path):
+        """In a process of its own: one JSON document on stdout, every case and probe in it, red."""
+        (tmp_path / "opmap_test_own.py").write_text(self.TEXT, encoding="utf-8")
+        command = [sys.executable, "-m", "opmap", "validate", "--provider", f"opmap_test_own:{factory}", "--json"]
+        command += ["--filter", "*/example.*", "--filter", "probe/*"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+        told = json.loads(done.stdout)
+        assert done.returncode == 1
+        assert {verdict} == {c["verdict"] for c in told["cases"]}
+        assert len(told["probes"]) > 5
+        assert "Traceback" not in done.stderr
+        assert ("aloud" in done.stderr, "and below Python" in done.stderr) == (factory == "talks",) * 2
+
+
 class TestKnownFailures:
     """What is known to fail is run, and said."""
 

@@ -78,8 +78,16 @@ class Bare:
     def run(self, model_bytes, feeds): return []
 def fails(): raise RuntimeError("no device")
 def empty(): return object()
+def leaves(): raise SystemExit("bye")
+class Unnamed(Bare):
+    @property
+    def name(self): raise RuntimeError("no name")
+class Clings(Bare):
+    def close(self): raise RuntimeError("still busy")
+number = 3
 """
         (tmp_path / "opmap_test_plugin.py").write_text(text, encoding="utf-8")
+        (tmp_path / "opmap_test_leaves.py").write_text("raise SystemExit('bye')", encoding="utf-8")
         monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.delitem(__import__("sys").modules, "opmap_test_plugin", raising=False)
@@ -109,6 +117,10 @@ def empty(): return object()
             ("opmap_test_plugin:", InputError, "--provider opmap_test_plugin:: "),
             ("opmap_test_plugin:fails", ProviderMissing, r"fails\(\) raised RuntimeError: no device"),
             ("opmap_test_plugin:empty", InputError, r"empty\(\) must return an object with a method run"),
+            ("opmap_test_plugin:leaves", ProviderMissing, r"leaves\(\) raised SystemExit: bye"),
+            ("opmap_test_plugin:Unnamed", InputError, "RuntimeError: no name"),
+            ("opmap_test_plugin:number", InputError, "must be something to call"),
+            ("opmap_test_leaves:f", InputError, "opmap_test_leaves:f: SystemExit: bye"),
         ],
     )
     def test_that_cannot_be_used(self, name, error, message):
@@ -116,6 +128,11 @@ def empty(): return object()
         with pytest.raises(error, match=message) as raised:
             open_provider(name)
         assert "\n" not in str(raised.value)
+
+    def test_that_cannot_be_closed(self):
+        """The results are kept: it is a warning."""
+        with pytest.warns(RuntimeWarning, match=r"opmap_test_plugin:Clings: close\(\) raised RuntimeError: still busy"):
+            open_provider("opmap_test_plugin:Clings").close()
 
 
 class TestSessions:

@@ -239,6 +239,10 @@ class TestError:
             (RecursionError("deep"), "run", "RecursionError: deep"),
             (NotImplementedError("rank 9"), "run", "NotImplementedError: rank 9"),
             (AssertionError("no"), "run", "AssertionError: no"),
+            (SystemExit(0), "run", "SystemExit: 0"),
+            (SystemExit("good bye"), "run", "SystemExit: good bye"),
+            (type("Own", (BaseException,), {})("x"), "run", "Own: x"),
+            (type("Mute", (Exception,), {"__str__": lambda self: 1 / 0})(), "run", "Mute"),
         ],
     )
     def test_of_a_provider(self, error, stage, message):
@@ -247,6 +251,11 @@ class TestError:
         assert ("error", stage, message) == (record.verdict, record.stage, record.message)
         assert RIGHT.tolist() == record.expected.Values
         assert None is record.actual
+
+    def test_interruption_is_not_the_providers_own(self):
+        """Ctrl-C ends the run."""
+        with pytest.raises(KeyboardInterrupt):
+            judge(KeyboardInterrupt())
 
     def test_load_and_run_of_a_session(self):
         """A model that the CPU EP refuses; ONNX Runtime's own exceptions become one line."""

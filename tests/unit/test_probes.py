@@ -91,6 +91,10 @@ class TestVerdicts:
             ("hardware", ProviderError("80004005"), "mismatch"),
             ("hardware", [__import__("numpy").array([11], "float32")], "pass"),
             ("hardware", [__import__("numpy").array([10], "float32")], "mismatch"),
+            ("hardware", [__import__("numpy").array([11], "float64")], "mismatch"),
+            ("hardware", [[11.0]], "mismatch"),
+            ("hardware", [None], "mismatch"),
+            ("hardware", None, "mismatch"),
         ],
     )
     def test_device_class(self, device_class, answer, verdict):
