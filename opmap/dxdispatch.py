@@ -118,7 +118,8 @@ def _decode(text: str):
     except pyjson5.Json5NestingTooDeep:
         raise InputError(f"must be nested at most {MAX_NESTING} deep", path="$") from None
     except pyjson5.Json5Exception as error:
-        raise InputError(f"must be JSON: {error.args[0]}", path="$") from None
+        problem = re.sub(r"\bb'(\w+)'", r"\1", str(error.args[0]))  # the library shows its own bytes
+        raise InputError(f"must be JSON: {problem}", path="$") from None
     except (ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"must be JSON: {error}", path="$") from None
 
@@ -227,8 +228,8 @@ class _Reader:
             raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
         for output in desc.spec().tensors("output"):
             node = bindings.need(output)
-            if not isinstance(node.value, str):
-                node.convert(_Binding)
+            binding = _Binding(node.value) if isinstance(node.value, str) else node.convert(_Binding)
+            self.resources.need(binding.name)
         return tensors
 
     def _remember_written(self, command: _Node, known: Mapping[str, Any]) -> None:
@@ -246,8 +247,9 @@ class _Reader:
                 self.written[resource] = known["name"]
 
     def _tensor(self, desc: TensorDesc, binding: _Binding, path: str) -> Tensor:
-        if max(desc.element_count, desc.buffer_element_count) > MAX_ELEMENTS:
-            raise InputError(f"must have at most {MAX_ELEMENTS} elements, got {desc.element_count}", path=path)
+        count = max(desc.element_count, desc.buffer_element_count)
+        if count > MAX_ELEMENTS:
+            raise InputError(f"must have at most {MAX_ELEMENTS} elements, got {count}", path=path)
         buffer = self._buffer(binding.name)
         size = desc.data_type.size
         self._take(desc.element_count * size, path)
@@ -298,7 +300,7 @@ class _Reader:
             case "deferred":
                 raise InputError("must be values, got 'deferred': they are unknown before the run", path=node.path)
             case list():
-                return _list_bytes(node, data_type)
+                return _list_bytes(node, data_type, resource)
             case {"sourcePath": _}:
                 return self._source(node, data_type)
             case {"value": _}:
@@ -397,10 +399,12 @@ def _bits(data_type: DataType, values: list, node: _Node) -> array:
         raise InputError(error.message, path=node.path) from None
 
 
-def _list_bytes(node: _Node, data_type: DataType | None) -> bytes:
+def _list_bytes(node: _Node, data_type: DataType | None, resource: _Node) -> bytes:
     _count(len(node.value), node)
     if data_type is not None:
         return _bits(data_type, node.value, node).tobytes()
+    if node.value and not isinstance(node.value[0], dict):
+        _need_type(None, resource)
     typed = [(item, item.convert(_Typed)) for item in node.items()]
     return b"".join(
         _bits(_data_type(_Node(t.type, f"{item.path}.type")), [t.value], item).tobytes() for item, t in typed

@@ -14,7 +14,8 @@ def read_text(path: str | os.PathLike) -> str:
     path = Path(path)
     try:
         if not path.is_file():
-            raise InputError("must be a file, got a folder" if path.is_dir() else "no such file")
+            what = "got a folder" if path.is_dir() else "got a device, a pipe or a socket"
+            raise InputError(f"must be a file, {what}" if path.exists() else "no such file")
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise InputError(f"must be at most {MAX_FILE_BYTES} bytes, got {size}")
