@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+    except OSError as error:  # stdout or the report's folder can take no more
+        return _bad(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror or error}")
     except SystemExit as exit:  # argparse: 0 for --help, 2 for bad usage
         return int(exit.code or 0)
 
@@ -78,10 +80,10 @@ def _parser() -> argparse.ArgumentParser:
         "--case", action="append", default=[], metavar="ID|@FILE", help="only these cases; a file holds one id per line"
     )
     validate.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
-    validate.add_argument("--known-failures", metavar="FILE", help="TOML file of failures that are known")
+    validate.add_argument("--known-failures", type=_path, metavar="FILE", help="TOML file of failures that are known")
     output = validate.add_mutually_exclusive_group()
-    output.add_argument("--report", metavar="DIR", help="write the results bundle into this new folder")
-    output.add_argument("--resume", metavar="DIR", help="go on with an interrupted run's bundle")
+    output.add_argument("--report", type=_path, metavar="DIR", help="write the results bundle into this new folder")
+    output.add_argument("--resume", type=_path, metavar="DIR", help="go on with an interrupted run's bundle")
     _place_options(validate)
     validate.add_argument("--max-failures", type=_count, metavar="N", help="stop after N cases that are wrong")
 
@@ -210,6 +212,12 @@ def _shard(text: str) -> tuple[int, int]:
     return int(part), int(parts)
 
 
+def _path(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("must name a file or folder, got nothing")
+    return text
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
@@ -255,12 +263,14 @@ def _validate(options) -> int:
     from .reporting.bundle import Bundle
     from .validation.catalogue import catalogue, select
     from .validation.known_failures import load, unmatched
-    from .validation.probes import judge_probe, select_probes
+    from .validation.probes import are_probes, judge_probe, select_probes
     from .validation.run import Run, missing
 
     known = load(options.known_failures) if options.known_failures else ()
     everything = list(catalogue(options.tier))
-    cases = select(everything, globs=options.filter, ids=_ids(options.case), shard=options.shard)
+    ids = _ids(options.case)
+    alone = not ids and options.shard == (1, 1) and are_probes(options.filter)
+    cases = [] if alone else select(everything, globs=options.filter, ids=ids, shard=options.shard)
     with _stdout_for_json(options):
         judge = _judge(options, brief=True)
     name = options.provider if isinstance(judge, OpmapError) else judge.provider.name
@@ -274,6 +284,8 @@ def _validate(options) -> int:
     else:
         provider = judge.provider
         probes = [] if options.case or options.shard[0] > 1 else select_probes(provider, options.filter)
+        if not cases and not probes:
+            raise InputError(f"--filter must match a case: {name} has no probes")
         progress = _progress(len(cases) + len(probes), provider.name)
         with _stdout_for_json(options), closing(provider), progress as advance:
             run.judge(cases, judge, advance)

@@ -40,11 +40,11 @@ class InputError(OpmapError, ValueError):
     """
 
     def __init__(self, message: str, *, path: str | None = None, file: str | None = None, rule: str | None = None):
-        self.message, self.path, self.file, self.rule = _printable(message), path and _printable(path), file, rule
+        self.message, self.path, self.file, self.rule = printable(message), path and printable(path), file, rule
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return ": ".join(_printable(str(part)) for part in (self.file, self.path, self.message) if part)
+        return ": ".join(printable(str(part)) for part in (self.file, self.path, self.message) if part)
 
 
 class RuleError(InputError):
@@ -83,7 +83,8 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if said else ''}{said}"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """The text with control characters and line breaks escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

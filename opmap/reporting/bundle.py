@@ -74,6 +74,10 @@ class Bundle:
             self.done = [msgspec.json.decode(line, type=Record) for line in lines]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"--resume: {error}", file=str(self.folder)) from None
+        if not isinstance(before, dict):
+            raise InputError(
+                f"--resume: run.json must hold an object, got a {type(before).__name__}", file=str(self.folder)
+            )
         for key in ("schema", "selection"):
             if before.get(key) != self.run.get(key):
                 wanted, got = (msgspec.json.encode(r.get(key)).decode() for r in (before, self.run))

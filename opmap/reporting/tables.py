@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from ..errors import printable
 from ..validation.record import VERDICTS, Record
 
 _STYLES = {"pass": "green", "known-failure": "yellow", "observed": "cyan", "unsupported": "cyan", "not-run": "yellow"}
@@ -23,8 +24,8 @@ def summary(records: Sequence[Record], title: str) -> Table:
     """A row per operator, provider and device class; a column per verdict that occurs."""
     verdicts = [v for v in VERDICTS if any(r.verdict == v for r in records)]
     table = Table(title=title, title_justify="left", show_footer=True)
-    table.add_column("operator", footer="all")
-    table.add_column("ran on")
+    table.add_column("operator", footer="all", overflow="fold")
+    table.add_column("ran on", overflow="fold")
     table.add_column("proven", justify="right", footer=str(sum(r.proven for r in records)))
     for verdict in verdicts:
         count = sum(r.verdict == verdict for r in records)
@@ -38,7 +39,8 @@ def summary(records: Sequence[Record], title: str) -> Table:
         where = f"{provider} ({device_class})" if device_class else provider
         cells = [str(counts[v] or "") for v in verdicts]
         proven = str(sum(r.proven for r in group))
-        table.add_row(escape(operator.removeprefix("DML_OPERATOR_")), escape(where), proven, *cells, str(len(group)))
+        names = (Text(printable(name)) for name in (operator.removeprefix("DML_OPERATOR_"), where))
+        table.add_row(*names, proven, *cells, str(len(group)))
     return table
 
 
@@ -51,9 +53,9 @@ def print_failures(console: Console, records: Iterable[Record], *, limit: int = 
         console.print(f"... and {len(red) - limit} more")
 
 
-def line(record: Record) -> str:
-    """A record in one line."""
-    where = ": ".join(escape(str(part)) for part in (record.file, record.case, record.path) if part)
+def line(record: Record) -> Text:
+    """A record in one line; what names and messages hold is shown as it is, control characters escaped."""
+    where = ": ".join(str(part) for part in (record.file, record.case, record.path) if part)
     stage = f" at {record.stage}" if record.verdict == "error" else ""
-    message = f": {escape(record.message)}" if record.message else ""
-    return f"[{style(record.verdict)}]{record.verdict}[/]{stage}  {where}{message}"
+    message = f": {record.message}" if record.message else ""
+    return Text.assemble((record.verdict, style(record.verdict)), printable(f"{stage}  {where}{message}"))

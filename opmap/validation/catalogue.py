@@ -53,6 +53,8 @@ def select(
         raise InputError(f"--case must be the id of a case in this tier, got {missing[0]!r}")
     if not chosen:
         raise InputError(f"--filter must match a case, got {', '.join(map(repr, globs))}")
+    if part > len(chosen):
+        raise InputError(f"--shard must be a part of what is selected, {len(chosen)} in all, got {part}/{parts}")
     return chosen[part - 1 :: parts]
 
 

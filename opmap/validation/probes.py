@@ -72,6 +72,11 @@ def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Pro
     return [p for p in probes() if not globs or any(fnmatchcase(p.id, g) for g in globs)]
 
 
+def are_probes(globs: Sequence[str]) -> bool:
+    """Whether there are globs, and each speaks of probes only."""
+    return bool(globs) and all(glob.startswith(PROBE) for glob in globs)
+
+
 def _read() -> Iterator[Probe]:
     from .. import operators
 

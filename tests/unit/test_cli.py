@@ -53,6 +53,14 @@ class TestUsage:
             (["validate", "--filter", "nothing/*"], "--filter must match a case, got 'nothing/*'"),
             (["validate", "--case", "gather/nope"], "got 'gather/nope'"),
             (["validate", "--case", "@no-such-file"], "--case @no-such-file"),
+            (
+                ["validate", "--case", "gather/example.1", "--shard", "2/2"],
+                "--shard must be a part of what is selected, 1",
+            ),
+            (["validate", "--provider", "cpu", "--filter", "probe/none"], "--filter must match a case"),
+            (["validate", "--provider", "fault:none", "--filter", "probe/*"], "fault:none has no probes"),
+            (["validate", "--report", ""], "--report: must name a file or folder"),
+            (["validate", "--known-failures", ""], "--known-failures: must name a file or folder"),
             (["validate", "--provider", "vulkan"], "got 'vulkan'"),
             (["validate", "--provider", "fault:nope"], "index-off-by-one"),
             (["validate", "--provider", "no_such_module:make"], "no_such_module"),
@@ -162,6 +170,26 @@ class TestValidate:
 
         assert sorted(ids[0] + ids[1]) == sorted(EXAMPLES)
 
+    def test_probes_alone(self, capsys):
+        """A filter that speaks of probes only selects no case, and that is fine."""
+        code = main(["validate", "--provider", "cpu", "--require-provider", "--filter", "probe/*/rank-9", "--json"])
+
+        document = json.loads(capsys.readouterr().out)
+        assert code == 0
+        assert [] == document["cases"]
+        assert ["probe/gather/rank-9"] == [r["case"] for r in document["probes"]]
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+    @pytest.mark.parametrize("more", [[], ["--json"]])
+    def test_stdout_that_takes_no_more(self, more):
+        """One line, no traceback."""
+        command = [sys.executable, "-m", "opmap", "validate", "--provider", "cpu", "--case", "gather/example.1", *more]
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+
+        assert done.returncode == 2
+        assert done.stderr.startswith("opmap: cannot write: ") and done.stderr.count("\n") == 1
+
     def test_max_failures(self, capsys):
         """A run stops after as many wrong cases as were allowed."""
         code = main(["validate", "--provider", "fault:output-zero", "--max-failures", "3"])
@@ -250,6 +278,18 @@ class TestBundle:
 
         assert code == 2
         assert "same selection" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("text", ["[]", "3", "{}", "x", "\xff"])
+    def test_resume_what_is_no_run(self, text, tmp_path, capsys):
+        """One line says so."""
+        (tmp_path / "run.json").write_text(text, encoding="latin-1")
+        (tmp_path / "results.jsonl").touch()
+
+        code = main(["validate", "--provider", "cpu", "--resume", str(tmp_path)])
+
+        err = capsys.readouterr().err
+        assert code == 2
+        assert "--resume" in err and err.count("\n") == 1
 
 
 class TestProviderOfOnesOwn:
@@ -344,6 +384,22 @@ class TestKnownFailures:
 
 class TestCheck:
     """`opmap check` judges DxDispatch files."""
+
+    @pytest.mark.parametrize(
+        "name, shown", [("[bold]x[/]", "[bold]x[/]"), ("two\nlines\x1b[31m", r"two\nlines\x1b[31m"), ("x\\", "x\\")]
+    )
+    def test_names_are_shown_as_they_are(self, name, shown, tmp_path, capsys):
+        """No markup, no control characters: a line per case."""
+
+        def rename(model):
+            model["dispatchables"] = {name: model["dispatchables"]["gather_example.1"]}
+            model["commands"][0]["dispatchable"] = name
+
+        file = write(tmp_path / "x.json", "gather/example.1", change=rename)
+        code = main(["check", str(file), "--provider", "cpu"])
+
+        assert code == 0
+        assert f"pass  {file}: {shown}\n" == capsys.readouterr().out
 
     def test_pass(self, tmp_path, capsys):
         """Every dispatch of a file is a case."""

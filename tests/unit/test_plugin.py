@@ -86,6 +86,17 @@ class TestVerdicts:
         result.stdout.fnmatch_lines(["*unexpected-pass: expected mismatch: planted*"])
 
 
+class TestProbes:
+    """`opmap_probe` is each probe."""
+
+    def test_alone(self, run, pytester):
+        """A filter that speaks of probes only leaves no case."""
+        pytester.makepyfile(test_probes="def test_probe(opmap_probe, opmap_check):\n    opmap_check(opmap_probe)\n")
+        result = run("--opmap-provider", "cpu", "--opmap-filter", "probe/*/rank-9")
+
+        result.assert_outcomes(passed=1, skipped=1)
+
+
 class TestUsage:
     """Wrong options end the run before a case is judged."""
 
