@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 
+from . import option_types
 from .errors import InputError, OpmapError
 
 
@@ -80,12 +81,20 @@ def _parser() -> argparse.ArgumentParser:
         "--case", action="append", default=[], metavar="ID|@FILE", help="only these cases; a file holds one id per line"
     )
     validate.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
-    validate.add_argument("--known-failures", type=_path, metavar="FILE", help="TOML file of failures that are known")
+    validate.add_argument(
+        "--known-failures", type=option_types.path, metavar="FILE", help="TOML file of failures that are known"
+    )
     output = validate.add_mutually_exclusive_group()
-    output.add_argument("--report", type=_path, metavar="DIR", help="write the results bundle into this new folder")
-    output.add_argument("--resume", type=_path, metavar="DIR", help="go on with an interrupted run's bundle")
+    output.add_argument(
+        "--report", type=option_types.path, metavar="DIR", help="write the results bundle into this new folder"
+    )
+    output.add_argument(
+        "--resume", type=option_types.path, metavar="DIR", help="go on with an interrupted run's bundle"
+    )
     _place_options(validate)
-    validate.add_argument("--max-failures", type=_count, metavar="N", help="stop after N cases that are wrong")
+    validate.add_argument(
+        "--max-failures", type=option_types.count, metavar="N", help="stop after N cases that are wrong"
+    )
 
     check = command(
         "check",
@@ -173,10 +182,15 @@ def _place_options(parser: argparse.ArgumentParser) -> None:
         help="the adapter whose name holds this, in any case",
     )
     group.add_argument(
-        "--device-id", type=_number, metavar="N", help="the adapter of this number (opmap doctor lists them)"
+        "--device-id",
+        type=option_types.number,
+        metavar="N",
+        help="the adapter of this number (opmap doctor lists them)",
     )
     group.add_argument("--disable-metacommands", action="store_true", help="without the driver's own kernels")
-    group.add_argument("--timeout-per-case", type=_seconds, default=30.0, metavar="S", help="seconds (default: 30)")
+    group.add_argument(
+        "--timeout-per-case", type=option_types.seconds, default=30.0, metavar="S", help="seconds (default: 30)"
+    )
     group.add_argument("--dml-runtime", metavar="DIR", help="on Linux: a folder that tools/dml_linux set up")
 
 
@@ -210,34 +224,6 @@ def _shard(text: str) -> tuple[int, int]:
     if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, got {text!r}")
     return int(part), int(parts)
-
-
-def _path(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("must name a file or folder, got nothing")
-    return text
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
-    return int(text)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 on, got {text!r}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, more than 0, got {text!r}")
-    return seconds
 
 
 def _coordinates(text: str) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from . import option_types
+
 if TYPE_CHECKING:
     from .validation.judge import Judge
     from .validation.record import Record
@@ -30,21 +32,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--opmap-require-provider", action="store_true", help="fail where a case is not proven to run on the provider"
     )
-    group.addoption("--opmap-known-failures", metavar="FILE", help="TOML file of failures that are known")
-    group.addoption("--opmap-max-failures", type=int, metavar="N", help="stop after N cases that are wrong")
+    group.addoption(
+        "--opmap-known-failures", type=option_types.path, metavar="FILE", help="TOML file of failures that are known"
+    )
+    group.addoption(
+        "--opmap-max-failures", type=option_types.count, metavar="N", help="stop after N cases that are wrong"
+    )
     group.addoption("--opmap-adapter", metavar="SUBSTRING", help="DirectML: the adapter whose name holds this")
-    group.addoption("--opmap-device-id", type=int, metavar="N", help="DirectML: the adapter of this number")
+    group.addoption(
+        "--opmap-device-id", type=option_types.number, metavar="N", help="DirectML: the adapter of this number"
+    )
     group.addoption(
         "--opmap-disable-metacommands", action="store_true", help="DirectML: without the driver's own kernels"
     )
-    group.addoption("--opmap-timeout-per-case", type=float, default=30.0, metavar="S", help="DirectML: seconds")
+    group.addoption(
+        "--opmap-timeout-per-case", type=option_types.seconds, default=30.0, metavar="S", help="DirectML: seconds"
+    )
     group.addoption(
         "--opmap-dml-runtime", metavar="DIR", help="DirectML on Linux: a folder that tools/dml_linux set up"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A provider that means nothing is a usage error, not a failure of every case."""
+    """A provider or a file that means nothing is a usage error, not a failure of every case."""
+    if config.getoption("--opmap-known-failures"):
+        _state(config).known()
     if config.getoption("--opmap-provider"):
         state = _state(config)
         workers = getattr(config.option, "numprocesses", None) or 0
@@ -71,16 +83,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A run in which nothing was proven on the provider asked for is red."""
+    """A run in which nothing was proven on the provider asked for is red; where it was required, also one that judged
+    nothing."""
     state = session.config.stash.get(_STATE, None)
-    if state and state.judged and not state.proven and exitstatus == pytest.ExitCode.OK and state.must_prove:
+    if not state or state.proven or exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
+        return
+    if state.must_prove or state.must_judge:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
     """What ran where."""
     state = terminalreporter.config.stash.get(_STATE, None)
-    if state and state.judged:
+    if state and (state.judged or state.must_judge):
         terminalreporter.write_line(
             f"{state.header()}: {state.proven} of {state.judged} cases proven to have run there"
         )
@@ -133,6 +148,11 @@ class _State:
         self.must_prove = False
         self._judge: Judge | Exception | None = None
         self._known = None
+
+    @property
+    def must_judge(self) -> bool:
+        """Whether this process has to judge something: under pytest-xdist others do."""
+        return self.required and not getattr(self.config.option, "numprocesses", None)
 
     def cases(self) -> list:
         from .errors import InputError

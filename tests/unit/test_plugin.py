@@ -103,6 +103,33 @@ class TestUsage:
     @pytest.mark.parametrize(
         "options, said",
         [
+            (("--opmap-max-failures", "0"), "*--opmap-max-failures: must be a whole number from 1 on, got '0'*"),
+            (("--opmap-timeout-per-case", "nan"), "*must be a number of seconds, more than 0, got 'nan'*"),
+            (("--opmap-device-id", "-1"), "*must be a whole number from 0 on, got '-1'*"),
+            (("--opmap-known-failures", "absent.toml"), "*absent.toml: no such file*"),
+        ],
+    )
+    def test_wrong_values(self, options, said, run):
+        """They end the run with pytest's own code for it."""
+        result = run("--opmap-provider", "cpu", *options)
+
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([said])
+
+    @pytest.mark.parametrize("more, code", [((), 1), (("--collect-only",), 0)])
+    def test_nothing_judged(self, more, code, pytester):
+        """Where the provider is required, a run without a case is red, though its tests pass."""
+        pytester.makepyfile("def test_other(): pass")
+        result = pytester.runpytest_subprocess(
+            "-p", "no:cacheprovider", "--opmap-provider", "cpu", "--opmap-require-provider", *more
+        )
+
+        assert result.ret == code
+        result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
+
+    @pytest.mark.parametrize(
+        "options, said",
+        [
             (("--opmap-provider", "vulkan"), "*got 'vulkan'*"),
             (("--opmap-filter", "nothing/*"), "*--filter must match a case*"),
         ],
@@ -152,7 +179,7 @@ class TestLimits:
             judge.open_provider = lambda name, **place: OpenProvider("DmlExecutionProvider", "1", "hardware", None)
             """
         )
-        result = run("--opmap-provider", "dml", "--numprocesses", "4", *EXAMPLES)
+        result = run("--opmap-provider", "dml", "-p", "no:xdist", "--numprocesses", "4", *EXAMPLES)
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["*one adapter takes one worker, got -n 4*"])
