@@ -114,7 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     map_.add_argument("file", metavar="FILE")
     map_.add_argument(
-        "-o", "--output", required=True, metavar="PATH", help="NAME.onnx, or a folder: model.onnx and test_data_set_0/"
+        "-o",
+        "--output",
+        required=True,
+        type=option_types.path,
+        metavar="PATH",
+        help="NAME.onnx, or a folder: model.onnx and test_data_set_0/",
     )
     map_.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
     map_.add_argument(
@@ -153,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     build = command(
         "build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models"
     )
-    build.add_argument("-o", "--output", required=True, metavar="DIR")
+    build.add_argument("-o", "--output", required=True, type=option_types.path, metavar="DIR")
 
     doctor = command(
         "doctor", _doctor, "Say what is installed, what can run, and what to do about the rest.", "opmap doctor"
@@ -527,28 +532,33 @@ def _map(options) -> int:
 
 
 def _explain(options) -> int:
+    dispatch = _valid(_one_dispatch(options.file, options.case), options.file)
+    desc, spec = dispatch.desc, dispatch.desc.spec()
+    told = [f"{spec.operator}  {spec.page.address}"]
+    told += (f"  {text}" for text in spec.pseudocode.text.strip().splitlines())
+    told += ["expands to", f"  {desc.line}"]
+    if options.at is not None:
+        told += _element(dispatch, options.at)
+    print("\n".join(told))
+    return 0
+
+
+def _element(dispatch, at) -> list[str]:
+    """How one element of the output is read. Raises InputError where there is no such element."""
     from .pseudocode import chain
     from .tensors import from_bits, plain
 
-    dispatch = _valid(_one_dispatch(options.file, options.case), options.file)
-    desc, spec = dispatch.desc, dispatch.desc.spec()
-    print(f"{spec.operator}  {spec.page.address}")
-    for text in spec.pseudocode.text.strip().splitlines():
-        print(f"  {text}")
-    print(f"expands to\n  {desc.line}")
-    if options.at is None:
-        return 0
+    desc = dispatch.desc
     values = desc.pseudocode_tensors({name: tensor.values for name, tensor in dispatch.tensors.items()})
     try:
-        text, address = chain(desc.line, desc.pseudocode_sizes, options.at, values)
+        text, address = chain(desc.line, desc.pseudocode_sizes, at, values)
     except ValueError as error:
         raise InputError(f"--at {error}") from None
-    source = dispatch.tensors[spec.pseudocode.tensors[desc.line.source.tensor]]
+    source = dispatch.tensors[desc.spec().pseudocode.tensors[desc.line.source.tensor]]
     value = (
         "undefined" if address is None else plain(from_bits(source.data_type, source.bits[address : address + 1])[0])
     )
-    print(f"element [{', '.join(map(str, options.at))}]\n  {text} = {value}")
-    return 0
+    return [f"element [{', '.join(map(str, at))}]", f"  {text} = {value}"]
 
 
 # --- rules, build, doctor ------------------------------------------------------------------------------------------

@@ -60,6 +60,8 @@ class TestUsage:
             (["validate", "--provider", "cpu", "--filter", "probe/none"], "--filter must match a case"),
             (["validate", "--provider", "fault:none", "--filter", "probe/*"], "fault:none has no probes"),
             (["validate", "--report", ""], "--report: must name a file or folder"),
+            (["map", "x.json", "-o", ""], "must name a file or folder"),
+            (["build", "-o", ""], "must name a file or folder"),
             (["validate", "--known-failures", ""], "--known-failures: must name a file or folder"),
             (["validate", "--provider", "vulkan"], "got 'vulkan'"),
             (["validate", "--provider", "fault:nope"], "index-off-by-one"),
