@@ -84,6 +84,25 @@ def _parser() -> argparse.ArgumentParser:
     validate.add_argument(
         "--known-failures", type=option_types.path, metavar="FILE", help="TOML file of failures that are known"
     )
+    validate.add_argument(
+        "--write-known-failures",
+        type=option_types.path,
+        metavar="FILE",
+        help="write what is red now into this new file, for a person to say why",
+    )
+    validate.add_argument(
+        "--repeat",
+        type=option_types.count,
+        default=1,
+        metavar="N",
+        help="run each case N times; different results are a mismatch",
+    )
+    validate.add_argument(
+        "--shuffle",
+        type=option_types.number,
+        metavar="SEED",
+        help="another order of the cases, the same for the same seed",
+    )
     output = validate.add_mutually_exclusive_group()
     output.add_argument(
         "--report", type=option_types.path, metavar="DIR", help="write the results bundle into this new folder"
@@ -251,40 +270,56 @@ def _feature_level(text: str) -> str:
 
 
 def _validate(options) -> int:
+    from .execution.providers import full_name
     from .reporting.bundle import Bundle
     from .validation.catalogue import catalogue, select
-    from .validation.known_failures import load, unmatched
-    from .validation.probes import are_probes, judge_probe, select_probes
+    from .validation.known_failures import Known, Place, check_new, load, locate, write
+    from .validation.probes import Probe, are_probes, judge_probe, probes, select_probes
     from .validation.run import Run, missing
 
-    known = load(options.known_failures) if options.known_failures else ()
+    entries = load(options.known_failures) if options.known_failures else ()
+    if options.write_known_failures:
+        check_new(options.write_known_failures)
     everything = list(catalogue(options.tier))
     ids = _ids(options.case)
     alone = not ids and options.shard == (1, 1) and are_probes(options.filter)
-    cases = [] if alone else select(everything, globs=options.filter, ids=ids, shard=options.shard)
+    items = cases = [] if alone else select(everything, globs=options.filter, ids=ids, shard=options.shard)
     with _stdout_for_json(options):
         judge = _judge(options, brief=True)
-    name = options.provider if isinstance(judge, OpmapError) else judge.provider.name
-    bundle = None
-    if options.report or options.resume:
-        selection = _selection(options, name)
-        bundle = Bundle(options.report or options.resume, selection, resume=bool(options.resume))
-    run = Run(known, bundle, options.max_failures)
-    if isinstance(judge, OpmapError):
-        run.skip(missing(case, name, judge) for case in cases)
-    else:
-        provider = judge.provider
-        probes = [] if options.case or options.shard[0] > 1 else select_probes(provider, options.filter)
-        if not cases and not probes:
+    there = not isinstance(judge, OpmapError)
+    name = judge.provider.name if there else options.provider
+    with _stdout_for_json(options), closing(judge.provider) if there else nullcontext():
+        if there and not ids and options.shard[0] == 1:
+            items = [*cases, *select_probes(judge.provider, options.filter)]
+        if there and not items:
             raise InputError(f"--filter must match a case: {name} has no probes")
-        progress = _progress(len(cases) + len(probes), provider.name)
-        with _stdout_for_json(options), closing(provider), progress as advance:
-            run.judge(cases, judge, advance)
-            run.judge(probes, lambda probe: judge_probe(probe, provider), advance)
+        bundle = None
+        if options.report or options.resume:
+            selection = _selection(options, name, [item.id for item in items])
+            bundle = Bundle(options.report or options.resume, selection, resume=bool(options.resume))
+        place = locate(judge, entries, everything[0]) if there else Place(provider=full_name(name))
+        known = Known(entries, place, file=options.known_failures)
+        run = Run(known, bundle, options.max_failures)
+        if there:
+            provider = judge.provider
+            with _progress(len(items), provider.name) as advance:
+                run.judge(
+                    items,
+                    lambda item: judge_probe(item, provider) if isinstance(item, Probe) else judge(item),
+                    advance,
+                    repeat=options.repeat,
+                    seed=options.shuffle,
+                )
             if bundle:
                 bundle.environment(provider.environment())
-    for entry in unmatched(known, (case.id for case in everything), name):
-        print(f"opmap: {options.known_failures}: {entry.case!r} matches no case of this tier", file=sys.stderr)
+        else:
+            run.skip(missing(case, name, judge) for case in cases)
+    run.problems += known.problems([*everything, *probes()], options.tier)
+    for problem in run.problems:
+        print(f"opmap: {problem}", file=sys.stderr)
+    if options.write_known_failures:
+        count = write(options.write_known_failures, run.records, place, options.tier)
+        print(f"opmap: {options.write_known_failures}: {count} entries, each wants its reason", file=sys.stderr)
     return _finish(options, run, judge, bundle)
 
 
@@ -294,7 +329,7 @@ def _finish(options, run, judge, bundle) -> int:
 
     code = 130 if run.interrupted else 1 if run.red(required=options.require_provider) else 0
     if bundle:
-        bundle.close(run.records, code)
+        bundle.close(run.records, code, run.problems)
     if options.json:
         sys.stdout.buffer.write(encode(run.records) + b"\n")
         return code
@@ -417,9 +452,17 @@ def _ids(given: Sequence[str]) -> list[str]:
     return ids
 
 
-def _selection(options, provider: str) -> dict:
-    """What was asked for: an interrupted run is finished with the same."""
+def _selection(options, provider: str, ids: Sequence[str]) -> dict:
+    """What was asked for, down to the ids: an interrupted run is finished with the same."""
+    from .validation.cases import CASE_IDS
+
+    known = Path(options.known_failures).read_bytes() if options.known_failures else None
     return {
+        "ids": _digest("\n".join(ids).encode()),
+        "case_ids": CASE_IDS,
+        "known_failures": known and _digest(known),
+        "repeat": options.repeat,
+        "shuffle": options.shuffle,
         "provider": provider,
         "tier": options.tier,
         "filter": options.filter,
@@ -431,6 +474,12 @@ def _selection(options, provider: str) -> dict:
         "device_id": options.device_id,
         "disable_metacommands": options.disable_metacommands,
     }
+
+
+def _digest(content: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()
 
 
 def _console():

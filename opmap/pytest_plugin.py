@@ -66,6 +66,8 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"opmap: one adapter takes one worker, got -n {workers}: leave out -n, or give -n 1"
             )
         state.judge()
+    if config.getoption("--opmap-known-failures"):
+        _state(config).entries()
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -83,12 +85,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A run in which nothing was proven on the provider asked for is red; where it was required, also one that judged
-    nothing."""
+    """A run in which nothing was proven on the provider asked for, or with a stale known failure, is red; where the
+    provider was required, also one that judged nothing."""
     state = session.config.stash.get(_STATE, None)
-    if not state or state.proven or exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
+    if state is None or exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
         return
-    if state.must_prove or state.must_judge:
+    unproven = not state.proven and (state.must_prove or state.must_judge)
+    if unproven or state.problems():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -99,6 +102,8 @@ def pytest_terminal_summary(terminalreporter) -> None:
         terminalreporter.write_line(
             f"{state.header()}: {state.proven} of {state.judged} cases proven to have run there"
         )
+    for problem in state.problems() if state else ():
+        terminalreporter.write_line(f"opmap: {problem}", red=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -147,7 +152,7 @@ class _State:
         self.judged = self.proven = self.failed = 0
         self.must_prove = False
         self._judge: Judge | Exception | None = None
-        self._known = None
+        self._entries = self._known = self._problems = None
 
     @property
     def must_judge(self) -> bool:
@@ -211,7 +216,6 @@ class _State:
 
     def judge_item(self, item) -> Record:
         from .validation.judge import Judge
-        from .validation.known_failures import apply
         from .validation.probes import Probe, judge_probe
         from .validation.run import missing
 
@@ -219,25 +223,56 @@ class _State:
         if not isinstance(judge, Judge):
             record = missing(item, self.name, judge)
         elif isinstance(item, Probe):
-            return apply(self.known(), judge_probe(item, judge.provider))
+            return self.known().apply(item, judge_probe(item, judge.provider))
         else:
-            record = apply(self.known(), judge(item))
+            record = self.known().apply(item, judge(item))
         self.judged += 1
         self.proven += record.proven
         self.must_prove |= self.required or record.verdict != "not-run"
         return record
 
-    def known(self):
-        if self._known is None:
+    def entries(self) -> tuple:
+        """The known failures of the file, whether or not they apply here."""
+        if self._entries is None:
             from .errors import InputError
             from .validation.known_failures import load
 
             file = self.config.getoption("--opmap-known-failures")
             try:
-                self._known = load(file) if file else ()
+                self._entries = load(file) if file else ()
             except InputError as error:
                 raise pytest.UsageError(f"opmap: {error}") from None
+        return self._entries
+
+    def known(self):
+        """The known failures, held against where the tests run."""
+        if self._known is None:
+            from .execution.providers import full_name
+            from .validation.catalogue import catalogue
+            from .validation.judge import Judge
+            from .validation.known_failures import Known, Place, locate
+
+            judge = self.judge()
+            if isinstance(judge, Judge):
+                place = locate(judge, self.entries(), next(iter(catalogue("smoke"))))
+            else:
+                place = Place(provider=full_name(self.name))
+            self._known = Known(self.entries(), place, file=self.config.getoption("--opmap-known-failures") or "")
         return self._known
+
+    def problems(self) -> list[str]:
+        """A line for each known failure that expired or matches nothing, once the tests have run; a worker of pytest-xdist
+        leaves that to the process that started it."""
+        options = self.config.option
+        if not self.entries() or hasattr(self.config, "workerinput") or options.collectonly:
+            return []
+        if self._problems is None:
+            from .validation.catalogue import catalogue
+            from .validation.probes import probes
+
+            tier = self.config.getoption("--opmap-tier")
+            self._problems = self.known().problems([*catalogue(tier), *probes()], tier)
+        return self._problems
 
     def close(self) -> None:
         provider = getattr(self._judge, "provider", None)

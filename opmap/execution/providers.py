@@ -98,6 +98,11 @@ def available() -> list[str]:
     return onnxruntime.get_available_providers()
 
 
+def full_name(name: str) -> str:
+    """ONNX Runtime's name of a provider for the command line's short one; any other name as it is."""
+    return _SHORT.get(name.lower(), name)
+
+
 def open_provider(
     name: str,
     *,
@@ -117,7 +122,7 @@ def open_provider(
     module, colon, factory = name.partition(":")
     if colon:
         return _plugin(name, module, factory)
-    wanted = _SHORT.get(name.lower(), name)
+    wanted = full_name(name)
     options = {"disable_metacommands": "True"} if disable_metacommands else {}
     chosen = {"adapter": adapter, "device_id": device_id, "timeout": timeout}
     if wanted in ("auto", DIRECTML):

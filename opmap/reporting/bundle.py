@@ -14,7 +14,8 @@ from ..validation.record import SCHEMA, Record
 
 
 class Bundle:
-    """Writes records as they come, each line flushed: what was judged before a crash is kept.
+    """Writes records as they come, each line flushed: what was judged before a crash is kept. When the run ends the lines are
+    put in the catalogue's order, whichever order they came in.
 
     Raises InputError where the folder holds results already (`resume` goes on with them), or cannot be written.
     """
@@ -44,18 +45,24 @@ class Bundle:
         self.run["environment"] = facts
         self._write_run(None)
 
-    def close(self, records: Iterable[Record], exit_code: int) -> None:
-        """Writes the totals of the whole run."""
+    def close(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
+        """Writes the records once more, in this order, and the totals of the whole run."""
+        records = list(records)
         self._results.close()
+        self.run["problems"] = list(problems)
+        self._replace("results.jsonl", b"".join(msgspec.json.encode(record) + b"\n" for record in records))
         totals = Counter(r.verdict for r in records)
         self._write_run({"verdicts": dict(sorted(totals.items())), "exit_code": exit_code})
 
     def _write_run(self, totals: dict | None) -> None:
-        temporary = self.folder / "run.json.new"
-        temporary.write_bytes(
-            msgspec.json.format(msgspec.json.encode({**self.run, "totals": totals}), indent=2) + b"\n"
+        self._replace(
+            "run.json", msgspec.json.format(msgspec.json.encode({**self.run, "totals": totals}), indent=2) + b"\n"
         )
-        os.replace(temporary, self.folder / "run.json")
+
+    def _replace(self, name: str, content: bytes) -> None:
+        temporary = self.folder / f"{name}.new"
+        temporary.write_bytes(content)
+        os.replace(temporary, self.folder / name)
 
     def _read(self) -> None:
         """Takes over an interrupted run; a line that was being written when it ended is dropped."""

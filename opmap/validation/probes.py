@@ -54,6 +54,11 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The model, with the versions that every model here has."""
         return onnx.parser.parse_model(f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>\n{self.model}')
 
+    @property
+    def operators(self) -> list[str]:
+        """The operators of the model's nodes, as `ONNX Gather`."""
+        return list(dict.fromkeys(f"ONNX {node.op_type}" for node in self.model_proto().graph.node))
+
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     probes: tuple[Probe, ...]
@@ -121,7 +126,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     model = probe.model_proto()
     known = {
         "case": probe.id,
-        "operator": ", ".join(dict.fromkeys(f"ONNX {node.op_type}" for node in model.graph.node)),
+        "operator": ", ".join(probe.operators),
         "provider": provider.name,
         "device_class": provider.device_class,
     }

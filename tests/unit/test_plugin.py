@@ -85,6 +85,62 @@ class TestVerdicts:
         result.assert_outcomes(passed=4, failed=1)
         result.stdout.fnmatch_lines(["*unexpected-pass: expected mismatch: planted*"])
 
+    @pytest.mark.parametrize(
+        "keys, ret, said",
+        [
+            ('case = "gather/example.1"\nstage = "compare"', 0, "*1 xfailed*"),
+            (
+                'case = "gather/example.1"\nstage = "run"',
+                1,
+                "*expected mismatch at run: planted, got mismatch at compare*",
+            ),
+            (
+                'case = "gather/*"\nuntil = 2020-01-01',
+                1,
+                "opmap: known.toml: *'gather/[*]' expired on 2020-01-01: planted",
+            ),
+            ('case = "gather/gone"', 1, "opmap: known.toml: *'gather/gone' matches no case of tier smoke*"),
+            ('case = "gather/gone"\ndevice_class = "hardware"', 1, "*1 failed*"),
+        ],
+    )
+    def test_stale(self, keys, ret, said, run, pytester):
+        """What makes `opmap validate` red fails the run: also where every test is fine, with a line for each entry."""
+        head = 'schema = "opmap-known-failures/2"\n[[known]]\nprovider = "fault:output-zero"\n'
+        entry = f'{head}verdict = "mismatch"\nreason = "planted"\n{keys}\n'
+        (pytester.path / "known.toml").write_text(entry, encoding="utf-8")
+        options = ("--opmap-known-failures", "known.toml", "--opmap-filter", "gather/example.1")
+
+        result = run("--opmap-provider", "fault:output-zero", *options)
+
+        assert ret == result.ret
+        result.stdout.fnmatch_lines([said])
+
+    def test_fine_tests(self, run, pytester):
+        """A stale entry fails a run whose tests all pass."""
+        entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "planted"\ncase = "gather/gone"\n'
+        (pytester.path / "known.toml").write_text(
+            f'schema = "opmap-known-failures/2"\n[[known]]\n{entry}', encoding="utf-8"
+        )
+
+        result = run("--opmap-provider", "cpu", "--opmap-known-failures", "known.toml", *EXAMPLES)
+
+        result.assert_outcomes(passed=5)
+        assert pytest.ExitCode.TESTS_FAILED == result.ret
+
+    def test_bad_file(self, run, pytester):
+        """A reason that nobody filled in ends the run before it begins, in one line."""
+        entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "TODO: why"\ncase = "gather/*"\n'
+        (pytester.path / "known.toml").write_text(
+            f'schema = "opmap-known-failures/2"\n[[known]]\n{entry}', encoding="utf-8"
+        )
+
+        result = run("--opmap-known-failures", "known.toml", *EXAMPLES)
+
+        assert pytest.ExitCode.USAGE_ERROR == result.ret
+        result.stderr.fnmatch_lines(
+            ["*opmap: known.toml: $.known[[]0[]].reason: must say why in place of 'TODO: why'*"]
+        )
+
 
 class TestProbes:
     """`opmap_probe` is each probe."""

@@ -1,0 +1,519 @@
+"""Known failures: what the file may say, which entries apply where, and what makes a run red."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tomllib
+
+import msgspec
+import pytest
+
+from opmap.cli import main
+from opmap.errors import InputError
+from opmap.execution.environment import Fact
+from opmap.execution.providers import OpenProvider
+from opmap.validation import known_failures
+from opmap.validation.catalogue import catalogue
+from opmap.validation.judge import Judge, open_judge
+from opmap.validation.known_failures import EXCUSABLE, SCHEMA, Known, KnownFailure, Place, applies, load, locate, write
+from opmap.validation.probes import probes
+from opmap.validation.record import VERDICTS, Record
+
+CASES = {case.id: case for case in catalogue("smoke")}
+CASE = CASES["gather/example.1"]
+PROBE = next(probe for probe in probes() if probe.id.endswith("/bool"))
+HERE = Place(
+    provider="DmlExecutionProvider",
+    adapter="NVIDIA GeForce RTX 4060",
+    driver="31.0.101.4999",
+    directml="1.15.4.0",
+    onnxruntime="1.24.4",
+    device_class="hardware",
+    feature_level="5_1",
+)
+ENTRY = {"case": "gather/example.1", "provider": "fault:output-zero", "verdict": "mismatch", "reason": "planted"}
+
+
+def entry(**keys) -> KnownFailure:
+    """An entry with these keys in place of the usual ones; None takes a key away."""
+    given = ENTRY | {"provider": "dml"} | keys
+    return KnownFailure(**{key: value for key, value in given.items() if value is not None})
+
+
+def toml(path, *entries: dict, head: str = f'schema = "{SCHEMA}"\ncase_ids = 1') -> str:
+    """A file with these entries, and its name."""
+    lines = [head]
+    for keys in entries:
+        lines += ["[[known]]", *(f"{k} = {v if k == 'until' else json.dumps(v)}" for k, v in keys.items())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def validate(*arguments: str) -> int:
+    """`opmap validate` on one case."""
+    return main(["validate", "--case", "gather/example.1", *arguments])
+
+
+class TestPlace:
+    """An entry applies where all of its environment keys do."""
+
+    @pytest.mark.parametrize(
+        "keys, expected",
+        [
+            ({}, True),
+            ({"provider": "directml"}, True),
+            ({"provider": "DmlExecutionProvider"}, True),
+            ({"provider": "Dml*"}, True),
+            ({"provider": "cpu"}, False),
+            ({"adapter": "nvidia geforce rtx 4060"}, True),
+            ({"adapter": "*4060*"}, True),
+            ({"adapter": "4060"}, False),
+            ({"adapter": "NVIDIA GeForce RTX 4060 Ti"}, False),
+            ({"driver": ">=31.0.101.0, <31.0.101.5000"}, True),
+            ({"driver": "<31.0.101.999"}, False),
+            ({"driver": "31.0.101.4999"}, True),
+            ({"driver": "==31.0.*"}, True),
+            ({"driver": ">31.0.101.4999"}, False),
+            ({"directml": "<1.15.5"}, True),
+            ({"directml": "1.15.4"}, True),
+            ({"directml": ">=1.15.10"}, False),
+            ({"onnxruntime": "==1.24.*"}, True),
+            ({"onnxruntime": "<1.24"}, False),
+            ({"device_class": "hardware"}, True),
+            ({"device_class": "emulated"}, False),
+            ({"feature_level": "5_1"}, True),
+            ({"feature_level": ">=5_0, <6_0"}, True),
+            ({"feature_level": "<5_1"}, False),
+            ({"adapter": "*4060*", "device_class": "emulated"}, False),
+        ],
+    )
+    def test_keys(self, keys, expected):
+        """Globs in any case for names, ranges for versions."""
+        assert expected is applies(entry(**keys), HERE)
+
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            {"adapter": "*"},
+            {"driver": ">=0"},
+            {"directml": ">=0"},
+            {"onnxruntime": ">=0"},
+            {"device_class": "hardware"},
+            {"feature_level": ">=1_0"},
+        ],
+    )
+    def test_unknown(self, keys):
+        """What is not known of the place is not what an entry asks for."""
+        assert not applies(entry(**keys), Place(provider="DmlExecutionProvider"))
+
+    def test_development_version(self):
+        """A version before a release is in a range too; a text that is no version is in none."""
+        for version, expected in (("1.25.0.dev20260101", True), ("unknown", False)):
+            place = msgspec.structs.replace(HERE, onnxruntime=version)
+
+            assert expected is applies(entry(onnxruntime=">=1.24"), place)
+
+
+class TestLocate:
+    """The place is asked of the provider: driver and DirectML only where an entry needs them, after a session ran."""
+
+    @pytest.fixture
+    def judge(self):
+        """A judge on a stand-in for the DirectML EP, which notes what is asked of it."""
+
+        class Directml:
+            asked = []
+
+            def run(self, model_bytes, feeds):
+                self.asked.append("run")
+                raise RuntimeError("this adapter runs nothing")
+
+        class Opened(OpenProvider):
+            def environment(self):
+                self.provider.asked.append("environment")
+                module = {"path": "C:\\ort\\DirectML.dll", "file_version": "1.15.4.0", "sha256": None, "error": None}
+                driver = {"value": "31.0.101.4999", "source": "DXGI", "error": None}
+                return {
+                    "loaded_modules": Fact([module, module | {"path": "C:\\w\\D3D12Core.dll"}], "modules"),
+                    "adapters": Fact([{"name": "Other"}, {"name": HERE.adapter, "driver_version": driver}], "DXGI"),
+                }
+
+        opened = Opened("DmlExecutionProvider", "1.24.4", "hardware", Directml(), HERE.adapter)
+        opened.provider.asked.clear()
+        return Judge(opened, feature_level="5_1")
+
+    def test_asked(self, judge):
+        """After one case was run, so that DirectML.dll is loaded."""
+        assert HERE == locate(judge, [entry(driver=">=1")], CASE)
+        assert ["run", "environment"] == judge.provider.provider.asked
+
+    @pytest.mark.parametrize(
+        "keys", [{}, {"provider": "cpu", "driver": ">=1"}, {"adapter": "*Arc*", "directml": ">=1"}]
+    )
+    def test_not_asked(self, judge, keys):
+        """Not where no entry could apply for it."""
+        place = locate(judge, [entry(**keys)], CASE)
+
+        assert [] == judge.provider.provider.asked
+        assert (HERE.adapter, None, None) == (place.adapter, place.driver, place.directml)
+
+    def test_cpu(self):
+        """The CPU EP has a version and a device class, and no adapter or driver."""
+        place = locate(open_judge("cpu"), [entry(provider="cpu", driver=">=1")], CASE)
+
+        assert ("CPUExecutionProvider", None, None) == (place.provider, place.adapter, place.driver)
+        assert place.onnxruntime and place.feature_level
+
+
+class TestVerdicts:
+    """An expected failure must fail as the entry says."""
+
+    def judged(self, verdict, stage=None, /, **keys) -> Record:
+        record = Record(case=CASE.id, verdict=verdict, stage=stage, message="said")
+        return Known([entry(**keys)], HERE).apply(CASE, record)
+
+    @pytest.mark.parametrize("verdict", EXCUSABLE)
+    def test_known(self, verdict):
+        """Every wrong verdict can be known, a crash, a timeout and a lost device too."""
+        record = self.judged(verdict, "run", verdict=verdict, stage="run", issue="https://example.com/1")
+
+        assert ("known-failure", f"known {verdict} at run: planted (https://example.com/1): said") == (
+            record.verdict,
+            record.message,
+        )
+
+    @pytest.mark.parametrize("verdict", ["pass", "observed", "unsupported"])
+    def test_unexpected_pass(self, verdict):
+        """Nothing is wrong where something was known to be: the entry has to go."""
+        assert "unexpected-pass" == self.judged(verdict).verdict
+
+    @pytest.mark.parametrize(
+        "verdict, stage, keys",
+        [
+            ("error", "load", {"verdict": "error", "stage": "run"}),
+            ("error", "run", {"verdict": "mismatch"}),
+            ("mismatch", "compare", {"verdict": "error"}),
+            ("mismatch", None, {"verdict": "mismatch", "stage": "compare"}),
+            ("timeout", "run", {"verdict": "crash"}),
+        ],
+    )
+    def test_wrong_verdict_or_stage(self, verdict, stage, keys):
+        """Another failure than the known one stays red, and says what was known."""
+        record = self.judged(verdict, stage, **keys)
+
+        assert (verdict, stage, False) == (record.verdict, record.stage, record.fine)
+        assert record.message.startswith(f"expected {keys['verdict']}")
+
+    def test_not_run(self):
+        """A case that was not run says nothing about the entry."""
+        assert "not-run" == self.judged("not-run").verdict
+
+    @pytest.mark.parametrize("keys", [{"provider": "cpu"}, {"adapter": "*Arc*"}, {"until": datetime.date(2020, 1, 1)}])
+    def test_not_here(self, keys):
+        """An entry of another place, or one that expired, excuses nothing."""
+        assert "mismatch" == self.judged("mismatch", **keys).verdict
+
+    @pytest.mark.parametrize(
+        "item, keys, expected",
+        [
+            (CASE, {"case": "gather/*"}, True),
+            (CASE, {"case": "GATHER/*"}, False),
+            (CASE, {"case": None, "operator": "GATHER"}, True),
+            (CASE, {"case": None, "operator": "DML_OPERATOR_GATHER"}, True),
+            (CASE, {"case": None, "operator": "GATHER_ND"}, False),
+            (CASE, {"case": None, "type": "FLOAT32"}, True),
+            (CASE, {"case": None, "type": "FLOAT16"}, False),
+            (CASE, {"case": "gather/*", "operator": "GATHER", "type": "INT8"}, False),
+            (CASE, {"case": None, "operator": "ONNX Gather"}, False),
+            (PROBE, {"case": "probe/*"}, True),
+            (PROBE, {"case": None, "operator": "ONNX Gather"}, True),
+            (PROBE, {"case": None, "operator": "GATHER"}, False),
+            (PROBE, {"case": None, "type": "FLOAT32"}, False),
+        ],
+    )
+    def test_which(self, item, keys, expected):
+        """An entry speaks of the cases and probes that have all it names."""
+        assert expected is (Known([entry(**keys)], HERE).find(item) is not None)
+
+    def test_first(self):
+        """Of several entries the first counts, whether it is a glob or an id."""
+        whole, one = entry(case="gather/*", verdict="crash"), entry()
+
+        assert [0, 0] == [Known(both, HERE).find(CASE) for both in ([whole, one], [one, whole])]
+
+
+class TestProblems:
+    """Entries that expired or match nothing are named, each in one line."""
+
+    def problems(self, *entries, items=(CASE, PROBE), place=HERE, tier="smoke", today=datetime.date(2026, 6, 1)):
+        return Known(entries, place, file="known.toml", today=today).problems(items, tier)
+
+    def test_none(self):
+        """An entry that matches a case or a probe is no problem."""
+        assert [] == self.problems(entry(), entry(case="probe/*"))
+
+    def test_expired(self):
+        """The day itself is in; from the day after the entry is red, wherever it applies."""
+        days = [datetime.date(2026, 6, 1), datetime.date(2026, 5, 31)]
+
+        lines = self.problems(entry(until=days[0]), entry(case="probe/*", provider="cpu", until=days[1]))
+
+        assert ["known.toml: $.known[1]: 'probe/*' expired on 2026-05-31: planted"] == lines
+
+    def test_unmatched(self):
+        """An entry that matches nothing is named with its place in the file."""
+        (line,) = self.problems(entry(), entry(case="gather/gone", type="INT8"))
+
+        assert line.startswith("known.toml: $.known[1]: 'gather/gone' INT8 matches no case of tier smoke")
+
+    def test_hidden(self):
+        """An entry that another one before it hides is of no use either."""
+        assert "$.known[1]" in self.problems(entry(case="*"), entry())[0]
+
+    def test_elsewhere(self):
+        """An entry that does not apply here cannot be judged here."""
+        assert [] == self.problems(
+            entry(case="gather/gone", adapter="*Arc*"), entry(case="gather/gone", provider="cpu")
+        )
+
+    def test_tier(self):
+        """An entry of a larger tier is not missed in a smaller one."""
+        known = entry(case="gather/gone", tier="standard")
+
+        assert [0, 1, 1] == [len(self.problems(known, tier=tier)) for tier in ("smoke", "standard", "full")]
+
+
+class TestFile:
+    """The file is read with care: one line names the file, the place in it, and what is wrong."""
+
+    def test_whole(self, tmp_path):
+        """Every key that the module's own example has."""
+        text = "\n".join(
+            line.strip() for line in known_failures.__doc__.split("\n\n", 1)[1].split("`provider`")[0].split("\n")
+        )
+        file = tmp_path / "known.toml"
+        file.write_text(text, encoding="utf-8")
+
+        (known,) = load(file)
+
+        assert [] == [key for key, value in msgspec.structs.asdict(known).items() if value is None]
+        assert datetime.date(2027, 1, 1) == known.until
+
+    @pytest.mark.parametrize(
+        "keys, path, said",
+        [
+            ({"verdict": "pass"}, "verdict", "must be one of mismatch, error,"),
+            ({"verdict": "observed"}, "verdict", "got 'observed'"),
+            ({"verdict": "not-run"}, "verdict", "got 'not-run'"),
+            ({"stage": "start"}, "stage", "must be one of read, validate,"),
+            ({"reason": " "}, "reason", "must say why"),
+            (
+                {"reason": "TODO: why"},
+                "reason",
+                "must say why in place of 'TODO: why': that is for a person to fill in",
+            ),
+            ({"reason": " todo later"}, "reason", "for a person"),
+            ({"issue": "#12"}, "issue", "must be an address"),
+            ({"driver": "new"}, "driver", "must be a version or a range of versions"),
+            ({"driver": ">=1, <"}, "driver", "got '>=1, <'"),
+            ({"directml": ""}, "directml", "range of versions"),
+            ({"feature_level": "five"}, "feature_level", "got 'five'"),
+            ({"device_class": "virtual"}, "device_class", "must be one of hardware, emulated"),
+            ({"operator": "GAHTER"}, "operator", "GATHER_ND1"),
+            ({"type": "float"}, "type", "FLOAT32"),
+            ({"tier": "huge"}, "tier", "smoke, standard, full"),
+            ({"until": '"soon"'}, "until", "Expected date"),
+            ({"case": 1}, "case", "str"),
+            ({"extra": "x"}, "", "extra"),
+        ],
+    )
+    def test_bad_entry(self, keys, path, said, tmp_path, capsys):
+        """Exit 2, and one line."""
+        file = toml(tmp_path / "known.toml", ENTRY, ENTRY | keys)
+
+        code = validate("--provider", "cpu", "--known-failures", file)
+
+        err = capsys.readouterr().err
+        assert 2 == code
+        assert 1 == err.count("\n")
+        assert file in err and f"$.known[1]{'.' if path else ''}{path}" in err and said in err
+
+    def test_nothing_named(self, tmp_path):
+        """An entry for just anything is refused."""
+        file = toml(tmp_path / "known.toml", {key: value for key, value in ENTRY.items() if key != "case"})
+
+        with pytest.raises(InputError, match=r"\$\.known\[0\]: must name a case, an operator or a type"):
+            load(file)
+
+    @pytest.mark.parametrize(
+        "head, said",
+        [
+            ("", r"\$\.schema: must be 'opmap-known-failures/2', got None"),
+            ('schema = "opmap-known-failures/3"\nnovel = 1', "got 'opmap-known-failures/3'"),
+            (
+                f'schema = "{SCHEMA}"\ncase_ids = 2',
+                r"\$\.case_ids: must be a version of the case ids from 1 to 1, got 2",
+            ),
+            (f'schema = "{SCHEMA}"\ncase_ids = "1"', "got '1'"),
+            ("schema = [", "Invalid"),
+        ],
+    )
+    def test_bad_head(self, head, said, tmp_path):
+        """Versions that are not known are refused by name."""
+        with pytest.raises(InputError, match=said):
+            load(toml(tmp_path / "known.toml", head=head))
+
+    def test_old_schema(self, tmp_path):
+        """A file of the first schema is read: its issue could be any text."""
+        file = toml(
+            tmp_path / "known.toml", ENTRY | {"issue": "see the wiki"}, head='schema = "opmap-known-failures/1"'
+        )
+
+        assert (KnownFailure(**ENTRY, issue="see the wiki"),) == load(file)
+
+    def test_migration(self, tmp_path, monkeypatch):
+        """Globs over older case ids are brought up version by version; one without a counterpart is named."""
+        monkeypatch.setattr(known_failures, "CASE_IDS", 3)
+        steps = {
+            1: lambda glob: glob.replace("gather/", "g/"),
+            2: lambda glob: None if "gone" in glob else f"dml/{glob}",
+        }
+        monkeypatch.setattr(known_failures, "MIGRATIONS", steps)
+
+        for version, expected in ((1, "dml/g/example.1"), (2, "dml/gather/example.1"), (3, "gather/example.1")):
+            file = toml(tmp_path / "known.toml", ENTRY, head=f'schema = "{SCHEMA}"\ncase_ids = {version}')
+            assert expected == load(file)[0].case
+        with pytest.raises(InputError, match=r"\$\.known\[0\]\.case: 'g/gone' has no counterpart in version 3"):
+            load(toml(tmp_path / "gone.toml", ENTRY | {"case": "gather/gone"}))
+
+    def test_every_version(self):
+        """There is a migration from every version of the case ids."""
+        assert list(range(1, known_failures.CASE_IDS)) == sorted(known_failures.MIGRATIONS)
+
+
+class TestWrite:
+    """--write-known-failures writes what is red now; a person says why."""
+
+    def test_round_trip(self, tmp_path, capsys):
+        """What is written is refused until every reason is filled in, and then makes the run green."""
+        file = tmp_path / "new.toml"
+        arguments = ["validate", "--provider", "fault:negative-index-as-zero", "--tier", "standard"]
+
+        codes = [main([*arguments, "--write-known-failures", str(file)])]
+        assert "each wants its reason" in capsys.readouterr().err
+        codes.append(main([*arguments, "--known-failures", str(file)]))
+        assert "$.known[0].reason: must say why" in capsys.readouterr().err
+        file.write_text(
+            file.read_text(encoding="utf-8").replace("TODO: why", "negative indices are not known there"),
+            encoding="utf-8",
+        )
+        codes.append(main([*arguments, "--known-failures", str(file), "--json"]))
+
+        verdicts = {r["verdict"] for r in json.loads(capsys.readouterr().out)["cases"]}
+        assert [1, 2, 0] == codes
+        assert {"pass", "known-failure"} == verdicts
+        assert {"standard"} == {e["tier"] for e in tomllib.loads(file.read_text(encoding="utf-8"))["known"]}
+
+    def test_keys(self, tmp_path):
+        """Every excusable verdict, with stage, adapter and device class where they are known."""
+        records = [
+            Record(case=f"c/{v}", verdict=v, stage="run", device_class="emulated", message="a\n# b\x7f")
+            for v in VERDICTS
+        ]
+        file = tmp_path / "new.toml"
+
+        count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" [é]\x7f*'), "smoke")
+
+        known = tomllib.loads(file.read_text(encoding="utf-8"))["known"]
+        assert len(EXCUSABLE) == count == len(known)
+        assert {
+            "case": "c/mismatch",
+            "provider": "DmlExecutionProvider",
+            "adapter": 'The "best" [[]é]\x7f[*]',
+            "device_class": "emulated",
+            "verdict": "mismatch",
+            "stage": "run",
+            "reason": "TODO: why",
+        } == known[0]
+
+    def test_applies_again(self, tmp_path):
+        """A written entry applies where it was written, whatever signs the adapter's name has, and is not for its sister."""
+        place = msgspec.structs.replace(HERE, adapter="RTX [4060] *")
+        file = tmp_path / "new.toml"
+        write(file, [Record(case=CASE.id, verdict="crash", stage="run")], place, "smoke")
+        file.write_text(file.read_text(encoding="utf-8").replace("TODO: why", "it ends"), encoding="utf-8")
+
+        (known,) = load(file)
+
+        assert applies(known, place)
+        assert not applies(known, msgspec.structs.replace(place, adapter="RTX [4060] Ti"))
+
+    @pytest.mark.parametrize("name", ["there.toml", "no/such/folder.toml"])
+    def test_not_new(self, name, tmp_path, capsys):
+        """Reasons that a person wrote are not overwritten; that is said before anything is run."""
+        (tmp_path / "there.toml").write_text("mine", encoding="utf-8")
+
+        code = validate("--provider", "cpu", "--write-known-failures", str(tmp_path / name))
+
+        out, err = capsys.readouterr()
+        assert (2, "", 1) == (code, out, err.count("\n"))
+        assert "must be a new file" in err
+        assert "mine" == (tmp_path / "there.toml").read_text(encoding="utf-8")
+
+    def test_nothing_red(self, tmp_path):
+        """A green run writes a file without entries, which can be used."""
+        file = tmp_path / "new.toml"
+
+        codes = [validate("--provider", "cpu", o, str(file)) for o in ("--write-known-failures", "--known-failures")]
+
+        assert [0, 0] == codes
+
+
+class TestRed:
+    """Each red condition, seen at the exit code of `opmap validate`."""
+
+    @pytest.mark.parametrize(
+        "provider, keys, code, said",
+        [
+            ("fault:output-zero", {}, 0, ""),
+            ("fault:none", {}, 1, "unexpected-pass"),
+            ("fault:output-zero", {"verdict": "error"}, 1, "expected error: planted, got mismatch at compare"),
+            ("fault:output-zero", {"stage": "run"}, 1, "expected mismatch at run: planted"),
+            ("fault:output-zero", {"until": "2020-02-02"}, 1, "expired on 2020-02-02"),
+            ("fault:none", {"until": "2020-02-02"}, 1, "expired on 2020-02-02"),
+            ("fault:none", {"case": "gather/gone"}, 1, "'gather/gone' matches no case of tier smoke"),
+            ("fault:none", {"case": "gather/gone", "device_class": "hardware"}, 0, ""),
+            ("fault:none", {"case": "gather/gone", "provider": "cpu"}, 0, ""),
+            ("fault:none", {"case": "gather_nd/example.1"}, 0, ""),
+            ("fault:none", {"case": "probe/gather/bool"}, 0, ""),
+        ],
+    )
+    def test_conditions(self, provider, keys, code, said, tmp_path, capsys):
+        """One entry, one case; what was not selected is not missed, a probe neither."""
+        file = toml(tmp_path / "known.toml", ENTRY | {"provider": provider} | keys)
+
+        got = validate("--provider", provider, "--known-failures", file)
+
+        out, err = capsys.readouterr()
+        assert code == got
+        assert said in out + err
+        assert err.count("\n") == (1 if "expired" in said or "matches" in said else 0)
+
+    def test_bundle(self, tmp_path):
+        """The bundle keeps why a run with fine verdicts is red."""
+        file = toml(tmp_path / "known.toml", ENTRY | {"provider": "cpu", "case": "gather/gone"})
+
+        validate("--provider", "cpu", "--known-failures", file, "--report", str(tmp_path / "r"))
+
+        run = json.loads((tmp_path / "r" / "run.json").read_text(encoding="utf-8"))
+        assert {"verdicts": {"pass": 1}, "exit_code": 1} == run["totals"]
+        assert "'gather/gone' matches no case" in run["problems"][0]
+
+    def test_missing_provider(self, tmp_path, capsys):
+        """Also where the provider is not there: an entry for it that matches nothing is red."""
+        file = toml(tmp_path / "known.toml", ENTRY | {"provider": "AbsentExecutionProvider", "case": "gather/gone"})
+
+        codes = [validate("--provider", "AbsentExecutionProvider", *more) for more in ((), ("--known-failures", file))]
+
+        assert [0, 1] == codes

@@ -1,0 +1,309 @@
+"""A run: the same results whatever the order, the repetitions that agree, and the interruption in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from types import SimpleNamespace
+
+import pytest
+
+from opmap.cli import main
+from opmap.reporting.bundle import Bundle
+from opmap.validation.record import Record, TensorRecord
+from opmap.validation.run import Run, settle, shuffled
+
+ITEMS = [SimpleNamespace(id=f"case/{i}") for i in range(20)]
+
+STUB = """
+import os
+import onnx, numpy
+from opmap.execution.sessions import SessionProvider
+
+class Stub(SessionProvider):
+    count = 0
+
+    def run(self, model_bytes, feeds):
+        self.count += 1
+        outputs = super().run(model_bytes, feeds)
+        {body}
+        return outputs
+
+def make():
+    return Stub("CPUExecutionProvider")
+"""
+
+
+def result(verdict="pass", bits="00", **keys) -> Record:
+    """A record whose output is these bits."""
+    return Record(case="c", verdict=verdict, actual=TensorRecord("UINT8", [1], None, [bits]), **keys)
+
+
+def stub(folder, body: str) -> None:
+    """A module `stub` in this folder, whose provider is the CPU EP with a change: `self.count` is the run's number."""
+    (folder / "stub.py").write_text(STUB.format(body=textwrap.indent(body, " " * 8).lstrip()), encoding="utf-8")
+
+
+def opmap(folder, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    """`opmap validate` in a process of its own, this folder its current one."""
+    return subprocess.run(
+        [sys.executable, "-m", "opmap", "validate", *arguments],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def lines(folder) -> list[dict]:
+    """The records of a bundle."""
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+class TestOrder:
+    """The order of the work follows from the seed; the order of the results does not."""
+
+    def test_shuffled(self):
+        """The same for the same seed, another for another, and none lost."""
+        orders = [[item.id for item in shuffled(ITEMS, seed)] for seed in (None, 0, 0, 1)]
+
+        assert [item.id for item in ITEMS] == orders[0]
+        assert orders[1] == orders[2]
+        assert orders[1] not in (orders[0], orders[3])
+        assert {frozenset(orders[0])} == set(map(frozenset, orders))
+
+    def test_part(self):
+        """What is selected too does not change the order of two items: an order that shows a failure can be shrunk."""
+        part = [item for item in shuffled(ITEMS, 7) if item in ITEMS[::2]]
+
+        assert part == list(shuffled(ITEMS[::2], 7))
+
+    def test_pinned(self):
+        """A seed in a bug report means the same order in the next version."""
+        assert "12 19 14 6 1" == " ".join(i.id.removeprefix("case/") for i in shuffled(ITEMS, 4)[:5])
+
+    def test_results(self, tmp_path):
+        """The records end in the items' order, in the bundle too; before that each is flushed as it came."""
+        bundle = Bundle(tmp_path / "r", {})
+        run, seen = Run(bundle=bundle), []
+
+        def judge(item):
+            assert seen == [r["case"] for r in lines(tmp_path / "r")]
+            seen.append(item.id)
+            return Record(case=item.id, verdict="pass")
+
+        run.judge(ITEMS, judge, seed=3)
+        bundle.close(run.records, 0)
+
+        assert seen != [item.id for item in ITEMS]
+        assert (
+            [item.id for item in ITEMS] == [r.case for r in run.records] == [r["case"] for r in lines(tmp_path / "r")]
+        )
+
+    def test_max_failures(self):
+        """The run stops after as many failures, and says how many cases are left."""
+        run = Run(max_failures=3)
+
+        run.judge(ITEMS, lambda item: Record(case=item.id, verdict="crash"), seed=3)
+
+        assert (3, 17) == (len(run.records), run.left)
+
+
+class TestRepeat:
+    """Different results of one case are a mismatch, never averaged away."""
+
+    @pytest.mark.parametrize(
+        "records, verdict, said",
+        [
+            ([result(), result()], "pass", None),
+            ([result(), result("mismatch", "01")], "mismatch", "unstable: 2 runs gave pass, mismatch"),
+            (
+                [result("mismatch", "01"), result("mismatch", "02")],
+                "mismatch",
+                "unstable: 2 runs gave mismatch, mismatch",
+            ),
+            ([result("mismatch", "01"), result("mismatch", "01")], "mismatch", None),
+            ([result()] * 9 + [result("error", stage="run")], "mismatch", "pass, error at run"),
+            ([result("error", stage="load"), result("error", stage="run")], "mismatch", "error at load, error at run"),
+            (
+                [result("error", path="a.cpp(1) 80070057"), result("error", path="b.cpp(2) 80004005")],
+                "mismatch",
+                "unstable",
+            ),
+            ([result("crash", message="at 0x12"), result("crash", message="at 0x34")], "crash", "at 0x12"),
+            ([result("crash"), result()], "mismatch", "crash, pass"),
+            ([result(), result("fallback")], "mismatch", "pass, fallback"),
+            ([result("observed", "01"), result("observed", "02")], "observed", None),
+            ([result("observed", message="pass"), result("observed", message="error: x")], "mismatch", "unstable"),
+            ([result("timeout"), result("timeout"), result("not-run", message="hung")], "not-run", "hung"),
+            ([result(), result("timeout"), result("not-run")], "mismatch", "3 runs gave pass, timeout, not-run"),
+            ([result("not-run", message="gone")] * 2, "not-run", "gone"),
+        ],
+    )
+    def test_settle(self, records, verdict, said):
+        """One record stands for all; what came each time is said where it differs."""
+        got = settle(records)
+
+        assert verdict == got.verdict
+        assert said is None or said in got.message
+        assert got.stage is None or "unstable" not in (got.message or "")
+
+    @pytest.mark.parametrize(
+        "body, said",
+        [
+            ("if self.count == 2: outputs = [o * 0 for o in outputs]", "unstable: 3 runs gave pass, mismatch, pass; "),
+            ("if self.count == 3: raise RuntimeError('lost')", "unstable: 3 runs gave pass, pass, error at run; "),
+            ("outputs = [o + self.count for o in outputs]", "unstable: 3 runs gave mismatch, mismatch, mismatch; "),
+        ],
+    )
+    def test_unstable(self, body, said, tmp_path):
+        """A provider that is wrong now and then is caught on the command line, and is no known mismatch."""
+        stub(tmp_path, body)
+        (tmp_path / "known.toml").write_text(
+            'schema = "opmap-known-failures/2"\n[[known]]\ncase = "*"\nprovider = "stub:make"\nverdict = "mismatch"\n'
+            'stage = "compare"\nreason = "always wrong"\n',
+            encoding="utf-8",
+        )
+
+        arguments = ("--provider", "stub:make", "--case", "gather/example.1", "--repeat", "3", "--json")
+        done = [opmap(tmp_path, *arguments, *more) for more in ((), ("--known-failures", "known.toml"))]
+
+        for run in done:
+            (record,) = json.loads(run.stdout)["cases"]
+            assert (1, "mismatch", None) == (run.returncode, record["verdict"], record["stage"])
+            assert said in record["message"]
+
+    def test_stable(self, capsys):
+        """The CPU EP gives the same each time, and so do the probes."""
+        assert 0 == main(["validate", "--provider", "cpu", "--repeat", "3", "--require-provider"])
+
+    def test_probes(self, tmp_path):
+        """A probe is repeated like a case."""
+        stub(tmp_path, "if self.count % 3 == 0: raise RuntimeError('lost')")
+
+        done = opmap(tmp_path, "--provider", "stub:make", "--repeat", "3", "--json")
+
+        document = json.loads(done.stdout)
+        assert {"mismatch"} == {r["verdict"] for r in document["cases"]}
+        assert any(r["verdict"] == "mismatch" and "unstable" in r["message"] for r in document["probes"])
+
+
+class TestSame:
+    """Two runs of the same catalogue give the same bytes."""
+
+    def test_processes(self, tmp_path):
+        """In two processes with other hash seeds, and in other orders; also where something is wrong."""
+        stub(
+            tmp_path,
+            "if outputs[0].size % 3 == 0: outputs = [o * 0 for o in outputs]\nif outputs[0].size == 5: raise RuntimeError('five')",
+        )
+        options = {"a": (), "b": (), "c": ("--shuffle", "1"), "d": ("--shuffle", "2", "--repeat", "2")}
+
+        codes = {
+            opmap(tmp_path, "--provider", "stub:make", "--report", name, *more, PYTHONHASHSEED=str(i)).returncode
+            for i, (name, more) in enumerate(options.items())
+        }
+
+        results = [(tmp_path / name / "results.jsonl").read_bytes() for name in options]
+        assert {1} == codes
+        assert 1 == len(set(results))
+        assert {"pass", "mismatch", "error"} <= {record["verdict"] for record in lines(tmp_path / "a")}
+
+
+class TestResume:
+    """An interrupted run that is gone on with ends like one that was not."""
+
+    ARGUMENTS = ("--provider", "stub:make", "--filter", "gather/*")
+    BODY = """
+if outputs[0].ndim == 3: outputs = outputs[0:0]
+if outputs and outputs[0].size % 3 == 0: outputs = [o * 0 for o in outputs]
+if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
+"""
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            (),
+            ("--shuffle", "5"),
+            ("--repeat", "2"),
+            ("--known-failures", "known.toml", "--shuffle", "5", "--repeat", "2"),
+        ],
+    )
+    def test_killed(self, more, tmp_path):
+        """The process ends in the middle, twice; the bundle is the same in the end, byte for byte."""
+        stub(tmp_path, self.BODY.strip())
+        (tmp_path / "known.toml").write_text(
+            'schema = "opmap-known-failures/2"\n[[known]]\ncase = "gather/int*"\nprovider = "stub:make"\n'
+            'verdict = "mismatch"\nreason = "planted"\n[[known]]\ncase = "gather/gone"\nprovider = "stub:make"\n'
+            'verdict = "mismatch"\nreason = "stale"\n',
+            encoding="utf-8",
+        )
+        whole = opmap(tmp_path, *self.ARGUMENTS, *more, "--report", "whole")
+        killed = [
+            opmap(tmp_path, *self.ARGUMENTS, *more, option, "cut", END_AT="31").returncode
+            for option in ("--report", "--resume")
+        ]
+        part = len(lines(tmp_path / "cut"))
+        with open(tmp_path / "cut" / "results.jsonl", "ab") as file:
+            file.write(b'{"file":null,"case":"gather/')
+
+        done = opmap(tmp_path, *self.ARGUMENTS, *more, "--resume", "cut")
+
+        assert [9, 9] == killed
+        assert 0 < part < len(lines(tmp_path / "whole"))
+        assert (whole.returncode, whole.stderr) == (done.returncode, done.stderr) and done.returncode == 1
+        for name in ("results.jsonl", "run.json"):
+            a, b = ((tmp_path / run / name).read_bytes() for run in ("whole", "cut"))
+            assert a == b
+
+    @pytest.mark.parametrize(
+        "more", [("--shuffle", "5"), ("--repeat", "2"), ("--known-failures", "known.toml"), ("--tier", "standard")]
+    )
+    def test_something_else(self, more, tmp_path, capsys):
+        """What the verdicts hang on is part of what was asked for."""
+        folder, arguments = tmp_path / "r", ["validate", "--provider", "cpu", "--case", "gather/example.1"]
+        (tmp_path / "known.toml").write_text('schema = "opmap-known-failures/2"\n', encoding="utf-8")
+        more = [str(tmp_path / m) if m.endswith(".toml") else m for m in more]
+        main([*arguments, "--report", str(folder)])
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+        code = main([*arguments, *more, "--resume", str(folder)])
+
+        assert 2 == code
+        assert "same selection" in capsys.readouterr().err
+        assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def test_known_failures_changed(self, tmp_path, capsys):
+        """The content of the known failures counts, not the name of the file."""
+        known, folder = tmp_path / "known.toml", tmp_path / "r"
+        arguments = ["validate", "--provider", "cpu", "--case", "gather/example.1", "--known-failures", str(known)]
+        known.write_text('schema = "opmap-known-failures/2"\n', encoding="utf-8")
+        main([*arguments, "--report", str(folder)])
+        known.write_text('schema = "opmap-known-failures/2"\n# changed\n', encoding="utf-8")
+
+        assert 2 == main([*arguments, "--resume", str(folder)])
+
+    def test_other_catalogue(self, tmp_path, capsys, monkeypatch):
+        """A catalogue that has changed since is not mixed with what it was."""
+        from opmap.validation import catalogue
+
+        arguments = ["validate", "--provider", "cpu", "--filter", "*/example.1"]
+        main([*arguments, "--report", str(tmp_path / "r")])
+        whole = list(catalogue.catalogue("smoke"))
+        monkeypatch.setattr(catalogue, "catalogue", lambda tier: whole[1:])
+
+        assert 2 == main([*arguments, "--resume", str(tmp_path / "r")])
+        assert "same selection" in capsys.readouterr().err
+
+    def test_missing_provider(self, tmp_path, capsys):
+        """A finished run is gone on with, with nothing to do: no case twice."""
+        arguments = ["validate", "--provider", "AbsentExecutionProvider", "--filter", "*/example.*"]
+        main([*arguments, "--report", str(tmp_path / "r")])
+        before = (tmp_path / "r" / "results.jsonl").read_bytes()
+
+        main([*arguments, "--resume", str(tmp_path / "r")])
+
+        assert before == (tmp_path / "r" / "results.jsonl").read_bytes()
