@@ -207,7 +207,7 @@ class TestVerdicts:
 
     def test_not_run(self):
         """A case that was not run says nothing about the entry."""
-        assert "not-run" == self.judged("not-run").verdict
+        assert ("not-run", "said") == (self.judged("not-run").verdict, self.judged("not-run").message)
 
     @pytest.mark.parametrize("keys", [{"provider": "cpu"}, {"adapter": "*Arc*"}, {"until": datetime.date(2020, 1, 1)}])
     def test_not_here(self, keys):
@@ -448,6 +448,13 @@ class TestWrite:
 
         assert applies(known, place)
         assert not applies(known, msgspec.structs.replace(place, adapter="RTX [4060] Ti"))
+
+    def test_no_overwriting(self, tmp_path):
+        """Also where the file came into being while the cases ran."""
+        (tmp_path / "there.toml").write_text("mine", encoding="utf-8")
+
+        with pytest.raises(InputError, match="--write-known-failures"):
+            write(tmp_path / "there.toml", [], HERE, "smoke")
 
     @pytest.mark.parametrize("name", ["there.toml", "no/such/folder.toml"])
     def test_not_new(self, name, tmp_path, capsys):
