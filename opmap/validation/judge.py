@@ -76,7 +76,7 @@ class Judge:
                 **known, verdict=error.verdict, stage=error.stage, path=origin(str(error)), message=str(error)
             )
         placement = known["placement"] = self._placement()
-        problem = _wrong_shape(desc, outputs)
+        problem = wrong_shape(desc, outputs)
         if problem:
             known["expected"] = self._tensor_record(desc, expected)
             return Record(**known, verdict="mismatch", stage="compare", message=problem)
@@ -230,7 +230,7 @@ def unravel(address: int, sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(address // stride % size for stride, size in zip(strides_of(sizes), sizes))
 
 
-def _wrong_shape(desc: OperatorDesc, outputs) -> str | None:
+def wrong_shape(desc: OperatorDesc, outputs) -> str | None:
     """What is wrong with the number, type or shape of what a provider returned."""
     wanted = "must be a list of one array"
     if not isinstance(outputs, (list, tuple)):
