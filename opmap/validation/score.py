@@ -10,6 +10,7 @@ import msgspec
 from ..execution.arrays import from_array
 from ..tensors import Tensor
 from .cases import Case
+from .catalogue import TIERS
 from .faults import FAULTS, Fault, FaultProvider
 from .faults.access import Work
 from .judge import differences, wrong_shape
@@ -29,8 +30,8 @@ class Score:
         return self.caught_by[0] if len(self.caught_by) == 1 else None
 
     def due(self, tier: str) -> bool:
-        """Whether this tier must catch it: `smoke`, what every small tensor may show; the others, what can be caught."""
-        return not (self.fault.equivalent or (tier == "smoke" and self.fault.needs))
+        """Whether this tier must catch it."""
+        return self.fault.tier is not None and TIERS.index(self.fault.tier) <= TIERS.index(tier)
 
     def right(self, tier: str) -> bool:
         """Whether it is caught as it must be, and what differs in nothing is not."""
@@ -44,20 +45,28 @@ def score(
     providers = {name: FaultProvider(fault) for name, fault in faults.items()}
     caught: dict[str, list[str]] = {name: [] for name in faults}
     for case in cases:
-        work = Work(case)
-        right = Tensor(work.data_type, work.sizes, [e or 0 for e in case.expected]).to_bytes()
+        work, differs = Work(case), _comparison(case)
         for name, provider in providers.items():
-            if _differs(case, provider.run_work(work), right):
+            if differs(provider.run_work(work)):
                 caught[name].append(case.id)
         advance()
     return [Score(name, fault, tuple(caught[name])) for name, fault in faults.items()]
 
 
-def _differs(case: Case, outputs, right: bytes) -> bool:
-    """What the judge calls a mismatch; equal bytes need no second look."""
-    if wrong_shape(case.desc, outputs):
-        return True
-    return outputs[0].tobytes() != right and bool(differences(case.expected, from_array(outputs[0]).bits))
+def _comparison(case: Case) -> Callable[[Sequence], bool]:
+    """Whether the judge calls outputs of this case a mismatch; where every element is defined, bytes say so too."""
+    output = case.desc.output
+    right = Tensor(output.data_type, output.sizes, [e or 0 for e in case.expected]).to_bytes()
+    defined = None not in case.expected
+
+    def differs(outputs: Sequence) -> bool:
+        if wrong_shape(case.desc, outputs):
+            return True
+        if outputs[0].tobytes() == right:
+            return False
+        return defined or bool(differences(case.expected, from_array(outputs[0]).bits))
+
+    return differs
 
 
 def summary(tier: str, cases: Sequence[Case], scores: Sequence[Score]) -> Iterator[str]:
@@ -92,7 +101,7 @@ def encode(tier: str, cases: Sequence[Case], scores: Sequence[Score]) -> bytes:
             "text": s.fault.text,
             "equivalent": s.fault.equivalent,
             "needs": s.fault.needs,
-            "due": s.due(tier),
+            "tier": s.fault.tier,
             "right": s.right(tier),
             "caught": len(s.caught_by),
             "first": s.caught_by[0] if s.caught_by else None,

@@ -201,7 +201,8 @@ class Work:
         how: Resolve = resolve,
         address: Callable[[np.ndarray, Work], np.ndarray] | None = None,
     ) -> np.ndarray:
-        """What is read by an access; an address beyond the tensor reads its first or last element, as DirectML does."""
+        """What is read by an access; an address beyond the tensor reads its first or last element, as it
+        was seen on DirectML."""
         found = access.addresses({name: i.rows.reshape(-1) for name, i in indices.items()}, how)
         if address:
             found = address(found, self)

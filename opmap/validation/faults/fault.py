@@ -24,7 +24,8 @@ class Fault:
     - `result(output)`: the list of arrays that is returned.
     - `concerns(work)`: whether a case has it at all.
 
-    `needs` says what shows it, where not every small tensor does; `equivalent` why no valid input does.
+    `needs` says what shows it, where not every small tensor does: `standard` has such cases, `full` alone those that are
+    `huge`. `equivalent` says why no valid input shows it.
     """
 
     text: str
@@ -38,7 +39,15 @@ class Fault:
     result: Callable[[np.ndarray], list[np.ndarray]] | None = None
     concerns: Callable[[Work], bool] | None = None
     needs: str | None = None
+    huge: bool = False
     equivalent: str | None = None
+
+    @property
+    def tier(self) -> str | None:
+        """The first tier that must catch it; None where none can."""
+        if self.equivalent:
+            return None
+        return "full" if self.huge else "standard" if self.needs else "smoke"
 
     @property
     def addressed(self) -> bool:
@@ -76,7 +85,7 @@ class FaultProvider:
         raise NotImplementedError("a fault provider runs cases, not models")
 
     def run_case(self, case: Case) -> list[np.ndarray]:
-        """The output with the fault in it; where the page defines no value, what DirectML might read."""
+        """The output with the fault in it; where the page defines no value, some element."""
         return self.run_work(Work(case))
 
     def run_work(self, work: Work) -> list[np.ndarray]:

@@ -162,6 +162,12 @@ INDEX_FAULTS = {
     "index-through-float16": Fault(
         text="an index passes through a half, which rounds it", position=_float16, needs=_LONG_FLOAT16
     ),
+    "index-through-float32": Fault(
+        text="an index passes through a float, which rounds it",
+        position=_cut("<f4"),
+        needs="an axis longer than 16777217",
+        huge=True,
+    ),
     "index-high-word": Fault(text="the upper half of a 64-bit index is used", indices=_high_word),
     "index-as-32-bit-pairs": Fault(text="64-bit indices are read as twice as many of 32 bits", indices=_pairs),
     "index-scalar-as-zero": Fault(

@@ -121,6 +121,18 @@ OUTPUT_FAULTS = {
         output=lambda bits, work: _lost(bits, slice(0x10000, None)),
         needs=_NEEDS_65536,
     ),
+    "dispatch-65535-groups": Fault(
+        text="elements beyond 65535 groups of 256 stay zero",
+        output=lambda bits, work: _lost(bits, slice(0xFFFF * _GROUP, None)),
+        needs="an output of more than 16776960 elements",
+        huge=True,
+    ),
+    "typed-buffer-limit": Fault(
+        text="elements beyond the 2^27 of a typed buffer stay zero",
+        output=lambda bits, work: _lost(bits, slice(1 << 27, None)),
+        needs="an output of more than 134217728 elements",
+        huge=True,
+    ),
     "word-clobbered": Fault(text="writing a small element zeroes the rest of its 4-byte word", output=_clobbered),
     # moved
     "output-reversed": Fault(text="the output is written backwards", output=lambda bits, work: bits[::-1]),
