@@ -174,6 +174,17 @@ def _parser() -> argparse.ArgumentParser:
     docs.add_argument("--new-only", action="store_true", help="leave out what the shipped spec lists as an erratum")
     docs.add_argument("--json", action="store_true", help="print JSON")
 
+    faults = command(
+        "faults",
+        _faults,
+        "Show which planted faults the cases of a tier catch, and which cases catch each.",
+        "opmap faults --tier standard",
+    )
+    faults.add_argument(
+        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="how many cases (default: smoke)"
+    )
+    faults.add_argument("--json", action="store_true", help="print JSON")
+
     build = command(
         "build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models"
     )
@@ -610,7 +621,7 @@ def _element(dispatch, at) -> list[str]:
     return [f"element [{', '.join(map(str, at))}]", f"  {text} = {value}"]
 
 
-# --- rules, build, doctor ------------------------------------------------------------------------------------------
+# --- rules, docs, faults, build, doctor -----------------------------------------------------------------------
 
 
 def _rules(options) -> int:
@@ -688,6 +699,21 @@ def _docs(options) -> int:
     if options.json:
         print(msgspec.json.encode([{"file": file, **msgspec.to_builtins(f)} for file, f in found]).decode())
     return 2 if bad else int(bool(found))
+
+
+def _faults(options) -> int:
+    from .validation.catalogue import catalogue
+    from .validation.score import encode, score, summary
+
+    cases = list(catalogue(options.tier))
+    with _progress(len(cases), "faults") as advance:
+        scores = score(cases, advance=advance)
+    if options.json:
+        sys.stdout.buffer.write(encode(options.tier, cases, scores) + b"\n")
+    else:
+        for text in summary(options.tier, cases, scores):
+            print(text)
+    return int(not all(s.right(options.tier) for s in scores))
 
 
 def _build(options) -> int:

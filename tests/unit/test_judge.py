@@ -1,4 +1,4 @@
-"""Verdicts: what each way for a provider to be right or wrong is called, and that planted faults are caught."""
+"""Verdicts: what each way for a provider to be right or wrong is called."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ import pytest
 
 from opmap.descriptors import TensorDesc, complete
 from opmap.dxdispatch import read_model
-from opmap.errors import InputError, ProviderError
+from opmap.errors import ProviderError
 from opmap.execution.arrays import to_array
 from opmap.execution.provider import Placement
 from opmap.execution.providers import OpenProvider, open_provider
@@ -17,12 +17,10 @@ from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 from opmap.validation.cases import Case
-from opmap.validation.catalogue import catalogue, example_descriptor
-from opmap.validation.faults import FAULTS, open_fault
+from opmap.validation.catalogue import example_descriptor
 from opmap.validation.judge import MAX_DIFFERENCES, MAX_LISTED, Judge, differences, unravel
 from opmap.validation.record import VERDICTS, Record, encode
 
-SMOKE = list(catalogue("smoke"))
 CPU = open_provider("cpu")
 
 
@@ -385,67 +383,6 @@ class TestDispatch:
         assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.path)
         assert "DML_OPERATOR_GATHER" == record.operator
         assert None is self.record(type="SCATTER").operator
-
-
-class TestFaults:
-    """Every planted fault is caught by the smoke catalogue."""
-
-    def test_the_control_passes_everything(self):
-        """Nothing is wrong with `none`."""
-        judge = Judge(open_fault("none"), brief=True)
-        assert {"pass"} == {judge(case).verdict for case in SMOKE}
-
-    @pytest.mark.parametrize("name", [name for name in FAULTS if name != "none"])
-    def test_is_caught(self, name):
-        """At least one case is a mismatch, and says how."""
-        judge = Judge(open_fault(name), brief=True)
-        caught = next((r for r in map(judge, SMOKE) if r.verdict == "mismatch"), None)
-        assert caught is not None
-        assert " elements differ: output[" in caught.message
-
-    @pytest.mark.parametrize(
-        ("name", "values", "indices", "expected"),
-        [
-            ("negative-index-as-zero", (1, 2, 3), (-1, 2), [1, 3]),
-            ("negative-index-off-by-one", (1, 2, 3), (-1, 2), [2, 3]),
-            ("negative-index-sign-lost", (1, 2, 3), (-1, 2), [2, 3]),
-            ("index-off-by-one", (1, 2, 3), (0, 2, -1), [2, 1, 1]),
-            ("index-clamped-early", (1, 2, 3), (2, 1, 0), [2, 2, 1]),
-            ("index-reversed", (1, 2, 3), (0, 2, -2), [3, 1, 2]),
-            ("last-element-lost", (1, 2, 3), (0, 2), [1, 0]),
-            ("output-zero", (1, 2, 3), (0, 2), [0, 0]),
-            ("none", (1, 2, 3), (0, -1), [1, 3]),
-        ],
-    )
-    def test_does_what_it_says(self, name, values, indices, expected):
-        """Rows by hand."""
-        case = gather(values=values, indices=indices)
-        (output,) = open_fault(name).provider.run_case(case)
-        assert expected == output.tolist()
-
-    @pytest.mark.parametrize(
-        ("name", "bits", "expected"),
-        [
-            ("nan-payload-lost", [0x7F800001, 0xFFC0BEEF, 0x7F800000, 1], [0x7FC00000, 0x7FC00000, 0x7F800000, 1]),
-            ("negative-zero-lost", [0x80000000, 0x80000001, 0, 0xBF800000], [0, 0x80000001, 0, 0xBF800000]),
-            ("denormals-flushed", [0x80000001, 0x007FFFFF, 0x00800000, 0], [0x80000000, 0, 0x00800000, 0]),
-        ],
-    )
-    def test_does_what_it_says_to_floats(self, name, bits, expected):
-        """Other types are left alone."""
-        case = gather(indices=(0, 1, 2, 3))
-        for data_type, result in ((DataType.FLOAT32, expected), (DataType.UINT32, bits)):
-            desc = case.desc.replace(
-                input_tensor=TensorDesc(data_type, (4,)), output_tensor=TensorDesc(data_type, (4,))
-            )
-            tensors = {**case.tensors, "InputTensor": Tensor(data_type, (4,), bits)}
-            (output,) = open_fault(name).provider.run_case(Case("it", desc, tensors))
-            assert result == output.view("<u4").tolist()
-
-    def test_unknown_ones_are_refused_by_name(self):
-        """The error lists those that there are."""
-        with pytest.raises(InputError, match="must be one of none, negative-index-as-zero, .*, got 'nothing'"):
-            open_fault("nothing")
 
 
 class TestRecords:

@@ -1,0 +1,30 @@
+"""Named wrong ways to move data. Each runs as a provider, to show what a failure looks like and to test the suite."""
+
+from ...errors import InputError
+from ...execution.providers import OpenProvider
+from .addresses import ADDRESS_FAULTS
+from .fault import Fault, FaultProvider
+from .indices import INDEX_FAULTS
+from .outputs import OUTPUT_FAULTS
+from .sessions import SESSION_FAULTS
+from .values import VALUE_FAULTS
+
+__all__ = ["FAULTS", "Fault", "FaultProvider", "open_fault"]
+
+CONTROL = "none"
+
+FAULTS: dict[str, Fault] = {
+    CONTROL: Fault(text="right in everything: the control", equivalent="there is nothing wrong"),
+    **INDEX_FAULTS,
+    **ADDRESS_FAULTS,
+    **VALUE_FAULTS,
+    **OUTPUT_FAULTS,
+    **SESSION_FAULTS,
+}
+
+
+def open_fault(name: str) -> OpenProvider:
+    """The provider `fault:<name>`. Raises InputError for an unknown name."""
+    if name not in FAULTS:
+        raise InputError(f"--provider fault:NAME must be one of {', '.join(FAULTS)}, got {name!r}")
+    return OpenProvider(f"fault:{name}", None, None, FaultProvider(FAULTS[name]))
