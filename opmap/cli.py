@@ -138,6 +138,19 @@ def _parser() -> argparse.ArgumentParser:
     docs.add_argument("--new-only", action="store_true", help="leave out what the shipped spec lists as an erratum")
     docs.add_argument("--json", action="store_true", help="print JSON")
 
+    catalog = command(
+        "catalog",
+        _catalog,
+        "Show what the cases of a tier cover: classes of parameters, their pairs and triples, rules, examples, kernels.",
+        "opmap catalog --tier standard",
+    )
+    catalog.add_argument(
+        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="which cases (default: smoke)"
+    )
+    shown = catalog.add_mutually_exclusive_group()
+    shown.add_argument("--list", action="store_true", help="print the ids of the cases instead, one a line")
+    shown.add_argument("--json", action="store_true", help="print JSON")
+
     build = command(
         "build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models"
     )
@@ -251,6 +264,8 @@ def _feature_level(text: str) -> str:
 
 
 def _validate(options) -> int:
+    from functools import partial
+
     from .reporting.bundle import Bundle
     from .validation.catalogue import catalogue, select
     from .validation.known_failures import load, unmatched
@@ -258,7 +273,7 @@ def _validate(options) -> int:
     from .validation.run import Run, missing
 
     known = load(options.known_failures) if options.known_failures else ()
-    everything = list(catalogue(options.tier))
+    everything = partial(catalogue, options.tier)
     cases = select(everything, globs=options.filter, ids=_ids(options.case), shard=options.shard)
     judge = _judge(options, brief=True)
     name = options.provider if isinstance(judge, OpmapError) else judge.provider.name
@@ -277,7 +292,7 @@ def _validate(options) -> int:
             run.judge(probes, lambda probe: judge_probe(probe, provider), advance)
             if bundle:
                 bundle.environment(provider.environment())
-    for entry in unmatched(known, (case.id for case in everything), name):
+    for entry in unmatched(known, (case.id for case in everything()), name):
         print(f"opmap: {options.known_failures}: {entry.case!r} matches no case of this tier", file=sys.stderr)
     return _finish(options, run, judge, bundle)
 
@@ -606,6 +621,24 @@ def _docs(options) -> int:
     if options.json:
         print(msgspec.json.encode([{"file": file, **msgspec.to_builtins(f)} for file, f in found]).decode())
     return 2 if bad else int(bool(found))
+
+
+def _catalog(options) -> int:
+    import msgspec
+
+    from .reporting.coverage import print_coverage, told
+    from .validation.catalogue import catalogue
+
+    if options.list:
+        for case in catalogue(options.tier):
+            print(case.id)
+        return 0
+    found = told(options.tier)
+    if options.json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        print_coverage(_console(), found)
+    return int(bool(found["missing"]))
 
 
 def _build(options) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from math import prod
 from typing import Literal, get_args
 
@@ -39,8 +41,16 @@ def catalogue(tier: Tier) -> Iterator[Case]:
     parameter. `standard`: the whole array, which holds every possible pair of classes, and each of its rows with other
     values. `full`: every possible triple, and every valid descriptor of the small world (`WORLD`) in each data width.
     """
+    yield from _unique([*_PARTS[tier], _world] if tier == "full" else _PARTS[tier])
+
+
+def systematic(tier: Tier) -> Iterator[Case]:
+    """The cases of a tier without the small world, which is complete by the way it is made."""
+    yield from _unique(_PARTS[tier])
+
+
+def _unique(parts) -> Iterator[Case]:
     seen: set[str] = set()
-    parts = [_examples, _first_pairs, _pairs, _triples, _world][: {"smoke": 2, "standard": 3, "full": 5}[tier]]
     for part in parts:
         for module in OPERATORS.values():
             for case in part(module):
@@ -49,25 +59,55 @@ def catalogue(tier: Tier) -> Iterator[Case]:
                     yield case
 
 
+@dataclass(frozen=True)
+class Selection:
+    """Cases of a catalogue: their number is known, and they are made anew, one at a time, whenever they are gone through."""
+
+    cases: Callable[[], Iterable[Case]]
+    chosen: Callable[[Case], bool]
+    shard: tuple[int, int]
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Case]:
+        part, parts = self.shard
+        return itertools.islice(filter(self.chosen, self.cases()), part - 1, None, parts)
+
+
 def select(
-    cases: Iterable[Case], *, globs: Iterable[str] = (), ids: Iterable[str] = (), shard: tuple[int, int] = (1, 1)
-):
+    cases: Iterable[Case] | Callable[[], Iterable[Case]],
+    *,
+    globs: Iterable[str] = (),
+    ids: Iterable[str] = (),
+    shard: tuple[int, int] = (1, 1),
+) -> Selection:
     """The cases that match one of the globs and are among the ids, where any are given; of these every n-th.
 
-    Raises InputError where nothing is left, or an id names no case.
+    `cases` is a list, or a function that gives them anew. Raises InputError where nothing matches, or an id names no case.
     """
     globs, wanted, (part, parts) = tuple(globs), dict.fromkeys(ids), shard
-    chosen = [
-        case
-        for case in cases
-        if (not globs or any(fnmatchcase(case.id, g) for g in globs)) and (not wanted or case.id in wanted)
-    ]
-    missing = [id for id in wanted if id not in {case.id for case in chosen}]
+    source = cases if callable(cases) else partial(_again, tuple(cases))
+
+    def chosen(case: Case) -> bool:
+        return (not globs or any(fnmatchcase(case.id, g) for g in globs)) and (not wanted or case.id in wanted)
+
+    found, total = set(), 0
+    for case in filter(chosen, source()):
+        total += 1
+        if wanted:
+            found.add(case.id)
+    missing = [id for id in wanted if id not in found]
     if missing:
         raise InputError(f"--case must be the id of a case in this tier, got {missing[0]!r}")
-    if not chosen:
+    if not total:
         raise InputError(f"--filter must match a case, got {', '.join(map(repr, globs))}")
-    return chosen[part - 1 :: parts]
+    return Selection(source, chosen, shard, len(range(part - 1, total, parts)))
+
+
+def _again(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    return cases
 
 
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:
@@ -132,6 +172,13 @@ def _world(module) -> Iterator[Case]:
         index_type, pattern = next((t, p) for t, p in some if allows(p, count, prod(bounds)))
         for data_type in WIDTHS:
             yield from cases_with(retyped(desc, data_type, index_type), pattern, DATA_PATTERNS[i // len(forms) % 2])
+
+
+_PARTS = {
+    "smoke": (_examples, _first_pairs),
+    "standard": (_examples, _first_pairs, _pairs),
+    "full": (_examples, _first_pairs, _pairs, _triples),
+}
 
 
 def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from math import prod
@@ -184,8 +184,8 @@ class Covered:
         self.values.update(found.items())
         self.pairs.update(combinations(found, 2))
         self.triples.update(combinations(found, 3))
-        for name in case.desc.members():
-            value = getattr(case.desc, case.desc.members()[name])
+        for name, here in case.desc.members().items():
+            value = getattr(case.desc, here)
             self.fields.setdefault(name, set()).add(value if isinstance(value, int) else (value.data_type, value.sizes))
         if not {r.id for r in case.desc.spec().rules} | set(_tensor_rules(reachable=True)) <= self.rules:
             self.rules |= boundary_rules(case.desc)
@@ -248,11 +248,8 @@ def _tensor_rules(*, reachable: bool) -> list[str]:
 
 
 def boundary_rules(desc: OperatorDesc) -> set[str]:
-    """The rules at whose boundary a valid descriptor stands: one step in one member breaks them, and none before them."""
-    found = set()
-    for neighbour in _neighbours(desc):
-        found.update(v.rule for v in neighbour.violations()[:1])
-    return found
+    """The rules at whose boundary a valid descriptor stands: one step in one member breaks them."""
+    return {violation.rule for neighbour in _neighbours(desc) for violation in neighbour.violations()}
 
 
 def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
@@ -271,10 +268,11 @@ def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
 
 
 class Unreachable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Kernel classes that no case reaches, by their names, and why."""
+    """Kernel classes that no ONNX model reaches, by the index type, with tuples only or all; and why."""
 
-    glob: str
+    index: str
     why: str
+    tuples: bool = False
 
 
 class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -284,32 +282,34 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operators: tuple[str, ...]
     dimensions: tuple[int, ...]
     tuples: str
+    exclusive: str
     data: dict[int, tuple[str, ...]]
     indices: dict[str, str]
     unreachable: tuple[Unreachable, ...]
 
-    def names(self) -> list[str]:
-        """Every class."""
-        data = [name for found in self.data.values() for name in found]
-        return [
-            f"{self.prefix}{d}{t}_{i}_{n}"
-            for d in data
-            for t in ("", self.tuples)
-            for i in self.indices.values()
-            for n in self.dimensions
-        ]
+    def kinds(self) -> dict[tuple[int, bool, str, int], tuple[str, ...]]:
+        """Bytes of an element, whether there are tuples, index type, highest dimension count -> classes, of which a device
+        has one."""
+        every = itertools.product(self.data, (False, True), self.indices, self.dimensions)
+        return {
+            (size, tuples, index, dimensions): tuple(
+                f"{self.prefix}{data}{self.tuples if tuples else ''}_{self.indices[index]}_{dimensions}"
+                for data in self.data[size]
+            )
+            for size, tuples, index, dimensions in every
+        }
 
-    def reached(self, desc: OperatorDesc) -> tuple[str, ...]:
-        """The classes of which a descriptor, as DirectML is given it, would use one."""
+    def kind(self, desc: OperatorDesc) -> tuple[int, bool, str, int]:
+        """The kind of a descriptor, as DirectML is given it."""
         ((name, bounds),) = desc.index_bounds.items()
         first = next(iter(desc.inputs.values()))
         limit = next(n for n in self.dimensions if first.dimension_count <= n)
-        rest = f"{self.tuples if len(bounds) > 1 else ''}_{self.indices[desc.tensors[name].data_type.name]}_{limit}"
-        return tuple(f"{self.prefix}{d}{rest}" for d in self.data[first.data_type.size])
+        return first.data_type.size, len(bounds) > 1, desc.tensors[name].data_type.name, limit
 
-    def why_not(self, name: str) -> str | None:
-        """Why a class cannot be reached."""
-        return next((u.why for u in self.unreachable if fnmatchcase(name, u.glob)), None)
+    def why_not(self, kind: tuple[int, bool, str, int]) -> str | None:
+        """Why a kind cannot be reached."""
+        _, tuples, index, _ = kind
+        return next((u.why for u in self.unreachable if u.index == index and u.tuples <= tuples), None)
 
 
 def kernel_files() -> list[Kernels]:
@@ -320,15 +320,11 @@ def kernel_files() -> list[Kernels]:
     return [msgspec.toml.decode(p.read_bytes(), type=Kernels, strict=False) for p in found]
 
 
-def kernels_reached(kernels: Kernels, cases: Iterable[Case]) -> set[tuple[str, ...]]:
-    """The kernel classes that cases reach on the DirectML EP, by what the mapping says that it emits; of the classes that
-    exclude each other, all in one entry."""
-    found, seen = set(), set()
+def kernels_reached(kernels: Kernels, cases: Iterable[Case]) -> Counter:
+    """How many cases reach each kind of kernel class on the DirectML EP, by what the mapping says that it emits."""
+    found: Counter = Counter()
     for case in cases:
-        desc = case.desc
-        types = tuple(t.data_type for t in desc.inputs.values())
-        kind = desc.operator, types, tuple(desc.index_bounds.values())[0][1:], tuple(t.sizes for t in desc.inputs.values())
-        if desc.operator in kernels.operators and kind not in seen:
-            seen.add(kind)
-            found.add(kernels.reached(map_descriptor(desc, index_conversion="directml").lowered_as))
+        if case.desc.operator in kernels.operators:
+            desc = map_descriptor(case.desc, index_conversion="directml").lowered_as
+            found[kernels.kind(desc)] += 1
     return found
