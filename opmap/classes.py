@@ -111,7 +111,10 @@ def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -
     found: list[tuple[int, ...]] = [()]
     for low in lowest:
         found = [
-            (*f, n) for f in found for n in _FACTORS if (n >= low if low else n == 1) and prod(f) * n <= MAX_BYTES // 1024
+            (*f, n)
+            for f in found
+            for n in _FACTORS
+            if (n >= low if low else n == 1) and prod(f) * n <= MAX_BYTES // 1024
         ]
     for numbers in found:
         n = prod(numbers)

@@ -139,9 +139,8 @@ class _State:
         from .validation.catalogue import catalogue, select
 
         try:
-            return select(
-                catalogue(self.config.getoption("--opmap-tier")), globs=self.config.getoption("--opmap-filter")
-            )
+            tier, globs = self.config.getoption("--opmap-tier"), self.config.getoption("--opmap-filter")
+            return list(select(catalogue(tier), globs=globs))
         except InputError as error:
             raise pytest.UsageError(f"opmap: {error}") from None
 

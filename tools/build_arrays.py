@@ -1,7 +1,8 @@
 """Writes opmap/validation/arrays/: covering arrays of every operator's parameter space, for pairs and for triples.
 
 Which combinations are possible is asked of the operator: every choice of the parameters that decide sizes is built. The
-arrays are made by covertable; what its rows do not cover, as it is told of impossible pairs and triples only, is added.
+array for pairs is covertable's, told of the impossible pairs and triples; rows that are impossible all the same are left out,
+and what is then not covered is added. For triples the array for pairs is extended.
 
     pip install -e .[test] && python tools/build_arrays.py
 """
@@ -13,6 +14,7 @@ import json
 import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import covertable
@@ -77,6 +79,11 @@ class Space:
             tables[columns] = table
         return tables
 
+    def possible(self, row: tuple[int, ...]) -> bool:
+        """Whether there is such a row."""
+        first, last = row[: len(self.sizes)], row[len(self.sizes) :]
+        return any((rows == first).all(1).any() and (allowed == last).all(1).any() for rows, allowed in self.groups)
+
     def row_with(self, wanted: dict[int, int], source: random.Random, count: int) -> np.ndarray:
         """Some possible rows that have these classes in these columns."""
         split, found = len(self.sizes), []
@@ -137,13 +144,20 @@ def ordered(space: Space, rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return done
 
 
+def impossible(tables: dict, smaller: Sequence[tuple] = ()) -> list[tuple[tuple[int, int], ...]]:
+    """The impossible combinations of (column, class) that hold no smaller one."""
+    known = set(smaller)
+    found = (tuple(zip(cs, map(int, at))) for cs, table in tables.items() for at in np.argwhere(~table))
+    return [c for c in found if not any(pair in known for pair in itertools.combinations(c, 2))]
+
+
 def library(space: Space, impossible: list[tuple[tuple[int, int], ...]]) -> list[tuple[int, ...]]:
-    """covertable's rows for pairs, those that are possible."""
+    """covertable's rows for pairs. It knows of these impossible combinations only, so a few of its rows may be impossible."""
     factors = {str(c): list(range(len(found))) for c, found in enumerate(space.parameters.values())}
     constraints = [
         {
             "operator": "or",
-            "conditions": [{"operator": "ne", "field": str(c), "value": i} for c, i in combination],
+            "conditions": [{"operator": "ne", "left": str(c), "value": i} for c, i in combination],
         }
         for combination in impossible
     ]
@@ -161,10 +175,12 @@ def main() -> None:
         _ALLOWED.clear()
         classes = list(space.parameters.values())
         pairs = space.tables(2)
-        none = [tuple(zip(cs, map(int, at))) for cs, table in pairs.items() for at in np.argwhere(~table)]
-        start = []
+        none = impossible(pairs)
+        start = [row for row in library(space, none + impossible(space.tables(3), none)) if space.possible(row)]
         rows = ordered(space, cover(space, 2, start, 40))
-        print(name, len(rows), "rows for pairs", len(none), "impossible", round(time.monotonic() - begin), "s", flush=True)
+        print(
+            name, len(rows), "rows for pairs", len(none), "impossible", round(time.monotonic() - begin), "s", flush=True
+        )
         triples = cover(space, 3, rows, 16)
         possible = sum(int(table.sum()) for table in space.tables(3).values())
         print(name, len(triples), "rows for", possible, "triples", round(time.monotonic() - begin), "s", flush=True)

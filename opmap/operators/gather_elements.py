@@ -106,7 +106,9 @@ def build(choice: Mapping[str, str]) -> Desc | None:
     return None
 
 
-def _build(choice: Mapping[str, str], count: int, data_type: DataType, axis: int, ones: int, length: int) -> Desc | None:
+def _build(
+    choice: Mapping[str, str], count: int, data_type: DataType, axis: int, ones: int, length: int
+) -> Desc | None:
     index_type, relation, free = DataType[choice["index_type"]], choice["index_length"], count - 1 - ones
     many = choice["index_count"] == "many"
     lowest = (2 if axis > ones else 1) if free else 0

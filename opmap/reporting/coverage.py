@@ -34,7 +34,9 @@ def told(tier: str) -> dict:
         counts = {name: [a, b] for name, a, b in zip(_COUNTED, covered, possible)}
         operators.append({"operator": spec.operator, "cases": found.cases, **counts})
     kernels = [_kernels(k, cases) for k in kernel_files()]
-    missing += [f"kernel class {' or '.join(c['names'])}" for k in kernels for c in k if not c["cases"] and not c["why"]]
+    missing += [
+        f"kernel class {' or '.join(c['names'])}" for k in kernels for c in k if not c["cases"] and not c["why"]
+    ]
     return {
         "tier": tier,
         "cases": sum(1 for _ in catalogue(tier)) if tier == "full" else len(cases),
@@ -80,11 +82,15 @@ def print_coverage(console: Console, found: dict) -> None:
 
     more = found["cases"] - sum(row["cases"] for row in found["operators"])
     if more:
-        say(f"and {more} cases of the small world: every valid descriptor with few and short dimensions, in each data width")
+        say(
+            f"and {more} cases of the small world: every valid descriptor with few and short dimensions, in each data width"
+        )
     say(f"rules of every tensor: {', '.join(found['tensor_rules'])}")
     for id, why in found["unreachable_rules"].items():
         say(f"  not reachable: {id}, {why}")
-    say(f"BOOL, the EP's extension, has no descriptor; it stands in {len(found['bool'])} probes: {', '.join(found['bool'])}")
+    say(
+        f"BOOL, the EP's extension, has no descriptor; it stands in {len(found['bool'])} probes: {', '.join(found['bool'])}"
+    )
     _print_kernels(console, found["kernels"], say)
     for what in found["missing"]:
         say(f"missing: {what}", "red")

@@ -128,7 +128,13 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
     tensors = {}
     for name, tensor in desc.inputs.items():
         if name in desc.index_bounds:
-            values = _indices(desc.index_bounds[name], tensor.element_count, pattern, random.Random(seed), tensor.data_type.kind == "signed")
+            values = _indices(
+                desc.index_bounds[name],
+                tensor.element_count,
+                pattern,
+                random.Random(seed),
+                tensor.data_type.kind == "signed",
+            )
             bits = to_bits(tensor.data_type, values)
         else:
             bits = _data(tensor.data_type, tensor.element_count, data, seed)
@@ -136,9 +142,7 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
     return tensors
 
 
-def _indices(
-    bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool
-) -> Sequence[int]:
+def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool) -> Sequence[int]:
     if pattern not in MODEL_PATTERNS:
         limits = [0] * len(bounds), [n - 1 for n in bounds]
         if pattern == "bounds":
@@ -185,7 +189,7 @@ def _data(data_type: DataType, count: int, pattern: str, seed: int) -> array:
         values = special_values(data_type)
         for i in range(count):
             if i % 4 != 3:
-                unique[i] = values[(seed + i) % len(values)]
+                unique[i] = values[(seed + i - i // 4) % len(values)]
     return array(data_type.bits_code, unique)
 
 
