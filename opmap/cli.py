@@ -185,6 +185,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     faults.add_argument("--json", action="store_true", help="print JSON")
 
+    catalog = command(
+        "catalog",
+        _catalog,
+        "Show what the cases of a tier cover: classes of parameters, their pairs and triples, rules, examples, kernels.",
+        "opmap catalog --tier standard",
+    )
+    catalog.add_argument(
+        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="which cases (default: smoke)"
+    )
+    shown = catalog.add_mutually_exclusive_group()
+    shown.add_argument("--list", action="store_true", help="print the ids of the cases instead, one a line")
+    shown.add_argument("--json", action="store_true", help="print JSON")
+
     build = command(
         "build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models"
     )
@@ -294,7 +307,7 @@ def _validate(options) -> int:
     everything = list(catalogue(options.tier))
     ids = _ids(options.case)
     alone = not ids and options.shard == (1, 1) and are_probes(options.filter)
-    items = cases = [] if alone else select(everything, globs=options.filter, ids=ids, shard=options.shard)
+    items = cases = [] if alone else list(select(everything, globs=options.filter, ids=ids, shard=options.shard))
     with _stdout_for_json(options):
         judge = _judge(options, brief=True)
     there = not isinstance(judge, OpmapError)
@@ -714,6 +727,24 @@ def _faults(options) -> int:
         for text in summary(options.tier, cases, scores):
             print(text)
     return int(not all(s.right(options.tier) for s in scores))
+
+
+def _catalog(options) -> int:
+    import msgspec
+
+    from .reporting.coverage import print_coverage, told
+    from .validation.catalogue import catalogue
+
+    if options.list:
+        for case in catalogue(options.tier):
+            print(case.id)
+        return 0
+    found = told(options.tier)
+    if options.json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        print_coverage(_console(), found)
+    return int(bool(found["missing"]))
 
 
 def _build(options) -> int:

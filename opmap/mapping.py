@@ -43,6 +43,10 @@ IndexConversion = Literal["graph", "host", "directml"]
 DirectML EP does best (UINT32 by a Cast to INT32 in the graph where the values fit and ONNX takes it, else to INT64 on the
 host)."""
 
+IndexPath = Literal["input", "initializer", "node"]
+"""How the indices come to the operator: as a graph input, as an initializer (of which an EP may make a constant of its
+own), or out of a node before, which copies them."""
+
 
 @dataclass(frozen=True)
 class MappedModel:
@@ -66,11 +70,17 @@ class MappedModel:
 
 
 def map_descriptor(
-    desc: OperatorDesc, *, index_conversion: IndexConversion = "graph", fits_int32: bool = True
+    desc: OperatorDesc,
+    *,
+    index_conversion: IndexConversion = "graph",
+    fits_int32: bool = True,
+    index_path: IndexPath = "input",
+    values: Mapping[str, Tensor] | None = None,
 ) -> MappedModel:
     """Maps a valid descriptor. Raises MappingError where ONNX cannot say it yet.
 
-    `fits_int32` says whether every index fits INT32; it decides the type with `directml` only.
+    `fits_int32` says whether every index fits INT32; it decides the type with `directml` only. With the index path
+    `initializer` the indices stand in the model, and `values` must hold them by field.
     """
     for name, tensor in desc.tensors.items():
         if not tensor.packed:
@@ -78,12 +88,21 @@ def map_descriptor(
                 f"{name}.Strides {list(tensor.strides)}: strides other than packed ones are not mapped yet"
             )
     lowering = OPERATORS[desc.operator].lower(desc)
-    return _Writer(desc, lowering, index_conversion, fits_int32).write()
+    return _Writer(desc, lowering, index_conversion, fits_int32, index_path, values or {}).write()
 
 
 class _Writer:
-    def __init__(self, desc: OperatorDesc, lowering: Lowering, conversion: IndexConversion, fits_int32: bool):
+    def __init__(
+        self,
+        desc: OperatorDesc,
+        lowering: Lowering,
+        conversion: IndexConversion,
+        fits_int32: bool,
+        index_path: IndexPath,
+        values: Mapping[str, Tensor],
+    ):
         self.desc, self.lowering, self.conversion, self.fits_int32 = desc, lowering, conversion, fits_int32
+        self.index_path, self.values = index_path, values
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.substitutions = list(lowering.substitutions)
@@ -118,15 +137,28 @@ class _Writer:
         tensor = self.desc.tensors[name]
         target = self._index_type(name)
         host = target is not tensor.data_type and self._on_host(target)
-        self.feeds[name] = target if host else tensor.data_type
+        given = target if host else tensor.data_type
         self.node_types[name] = target
         value = name
+        if name not in self.desc.index_bounds or self.index_path != "initializer":
+            self.feeds[name] = given
+        else:
+            raw = convert(self.values[name], given).to_bytes()
+            self.initializers.append(helper.make_tensor(name, ELEMENT_TYPES[given], tensor.sizes, raw, raw=True))
+            self._substituted("index-path", f"{name} graph input -> initializer")
+        if name in self.desc.index_bounds and self.index_path == "node":
+            value, repeats = f"{name}.copy", f"{name}.copy.repeats"
+            ones = [1] * tensor.dimension_count
+            self.initializers.append(helper.make_tensor(repeats, TensorProto.INT64, [len(ones)], ones))
+            # no optimizer of ONNX Runtime takes a Tile away, and every EP knows it for every integer type
+            self.nodes.append(helper.make_node("Tile", [name, repeats], [value], name=value))
+            self._substituted("index-path", f"{name} graph input -> output of a Tile that copies it")
         if target is not tensor.data_type:
             where = "on the host, before the feed" if host else "by a Cast in the graph"
             self._substituted("index-type", f"{name} {tensor.data_type.name} -> {target.name}, {where}")
             if not host:
-                value = f"{name}.cast"
-                self.nodes.append(helper.make_node("Cast", [name], [value], name=value, to=ELEMENT_TYPES[target]))
+                value, source = f"{name}.cast", value
+                self.nodes.append(helper.make_node("Cast", [source], [value], name=value, to=ELEMENT_TYPES[target]))
         if shape != tensor.sizes:
             value, source = f"{name}.onnx", value
             self._reshape(source, value, tensor.sizes, shape)

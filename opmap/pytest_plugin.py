@@ -166,7 +166,8 @@ class _State:
 
         globs = self.config.getoption("--opmap-filter")
         try:
-            return [] if are_probes(globs) else select(catalogue(self.config.getoption("--opmap-tier")), globs=globs)
+            tier = self.config.getoption("--opmap-tier")
+            return [] if are_probes(globs) else list(select(catalogue(tier), globs=globs))
         except InputError as error:
             raise pytest.UsageError(f"opmap: {error}") from None
 

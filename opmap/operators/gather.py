@@ -5,10 +5,12 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_op
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from .. import classes
 from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, TensorDesc, complete, pad
 from ..pseudocode import COORDINATES, Expansion
@@ -89,6 +91,65 @@ def shapes() -> Iterator[Desc]:
                     "IndicesTensor": TensorDesc(DataType.INT64, pad((2, 3, 2)[:k], count)),
                 }
                 yield complete(Desc, inputs, {"Axis": axis, "IndexDimensions": k})
+
+
+PARAMETERS = {
+    "padding": classes.COUNTS,  # leading ones of the input before the axis
+    "axis": classes.PLACES,
+    "index_dimensions": ("0", "1", "2", "3+"),
+}
+
+
+def classify(desc: Desc) -> dict[str, str]:
+    """The class of each parameter."""
+    return {
+        "padding": classes.count(classes.leading_ones(desc.input_tensor.sizes[: desc.axis])),
+        "axis": classes.place(desc.axis, desc.input_tensor.dimension_count),
+        "index_dimensions": classes.count(desc.index_dimensions, 3),
+    }
+
+
+def build(choice: Mapping[str, str]) -> Desc | None:
+    """A small descriptor with these classes: lengths before and after the axis and of the indices share the output's
+    elements."""
+    count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
+    for axis in classes.places(choice["axis"], count):
+        for ones in classes.counts(choice["padding"], axis):
+            for k in classes.counts(choice["index_dimensions"], ones + 1):
+                desc = _build(choice, count, data_type, axis, ones, k)
+                if desc:
+                    return desc
+    return None
+
+
+def _build(choice: Mapping[str, str], count: int, data_type: DataType, axis: int, ones: int, k: int) -> Desc | None:
+    if (choice["index_count"] == "many") and not k:
+        return None
+    free = count - 1 - ones
+    lowest = (2 if axis > ones else 1) if free else 0, 3 if choice["index_count"] == "many" else 0
+    length = classes.LENGTHS[choice["axis_length"]][0]
+    for others, chosen in classes.products(choice["output_elements"], choice["output_bytes"], data_type.size, lowest):
+        if others * length * data_type.size <= classes.MAX_BYTES:
+            sizes = (1,) * ones + classes.spread(others, free)
+            inputs = {
+                "InputTensor": TensorDesc(data_type, sizes[:axis] + (length,) + sizes[axis:]),
+                "IndicesTensor": TensorDesc(DataType[choice["index_type"]], pad(classes.spread(chosen, k), count)),
+            }
+            return complete(Desc, inputs, {"Axis": axis, "IndexDimensions": k})
+    return None
+
+
+def world(dimensions: int, size: int) -> Iterator[Desc]:
+    """Every valid descriptor with up to `dimensions` dimensions and sizes."""
+    for count in range(1, dimensions + 1):
+        for axis, k in ((axis, k) for axis in range(count) for k in range(axis + 2)):
+            for data in itertools.product(range(1, size + 1), repeat=count - max(k - 1, 0)):
+                for indices in itertools.product(range(1, size + 1), repeat=k):
+                    inputs = {
+                        "InputTensor": TensorDesc(DataType.FLOAT32, pad(data, count)),
+                        "IndicesTensor": TensorDesc(DataType.INT64, pad(indices, count)),
+                    }
+                    yield complete(Desc, inputs, {"Axis": axis, "IndexDimensions": k})
 
 
 def draw(choices: Choices, dimension_count: int, max_elements: int) -> Desc:

@@ -5,10 +5,12 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_el
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from .. import classes
 from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, TensorDesc, complete
 from ..pseudocode import COORDINATES, Expansion
@@ -72,6 +74,80 @@ def shapes() -> Iterator[Desc]:
                     "IndicesTensor": TensorDesc(DataType.INT64, data[:axis] + (length,) + data[axis + 1 :]),
                 }
                 yield complete(Desc, inputs, {"Axis": axis})
+
+
+PARAMETERS = {
+    "padding": classes.COUNTS,  # leading ones of the input before the axis
+    "axis": classes.PLACES,
+    "index_length": ("shorter", "same", "longer"),  # the indices' axis against the input's
+}
+
+
+def classify(desc: Desc) -> dict[str, str]:
+    """The class of each parameter."""
+    data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
+    length = "same" if indices == data else "longer" if indices > data else "shorter"
+    return {
+        "padding": classes.count(classes.leading_ones(data[: desc.axis])),
+        "axis": classes.place(desc.axis, len(data)),
+        "index_length": length,
+    }
+
+
+def build(choice: Mapping[str, str]) -> Desc | None:
+    """A small descriptor with these classes: the other dimensions and the indices' axis share the output's elements."""
+    count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
+    for axis in classes.places(choice["axis"], count):
+        for ones in classes.counts(choice["padding"], axis):
+            for length in classes.LENGTHS[choice["axis_length"]]:
+                desc = _build(choice, count, data_type, axis, ones, length)
+                if desc:
+                    return desc
+    return None
+
+
+def _build(
+    choice: Mapping[str, str], count: int, data_type: DataType, axis: int, ones: int, length: int
+) -> Desc | None:
+    index_type, relation, free = DataType[choice["index_type"]], choice["index_length"], count - 1 - ones
+    many = choice["index_count"] == "many"
+    lowest = (2 if axis > ones else 1) if free else 0
+    if relation == "same":
+        found = [(others, length) for others in (12, 6, 5, 3, 2, 51, 85, 128, 1, 17, 64, 32, 255, 256, 257, 4, 8)]
+    else:
+        found = classes.products(choice["output_elements"], choice["output_bytes"], data_type.size, (lowest, 1))
+    if relation == "longer":
+        found = [*found, *((others, length + more) for others in (2, 3, 1) for more in (1, 2, 3, 4))]
+    for others, along in found:
+        n = others * along
+        if (
+            (others >= lowest if lowest else others == 1)
+            and relation == ("same" if along == length else "longer" if along > length else "shorter")
+            and (n >= 3 if many else n == 1)
+            and (classes.elements(n), classes.whole(n * data_type.size))
+            == (choice["output_elements"], choice["output_bytes"])
+            and max(n, others * length) * classes.INDEX_BYTES <= classes.MAX_BYTES
+        ):
+            sizes = (1,) * ones + classes.spread(others, free)
+            inputs = {
+                "InputTensor": TensorDesc(data_type, sizes[:axis] + (length,) + sizes[axis:]),
+                "IndicesTensor": TensorDesc(index_type, sizes[:axis] + (along,) + sizes[axis:]),
+            }
+            return complete(Desc, inputs, {"Axis": axis})
+    return None
+
+
+def world(dimensions: int, size: int) -> Iterator[Desc]:
+    """Every valid descriptor with up to `dimensions` dimensions and sizes."""
+    for count in range(1, dimensions + 1):
+        for axis in range(count):
+            for data in itertools.product(range(1, size + 1), repeat=count):
+                for length in range(1, size + 1):
+                    inputs = {
+                        "InputTensor": TensorDesc(DataType.FLOAT32, data),
+                        "IndicesTensor": TensorDesc(DataType.INT64, data[:axis] + (length,) + data[axis + 1 :]),
+                    }
+                    yield complete(Desc, inputs, {"Axis": axis})
 
 
 def draw(choices: Choices, dimension_count: int, max_elements: int) -> Desc:

@@ -6,7 +6,7 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_nd
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..choices import Choices
@@ -47,6 +47,28 @@ def lower(desc: Desc) -> Lowering:
 def shapes() -> Iterator[Desc]:
     """GATHER_ND1's without batches."""
     for desc in gather_nd1.shapes(range(1)):
+        yield _without_batches(desc)
+
+
+PARAMETERS = {name: found for name, found in gather_nd1.PARAMETERS.items() if name != "batches"}
+
+
+def classify(desc: Desc) -> dict[str, str]:
+    """GATHER_ND1's without batches."""
+    found = gather_nd1.classify(desc.with_batches())
+    del found["batches"]
+    return found
+
+
+def build(choice: Mapping[str, str]) -> Desc | None:
+    """GATHER_ND1's without batches."""
+    desc = gather_nd1.build({**choice, "batches": "0"})
+    return desc and _without_batches(desc)
+
+
+def world(dimensions: int, size: int) -> Iterator[Desc]:
+    """GATHER_ND1's without batches."""
+    for desc in gather_nd1.world(dimensions, size, range(1)):
         yield _without_batches(desc)
 
 

@@ -5,10 +5,13 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_nd
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
+from .. import classes
 from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, Substitution, TensorDesc, complete, pad
 from ..pseudocode import COORDINATES, Expansion
@@ -114,6 +117,98 @@ def shapes(batches: range = range(3)) -> Iterator[Desc]:
                             "BatchDimensionCount": batch,
                         }
                         yield complete(Desc, inputs, numbers)
+
+
+PARAMETERS = {
+    "padding": classes.COUNTS,  # leading dimensions of the input that have no meaning
+    "index_padding": classes.COUNTS,  # those of the indices
+    "tuple_size": ("1", "2", "3+", "all"),  # all that the batches leave, or fewer
+    "batches": classes.COUNTS,
+}
+
+
+def classify(desc: Desc) -> dict[str, str]:
+    """The class of each parameter."""
+    count, rank, batches = desc.input_tensor.dimension_count, desc.input_dimension_count, desc.batch_dimension_count
+    return {
+        "padding": classes.count(count - rank),
+        "index_padding": classes.count(count - desc.indices_dimension_count),
+        "tuple_size": "all" if desc.tuple_size == rank - batches else classes.count(desc.tuple_size, 3),
+        "batches": classes.count(batches),
+    }
+
+
+def build(choice: Mapping[str, str]) -> Desc | None:
+    """A small descriptor with these classes: batches, array of tuples and block share the output's elements."""
+    count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
+    for rank, index_rank, batches, size in _ranks(
+        count, choice["padding"], choice["index_padding"], choice["tuple_size"], choice["batches"]
+    ):
+        array, block, many = index_rank - 1 - batches, rank - batches - size, choice["index_count"] == "many"
+        if many and not batches + array:
+            continue
+        lowest = 2 if batches and many else 0, 1 if array and many else 0, 1 if block else 0
+        length = classes.LENGTHS[choice["axis_length"]][0]
+        tuple_sizes = (min(length, 2),) * (size - 1) + (length,)
+        elements, whole = choice["output_elements"], choice["output_bytes"]
+        for low in (lowest, (1 if lowest[0] else 0, *lowest[1:])):
+            for b, a, c in classes.products(elements, whole, data_type.size, low):
+                indices = b * a * size * classes.INDEX_BYTES
+                if (b * a >= 3 or not many) and max(
+                    b * prod(tuple_sizes) * c * data_type.size, indices
+                ) <= classes.MAX_BYTES:
+                    batch_sizes = classes.spread(b, batches)
+                    data = batch_sizes + tuple_sizes + classes.spread(c, block)
+                    index_sizes = batch_sizes + classes.spread(a, array) + (size,)
+                    inputs = {
+                        "InputTensor": TensorDesc(data_type, pad(data, count)),
+                        "IndicesTensor": TensorDesc(DataType[choice["index_type"]], pad(index_sizes, count)),
+                    }
+                    numbers = {
+                        "InputDimensionCount": rank,
+                        "IndicesDimensionCount": index_rank,
+                        "BatchDimensionCount": batches,
+                    }
+                    return complete(Desc, inputs, numbers)
+    return None
+
+
+@cache
+def _ranks(count: int, padding: str, index_padding: str, tuple_size: str, batch: str) -> list[tuple[int, ...]]:
+    """Numbers of dimensions, of batches and of coordinates in these classes, whose output has at most `count`."""
+    found = []
+    for rank in (count - p for p in classes.counts(padding, count - 1)):
+        for index_rank in (count - p for p in classes.counts(index_padding, count - 1)):
+            for batches in classes.counts(batch, min(rank, index_rank) - 1):
+                every = rank - batches
+                sizes = [every] if tuple_size == "all" else classes.counts(tuple_size, every - 1)
+                found += [
+                    (rank, index_rank, batches, size)
+                    for size in sizes
+                    if index_rank - 1 + rank - batches - size <= count
+                ]
+    return found
+
+
+def world(dimensions: int, size: int, batches: Iterable[int] = range(8)) -> Iterator[Desc]:
+    """Every valid descriptor with up to `dimensions` dimensions and sizes."""
+    sizes = range(1, size + 1)
+    for count in range(1, dimensions + 1):
+        for rank, index_rank in itertools.product(range(1, count + 1), repeat=2):
+            for batch in (b for b in batches if b < min(rank, index_rank)):
+                for data in itertools.product(sizes, repeat=rank):
+                    for indices in itertools.product(sizes, repeat=index_rank - batch):
+                        if indices[-1] <= rank - batch and index_rank - 1 + rank - batch - indices[-1] <= count:
+                            inputs = {
+                                "InputTensor": TensorDesc(DataType.FLOAT32, pad(data, count)),
+                                "IndicesTensor": TensorDesc(DataType.INT64, pad(data[:batch] + indices, count)),
+                            }
+                            numbers = {
+                                "InputDimensionCount": rank,
+                                "IndicesDimensionCount": index_rank,
+                                "BatchDimensionCount": batch,
+                            }
+                            yield complete(Desc, inputs, numbers)
 
 
 def draw(choices: Choices, dimension_count: int, max_elements: int, max_batches: int | None = None) -> Desc:

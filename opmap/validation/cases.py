@@ -10,20 +10,27 @@ from functools import cached_property
 
 from ..descriptors import OperatorDesc
 from ..dxdispatch import desc_json
+from ..mapping import IndexPath
 from ..tensors import Tensor
 
 CASE_IDS = 1
 """Version of how cases are named. One more when ids change, with a migration in known_failures.MIGRATIONS."""
+SHORT_PATHS = {"initializer": "init", "node": "node"}
+"""Index path -> its word in a case id."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One descriptor with the values of its inputs, packed and by DirectML's field names."""
+    """One descriptor with the values of its inputs, packed and by DirectML's field names.
+
+    `index_path` says how the indices come to the operator: as a graph input, an initializer, or out of a node before.
+    """
 
     id: str
     desc: OperatorDesc
     tensors: Mapping[str, Tensor]
     file: str | None = None
+    index_path: IndexPath = "input"
 
     @cached_property
     def expected(self) -> list[int | None]:
@@ -31,13 +38,16 @@ class Case:
         return self.desc.interpret(self.tensors)
 
 
-def case_id(desc: OperatorDesc, pattern: str, data: str) -> str:
+def case_id(desc: OperatorDesc, pattern: str, data: str, index_path: IndexPath = "input") -> str:
     """`operator/float32/d4.axis1.k2/int64.neg/addr.3f2a`: readable, and unique by a digest of the descriptor.
 
-    `pattern` and `data` name how indices and data are filled; their content follows from the id.
+    `pattern` and `data` name how indices and data are filled; their content follows from the id. An index path other than
+    a graph input is named behind the pattern.
     """
     numbers = "".join(f".{short}{desc.numbers[name]}" for name, short in desc.short_names.items())
     first, *others = desc.inputs.values()
+    if index_path != "input":
+        pattern = f"{pattern}.{SHORT_PATHS[index_path]}"
     indices = "".join(f"{t.data_type.name.lower()}." for t in others)
     stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/d{first.dimension_count}{numbers}/{indices}{pattern}/{data}"
     content = json.dumps([desc_json(desc), pattern, data], sort_keys=True)

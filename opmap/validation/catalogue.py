@@ -1,10 +1,14 @@
-"""The cases that `validate` runs: the documentation's examples, then a systematic part built from the operators' shapes."""
+"""The cases that `validate` runs: the documentation's examples, then what the operators' parameter spaces give."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
+from math import prod
 from typing import Literal, get_args
 
 from ..descriptors import OperatorDesc, TensorDesc
@@ -13,20 +17,40 @@ from ..operators import OPERATORS
 from ..spec import Spec
 from ..tensors import DataType, Tensor
 from .cases import Case, case_id
-from .patterns import DATA_PATTERNS, INDEX_PATTERNS, fill, signed
+from .coverage import arrays, cases_of, cases_with
+from .patterns import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, signed
 
 Tier = Literal["smoke", "standard", "full"]
 TIERS: tuple[str, ...] = get_args(Tier)
 
 
-def catalogue(tier: Tier) -> Iterator[Case]:
-    """The cases of a tier, each of which holds those of the tier before it.
+SMOKE_ROWS = 70
+"""Rows of each operator's pair array that are in `smoke`. They are in such an order that the first hold every class."""
 
-    `smoke`: the examples, every shape once, every pair of data type and index type once per operator. `standard`: every
-    shape with every index type and index pattern. `full`: that with every data type and data pattern.
+WORLD = (4, 3)
+"""Dimensions and sizes up to which `full` has every valid descriptor."""
+
+WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
+"""One data type of each width."""
+
+
+def catalogue(tier: Tier) -> Iterator[Case]:
+    """The cases of a tier, each of which holds those of the tier before it, first and in the same order.
+
+    `smoke`: the documented examples, and the beginning of each operator's covering array, which holds every class of every
+    parameter. `standard`: the whole array, which holds every possible pair of classes, and each of its rows with other
+    values. `full`: every possible triple, and every valid descriptor of the small world (`WORLD`) in each data width.
     """
+    yield from _unique([*_PARTS[tier], _world] if tier == "full" else _PARTS[tier])
+
+
+def systematic(tier: Tier) -> Iterator[Case]:
+    """The cases of a tier without the small world, which is complete by the way it is made."""
+    yield from _unique(_PARTS[tier])
+
+
+def _unique(parts) -> Iterator[Case]:
     seen: set[str] = set()
-    parts = [_examples, _shapes, _types, _indices, _everything][: {"smoke": 3, "standard": 4, "full": 5}[tier]]
     for part in parts:
         for module in OPERATORS.values():
             for case in part(module):
@@ -35,27 +59,57 @@ def catalogue(tier: Tier) -> Iterator[Case]:
                     yield case
 
 
+@dataclass(frozen=True)
+class Selection:
+    """Cases of a catalogue: their number is known, and they are made anew, one at a time, whenever they are gone through."""
+
+    cases: Callable[[], Iterable[Case]]
+    chosen: Callable[[Case], bool]
+    shard: tuple[int, int]
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Case]:
+        part, parts = self.shard
+        return itertools.islice(filter(self.chosen, self.cases()), part - 1, None, parts)
+
+
 def select(
-    cases: Iterable[Case], *, globs: Iterable[str] = (), ids: Iterable[str] = (), shard: tuple[int, int] = (1, 1)
-):
+    cases: Iterable[Case] | Callable[[], Iterable[Case]],
+    *,
+    globs: Iterable[str] = (),
+    ids: Iterable[str] = (),
+    shard: tuple[int, int] = (1, 1),
+) -> Selection:
     """The cases that match one of the globs and are among the ids, where any are given; of these every n-th.
 
-    Raises InputError where nothing is left, or an id names no case.
+    `cases` is a list, or a function that gives them anew. Raises InputError where nothing matches, or an id names no case.
     """
     globs, wanted, (part, parts) = tuple(globs), dict.fromkeys(ids), shard
-    chosen = [
-        case
-        for case in cases
-        if (not globs or any(fnmatchcase(case.id, g) for g in globs)) and (not wanted or case.id in wanted)
-    ]
-    missing = [id for id in wanted if id not in {case.id for case in chosen}]
+    source = cases if callable(cases) else partial(_again, tuple(cases))
+
+    def chosen(case: Case) -> bool:
+        return (not globs or any(fnmatchcase(case.id, g) for g in globs)) and (not wanted or case.id in wanted)
+
+    found, total = set(), 0
+    for case in filter(chosen, source()):
+        total += 1
+        if wanted:
+            found.add(case.id)
+    missing = [id for id in wanted if id not in found]
     if missing:
         raise InputError(f"--case must be the id of a case in this tier, got {missing[0]!r}")
-    if not chosen:
+    if not total:
         raise InputError(f"--filter must match a case, got {', '.join(map(repr, globs))}")
-    if part > len(chosen):
-        raise InputError(f"--shard must be a part of what is selected, {len(chosen)} in all, got {part}/{parts}")
-    return chosen[part - 1 :: parts]
+    if part > total:
+        raise InputError(f"--shard must be a part of what is selected, {total} in all, got {part}/{parts}")
+    return Selection(source, chosen, shard, len(range(part - 1, total, parts)))
+
+
+def _again(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    return cases
 
 
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:
@@ -78,44 +132,67 @@ def _examples(module) -> Iterator[Case]:
             yield Case(f"{desc.operator.lower()}/example.{example.id}", desc, {n: tensors[n] for n in desc.inputs})
 
 
-def _shapes(module) -> Iterator[Case]:
-    for desc in module.shapes():
-        yield generated(desc, "mix", "addr")
+def _first_pairs(module) -> Iterator[Case]:
+    found = arrays(module.Desc.operator)
+    for choice in found.rows(found.pairs[:SMOKE_ROWS]):
+        yield from cases_of(module, choice)
 
 
-def _types(module) -> Iterator[Case]:
-    four = [desc for desc in module.shapes() if desc.output.dimension_count == 4]
-    desc = max(four, key=lambda desc: sum(desc.tensors[name].element_count for name in desc.index_bounds))
-    for data_type in DataType:
-        for index_type, pattern in index_forms():
-            if pattern != "neg":
-                yield generated(retyped(desc, data_type, index_type), pattern, "special")
+def _pairs(module) -> Iterator[Case]:
+    found = arrays(module.Desc.operator)
+    for choice in found.rows(found.pairs):
+        yield from cases_of(module, choice)
+        yield from _otherwise(module, choice)
 
 
-def _indices(module) -> Iterator[Case]:
-    for desc in module.shapes():
-        for index_type, pattern in index_forms():
-            yield generated(retyped(desc, DataType.FLOAT32, index_type), pattern, "addr")
+def _otherwise(module, choice: dict[str, str]) -> Iterator[Case]:
+    """The same descriptor and index path with the other data, and with the next two index patterns that it allows."""
+    for data in DATA_PATTERNS:
+        yield from cases_of(module, {**choice, "data_pattern": data})
+    here, more = INDEX_PATTERNS.index(choice["index_pattern"]), 0
+    for pattern in INDEX_PATTERNS[here + 1 :] + INDEX_PATTERNS[:here]:
+        cases = cases_of(module, {**choice, "index_pattern": pattern})
+        yield from cases
+        more += bool(cases)
+        if more == 2:
+            return
 
 
-def _everything(module) -> Iterator[Case]:
-    for desc in module.shapes():
-        for data_type in DataType:
-            for index_type, pattern in index_forms():
-                for data in DATA_PATTERNS:
-                    yield generated(retyped(desc, data_type, index_type), pattern, data)
+def _triples(module) -> Iterator[Case]:
+    found = arrays(module.Desc.operator)
+    for choice in found.rows(found.triples):
+        yield from cases_of(module, choice)
+
+
+def _world(module) -> Iterator[Case]:
+    """Index patterns, index types and data patterns in turn; all four widths of a descriptor alike."""
+    forms = [(t, p) for t, p in itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS)]
+    for i, desc in enumerate(module.world(*WORLD)):
+        ((name, bounds),) = desc.index_bounds.items()
+        count = desc.tensors[name].element_count // len(bounds)
+        some = (forms[(i + j) % len(forms)] for j in range(len(forms)))
+        index_type, pattern = next((t, p) for t, p in some if allows(p, count, prod(bounds)))
+        for data_type in WIDTHS:
+            yield from cases_with(retyped(desc, data_type, index_type), pattern, DATA_PATTERNS[i // len(forms) % 2])
+
+
+_PARTS = {
+    "smoke": (_examples, _first_pairs),
+    "standard": (_examples, _first_pairs, _pairs),
+    "full": (_examples, _first_pairs, _pairs, _triples),
+}
 
 
 def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
     """A case with generated values."""
     id = case_id(desc, pattern, data)
-    return Case(id, desc, fill(desc, id, pattern, data))
+    return Case(id, desc, Filled(desc, id, pattern, data))
 
 
 def index_forms() -> Iterator[tuple[DataType, str]]:
-    """Index types with the patterns that they can hold."""
+    """Index types with those patterns of the models in models/ that they can hold."""
     for index_type in (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32):
-        for pattern in INDEX_PATTERNS:
+        for pattern in MODEL_PATTERNS:
             if index_type.kind == "signed" or not signed(pattern):
                 yield index_type, pattern
 

@@ -58,7 +58,13 @@ class Judge:
         expected = case.expected
         defined = None not in expected
         try:
-            mapped = map_descriptor(desc, index_conversion=self._conversion(), fits_int32=_fits_int32(case))
+            mapped = map_descriptor(
+                desc,
+                index_conversion=self._conversion(),
+                fits_int32=_fits_int32(case),
+                index_path=case.index_path,
+                values=case.tensors,
+            )
         except MappingError as error:
             known["expected"] = self._tensor_record(desc, expected)
             return Record(**known, verdict="error", stage="map", message=str(error))

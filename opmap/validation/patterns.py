@@ -5,16 +5,32 @@ from __future__ import annotations
 import hashlib
 import random
 from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from math import prod
 
 from ..descriptors import OperatorDesc
+from ..pseudocode import strides_of
 from ..tensors import DataType, Tensor, to_bits
 
-INDEX_PATTERNS = ("pos", "neg", "mix")
-"""Indices counted from the start; from the end; both, with the limits -n, n - 1, -1 and 0 first."""
+INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds", "dups", "asc")
+"""Every element once and in order, over and over; the same from the end; in no order; one element only, repeated; counted
+from the end; from both ends, the limits -n, n - 1, -1 and 0 first; the limits only; every one twice; ascending.
+
+An index tuple counts as one index, of the element that it names among all that tuples of its kind can name."""
 
 DATA_PATTERNS = ("addr", "special")
-"""Every element unique as far as its type allows; the values that a detour through another type would change."""
+"""Every element unique; the values that a detour through another type would change, with unique ones between.
+
+Where a type has too few values for as many elements, `addr` is several rounds, `addr0`, `addr1`, ...: one case each, whose
+values are the digits of an element's address."""
+
+MODEL_PATTERNS = ("pos", "neg", "mix")
+"""Those of the models in models/: `pos` counts from the start, the limits first."""
+
+_SIGNED = ("neg", "mix")
+_MANY = ("reverse", "random", "one", "mix", "bounds", "dups", "asc")
+_LONGER = ("reverse", "random", "dups", "asc")
 
 # Odd factors spread neighbouring addresses over all bits, and are one-to-one modulo a power of two.
 _SPREAD = {1: 0xA7, 2: 0x9E37, 4: 0x9E3779B1, 8: 0x9E3779B97F4A7C15}
@@ -33,7 +49,77 @@ def seed_of(case: str) -> int:
 
 def signed(pattern: str) -> bool:
     """Whether an index pattern needs a signed type."""
-    return pattern != "pos"
+    return pattern in _SIGNED
+
+
+def allows(pattern: str, indices: int, elements: int) -> bool:
+    """Whether so many indices into so many elements are enough to show a pattern: some need three, or two to choose
+    from."""
+    return (indices > 2 or pattern not in _MANY) and (elements > 1 or pattern not in _LONGER)
+
+
+def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
+    """Whether indices are of a pattern, by their values alone."""
+    size, total = len(bounds), prod(bounds)
+    if not allows(pattern, len(values) // size, total):
+        return False
+    chosen = []
+    for i in range(0, len(values), size):
+        address = 0
+        for value, n in zip(values[i : i + size], bounds):
+            address = address * n + value % n
+        chosen.append(address)
+    steps = [b - a for a, b in zip(chosen, chosen[1:])]
+    match pattern:
+        case "identity":
+            return min(values) >= 0 and chosen == [i % total for i in range(len(chosen))]
+        case "reverse":
+            return min(values) >= 0 and chosen == [total - 1 - i % total for i in range(len(chosen))]
+        case "random":
+            return min(values) >= 0 and min(steps) < 0 < max(steps)
+        case "one":
+            return len(set(values[::size])) == 1 and len(set(chosen)) == 1 and (total == 1 or chosen[0] > 0)
+        case "neg":
+            return max(values) < 0
+        case "mix":
+            return min(values) < 0 <= max(values)
+        case "bounds":
+            limits = [(0, -n, n - 1) for n in bounds]
+            ends = {0, total - 1} <= set(chosen)
+            return ends and all(v in limits[i % size] for i, v in enumerate(values))
+        case "dups":
+            return 1 < len(set(chosen)) < len(chosen) and chosen[0::2][: len(chosen) // 2] == chosen[1::2]
+        case "asc":
+            return min(values) >= 0 and min(steps) >= 0 and max(steps) > 0
+    return False
+
+
+def rounds(desc: OperatorDesc, data: str) -> list[str]:
+    """The data patterns that a case of this pattern needs: one, or a round for each digit of the largest address."""
+    last = max(t.element_count for name, t in desc.inputs.items() if name not in desc.index_bounds) - 1
+    width = min(t.data_type.size for name, t in desc.inputs.items() if name not in desc.index_bounds) * 8
+    digits = max(-(-last.bit_length() // width), 1)
+    return [data] if data != "addr" or digits == 1 else [f"{data}{i}" for i in range(digits)]
+
+
+class Filled(Mapping[str, Tensor]):
+    """The inputs of a case, made when they are first asked for."""
+
+    def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str):
+        self._from = desc, case, pattern, data
+
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        return fill(*self._from)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Tensor]:
@@ -42,7 +128,13 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
     tensors = {}
     for name, tensor in desc.inputs.items():
         if name in desc.index_bounds:
-            values = _indices(desc.index_bounds[name], tensor.element_count, pattern, random.Random(seed))
+            values = _indices(
+                desc.index_bounds[name],
+                tensor.element_count,
+                pattern,
+                random.Random(seed),
+                tensor.data_type.kind == "signed",
+            )
             bits = to_bits(tensor.data_type, values)
         else:
             bits = _data(tensor.data_type, tensor.element_count, data, seed)
@@ -50,9 +142,18 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
     return tensors
 
 
-def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random) -> list[int]:
+def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool) -> Sequence[int]:
+    if pattern not in MODEL_PATTERNS:
+        limits = [0] * len(bounds), [n - 1 for n in bounds]
+        if pattern == "bounds":
+            if signed:
+                limits = [-n for n in bounds], limits[1]
+            return [value for i in range(count // len(bounds)) for value in limits[i % 2]]
+        total, strides = prod(bounds), strides_of(bounds)
+        chosen = _chosen(total, count // len(bounds), pattern, source)
+        return [a // stride % n for a in chosen for stride, n in zip(strides, bounds)]
     limits = {"pos": ("low", "high"), "neg": ("-n", "-1"), "mix": ("-n", "high", "-1", "low")}[pattern]
-    tuples = prod((count,)) // len(bounds)
+    tuples = count // len(bounds)
     values = []
     for i in range(tuples):
         for n in bounds:
@@ -64,13 +165,32 @@ def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.R
     return values
 
 
+def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequence[int]:
+    """What `count` indices name, of `total` elements."""
+    if pattern == "identity":
+        return [i % total for i in range(count)]
+    if pattern == "reverse":
+        return [total - 1 - i % total for i in range(count)]
+    if pattern == "one":
+        return [total - 1 - int(source.random() * (total - 1))] * count
+    some = [total - 1, 0, total - 1, *(int(source.random() * total) for _ in range(count - 3))][:count]
+    if pattern == "asc":
+        return sorted(some)
+    return some if pattern == "random" else [some[i // 2] for i in range(count)]
+
+
 def _data(data_type: DataType, count: int, pattern: str, seed: int) -> array:
-    mask = (1 << data_type.size * 8) - 1
-    if pattern == "addr":
-        factor, start = _SPREAD[data_type.size], seed & mask
-        return array(data_type.bits_code, [(start + i * factor) & mask for i in range(count)])
-    values = special_values(data_type)
-    return array(data_type.bits_code, [values[(seed + i) % len(values)] for i in range(count)])
+    width = data_type.size * 8
+    mask = (1 << width) - 1
+    factor, start = _SPREAD[data_type.size], seed & mask
+    digit = int(pattern.removeprefix("addr") or 0) if pattern != "special" else 0
+    unique = [(start + (i >> digit * width) * factor) & mask for i in range(count)]
+    if pattern == "special":
+        values = special_values(data_type)
+        for i in range(count):
+            if i % 4 != 3:
+                unique[i] = values[(seed + i - i // 4) % len(values)]
+    return array(data_type.bits_code, unique)
 
 
 def special_values(data_type: DataType) -> list[int]:

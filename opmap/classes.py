@@ -1,0 +1,122 @@
+"""Classes of sizes and places, as the parameter space of an operator counts them, and numbers that fall into them.
+
+An operator's file names its parameters with these classes, says in `classify(desc)` which class a descriptor has of each,
+and builds in `build(choice)` a small descriptor that has the classes asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from math import prod
+
+LENGTHS: Mapping[str, tuple[int, ...]] = {
+    "1": (1,),
+    "2": (2,),
+    "odd": (5, 3, 7, 9),
+    "power": (8, 4, 16, 32),
+    "129+": (129, 255, 256),
+    "257+": (257, 258),
+    "32769+": (32769,),
+    "65537+": (65537,),
+}
+"""Classes of a length, with lengths that are in them; `odd` and `power` (of two) are 3 to 128."""
+
+COUNTS = ("0", "1", "2+")
+"""Classes of a count."""
+
+PLACES = ("first", "middle", "last")
+"""Classes of an axis; the only one is the first."""
+
+ELEMENTS = ("255", "256", "257", "other")
+"""Classes of an output's number of elements: one thread group, one element less, one more."""
+
+BYTES = ("whole", "part")
+"""Whether an output's size is a multiple of 4 bytes."""
+
+MAX_BYTES = 1 << 20
+"""Size that no tensor of a built descriptor exceeds."""
+
+INDEX_BYTES = 8
+"""Size that an index is counted with against MAX_BYTES, whatever its type, so that one type is built as another."""
+
+# The first that will do is taken, so small ones with several factors stand first.
+_FACTORS = (12, 6, 4, 3, 24, 5, 9, 15, 8, 2, 16, 17, 32, 51, 64, 85, 128, 255, 256, 257, 1)
+
+
+def length(n: int) -> str | None:
+    """The class of a length; None for even ones up to 128 that are no power of two."""
+    if n > 128:
+        return "65537+" if n > 65536 else "32769+" if n > 32768 else "257+" if n > 256 else "129+"
+    return str(n) if n < 3 else "odd" if n % 2 else "power" if n & n - 1 == 0 else None
+
+
+def count(n: int, last: int = 2) -> str:
+    """The class of a count: the number, or from `last` on `2+`."""
+    return str(n) if n < last else f"{last}+"
+
+
+def counts(name: str, highest: int) -> range:
+    """The numbers up to `highest` that are in the class of a count."""
+    low = int(name.rstrip("+"))
+    return range(low, highest + 1 if name.endswith("+") else min(low, highest) + 1)
+
+
+def place(axis: int, dimensions: int) -> str:
+    """The class of an axis."""
+    return "first" if axis == 0 else "last" if axis == dimensions - 1 else "middle"
+
+
+def places(name: str, dimensions: int) -> range:
+    """The axes in the class of a place."""
+    first = {"first": range(1), "middle": range(1, dimensions - 1), "last": range(max(dimensions - 1, 1), dimensions)}
+    return first[name]
+
+
+def elements(n: int) -> str:
+    """The class of a number of elements."""
+    return str(n) if 255 <= n <= 257 else "other"
+
+
+def whole(size: int) -> str:
+    """The class of a size in bytes."""
+    return "part" if size % 4 else "whole"
+
+
+def leading_ones(sizes: tuple[int, ...]) -> int:
+    """The number of ones before the first other size."""
+    return next((i for i, size in enumerate(sizes) if size != 1), len(sizes))
+
+
+def spread(n: int, dimensions: int) -> tuple[int, ...]:
+    """n as a product of this many sizes, its prime factors dealt out in turn, the first dimension first."""
+    sizes, i, factor = [1] * dimensions, 0, 2
+    while n > 1 and dimensions:
+        while n % factor:
+            factor += 1
+        sizes[i % dimensions] *= factor
+        n //= factor
+        i += 1
+    return tuple(sizes)
+
+
+@cache
+def products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Numbers, one for each of `lowest`, whose product is an output's number of elements in these classes, with elements
+    of `size` bytes. A number is at least its lowest, and 1 where that is 0."""
+    return tuple(_products(elements_, bytes_, size, lowest))
+
+
+def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = [()]
+    for low in lowest:
+        found = [
+            (*f, n)
+            for f in found
+            for n in _FACTORS
+            if (n >= low if low else n == 1) and prod(f) * n <= MAX_BYTES // 1024
+        ]
+    for numbers in found:
+        n = prod(numbers)
+        if elements(n) == elements_ and whole(n * size) == bytes_:
+            yield numbers

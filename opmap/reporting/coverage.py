@@ -1,0 +1,131 @@
+"""What the cases of a tier cover, for a person and for a program."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..validation.catalogue import catalogue, systematic
+from ..validation.coverage import UNREACHABLE_RULES, Kernels, kernel_files, kernels_reached, measure, runnable_examples
+from ..validation.probes import probes
+
+STRENGTHS = {"smoke": 1, "standard": 2, "full": 3}
+"""What a tier promises to cover: single classes, pairs, triples."""
+
+_COUNTED = ("values", "pairs", "triples", "rules", "examples", "fields")
+
+
+def told(tier: str) -> dict:
+    """The coverage of a tier, as JSON holds it: [covered, possible]. `missing` lists what the tier promises and has not.
+
+    The small world of `full` is counted, not measured.
+    """
+    cases = list(systematic(tier))
+    operators, missing, tensor_rules = [], [], set()
+    for found in measure(cases).values():
+        spec = found.module.Desc.spec()
+        missing += [f"{found.operator}: {what}" for what in found.missing(strength=STRENGTHS[tier])]
+        rules = {r.id for r in spec.rules}
+        tensor_rules |= found.rules - rules
+        covered = [len(found.values), len(found.pairs), len(found.triples), len(found.rules & rules)]
+        covered += [len(found.examples), sum(len(v) > 1 for v in found.fields.values())]
+        possible = [*found.possible(), len(rules), len(runnable_examples(found.module)), len(spec.fields)]
+        counts = {name: [a, b] for name, a, b in zip(_COUNTED, covered, possible)}
+        operators.append({"operator": spec.operator, "cases": found.cases, **counts})
+    kernels = [_kernels(k, cases) for k in kernel_files()]
+    missing += [
+        f"kernel class {' or '.join(c['names'])}" for k in kernels for c in k if not c["cases"] and not c["why"]
+    ]
+    return {
+        "tier": tier,
+        "cases": sum(1 for _ in catalogue(tier)) if tier == "full" else len(cases),
+        "operators": operators,
+        "tensor_rules": sorted(tensor_rules),
+        "unreachable_rules": UNREACHABLE_RULES,
+        "kernels": [c for k in kernels for c in k],
+        "bool": [p.id for p in probes() if "bool[" in p.model],
+        "missing": missing,
+    }
+
+
+def _kernels(kernels: Kernels, cases) -> list[dict]:
+    reached = kernels_reached(kernels, cases)
+    return [
+        {
+            "bytes": kind[0],
+            "tuples": kind[1],
+            "indices": kind[2],
+            "dimensions": kind[3],
+            "names": list(names),
+            "cases": reached[kind],
+            "why": kernels.why_not(kind),
+            "exclusive": kernels.exclusive if len(names) > 1 else None,
+        }
+        for kind, names in kernels.kinds().items()
+    ]
+
+
+def print_coverage(console: Console, found: dict) -> None:
+    """The tables, what cannot be reached and why, and what is missing."""
+    table = Table(title=f"{found['tier']}: {found['cases']} cases", title_justify="left")
+    table.add_column("operator")
+    for name in ("cases", *_COUNTED):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in found["operators"]:
+        cells = [_share(*row[name]) for name in _COUNTED]
+        table.add_row(row["operator"].removeprefix("DML_OPERATOR_"), str(row["cases"]), *cells)
+    console.print(table)
+
+    def say(text: str, style: str = "") -> None:
+        console.print(escape(text), soft_wrap=True, highlight=False, style=style)
+
+    more = found["cases"] - sum(row["cases"] for row in found["operators"])
+    if more:
+        say(
+            f"and {more} cases of the small world: every valid descriptor with few and short dimensions, in each data width"
+        )
+    say(f"rules of every tensor: {', '.join(found['tensor_rules'])}")
+    for id, why in found["unreachable_rules"].items():
+        say(f"  not reachable: {id}, {why}")
+    say(
+        f"BOOL, the EP's extension, has no descriptor; it stands in {len(found['bool'])} probes: {', '.join(found['bool'])}"
+    )
+    _print_kernels(console, found["kernels"], say)
+    for what in found["missing"]:
+        say(f"missing: {what}", "red")
+
+
+def _print_kernels(console: Console, kernels: list[dict], say) -> None:
+    dimensions = sorted({c["dimensions"] for c in kernels})
+    table = Table(
+        title="DirectML's kernel classes, inferred from names in its library; nothing shows which kernel ran",
+        title_justify="left",
+    )
+    for name in ("data width", "indices", "of"):
+        table.add_column(name)
+    for count in dimensions:
+        table.add_column(f"cases up to {count}D", justify="right")
+    rows: dict[tuple, list[str]] = {}
+    for c in kernels:
+        key = f"{c['bytes'] * 8} bits", "tuples" if c["tuples"] else "single", c["indices"]
+        rows.setdefault(key, []).append("-" if c["why"] else str(c["cases"]) if c["cases"] else "[red]0[/]")
+    for key, cells in rows.items():
+        table.add_row(*key, *cells)
+    console.print(table)
+    names = sum(len(c["names"]) for c in kernels)
+    reached = sum(c["cases"] > 0 for c in kernels)
+    possible = sum(not c["why"] for c in kernels)
+    say(f"{reached} of {possible} reachable classes on one adapter; the library names {names}")
+    why: dict[str, int] = {}
+    for c in kernels:
+        if c["why"]:
+            why[c["why"]] = why.get(c["why"], 0) + len(c["names"])
+        elif c["exclusive"]:
+            why[c["exclusive"]] = why.get(c["exclusive"], 0) + len(c["names"]) - 1
+    for reason, count in why.items():
+        say(f"  {count} not reachable: {reason}")
+
+
+def _share(covered: int, possible: int) -> str:
+    return f"{covered}/{possible}" if covered < possible else f"[green]{possible}[/]"
