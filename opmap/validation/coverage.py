@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
