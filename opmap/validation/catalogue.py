@@ -37,8 +37,8 @@ WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
 def catalogue(tier: Tier) -> Iterator[Case]:
     """The cases of a tier, each of which holds those of the tier before it, first and in the same order.
 
-    `smoke`: the documented examples, and the beginning of each operator's covering array, which holds every class of every
-    parameter. `standard`: the whole array, which holds every possible pair of classes, and each of its rows with other
+    `smoke`: the documented examples, the beginning of each operator's covering array, which holds every class of every
+    parameter, and what shows only beside another case. `standard`: the whole array, which holds every possible pair of classes, and each of its rows with other
     values. `full`: every possible triple, and every valid descriptor of the small world (`WORLD`) in each data width.
     """
     yield from _unique([*_PARTS[tier], _world] if tier == "full" else _PARTS[tier])
@@ -138,6 +138,30 @@ def _first_pairs(module) -> Iterator[Case]:
         yield from cases_of(module, choice)
 
 
+def _in_turn(module) -> Iterator[Case]:
+    """What shows only beside another case in one session: two descriptors that differ in a number alone, or in the index
+    type alone; and the one index of a case, in every place that it can name."""
+    groups: dict[object, list[OperatorDesc]] = {}
+    for desc in module.world(2, 2):
+        groups.setdefault(tuple(desc.tensors.items()), []).append(desc)
+    pairs = (pair for group in groups.values() for pair in itertools.combinations(group, 2))
+    for first, second in pairs:
+        cases = [generated(desc, "reverse", "addr") for desc in (first, second)]
+        addresses = [case.desc.addresses(case.tensors) for case in cases]
+        if addresses[0] != addresses[1] and len(set(addresses[0])) > 1:
+            yield from cases
+            yield generated(retyped(second, second.output.data_type, DataType.INT32), "reverse", "addr")
+            yield cases[1]
+            break
+    for desc in module.world(1, 3):
+        ((name, bounds),) = desc.index_bounds.items()
+        if desc.tensors[name].element_count == len(bounds) and prod(bounds) == 3:
+            for pattern in INDEX_PATTERNS:
+                if allows(pattern, 1, prod(bounds)):
+                    yield generated(desc, pattern, "addr")
+            break
+
+
 def _pairs(module) -> Iterator[Case]:
     found = arrays(module.Desc.operator)
     for choice in found.rows(found.pairs):
@@ -177,9 +201,9 @@ def _world(module) -> Iterator[Case]:
 
 
 _PARTS = {
-    "smoke": (_examples, _first_pairs),
-    "standard": (_examples, _first_pairs, _pairs),
-    "full": (_examples, _first_pairs, _pairs, _triples),
+    "smoke": (_examples, _first_pairs, _in_turn),
+    "standard": (_examples, _first_pairs, _in_turn, _pairs),
+    "full": (_examples, _first_pairs, _in_turn, _pairs, _triples),
 }
 
 

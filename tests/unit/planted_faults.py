@@ -35,6 +35,10 @@ class Runtime:
         """No zeros, no -1."""
         return x.reshape(shape)
 
+    def Tile(self, x, repeats):
+        """As it is."""
+        return np.tile(x, repeats)
+
     def Gather(self, data, indices, axis=0):
         """np.take knows negative indices."""
         return np.take(data, indices, axis=axis)
