@@ -520,13 +520,15 @@ def _progress(total: int, name: str):
     @contextmanager
     def shown():
         console = Console(stderr=True)
+        if not console.is_terminal:
+            yield lambda: None
+            return
         with Progress(
             *Progress.get_default_columns()[:2],
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
         ) as progress:
             task = progress.add_task(name, total=total)
             yield lambda: progress.advance(task)
