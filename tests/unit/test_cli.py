@@ -181,7 +181,10 @@ class TestValidate:
         assert [] == document["cases"]
         assert ["probe/gather/rank-9"] == [r["case"] for r in document["probes"]]
 
-    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+    @pytest.mark.skipif(
+        sys.platform == "win32" or not Path("/dev/full").exists(),
+        reason="a device that is always full is not everywhere; Wine shows it, and closes it otherwise than Windows would",
+    )
     @pytest.mark.parametrize("more", [[], ["--json"]])
     def test_stdout_that_takes_no_more(self, more):
         """One line, no traceback."""
