@@ -219,7 +219,7 @@ class TestResume:
     ARGUMENTS = ("--provider", "stub:make", "--filter", "gather/*")
     BODY = """
 if outputs[0].ndim == 3: outputs = outputs[0:0]
-if outputs and outputs[0].size % 3 == 0: outputs = [o * 0 for o in outputs]
+if outputs and outputs[0].size % 3 == 0: outputs = [numpy.zeros_like(o) for o in outputs]
 if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 """
 
