@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -136,7 +137,8 @@ class TestSpace:
     @pytest.mark.skipif(not TOOL.is_file(), reason="needs a checkout")
     def test_the_tool_makes_these_arrays(self, monkeypatch, tmp_path):
         """The shipped file is what the tool writes."""
-        pytest.importorskip("covertable")
+        if not os.environ.get("OPMAP_REBUILD_ARRAYS"):
+            pytest.skip("takes minutes: set OPMAP_REBUILD_ARRAYS=1 after a change to the tool or the parameters")
         monkeypatch.syspath_prepend(str(TOOL.parent))
         import build_arrays
 
