@@ -646,13 +646,20 @@ def _rules(options) -> int:
 
     specs, tensors = [s.corrected for s in all_specs()], tensor_rules()
     entries = [
-        {"id": rule.id, "text": rule.text, "page": tensors.address, "check": None, "derived": False, "breaks": None}
+        {
+            "id": rule.id,
+            "text": rule.text,
+            "page": tensors.address,
+            "check": None,
+            "derived": False,
+            "breaks": msgspec.to_builtins(rule.breaks),
+        }
         for rule in tensors.rules
     ]
     for spec in specs:
         for rule in spec.rules:
             page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
-            breaks = {"example": rule.breaks.example, "set": rule.breaks.set}
+            breaks = {**msgspec.to_builtins(rule.breaks), "operator": spec.name}
             entries.append(
                 {
                     "id": rule.id,
@@ -684,9 +691,9 @@ def _print_rule(entry: dict) -> None:
         for text in entry["check"].splitlines():
             print(f"  {text}")
     print(f"page: {entry['page'] or 'derived: no page states it; what breaks it has no documented meaning'}")
-    if entry["breaks"]:
-        changes = ", ".join(f"{name} = {value}" for name, value in entry["breaks"]["set"].items())
-        print(f"broken by: example {entry['breaks']['example']} of the page with {changes}")
+    breaks = entry["breaks"]
+    changes = ", ".join(f"{name} = {value}" for name, value in breaks["set"].items())
+    print(f"broken by: example {breaks['example']} of {breaks['operator']}'s page with {changes}")
 
 
 def _docs(options) -> int:

@@ -596,11 +596,21 @@ class TestRules:
             "InputTensor.Sizes[0..Axis]" in out and "ns-directml-dml_gather_operator_desc" in out and "broken by" in out
         )
 
+    def test_one_of_every_tensor(self, capsys):
+        """No formula; what breaks it is an example of an operator."""
+        code = main(["rules", "TENSOR.C5"])
+
+        out = capsys.readouterr().out
+        assert code == 0
+        assert out.endswith("broken by: example 1 of GATHER's page with InputTensor.TotalTensorSizeInBytes = 12\n")
+
     def test_all(self, capsys):
-        """Every rule stands in the list, in JSON too."""
+        """Every rule stands in the list, in JSON too, with what breaks it."""
         main(["rules", "--json"])
 
-        ids = [r["id"] for r in json.loads(capsys.readouterr().out)]
+        rules = json.loads(capsys.readouterr().out)
+        ids = [r["id"] for r in rules]
+        assert all({"operator", "example", "set"} == r["breaks"].keys() for r in rules)
         assert {"TENSOR.C1", "GATHER.D2", "GATHER_ND1.D3"} <= set(ids) and len(ids) == len(set(ids))
 
 
