@@ -375,13 +375,18 @@ def _check(options) -> int:
     from .validation.record import encode
     from .validation.run import Run
 
-    run = Run()
-    with _stdout_for_json(options):
-        judge = _judge(options)
-        with nullcontext() if isinstance(judge, OpmapError) else closing(judge.provider):
-            bad = _check_files(options, judge, run)
+    run, bad = Run(), False
+    try:
+        with _stdout_for_json(options):
+            judge = _judge(options)
+            with nullcontext() if isinstance(judge, OpmapError) else closing(judge.provider):
+                bad = _check_files(options, judge, run)
+    except KeyboardInterrupt:
+        run.interrupted = True
     if options.json:
         sys.stdout.buffer.write(encode(run.records) + b"\n")
+    if run.interrupted:
+        raise KeyboardInterrupt
     return 2 if bad else 1 if run.red(required=options.require_provider) else 0
 
 

@@ -452,6 +452,34 @@ class TestCheck:
         assert records[0]["path"] == '$.dispatchables["gather_example.1"].desc.Axis'
         assert err.count("\n") == 1 and "GATHER.F1" in err and str(file) in err
 
+    @pytest.mark.parametrize("at, judged", [("open_judge", 0), ("Judge.dispatch", 1)])
+    @pytest.mark.parametrize("more", [[], ["--json"]])
+    def test_interrupt(self, at, judged, more, tmp_path, monkeypatch, capsys):
+        """Ctrl-C ends the run with 130 and what was judged so far, in one document with --json."""
+        from opmap.validation.judge import Judge
+
+        dispatch, left = Judge.dispatch, judged
+
+        def interrupted(*arguments, **options):
+            nonlocal left
+            if not left:
+                raise KeyboardInterrupt
+            left -= 1
+            return dispatch(*arguments, **options)
+
+        monkeypatch.setattr(f"opmap.validation.judge.{at}", interrupted)
+        file = write(tmp_path / "two.json", "gather/example.1", "gather_nd1/example.2")
+
+        code = main(["check", str(file), "--provider", "cpu", *more])
+
+        out, err = capsys.readouterr()
+        told = (
+            [r["verdict"] for r in json.loads(out)["cases"]] if more else [line.split()[0] for line in out.splitlines()]
+        )
+        assert code == 130
+        assert told == ["pass"] * judged
+        assert err == "opmap: interrupted\n"
+
     def test_leading_dimensions(self, tmp_path, capsys):
         """Leading index dimensions that are not 1, as in microsoft/DirectML issue 685, are refused by name."""
 
