@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.cli import main
+from opmap.cli import COMMANDS, main
 from opmap.dxdispatch import model_json
 from opmap.validation.catalogue import catalogue
 
@@ -83,7 +83,7 @@ class TestUsage:
         assert err.count("\n") == 1
         assert "Traceback" not in out + err
 
-    @pytest.mark.parametrize("command", ["validate", "check", "map", "explain", "rules", "build", "doctor", "docs"])
+    @pytest.mark.parametrize("command", COMMANDS)
     def test_help(self, command, capsys):
         """Every command has a help with an example."""
         code = main([command, "--help"])
