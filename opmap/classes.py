@@ -6,6 +6,7 @@ and builds in `build(choice)` a small descriptor that has the classes asked for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from functools import cache
 from math import prod
@@ -31,14 +32,25 @@ PLACES = ("first", "middle", "last")
 ELEMENTS = ("255", "256", "257", "other")
 """Classes of an output's number of elements: one thread group, one element less, one more."""
 
+LARGE: Mapping[str, Mapping[str, int]] = {
+    "output_elements": {
+        "65535*256-1": 65535 * 256 - 1,  # as many thread groups as one dispatch can have
+        "65535*256+1": 65535 * 256 + 1,
+        "2^27-1": 2**27 - 1,  # as many elements as a typed buffer can have
+        "2^27+1": 2**27 + 1,
+    },
+    "axis_length": {"2^24+2": 2**24 + 2},  # the highest index is one that FLOAT32 does not hold
+}
+"""Parameter -> classes so large that `full` alone has them, once each and in single bytes, and the number that is built."""
+
 BYTES = ("whole", "part")
 """Whether an output's size is a multiple of 4 bytes."""
 
 MAX_BYTES = 1 << 20
-"""Size that no tensor of a built descriptor exceeds."""
+"""Size that no tensor of a built descriptor exceeds, without a class of LARGE."""
 
 INDEX_BYTES = 8
-"""Size that an index is counted with against MAX_BYTES, whatever its type, so that one type is built as another."""
+"""Size that an index is counted with against `most_bytes`, whatever its type, so that one type is built as another."""
 
 # The first that will do is taken, so small ones with several factors stand first.
 _FACTORS = (12, 6, 4, 3, 24, 5, 9, 15, 8, 2, 16, 17, 32, 51, 64, 85, 128, 255, 256, 257, 1)
@@ -46,9 +58,21 @@ _FACTORS = (12, 6, 4, 3, 24, 5, 9, 15, 8, 2, 16, 17, 32, 51, 64, 85, 128, 255, 2
 
 def length(n: int) -> str | None:
     """The class of a length; None for even ones up to 128 that are no power of two."""
+    if n > 2**24:
+        return "2^24+2"
     if n > 128:
         return "65537+" if n > 65536 else "32769+" if n > 32768 else "257+" if n > 256 else "129+"
     return str(n) if n < 3 else "odd" if n % 2 else "power" if n & n - 1 == 0 else None
+
+
+def lengths(name: str) -> tuple[int, ...]:
+    """Lengths in a class, the best to build with first."""
+    return LENGTHS[name] if name in LENGTHS else (LARGE["axis_length"][name],)
+
+
+def most_bytes(choice: Mapping[str, str]) -> int:
+    """Size that no tensor of a descriptor with these classes exceeds."""
+    return 1 << 31 if any(choice[parameter] in found for parameter, found in LARGE.items()) else MAX_BYTES
 
 
 def count(n: int, last: int = 2) -> str:
@@ -75,7 +99,9 @@ def places(name: str, dimensions: int) -> range:
 
 def elements(n: int) -> str:
     """The class of a number of elements."""
-    return str(n) if 255 <= n <= 257 else "other"
+    if 255 <= n <= 257:
+        return str(n)
+    return next((name for name, number in LARGE["output_elements"].items() if n == number), "other")
 
 
 def whole(size: int) -> str:
@@ -92,8 +118,10 @@ def spread(n: int, dimensions: int) -> tuple[int, ...]:
     """n as a product of this many sizes, its prime factors dealt out in turn, the first dimension first."""
     sizes, i, factor = [1] * dimensions, 0, 2
     while n > 1 and dimensions:
-        while n % factor:
+        while n % factor and factor * factor < n:
             factor += 1
+        if n % factor:
+            factor = n
         sizes[i % dimensions] *= factor
         n //= factor
         i += 1
@@ -108,6 +136,9 @@ def products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) ->
 
 
 def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    if elements_ in LARGE["output_elements"]:
+        yield from _large_products(LARGE["output_elements"][elements_], bytes_, size, lowest)
+        return
     found: list[tuple[int, ...]] = [()]
     for low in lowest:
         found = [
@@ -120,3 +151,15 @@ def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -
         n = prod(numbers)
         if elements(n) == elements_ and whole(n * size) == bytes_:
             yield numbers
+
+
+def _large_products(n: int, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """`n` in one place, or shared with a short factor in another."""
+    places = range(len(lowest))
+    for first, second, factor in itertools.product(places, places, _FACTORS):
+        if n % factor == 0 and whole(n * size) == bytes_ and (first != second or factor == 1):
+            numbers = [1] * len(lowest)
+            numbers[first] = n // factor
+            numbers[second] *= factor
+            if all(number >= low if low else number == 1 for number, low in zip(numbers, lowest)):
+                yield tuple(numbers)

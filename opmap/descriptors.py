@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import ClassVar
 
@@ -26,6 +26,7 @@ from .pseudocode import (
     expand,
     parse_formula,
     right_align,
+    run,
     strides_of,
 )
 from .spec import Rule, Spec, load_spec, tensor_rules
@@ -273,20 +274,26 @@ class OperatorDesc:
 
     # --- pseudocode ---
 
+    @classmethod
+    def index_tensors(cls) -> tuple[str, ...]:
+        """The inputs that hold indices, by DirectML's names: those that the pseudocode reads within brackets."""
+        return _index_tensors(cls)
+
     @cached_property
     def line(self) -> Line:
         """The page's pseudocode, expanded for this descriptor."""
-        return expand(self.spec().lines, self.expansion(), self.numbers)
+        line = expand(self.spec().lines, self.expansion(), self.numbers)
+        return _LINES.setdefault(line, line)
 
     @property
     def pseudocode_sizes(self) -> dict[str, tuple[int, ...]]:
         """The tensors' sizes by the names that the pseudocode gives them."""
         return {here: self.tensors[name].sizes for here, name in self.spec().pseudocode.tensors.items()}
 
-    @cached_property
+    @property
     def program(self) -> Program:
         """The expanded line, compiled for the tensors' sizes."""
-        return compile_line(self.line, self.pseudocode_sizes)
+        return _program(self.line, tuple(self.pseudocode_sizes.items()))
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
@@ -307,16 +314,18 @@ class OperatorDesc:
 
     def addresses(self, tensors: Mapping[str, Tensor]) -> list[int]:
         """The input address that each output element reads, row-major; negative where the page defines none."""
-        return self.program.addresses(self.pseudocode_tensors({n: t.values for n, t in tensors.items()}))
+        return self.program.addresses(self._indices(tensors))
 
-    def interpret(self, tensors: Mapping[str, Tensor]) -> list[int | None]:
+    def interpret(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
         """The output's bit patterns, by the page's pseudocode; None where the page defines no value.
 
         `tensors` are the inputs by DirectML's field names, packed and of the descriptor's sizes.
         """
         source = self.spec().pseudocode.tensors[self.line.source.tensor]
-        bits = tensors[source].bits
-        return [bits[a] if a >= 0 else None for a in self.addresses(tensors)]
+        return run(self.program, tensors[source].bits, self._indices(tensors))
+
+    def _indices(self, tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
+        return self.pseudocode_tensors({name: tensors[name].values for name in self.index_tensors()})
 
 
 def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> dict:
@@ -354,6 +363,23 @@ def _size_formula(operator: str):
         if any(getattr(s, "name", None) == f"{name}.Sizes" for s in statements):
             return statements
     raise KeyError(f"{operator} has no size formula")
+
+
+_LINES: dict[Line, Line] = {}
+"""One object for all descriptors with the same line: there are few lines, and catalogues of many descriptors."""
+
+
+@lru_cache(maxsize=64)
+def _program(line: Line, sizes: tuple[tuple[str, tuple[int, ...]], ...]) -> Program:
+    return compile_line(line, dict(sizes))
+
+
+@cache
+def _index_tensors(cls) -> tuple[str, ...]:
+    spec = cls.spec()
+    lines = [line for line in spec.lines if isinstance(line, Line)]
+    read = {c.tensor for r in lines for side in (r.target, r.source) for c in side.coordinates if isinstance(c, Reference)}
+    return tuple(name for here, name in spec.pseudocode.tensors.items() if here in read)
 
 
 @cache

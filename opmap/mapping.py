@@ -140,13 +140,13 @@ class _Writer:
         given = target if host else tensor.data_type
         self.node_types[name] = target
         value = name
-        if name not in self.desc.index_bounds or self.index_path != "initializer":
+        if name not in self.desc.index_tensors() or self.index_path != "initializer":
             self.feeds[name] = given
         else:
             raw = convert(self.values[name], given).to_bytes()
             self.initializers.append(helper.make_tensor(name, ELEMENT_TYPES[given], tensor.sizes, raw, raw=True))
             self._substituted("index-path", f"{name} graph input -> initializer")
-        if name in self.desc.index_bounds and self.index_path == "node":
+        if name in self.desc.index_tensors() and self.index_path == "node":
             value, repeats = f"{name}.copy", f"{name}.copy.repeats"
             ones = [1] * tensor.dimension_count
             self.initializers.append(helper.make_tensor(repeats, TensorProto.INT64, [len(ones)], ones))

@@ -107,6 +107,8 @@ def from_bits(data_type: DataType, bits: Sequence[int]) -> Sequence[int | float]
     if data_type.kind == "unsigned":
         return bits
     raw = array(data_type.bits_code, bits).tobytes()
+    if data_type.kind == "signed":
+        return array(data_type.code, raw)
     return struct.unpack(f"<{len(bits)}{data_type.code}", raw)
 
 

@@ -99,7 +99,7 @@ def build(choice: Mapping[str, str]) -> Desc | None:
     count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
     for axis in classes.places(choice["axis"], count):
         for ones in classes.counts(choice["padding"], axis):
-            for length in classes.LENGTHS[choice["axis_length"]]:
+            for length in classes.lengths(choice["axis_length"]):
                 desc = _build(choice, count, data_type, axis, ones, length)
                 if desc:
                     return desc
@@ -126,7 +126,7 @@ def _build(
             and (n >= 3 if many else n == 1)
             and (classes.elements(n), classes.whole(n * data_type.size))
             == (choice["output_elements"], choice["output_bytes"])
-            and max(n, others * length) * classes.INDEX_BYTES <= classes.MAX_BYTES
+            and max(n, others * length) * classes.INDEX_BYTES <= classes.most_bytes(choice)
         ):
             sizes = (1,) * ones + classes.spread(others, free)
             inputs = {

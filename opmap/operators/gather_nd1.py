@@ -148,7 +148,7 @@ def build(choice: Mapping[str, str]) -> Desc | None:
         if many and not batches + array:
             continue
         lowest = 2 if batches and many else 0, 1 if array and many else 0, 1 if block else 0
-        length = classes.LENGTHS[choice["axis_length"]][0]
+        length = classes.lengths(choice["axis_length"])[0]
         tuple_sizes = (min(length, 2),) * (size - 1) + (length,)
         elements, whole = choice["output_elements"], choice["output_bytes"]
         for low in (lowest, (1 if lowest[0] else 0, *lowest[1:])):
@@ -156,7 +156,7 @@ def build(choice: Mapping[str, str]) -> Desc | None:
                 indices = b * a * size * classes.INDEX_BYTES
                 if (b * a >= 3 or not many) and max(
                     b * prod(tuple_sizes) * c * data_type.size, indices
-                ) <= classes.MAX_BYTES:
+                ) <= classes.most_bytes(choice):
                     batch_sizes = classes.spread(b, batches)
                     data = batch_sizes + tuple_sizes + classes.spread(c, block)
                     index_sizes = batch_sizes + classes.spread(a, array) + (size,)

@@ -1,7 +1,8 @@
 """Runs an expanded line over the output's coordinates.
 
 The line is compiled once per descriptor into a function that gives, for every output element in row-major order, the
-address of the input element that it reads. Values are never looked at: they are moved as bit patterns.
+address of the input element that it reads: piece by piece, so that an output of any size takes no more memory than its
+own. Values are never looked at: they are moved as bit patterns.
 
 An index counts from the end where it is negative. An index outside `[-n, n - 1]` has no documented value: the address
 is then UNDEFINED (any negative number).
@@ -9,8 +10,10 @@ is then UNDEFINED (any negative number).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain as chained
 
 from ..errors import PseudocodeError
 from .syntax import Constant, Coordinate, Line, Reference
@@ -21,25 +24,40 @@ UNDEFINED = -(1 << 62)
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled line. `addresses` takes the flat values of each tensor that the line reads its indices from."""
+    """A compiled line. `pieces` takes the flat values of each tensor that the line reads its indices from, and gives the
+    addresses of one piece of the output after the other."""
 
     line: Line
     sizes: Mapping[str, tuple[int, ...]]
     source: str
-    addresses: Callable[[Mapping[str, Sequence[int]]], list[int]]
+    pieces: Callable[[Mapping[str, Sequence[int]]], Iterator[Sequence[int]]]
+
+    def addresses(self, indices: Mapping[str, Sequence[int]]) -> list[int]:
+        """All addresses, row-major."""
+        return list(chained.from_iterable(self.pieces(indices)))
 
 
-def run(program: Program, values: Sequence[int], indices: Mapping[str, Sequence[int]]) -> list[int | None]:
-    """The output's values in row-major order; None where the page defines none."""
-    return [values[a] if a >= 0 else None for a in program.addresses(indices)]
+def run(program: Program, values: Sequence[int], indices: Mapping[str, Sequence[int]]) -> Sequence[int | None]:
+    """The output's values in row-major order, None where the page defines none; an array, where it defines all and
+    `values` are one."""
+    out = values[:0] if isinstance(values, array) else []
+    for piece in program.pieces(indices):
+        if isinstance(piece, range) and piece.start >= 0:
+            out.extend(values[piece.start : piece.stop : piece.step])
+        elif min(piece) >= 0:
+            out.extend([values[a] for a in piece])
+        else:
+            out = list(out)
+            out.extend([values[a] if a >= 0 else None for a in piece])
+    return out
 
 
 def compile_line(line: Line, sizes: Mapping[str, tuple[int, ...]]) -> Program:
     """Compiles an expanded line for tensors of these sizes (by the line's names). Raises PseudocodeError."""
     source = _Writer(line, sizes).write()
-    namespace: dict = {}
+    namespace: dict = {"array": array}
     exec(compile(source, "<pseudocode>", "exec"), namespace)  # text made below from numbers and own names only
-    return Program(line, dict(sizes), source, namespace["addresses"])
+    return Program(line, dict(sizes), source, namespace["pieces"])
 
 
 def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -64,7 +82,7 @@ class _Writer:
     hoisted to the loop that it depends on, and the innermost loop as a range or a comprehension."""
 
     def __init__(self, line: Line, sizes: Mapping[str, tuple[int, ...]]):
-        self.lines: list[str] = ["def addresses(tensors):"]
+        self.lines: list[str] = ["def pieces(tensors):"]
         self.loops: list[tuple[str, int]] = []
         self.sizes = sizes
         self.line = line
@@ -125,8 +143,8 @@ class _Writer:
         name = f"t{len(self.tables)}"
         indices = f"tensors[{reference.tensor!r}]" + (f"[{offset}::{every}]" if every > 1 else "")
         self.lines.append(
-            f"    {name} = [(i if i >= 0 else i + {size}) * {stride} if {-size} <= i < {size} else {UNDEFINED}"
-            f" for i in {indices}]"
+            f"    {name} = array('q', ((i if i >= 0 else i + {size}) * {stride} if {-size} <= i < {size} else {UNDEFINED}"
+            f" for i in {indices}))"
         )
         self.tables[name] = steps
 
@@ -141,25 +159,24 @@ class _Writer:
             for table in [t for t, steps in waiting.items() if all(depth[n] < known for n in steps)]:
                 self.lines.append(f"{indent}b{known} += {table}[{_sum(waiting.pop(table), depth)}]")
 
-        self.lines += ["    out = []", "    add = out.extend", f"    b0 = {self.constant}"]
+        self.lines.append(f"    b0 = {self.constant}")
         bind(0)
         for i, (name, size) in enumerate(loops[:-1]):
             self.lines.append(f"{indent}for v{i} in range({size}):")
             indent += "    "
             self.lines.append(f"{indent}b{i + 1} = b{i} + v{i} * {self.steps.get(name, 0)}")
             bind(i + 1)
-        self.lines.append(indent + self._innermost(loops, waiting, depth))
-        self.lines.append("    return out")
+        self.lines.append(f"{indent}yield {self._innermost(loops, waiting, depth)}")
 
     def _innermost(self, loops, waiting, depth) -> str:
         """The last loop: a block in one piece, or element by element where an index decides each."""
         if not loops:
-            return "out.append(b0)"
+            return "(b0,)"
         name, size = loops[-1]
         base, step = f"b{len(loops) - 1}", self.steps.get(name, 0)
         line = f"range({base}, {base} + {size * step}, {step})" if step else f"({base},) * {size}"
         if not waiting:
-            return f"add({line})"
+            return line
         runs = []
         for table, steps in waiting.items():
             by = steps.pop(name)
@@ -170,7 +187,7 @@ class _Writer:
             runs, letters, base = [line, *runs], ["p", *letters], None
         over = runs[0] if len(runs) == 1 else f"zip({', '.join(runs)})"
         terms = " + ".join([base, *letters] if base else letters)
-        return f"add([{terms} for {', '.join(letters)} in {over}])"
+        return f"[{terms} for {', '.join(letters)} in {over}]"
 
 
 def _sum(steps: Mapping[str, int], depth: Mapping[str, int]) -> str:

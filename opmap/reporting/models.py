@@ -18,6 +18,7 @@ from ..operators import OPERATORS
 from ..tensors import Tensor
 from ..validation.cases import Case
 from ..validation.catalogue import catalogue, generated, index_forms, retyped
+from ..validation.judge import undefined
 
 MANIFEST = "manifest.json"
 
@@ -28,9 +29,10 @@ def folder_files(mapped: MappedModel, case: Case) -> dict[str, bytes]:
     files = {"model.onnx": mapped.model_bytes}
     for i, (name, tensor) in enumerate(mapped.feed(case.tensors).items()):
         files[f"test_data_set_0/input_{i}.pb"] = _tensor_proto(name, tensor)
-    if None not in case.expected:
+    expected = case.expected
+    if not undefined(expected):
         (name,) = case.desc.spec().tensors("output")
-        output = Tensor(case.desc.output.data_type, case.desc.output.sizes, case.expected)
+        output = Tensor(case.desc.output.data_type, case.desc.output.sizes, expected)
         files["test_data_set_0/output_0.pb"] = _tensor_proto(name, output)
     return files
 

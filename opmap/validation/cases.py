@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from ..descriptors import OperatorDesc
 from ..dxdispatch import desc_json
@@ -32,9 +31,9 @@ class Case:
     file: str | None = None
     index_path: IndexPath = "input"
 
-    @cached_property
-    def expected(self) -> list[int | None]:
-        """The output's bit patterns by the page's pseudocode; None where it defines no value."""
+    @property
+    def expected(self) -> Sequence[int | None]:
+        """The output's bit patterns by the page's pseudocode, computed anew; None where it defines no value."""
         return self.desc.interpret(self.tensors)
 
 
@@ -45,10 +44,10 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, index_path: IndexPath =
     a graph input is named behind the pattern.
     """
     numbers = "".join(f".{short}{desc.numbers[name]}" for name, short in desc.short_names.items())
-    first, *others = desc.inputs.values()
+    first, *_ = desc.inputs.values()
     if index_path != "input":
         pattern = f"{pattern}.{SHORT_PATHS[index_path]}"
-    indices = "".join(f"{t.data_type.name.lower()}." for t in others)
+    indices = "".join(f"{desc.tensors[name].data_type.name.lower()}." for name in desc.index_tensors())
     stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/d{first.dimension_count}{numbers}/{indices}{pattern}/{data}"
     content = json.dumps([desc_json(desc), pattern, data], sort_keys=True)
     return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"

@@ -223,9 +223,9 @@ def index_forms() -> Iterator[tuple[DataType, str]]:
 
 def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
     """The same descriptor with other data types."""
-    bounds = desc.index_bounds
+    indices = desc.index_tensors()
     changed = {
-        here: dataclasses.replace(getattr(desc, here), data_type=index_type if name in bounds else data_type)
+        here: dataclasses.replace(getattr(desc, here), data_type=index_type if name in indices else data_type)
         for name, here in desc.members().items()
         if name in desc.tensors
     }

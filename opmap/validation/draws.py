@@ -78,7 +78,7 @@ def _supported(operator: str, place: int) -> tuple[DataType, ...]:
 
 def _tensor(desc: OperatorDesc, name: str, seed: int) -> Tensor:
     tensor = desc.inputs[name]
-    fill = _indices if name in desc.index_bounds else _data
+    fill = _indices if name in desc.index_tensors() else _data
     return Tensor(tensor.data_type, tensor.sizes, fill(desc, name, random.Random(seed) if seed else None))
 
 

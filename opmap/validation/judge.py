@@ -17,7 +17,7 @@ from ..execution.provider import origin
 from ..execution.providers import OpenProvider, open_provider
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..pseudocode import chain, strides_of
-from ..tensors import Tensor, from_bits, plain
+from ..tensors import DataType, Tensor, from_bits, plain
 from .cases import Case
 from .faults import open_fault
 from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
@@ -56,7 +56,7 @@ class Judge:
                 told["verdict"] = "unsupported"
             return Record(**known, **told)
         expected = case.expected
-        defined = None not in expected
+        lacking = undefined(expected)
         try:
             mapped = map_descriptor(
                 desc,
@@ -75,7 +75,7 @@ class Judge:
         except ProviderError as error:
             known["placement"] = self._placement()
             known["expected"] = self._tensor_record(desc, expected)
-            if not defined and error.verdict == "error" and error.stage == "run":
+            if lacking and error.verdict == "error" and error.stage == "run":
                 message = f"an index is out of range, and {self.provider.name} refused it: {error}"
                 return Record(**known, verdict="observed", stage="run", message=message)
             return Record(
@@ -92,12 +92,11 @@ class Judge:
         known["expected"] = self._tensor_record(desc, expected, wrong, brief=brief)
         known["actual"] = self._tensor_record(desc, actual.bits, wrong, brief=brief)
         if wrong:
-            return Record(**known, verdict="mismatch", stage="compare", message=explain(case, wrong, actual))
+            return Record(**known, verdict="mismatch", stage="compare", message=explain(case, expected, wrong, actual))
         if placement is None or not placement.proven:
             return Record(**known, verdict="fallback", message=self._unproven(placement))
-        if not defined:
-            count = sum(e is None for e in expected)
-            message = f"{count} of {len(expected)} elements are read with an index out of range, and not judged"
+        if lacking:
+            message = f"{lacking} of {len(expected)} elements are read with an index out of range, and not judged"
             return Record(**known, verdict="observed", message=message)
         return Record(**known, verdict="pass")
 
@@ -146,9 +145,9 @@ class Judge:
         """An output: listed in full, or where it is large or `brief`, as a digest with the first differences."""
         output = desc.output
         width = output.data_type.size * 2
-        known = array(output.data_type.bits_code, [b or 0 for b in bits])
+        known = array(output.data_type.bits_code, bits if not undefined(bits) else [b or 0 for b in bits])
         if brief or len(bits) > MAX_LISTED:
-            digest = hashlib.sha256(known.tobytes()).hexdigest()  # undefined elements as zero
+            digest = hashlib.sha256(known).hexdigest()  # undefined elements as zero
             listed = [{"element": i, "Bits": f"{bits[i]:0{width}x}"} for i in wrong[:MAX_DIFFERENCES]]
             return TensorRecord(output.data_type.name, list(output.sizes), None, None, digest, listed)
         values = from_bits(output.data_type, known)
@@ -171,32 +170,37 @@ def open_judge(provider: str, *, place: Mapping[str, object] | None = None, **op
     return Judge(open_provider(provider, **place or {}), **options)
 
 
-def differences(expected: Sequence[int | None], actual: Sequence[int]) -> list[int]:
+def undefined(expected: Sequence[int | None]) -> int:
+    """How many elements have no defined value."""
+    return 0 if isinstance(expected, array) else sum(e is None for e in expected)
+
+
+def differences(expected: Sequence[int | None], actual: array) -> Sequence[int]:
     """The elements with a defined value that differ."""
-    return [i for i, (e, a) in enumerate(zip(expected, actual)) if e != a and e is not None]
+    if isinstance(expected, array) and memoryview(expected) == memoryview(actual):
+        return ()
+    return array("q", (i for i, (e, a) in enumerate(zip(expected, actual)) if e != a and e is not None))
 
 
-def explain(case: Case, wrong: Sequence[int], actual: Tensor) -> str:
+def explain(case: Case, expected: Sequence[int | None], wrong: Sequence[int], actual: Tensor) -> str:
     """How many elements differ, and the first: what it should read, and what would give the value that came."""
     desc, first = case.desc, wrong[0]
     at = unravel(first, desc.output.sizes)
-    expected, got = (from_bits(desc.output.data_type, [b])[0] for b in (case.expected[first], actual.bits[first]))
+    bits = expected[first], actual.bits[first]
     text, _ = chain(
         desc.line,
         desc.pseudocode_sizes,
         at,
         desc.pseudocode_tensors({n: t.values for n, t in case.tensors.items()}),
     )
-    shown = [str(plain(v)) for v in (expected, got)]
+    shown = [str(plain(v)) for v in from_bits(desc.output.data_type, bits)]
     if shown[0] == shown[1]:
-        shown = [
-            f"{s} (bits {b:0{desc.output.data_type.size * 2}x})"
-            for s, b in zip(shown, (case.expected[first], actual.bits[first]))
-        ]
+        shown = [f"{s} (bits {b:0{desc.output.data_type.size * 2}x})" for s, b in zip(shown, bits)]
     name = desc.line.source.tensor
     source = case.tensors[desc.spec().pseudocode.tensors[name]]
-    places = [i for i, b in enumerate(source.bits) if b == actual.bits[first]]
-    read = f", consistent with reading {name}{list(unravel(places[0], source.sizes))}" if len(places) == 1 else ""
+    only = source.bits.count(bits[1]) == 1
+    place = list(unravel(source.bits.index(bits[1]), source.sizes)) if only else None
+    read = f", consistent with reading {name}{place}" if only else ""
     return f"{len(wrong)} of {len(actual.bits)} elements differ: {text} = {shown[0]}, got {shown[1]}{read}"
 
 
@@ -230,4 +234,7 @@ def unravel(address: int, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _fits_int32(case: Case) -> bool:
-    return all(-_INT32 <= v < _INT32 for name in case.desc.index_bounds for v in case.tensors[name].values)
+    tensors = [case.tensors[name] for name in case.desc.index_tensors()]
+    return all(
+        t.data_type is DataType.INT32 or (-_INT32 <= min(t.values) and max(t.values) < _INT32) for t in tensors
+    )

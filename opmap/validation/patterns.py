@@ -6,7 +6,6 @@ import hashlib
 import random
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from math import prod
 
 from ..descriptors import OperatorDesc
@@ -96,30 +95,35 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
 
 def rounds(desc: OperatorDesc, data: str) -> list[str]:
     """The data patterns that a case of this pattern needs: one, or a round for each digit of the largest address."""
-    last = max(t.element_count for name, t in desc.inputs.items() if name not in desc.index_bounds) - 1
-    width = min(t.data_type.size for name, t in desc.inputs.items() if name not in desc.index_bounds) * 8
+    data_tensors = [t for name, t in desc.inputs.items() if name not in desc.index_tensors()]
+    last = max(t.element_count for t in data_tensors) - 1
+    width = min(t.data_type.size for t in data_tensors) * 8
     digits = max(-(-last.bit_length() // width), 1)
     return [data] if data != "addr" or digits == 1 else [f"{data}{i}" for i in range(digits)]
 
 
 class Filled(Mapping[str, Tensor]):
-    """The inputs of a case, made when they are first asked for."""
+    """The inputs of a case, made when they are asked for; those of the case that was asked last are kept."""
+
+    _last: tuple[Filled | None, dict[str, Tensor]] = None, {}
 
     def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str):
         self._from = desc, case, pattern, data
 
-    @cached_property
+    @property
     def _tensors(self) -> dict[str, Tensor]:
-        return fill(*self._from)
+        if Filled._last[0] is not self:
+            Filled._last = self, fill(*self._from)
+        return Filled._last[1]
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
+        return iter(self._from[0].inputs)
 
     def __len__(self) -> int:
-        return len(self._tensors)
+        return len(self._from[0].inputs)
 
 
 def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Tensor]:
@@ -127,7 +131,7 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
     seed = seed_of(case)
     tensors = {}
     for name, tensor in desc.inputs.items():
-        if name in desc.index_bounds:
+        if name in desc.index_tensors():
             values = _indices(
                 desc.index_bounds[name],
                 tensor.element_count,
@@ -135,20 +139,26 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
                 random.Random(seed),
                 tensor.data_type.kind == "signed",
             )
-            bits = to_bits(tensor.data_type, values)
+            bits = _repeated(to_bits(tensor.data_type, values), tensor.element_count)
         else:
             bits = _data(tensor.data_type, tensor.element_count, data, seed)
         tensors[name] = Tensor(tensor.data_type, tensor.sizes, bits)
     return tensors
 
 
+def _repeated(bits: array, count: int) -> array:
+    """The first `count` of these elements, over and over."""
+    return bits if len(bits) == count else (bits * -(-count // len(bits)))[:count]
+
+
 def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool) -> Sequence[int]:
+    """The index values, or those that come over and over."""
     if pattern not in MODEL_PATTERNS:
         limits = [0] * len(bounds), [n - 1 for n in bounds]
         if pattern == "bounds":
             if signed:
                 limits = [-n for n in bounds], limits[1]
-            return [value for i in range(count // len(bounds)) for value in limits[i % 2]]
+            return [*limits[0], *limits[1]]
         total, strides = prod(bounds), strides_of(bounds)
         chosen = _chosen(total, count // len(bounds), pattern, source)
         return [a // stride % n for a in chosen for stride, n in zip(strides, bounds)]
@@ -166,13 +176,13 @@ def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.R
 
 
 def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequence[int]:
-    """What `count` indices name, of `total` elements."""
+    """What `count` indices name, of `total` elements, or what they name over and over."""
     if pattern == "identity":
-        return [i % total for i in range(count)]
+        return range(min(count, total))
     if pattern == "reverse":
-        return [total - 1 - i % total for i in range(count)]
+        return range(total - 1, max(total - count, 0) - 1, -1)
     if pattern == "one":
-        return [total - 1 - int(source.random() * (total - 1))] * count
+        return [total - 1 - int(source.random() * (total - 1))]
     some = [total - 1, 0, total - 1, *(int(source.random() * total) for _ in range(count - 3))][:count]
     if pattern == "asc":
         return sorted(some)
@@ -180,17 +190,22 @@ def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequ
 
 
 def _data(data_type: DataType, count: int, pattern: str, seed: int) -> array:
-    width = data_type.size * 8
+    """Element i holds a digit of i, spread over all bits; `special` keeps that in every fourth element."""
+    width, code = data_type.size * 8, data_type.bits_code
     mask = (1 << width) - 1
     factor, start = _SPREAD[data_type.size], seed & mask
-    digit = int(pattern.removeprefix("addr") or 0) if pattern != "special" else 0
-    unique = [(start + (i >> digit * width) * factor) & mask for i in range(count)]
+    each = 1 << width * int(pattern.removeprefix("addr") or 0) if pattern != "special" else 1
+    digits = range(min(1 << width, -(-count // each)))
+    unique = array(code, [(start + i * factor) & mask for i in digits])
+    if each > 1:
+        unique = array(code, b"".join(unique[i : i + 1].tobytes() * min(each, count) for i in digits))
+    unique = _repeated(unique, count)
     if pattern == "special":
         values = special_values(data_type)
-        for i in range(count):
-            if i % 4 != 3:
-                unique[i] = values[(seed + i - i // 4) % len(values)]
-    return array(data_type.bits_code, unique)
+        for i in range(min(count, 3)):
+            some = array(code, [values[(seed + i + 3 * j) % len(values)] for j in range(len(values))])
+            unique[i::4] = _repeated(some, len(unique[i::4]))
+    return unique
 
 
 def special_values(data_type: DataType) -> list[int]:

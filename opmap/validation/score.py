@@ -13,7 +13,7 @@ from .cases import Case
 from .catalogue import TIERS
 from .faults import FAULTS, Fault, FaultProvider
 from .faults.access import Work
-from .judge import differences
+from .judge import differences, undefined
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,16 @@ def score(
 def _comparison(case: Case) -> Callable[[Sequence], bool]:
     """Whether the judge calls outputs of this case a mismatch; where every element is defined, bytes say so too."""
     output = case.desc.output
-    right = Tensor(output.data_type, output.sizes, [e or 0 for e in case.expected]).to_bytes()
-    defined = None not in case.expected
+    expected = case.expected
+    defined = not undefined(expected)
+    right = Tensor(output.data_type, output.sizes, expected).to_bytes() if defined else None
 
     def differs(outputs: Sequence) -> bool:
         if wrong_outputs(outputs, dtype_of(case.desc.output.data_type), case.desc.output.sizes):
             return True
         if outputs[0].tobytes() == right:
             return False
-        return defined or bool(differences(case.expected, from_array(outputs[0]).bits))
+        return defined or bool(differences(expected, from_array(outputs[0]).bits))
 
     return differs
 

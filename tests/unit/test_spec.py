@@ -135,7 +135,7 @@ class TestExamples:
         """The interpreter computes the output that the page prints."""
         desc, tensors = example_descriptor(spec.corrected, example.id)
         output = tensors.pop("OutputTensor")
-        assert list(output.bits) == desc.interpret(tensors)
+        assert list(output.bits) == list(desc.interpret(tensors))
 
     @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
     def test_its_own_line_gives_them_too(self, spec, example):
@@ -144,7 +144,7 @@ class TestExamples:
         names = spec.pseudocode.tensors
         program = compile_line(example.parsed().expansion, {n: desc.tensors[f].sizes for n, f in names.items()})
         got = run(program, tensors["InputTensor"].bits, {n: tensors[f].values for n, f in names.items()})
-        assert list(tensors["OutputTensor"].bits) == got
+        assert list(tensors["OutputTensor"].bits) == list(got)
 
     @pytest.mark.parametrize("name", ["GATHER_ND", "GATHER_ND1"])
     def test_the_example_of_sizes(self, name):
@@ -163,7 +163,7 @@ class TestExamples:
         desc, tensors = example_descriptor(load_spec("GATHER").corrected, "1")
         indices = tensors["IndicesTensor"]
         tensors["IndicesTensor"] = Tensor.from_values(indices.data_type, indices.sizes, [3, 1, 3, 0, 1])
-        assert list(tensors["OutputTensor"].bits) != desc.interpret(tensors)
+        assert list(tensors["OutputTensor"].bits) != list(desc.interpret(tensors))
 
 
 class TestRules:
