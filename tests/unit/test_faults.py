@@ -349,8 +349,9 @@ class TestCommand:
             in out
         )
 
-    def test_as_json(self, capsysbinary):
+    def test_as_json(self, capsysbinary, monkeypatch):
         """The cases that catch each are places in the list of cases."""
+        monkeypatch.setattr("opmap.validation.score.score", lambda cases, advance: list(scores("smoke").values()))
         main(["faults", "--tier", "smoke", "--json"])
         document = json.loads(capsysbinary.readouterr().out)
         assert ("opmap-faults/1", "smoke") == (document["schema"], document["tier"])
