@@ -129,16 +129,22 @@ def spread(n: int, dimensions: int) -> tuple[int, ...]:
 
 
 @cache
-def products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def products(
+    elements_: str, bytes_: str, size: int, lowest: tuple[int, ...], indices: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...]:
     """Numbers, one for each of `lowest`, whose product is an output's number of elements in these classes, with elements
-    of `size` bytes. A number is at least its lowest, and 1 where that is 0."""
-    return tuple(_products(elements_, bytes_, size, lowest))
+    of `size` bytes. A number is at least its lowest, and 1 where that is 0.
+
+    `indices` are the places of those whose product is the number of indices. In a large output few come first.
+    """
+    if elements_ not in LARGE["output_elements"]:
+        return tuple(_products(elements_, bytes_, size, lowest))
+    n = LARGE["output_elements"][elements_]
+    found = _large_products(n, lowest) if whole(n * size) == bytes_ else ()
+    return tuple(sorted(found, key=lambda numbers: prod(numbers[i] for i in indices)))
 
 
 def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    if elements_ in LARGE["output_elements"]:
-        yield from _large_products(LARGE["output_elements"][elements_], bytes_, size, lowest)
-        return
     found: list[tuple[int, ...]] = [()]
     for low in lowest:
         found = [
@@ -153,13 +159,13 @@ def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -
             yield numbers
 
 
-def _large_products(n: int, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _large_products(n: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """`n` in one place, or shared with a short factor in another."""
-    places = range(len(lowest))
-    for first, second, factor in itertools.product(places, places, _FACTORS):
-        if n % factor == 0 and whole(n * size) == bytes_ and (first != second or factor == 1):
-            numbers = [1] * len(lowest)
-            numbers[first] = n // factor
-            numbers[second] *= factor
+    factors = [f for f in range(1, 256) if n % f == 0]
+    for here, there, factor in itertools.product(range(len(lowest)), range(len(lowest)), factors):
+        numbers = [1] * len(lowest)
+        numbers[here] = n // factor
+        numbers[there] *= factor
+        if here != there or factor == 1:
             if all(number >= low if low else number == 1 for number, low in zip(numbers, lowest)):
                 yield tuple(numbers)
