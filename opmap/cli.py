@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -10,8 +9,8 @@ from contextlib import closing, contextmanager, nullcontext, redirect_stdout
 from itertools import chain
 from pathlib import Path
 
-from . import option_types
 from .errors import InputError, OpmapError
+from .options import parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,8 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = _parser().parse_args(arguments)
-        return options.run(options)
+        options = parser().parse_args(arguments)
+        return COMMANDS[options.command](options)
     except OpmapError as error:
         return _bad(error)
     except KeyboardInterrupt:
@@ -39,256 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _bad(error: object) -> int:
     print(f"opmap: {' '.join(str(error).split())}", file=sys.stderr)
     return 2
-
-
-# --- the options ---------------------------------------------------------------------------------------------------
-
-
-class _Parser(argparse.ArgumentParser):
-    """Errors in one line; the usage is what --help is for."""
-
-    def error(self, message: str):
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="opmap",
-        description="Holds ONNX Runtime's DirectML execution provider against DirectML's own documentation, bit for bit.",
-        epilog="exit codes: 0 fine, 1 something was found wrong, 2 bad usage or bad input, 130 interrupted",
-    )
-    parser.add_argument("--version", action=_Version, help="print the version and exit")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    def command(name: str, run, text: str, example: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text, epilog=f"example: {example}")
-        sub.set_defaults(run=run)
-        return sub
-
-    validate = command(
-        "validate",
-        _validate,
-        "Run the case catalogue on an execution provider and judge every result.",
-        "opmap validate --provider dml --require-provider --report results",
-    )
-    _provider_options(validate)
-    validate.add_argument(
-        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="how many cases (default: smoke)"
-    )
-    validate.add_argument(
-        "--filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches; may be repeated"
-    )
-    validate.add_argument(
-        "--case", action="append", default=[], metavar="ID|@FILE", help="only these cases; a file holds one id per line"
-    )
-    validate.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
-    validate.add_argument(
-        "--known-failures", type=option_types.path, metavar="FILE", help="TOML file of failures that are known"
-    )
-    validate.add_argument(
-        "--write-known-failures",
-        type=option_types.path,
-        metavar="FILE",
-        help="write what is red now into this new file, for a person to say why",
-    )
-    validate.add_argument(
-        "--repeat",
-        type=option_types.count,
-        default=1,
-        metavar="N",
-        help="run each case N times; different results are a mismatch",
-    )
-    validate.add_argument(
-        "--shuffle",
-        type=option_types.number,
-        metavar="SEED",
-        help="another order of the cases, the same for the same seed",
-    )
-    output = validate.add_mutually_exclusive_group()
-    output.add_argument(
-        "--report", type=option_types.path, metavar="DIR", help="write the results bundle into this new folder"
-    )
-    output.add_argument(
-        "--resume", type=option_types.path, metavar="DIR", help="go on with an interrupted run's bundle"
-    )
-    _place_options(validate)
-    validate.add_argument(
-        "--max-failures", type=option_types.count, metavar="N", help="stop after N cases that are wrong"
-    )
-
-    check = command(
-        "check",
-        _check,
-        "Judge the dispatches of DxDispatch JSON files.",
-        "opmap check dispatch.json --provider cpu",
-    )
-    check.add_argument("files", nargs="+", metavar="FILE")
-    _provider_options(check)
-    _place_options(check)
-
-    map_ = command(
-        "map",
-        _map,
-        "Write the equivalent ONNX model of a DxDispatch JSON file.",
-        "opmap map dispatch.json -o model.onnx",
-    )
-    map_.add_argument("file", metavar="FILE")
-    map_.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        type=option_types.path,
-        metavar="PATH",
-        help="NAME.onnx, or a folder: model.onnx and test_data_set_0/",
-    )
-    map_.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
-    map_.add_argument(
-        "--json", action="store_true", help="print the substitutions and the descriptor that the EP emits"
-    )
-    _descriptor_options(map_)
-
-    explain = command(
-        "explain",
-        _explain,
-        "Show the page's pseudocode, expanded for a descriptor, and how one output element is read.",
-        "opmap explain dispatch.json --at 1,0",
-    )
-    explain.add_argument("file", metavar="FILE")
-    explain.add_argument(
-        "--at", type=_coordinates, metavar="I,J,...", help="an output element; one coordinate per dimension"
-    )
-    explain.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
-
-    rules = command(
-        "rules", _rules, "List the rules, or show one with an example that breaks it.", "opmap rules TENSOR.C5"
-    )
-    rules.add_argument("id", nargs="?", metavar="ID")
-    rules.add_argument("--json", action="store_true", help="print JSON")
-
-    docs = command(
-        "docs",
-        _docs,
-        "Take reference pages apart, in any language: run their examples, list what contradicts what.",
-        "opmap docs page.md",
-    )
-    docs.add_argument("files", nargs="+", metavar="FILE")
-    docs.add_argument("--new-only", action="store_true", help="leave out what the shipped spec lists as an erratum")
-    docs.add_argument("--json", action="store_true", help="print JSON")
-
-    faults = command(
-        "faults",
-        _faults,
-        "Show which planted faults the cases of a tier catch, and which cases catch each.",
-        "opmap faults --tier standard",
-    )
-    faults.add_argument(
-        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="how many cases (default: smoke)"
-    )
-    faults.add_argument("--json", action="store_true", help="print JSON")
-
-    catalog = command(
-        "catalog",
-        _catalog,
-        "Show what the cases of a tier cover: classes of parameters, their pairs and triples, rules, examples, kernels.",
-        "opmap catalog --tier standard",
-    )
-    catalog.add_argument(
-        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="which cases (default: smoke)"
-    )
-    shown = catalog.add_mutually_exclusive_group()
-    shown.add_argument("--list", action="store_true", help="print the ids of the cases instead, one a line")
-    shown.add_argument("--json", action="store_true", help="print JSON")
-
-    build = command(
-        "build", _build, "Write the collection of ONNX models with their test data.", "opmap build -o models"
-    )
-    build.add_argument("-o", "--output", required=True, type=option_types.path, metavar="DIR")
-
-    doctor = command(
-        "doctor", _doctor, "Say what is installed, what can run, and what to do about the rest.", "opmap doctor"
-    )
-    doctor.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-def _provider_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--provider",
-        default="auto",
-        help="auto, dml (or directml), cpu, an EP by ONNX Runtime's name, fault:NAME, or MODULE:FACTORY (default: auto)",
-    )
-    parser.add_argument("--require-provider", action="store_true", help="a missing provider is an error")
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
-    _descriptor_options(parser)
-
-
-def _place_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("where and how the DirectML EP runs")
-    group.add_argument(
-        "--adapter",
-        type=lambda text: text or None,
-        metavar="SUBSTRING",
-        help="the adapter whose name holds this, in any case",
-    )
-    group.add_argument(
-        "--device-id",
-        type=option_types.number,
-        metavar="N",
-        help="the adapter of this number (opmap doctor lists them)",
-    )
-    group.add_argument("--disable-metacommands", action="store_true", help="without the driver's own kernels")
-    group.add_argument(
-        "--timeout-per-case", type=option_types.seconds, default=30.0, metavar="S", help="seconds (default: 30)"
-    )
-    group.add_argument("--dml-runtime", metavar="DIR", help="on Linux: a folder that tools/dml_linux set up")
-
-
-def _descriptor_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--feature-level",
-        type=_feature_level,
-        default=None,
-        metavar="L",
-        help="DML_FEATURE_LEVEL, as 2_1 (default: the newest)",
-    )
-    parser.add_argument(
-        "--index-conversion",
-        choices=("graph", "host"),
-        help="where indices are converted that ONNX cannot take as they are",
-    )
-
-
-class _Version(argparse.Action):
-    def __init__(self, **keywords):
-        super().__init__(nargs=0, **keywords)
-
-    def __call__(self, parser, *_):
-        from importlib.metadata import version
-
-        parser.exit(0, f"opmap {version('opmap')}\n")
-
-
-def _shard(text: str) -> tuple[int, int]:
-    part, _, parts = text.partition("/")
-    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
-        raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, got {text!r}")
-    return int(part), int(parts)
-
-
-def _coordinates(text: str) -> tuple[int, ...]:
-    parts = [p.strip() for p in text.strip("[] ").split(",")]
-    if not all(p.isdecimal() for p in parts):
-        raise argparse.ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {text!r}")
-    return tuple(int(p) for p in parts)
-
-
-def _feature_level(text: str) -> str:
-    from .descriptors import FEATURE_LEVELS
-
-    level = text.upper().removeprefix("DML_FEATURE_LEVEL_").replace(".", "_")
-    if level not in FEATURE_LEVELS:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(FEATURE_LEVELS)}, got {text!r}")
-    return level
 
 
 # --- validate and check --------------------------------------------------------------------------------------------
@@ -377,13 +126,18 @@ def _check(options) -> int:
     from .validation.record import encode
     from .validation.run import Run
 
-    run = Run()
-    with _stdout_for_json(options):
-        judge = _judge(options)
-        with nullcontext() if isinstance(judge, OpmapError) else closing(judge.provider):
-            bad = _check_files(options, judge, run)
+    run, bad = Run(), False
+    try:
+        with _stdout_for_json(options):
+            judge = _judge(options)
+            with nullcontext() if isinstance(judge, OpmapError) else closing(judge.provider):
+                bad = _check_files(options, judge, run)
+    except KeyboardInterrupt:
+        run.interrupted = True
     if options.json:
         sys.stdout.buffer.write(encode(run.records) + b"\n")
+    if run.interrupted:
+        raise KeyboardInterrupt
     return 2 if bad else 1 if run.red(required=options.require_provider) else 0
 
 
@@ -660,13 +414,20 @@ def _rules(options) -> int:
 
     specs, tensors = [s.corrected for s in all_specs()], tensor_rules()
     entries = [
-        {"id": rule.id, "text": rule.text, "page": tensors.address, "check": None, "derived": False, "breaks": None}
+        {
+            "id": rule.id,
+            "text": rule.text,
+            "page": tensors.address,
+            "check": None,
+            "derived": False,
+            "breaks": msgspec.to_builtins(rule.breaks),
+        }
         for rule in tensors.rules
     ]
     for spec in specs:
         for rule in spec.rules:
             page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
-            breaks = {"example": rule.breaks.example, "set": rule.breaks.set}
+            breaks = {**msgspec.to_builtins(rule.breaks), "operator": spec.name}
             entries.append(
                 {
                     "id": rule.id,
@@ -698,9 +459,9 @@ def _print_rule(entry: dict) -> None:
         for text in entry["check"].splitlines():
             print(f"  {text}")
     print(f"page: {entry['page'] or 'derived: no page states it; what breaks it has no documented meaning'}")
-    if entry["breaks"]:
-        changes = ", ".join(f"{name} = {value}" for name, value in entry["breaks"]["set"].items())
-        print(f"broken by: example {entry['breaks']['example']} of the page with {changes}")
+    breaks = entry["breaks"]
+    changes = ", ".join(f"{name} = {value}" for name, value in breaks["set"].items())
+    print(f"broken by: example {breaks['example']} of {breaks['operator']}'s page with {changes}")
 
 
 def _docs(options) -> int:
@@ -775,3 +536,18 @@ def _doctor(options) -> int:
     from .reporting.doctor import diagnose
 
     return diagnose(_console(), json=options.json)
+
+
+COMMANDS = {
+    "validate": _validate,
+    "check": _check,
+    "map": _map,
+    "explain": _explain,
+    "rules": _rules,
+    "docs": _docs,
+    "faults": _faults,
+    "catalog": _catalog,
+    "build": _build,
+    "doctor": _doctor,
+}
+"""What each command runs, by its name in the options."""

@@ -1,4 +1,4 @@
-"""What the values of options may be, the same on the command line and in the pytest plugin."""
+"""What the values of options may be, the same on the command line and in the pytest plugin. Light to import."""
 
 from __future__ import annotations
 
@@ -35,3 +35,29 @@ def seconds(text: str) -> float:
     if not 0 < value < 1e6:
         raise ArgumentTypeError(f"must be a number of seconds, more than 0, got {text!r}")
     return value
+
+
+def shard(text: str) -> tuple[int, int]:
+    """`I/N`: which of how many parts."""
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise ArgumentTypeError(f"must be I/N with I from 1 to N, got {text!r}")
+    return int(part), int(parts)
+
+
+def coordinates(text: str) -> tuple[int, ...]:
+    """`1,0`: the coordinates of an element."""
+    parts = [p.strip() for p in text.strip("[] ").split(",")]
+    if not all(p.isdecimal() for p in parts):
+        raise ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {text!r}")
+    return tuple(int(p) for p in parts)
+
+
+def feature_level(text: str) -> str:
+    """`2_1`: a DML_FEATURE_LEVEL, with or without its prefix."""
+    from .descriptors import FEATURE_LEVELS
+
+    level = text.upper().removeprefix("DML_FEATURE_LEVEL_").replace(".", "_")
+    if level not in FEATURE_LEVELS:
+        raise ArgumentTypeError(f"must be one of {', '.join(FEATURE_LEVELS)}, got {text!r}")
+    return level

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # shared runners are
@@ -9,3 +10,5 @@ SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # sh
 settings.register_profile("default", **SLOW)
 settings.register_profile("ci", **SLOW, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+pytest.register_assert_rewrite("dxdispatch_models")

@@ -168,11 +168,18 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return spec
 
 
+class TensorBreaks(Breaks, frozen=True, forbid_unknown_fields=True):
+    """How to break a rule of every tensor: an example of an operator's page, and the fields to set."""
+
+    operator: str
+
+
 class TensorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rule of every tensor."""
 
     id: str
     text: str
+    breaks: TensorBreaks
 
 
 class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -63,12 +63,9 @@ EXCUSABLE = tuple(v for v in VERDICTS if v not in FINE | {"not-run", "unexpected
 _RANGES = ("driver", "directml", "onnxruntime", "feature_level")
 
 
-class KnownFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry: which cases, where, what is expected of them, and why."""
+class _Where(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys that say where: in an entry what is asked for, in a place what is there."""
 
-    case: str | None = None
-    operator: str | None = None
-    type: str | None = None
     provider: str
     adapter: str | None = None
     driver: str | None = None
@@ -76,6 +73,14 @@ class KnownFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     onnxruntime: str | None = None
     device_class: str | None = None
     feature_level: str | None = None
+
+
+class KnownFailure(_Where, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One entry: which cases, where, what is expected of them, and why."""
+
+    case: str | None = None
+    operator: str | None = None
+    type: str | None = None
     verdict: str
     stage: str | None = None
     reason: str
@@ -97,16 +102,8 @@ class KnownFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return f"{self.reason}{f' ({self.issue})' if self.issue else ''}"
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run takes place, which is what an entry's keys of the same names are held against. None: not known."""
-
-    provider: str
-    adapter: str | None = None
-    driver: str | None = None
-    directml: str | None = None
-    onnxruntime: str | None = None
-    device_class: str | None = None
-    feature_level: str | None = None
+class Place(_Where, frozen=True):
+    """Where a run takes place, which is what an entry's keys are held against. None: not known."""
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.cli import main
+from opmap.cli import COMMANDS, main
 from opmap.dxdispatch import model_json
 from opmap.validation.catalogue import catalogue
 
@@ -83,7 +83,7 @@ class TestUsage:
         assert err.count("\n") == 1
         assert "Traceback" not in out + err
 
-    @pytest.mark.parametrize("command", ["validate", "check", "map", "explain", "rules", "build", "doctor", "docs"])
+    @pytest.mark.parametrize("command", COMMANDS)
     def test_help(self, command, capsys):
         """Every command has a help with an example."""
         code = main([command, "--help"])
@@ -120,11 +120,8 @@ class TestValidate:
 
     def test_missing_provider(self, capsys):
         """A provider that is not there is not-run; it is an error where it was required."""
-        if "DmlExecutionProvider" in __import__("onnxruntime").get_available_providers():
-            pytest.skip("DirectML is there")
-
         codes = [
-            main(["validate", "--provider", "dml", "--filter", "*/example.*", *more])
+            main(["validate", "--provider", "NowhereExecutionProvider", "--filter", "*/example.*", *more])
             for more in ([], ["--require-provider"])
         ]
 
@@ -455,6 +452,34 @@ class TestCheck:
         assert records[0]["path"] == '$.dispatchables["gather_example.1"].desc.Axis'
         assert err.count("\n") == 1 and "GATHER.F1" in err and str(file) in err
 
+    @pytest.mark.parametrize("at, judged", [("open_judge", 0), ("Judge.dispatch", 1)])
+    @pytest.mark.parametrize("more", [[], ["--json"]])
+    def test_interrupt(self, at, judged, more, tmp_path, monkeypatch, capsys):
+        """Ctrl-C ends the run with 130 and what was judged so far, in one document with --json."""
+        from opmap.validation.judge import Judge
+
+        dispatch, left = Judge.dispatch, judged
+
+        def interrupted(*arguments, **options):
+            nonlocal left
+            if not left:
+                raise KeyboardInterrupt
+            left -= 1
+            return dispatch(*arguments, **options)
+
+        monkeypatch.setattr(f"opmap.validation.judge.{at}", interrupted)
+        file = write(tmp_path / "two.json", "gather/example.1", "gather_nd1/example.2")
+
+        code = main(["check", str(file), "--provider", "cpu", *more])
+
+        out, err = capsys.readouterr()
+        told = (
+            [r["verdict"] for r in json.loads(out)["cases"]] if more else [line.split()[0] for line in out.splitlines()]
+        )
+        assert code == 130
+        assert told == ["pass"] * judged
+        assert err == "opmap: interrupted\n"
+
     def test_leading_dimensions(self, tmp_path, capsys):
         """Leading index dimensions that are not 1, as in microsoft/DirectML issue 685, are refused by name."""
 
@@ -599,11 +624,21 @@ class TestRules:
             "InputTensor.Sizes[0..Axis]" in out and "ns-directml-dml_gather_operator_desc" in out and "broken by" in out
         )
 
+    def test_one_of_every_tensor(self, capsys):
+        """No formula; what breaks it is an example of an operator."""
+        code = main(["rules", "TENSOR.C5"])
+
+        out = capsys.readouterr().out
+        assert code == 0
+        assert out.endswith("broken by: example 1 of GATHER's page with InputTensor.TotalTensorSizeInBytes = 12\n")
+
     def test_all(self, capsys):
-        """Every rule stands in the list, in JSON too."""
+        """Every rule stands in the list, in JSON too, with what breaks it."""
         main(["rules", "--json"])
 
-        ids = [r["id"] for r in json.loads(capsys.readouterr().out)]
+        rules = json.loads(capsys.readouterr().out)
+        ids = [r["id"] for r in rules]
+        assert all({"operator", "example", "set"} == r["breaks"].keys() for r in rules)
         assert {"TENSOR.C1", "GATHER.D2", "GATHER_ND1.D3"} <= set(ids) and len(ids) == len(set(ids))
 
 

@@ -19,12 +19,6 @@ WRONG = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def importable(monkeypatch):
-    """The helper can be imported by name."""
-    monkeypatch.syspath_prepend(HELPER.parent)
-
-
 class TestPlanted:
     """By the judge, and by the command."""
 

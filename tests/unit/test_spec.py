@@ -2,11 +2,13 @@
 
 import dataclasses
 import itertools
+import json
 
 import msgspec
 import pytest
 
 from opmap.descriptors import TensorDesc, environment
+from opmap.dxdispatch import model_json, read_model
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
 from opmap.pseudocode import Broken, canonical, check, compile_line, expand, parse_example, run
@@ -29,19 +31,18 @@ def errata(kind):
     return [pytest.param(spec, e, id=e.id) for spec in all_specs() for e in spec.errata if e.kind == kind]
 
 
-def broken(spec, rule):
-    """The descriptor that the spec names as breaking a rule: an example with some members set."""
-    desc, _ = example_descriptor(spec.corrected, rule.breaks.example)
-    tensors, numbers = dict(desc.tensors), dict(desc.numbers)
-    for name, value in rule.breaks.set.items():
-        tensor, _, field = name.partition(".")
-        if field:
-            t = tensors[tensor]
-            sizes, data_type = (tuple(value), t.data_type) if field == "Sizes" else (t.sizes, DataType[value])
-            tensors[tensor] = TensorDesc(data_type, sizes)
-        else:
-            numbers[name] = value
-    return OPERATORS[spec.name].Desc.from_members({**tensors, **numbers})
+def broken(spec, breaks):
+    """The descriptor that breaks a rule: an example with some members set, as they are written in DxDispatch JSON."""
+    desc, tensors = example_descriptor(spec.corrected, breaks.example)
+    model = model_json("broken", desc, tensors)
+    for name, value in breaks.set.items():
+        *way, member = name.split(".")
+        at = model["dispatchables"]["broken"]["desc"]
+        for step in way:
+            at = at[step]
+        at[member] = value
+    (dispatch,) = read_model(json.dumps(model))
+    return dispatch.desc
 
 
 class TestFiles:
@@ -173,23 +174,34 @@ class TestRules:
     @pytest.mark.parametrize(("spec", "rule"), RULES)
     def test_its_example_breaks_it(self, spec, rule):
         """The rule is among those broken, and the first unless another says the same."""
-        violations = broken(spec, rule).violations()
+        violations = broken(spec, rule.breaks).violations()
         assert rule.id in [v.rule for v in violations]
         assert self.SAYS_THE_SAME.get(rule.id, rule.id) == violations[0].rule
 
     @pytest.mark.parametrize(("spec", "rule"), RULES)
     def test_its_message_names_a_field_that_was_changed_or_follows(self, spec, rule):
         """The subject is a member of the struct, wanted and got are there and differ."""
-        violation = next(v for v in broken(spec, rule).violations() if v.rule == rule.id)
+        violation = next(v for v in broken(spec, rule.breaks).violations() if v.rule == rule.id)
         assert violation.subject.partition(".")[0] in OPERATORS[spec.name].Desc.members()
         assert violation.wanted and violation.got
         assert violation.wanted != violation.got
         assert f"{violation.subject} must be {violation.wanted}, got {violation.got} ({rule.id})" == str(violation)
 
+    @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in tensor_rules().rules])
+    def test_the_example_of_a_tensor_rule_breaks_it_alone(self, rule):
+        """In the one tensor that is changed, and nothing else is wrong."""
+        (violation,) = broken(load_spec(rule.breaks.operator), rule.breaks).violations()
+        (changed,) = {name.partition(".")[0] for name in rule.breaks.set}
+        assert (rule.id, changed) == (violation.rule, violation.subject.partition(".")[0])
+
     def test_messages(self):
         """A few in full, as a user reads them."""
         texts = {
-            v.rule: str(v) for s in all_specs() for r in s.rules for v in broken(s, r).violations() if v.rule == r.id
+            v.rule: str(v)
+            for s in all_specs()
+            for r in s.rules
+            for v in broken(s, r.breaks).violations()
+            if v.rule == r.id
         }
         assert "IndicesTensor.Sizes[0] must be 1, got 3 (GATHER.D2)" == texts["GATHER.D2"]
         assert "IndexDimensions must be at most Axis + 1 = 1, got 2 (GATHER.D1)" == texts["GATHER.D1"]

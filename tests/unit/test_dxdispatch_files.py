@@ -1,0 +1,253 @@
+"""The files that DxDispatch JSON names, and the JSON file itself: in the right folder, of any content, of any kind."""
+
+import io
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dxdispatch_models import EXPECTED, changed, lying, output, problem
+
+from opmap.dxdispatch import read
+from opmap.errors import InputError
+from opmap.limits import MAX_FILE_BYTES
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+
+
+def npy(array, **options):
+    """A .npy file's bytes."""
+    stream = io.BytesIO()
+    np.save(stream, array, **options)
+    return stream.getvalue()
+
+
+class TestFiles:
+    """Values from files in the JSON file's own folder."""
+
+    def source(self, tmp_path, name, content, **resource):
+        """The model with the input's values from a file."""
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+        value = {"initialValuesDataType": "FLOAT32", **resource, "initialValues": {"sourcePath": name}}
+        return changed("resources", "input", to=value)
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            npy(np.array([11, 12, 13, 14], "<f4")),
+            npy(np.array([11, 12, 13, 14], ">f4")),
+            npy(np.array([[11, 12], [13, 14]], "<f4")),
+            npy(np.array([[11, 13], [12, 14]], "<f4").T),
+            lying(version=b"\x02\x00", data=np.array([11, 12, 13, 14], "<f4").tobytes()),
+            lying(version=b"\x03\x00", data=np.array([11, 12, 13, 14], "<f4").tobytes()),
+        ],
+        ids=["little-endian", "big-endian", "two-dimensional", "fortran-order", "version 2", "version 3"],
+    )
+    def test_npy(self, tmp_path, content):
+        """Byte order and element order are the file's, the values come out row by row."""
+        assert EXPECTED == output(self.source(tmp_path, "data.npy", content), tmp_path)
+
+    def test_raw(self, tmp_path):
+        """Anything that is not .npy is memory; a folder below is inside."""
+        raw = np.array([11, 12, 13, 14], "<f4").tobytes()
+        assert EXPECTED == output(self.source(tmp_path, "below/data.bin", raw), tmp_path)
+
+    def test_read_finds_them_beside_the_json_file(self, tmp_path, monkeypatch):
+        """Not in the current directory."""
+        model = self.source(tmp_path, "data.bin", np.array([11, 12, 13, 14], "<f4").tobytes())
+        (tmp_path / "model.json").write_text(json.dumps(model), encoding="utf-8")
+        monkeypatch.chdir(tmp_path.parent)
+        (dispatch,) = read(os.path.join(tmp_path.name, "model.json"))
+        assert None is dispatch.error
+        (tmp_path / "inner").mkdir()
+        (tmp_path / "inner" / "model.json").write_text(json.dumps(model), encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        (dispatch,) = read(os.path.join("inner", "model.json"))
+        assert "must be a file, 'data.bin' is none" == dispatch.error.message
+
+    PATH = "$.resources.input.initialValues.sourcePath"
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (
+                npy(np.array([None, 1], object), allow_pickle=True),
+                "must be a .npy file of a DirectML data type, got object",
+            ),
+            (npy(np.array([True] * 4)), "must be a .npy file of a DirectML data type, got bool"),
+            (npy(np.zeros(4, "c8")), "must be a .npy file of a DirectML data type, got complex64"),
+            (npy(np.zeros(4, "U3")), "must be a .npy file of a DirectML data type, got str96"),
+            (npy(np.zeros(4, "<f8")), "must be a .npy file of FLOAT32 (initialValuesDataType), got FLOAT64"),
+            (npy(np.zeros(4, [("a", "<f4")])), "must be a .npy file of a DirectML data type, got void32"),
+            (b"", "must be a .npy file: "),
+            (b"\x93NUMPY", "must be a .npy file: "),
+            (b"\x93NUMPY\x01\x00\xff\xff{", "must be a .npy file: "),
+            (b"\x93NUMPY\x09\x09\x10\x00\x00\x00" + b"{" * 16, "must be a .npy file: "),
+            (b"PK\x03\x04" + b"\0" * 40, "must be a .npy file: "),
+            (lying(shape="(5,)"), "must hold the 20 bytes that its header says, got 16"),
+            (lying(shape="(3,)"), "must hold the 12 bytes that its header says, got 16"),
+            (lying(shape="(2**40,)"), "must be a .npy file: "),
+            (lying(shape=f"({10**18},)"), f"must hold the {4 * 10**18} bytes that its header says, got 16"),
+            (lying(shape="(-4,)"), "must hold the -16 bytes that its header says, got 16"),
+            (lying(shape="(-2, -2)"), "must be a .npy file"),
+            (lying(shape=f"(0, {10**30})", data=b""), "must"),
+            (lying(shape=f"({', '.join('1' * 70)}, 4)"), "must be a .npy file"),
+            (lying(descr="()"), "must be a .npy file: "),
+            (lying(descr="'O'"), "must be a .npy file of a DirectML data type, got object"),
+            (lying(descr="('<f4', (2,))"), "must be a .npy file"),
+            (lying(descr="[('f', '<f4')]"), "must be a .npy file of a DirectML data type, got void32"),
+            (lying(descr="'nonsense'"), "must be a .npy file: "),
+            (lying(fortran="3"), "must be a .npy file: "),
+            (lying(header="{1: 2, 'a': 3}"), "must be a .npy file: "),
+            (lying(header="[]"), "must be a .npy file: "),
+            (lying(header="__import__('os').getcwd()"), "must be a .npy file: "),
+            (lying(header="{'descr': '''"), "must be a .npy file: "),
+            (lying(header="(" * 5000), "must be a .npy file: "),
+            (lying(header="{'descr': 4L"), "must be a .npy file: "),
+            (lying(header="\0"), "must be a .npy file: "),
+            (lying(version=b"\x02\x00", header=" " * 200_000), "must be a .npy file: "),
+        ],
+        ids=itertools.count(),
+    )
+    def test_npy_files_that_lie(self, tmp_path, content, message):
+        """No pickle is loaded, and a header is believed only where the file's size agrees."""
+        path, got = problem(self.source(tmp_path, "data.npy", content), tmp_path)
+        assert got.startswith(message)
+        assert path in (self.PATH, "$.resources.input.initialValues")
+
+    def test_a_pickle_is_not_loaded(self, tmp_path):
+        """A .npy of objects can run code when it is loaded."""
+        marker = tmp_path / "ran"
+
+        class Runs:
+            def __reduce__(self):
+                return (open, (str(marker), "w"))
+
+        content = npy(np.array([Runs()], object), allow_pickle=True)
+        problem(self.source(tmp_path, "data.npy", content), tmp_path)
+        assert not marker.exists()
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "../outside.bin",
+            "below/../../outside.bin",
+            "below/../../../outside.bin",
+            "..",
+            "/etc/hostname",
+            "//server/share/x",
+        ],
+    )
+    def test_paths_that_leave_the_folder(self, tmp_path, name):
+        """Refused whether or not the file is there."""
+        folder = tmp_path / "inside"
+        (folder / "below").mkdir(parents=True)
+        (tmp_path / "outside.bin").write_bytes(b"\0" * 16)
+        path, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), folder)
+        assert (self.PATH, f"must be a file inside the JSON file's own folder, got {name!r}") == (path, message)
+
+    @pytest.mark.parametrize("name", ["../outside.bin", "/etc/hostname", "//server/share/x", "\\\\server\\share\\x"])
+    def test_nothing_outside_is_touched(self, tmp_path, monkeypatch, name):
+        """To look up a network share is to send credentials to its server."""
+        looked_up = []
+        resolve = Path.resolve
+        monkeypatch.setattr(Path, "resolve", lambda self, **k: looked_up.append(self) or resolve(self, **k))
+        problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), tmp_path)
+        assert [] == [path for path in looked_up if not path.is_relative_to(tmp_path) or ".." in path.parts]
+
+    @pytest.mark.skipif(sys.platform != "win32", reason="paths of Windows")
+    @pytest.mark.parametrize(
+        "name", ["C:\\Windows\\win.ini", "C:win.ini", "\\\\server\\share\\x", "..\\outside.bin", "NUL", "CON"]
+    )
+    def test_paths_of_windows_that_leave_the_folder(self, tmp_path, name):
+        """Drives, shares, devices."""
+        path, _ = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), tmp_path)
+        assert self.PATH == path
+
+    def test_an_absolute_path_inside_the_folder_is_inside(self, tmp_path):
+        """What counts is where the file is."""
+        (tmp_path / "data.bin").write_bytes(np.array([11, 12, 13, 14], "<f4").tobytes())
+        model = changed("resources", "input", "initialValues", to={"sourcePath": str(tmp_path / "data.bin")})
+        assert EXPECTED == output(model, tmp_path)
+
+    @POSIX
+    def test_links_that_leave_the_folder(self, tmp_path):
+        """A link is followed before the place is looked at; one that stays inside is fine."""
+        folder = tmp_path / "inside"
+        folder.mkdir()
+        (tmp_path / "outside.bin").write_bytes(np.array([11, 12, 13, 14], "<f4").tobytes())
+        (folder / "link.bin").symlink_to("../outside.bin")
+        (folder / "up").symlink_to("..")
+        for name in ("link.bin", "up/outside.bin"):
+            _, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), folder)
+            assert f"must be a file inside the JSON file's own folder, got {name!r}" == message
+        (folder / "data.bin").write_bytes((tmp_path / "outside.bin").read_bytes())
+        (folder / "fine.bin").symlink_to("data.bin")
+        assert EXPECTED == output(changed("resources", "input", "initialValues", to={"sourcePath": "fine.bin"}), folder)
+
+    @POSIX
+    def test_links_in_a_circle_and_pipes(self, tmp_path):
+        """Neither hangs nor raises anything else."""
+        (tmp_path / "a").symlink_to("b")
+        (tmp_path / "b").symlink_to("a")
+        os.mkfifo(tmp_path / "pipe")
+        for name in ("a", "pipe"):
+            path, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), tmp_path)
+            assert self.PATH == path
+            assert message.startswith("must be a")
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("absent.bin", "must be a file, 'absent.bin' is none"),
+            ("", "must be a file, '' is none"),
+            (".", "must be a file, '.' is none"),
+            ("below", "must be a file, 'below' is none"),
+            ("a\0b", "must be a"),
+            ("x" * 5000, "must be a"),
+        ],
+        ids=itertools.count(),
+    )
+    def test_paths_that_are_no_file(self, tmp_path, name, message):
+        """A folder, a NUL, a lone surrogate, a name too long."""
+        (tmp_path / "below").mkdir()
+        path, got = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), tmp_path)
+        assert self.PATH == path
+        assert got.startswith(message)
+
+    def test_a_text_without_a_folder_names_no_file(self):
+        """There is nowhere to look."""
+        path, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": "data.bin"}))
+        assert (self.PATH, "must not name a file: the text has no folder") == (path, message)
+
+    def test_large_files_are_not_read(self, tmp_path):
+        """A sparse file costs nothing but its size."""
+        with open(tmp_path / "huge.bin", "wb") as file:
+            file.truncate(MAX_FILE_BYTES + 1)
+        _, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": "huge.bin"}), tmp_path)
+        assert f"must be at most {MAX_FILE_BYTES} bytes, 'huge.bin' has {MAX_FILE_BYTES + 1}" == message
+        with pytest.raises(InputError, match=f"must be at most {MAX_FILE_BYTES} bytes"):
+            read(tmp_path / "huge.bin")
+
+    def test_the_json_file_itself(self, tmp_path):
+        """A folder, nothing, bytes that are no text."""
+        (tmp_path / "bytes").write_bytes(b"{\xff}")
+        for name, message in (
+            ("", "got a folder"),
+            ("absent", "no such file"),
+            ("bytes", "must be UTF-8 text, got byte 0xff at 1"),
+            ("a\0b", "no such file"),
+        ):
+            with pytest.raises(InputError, match=message):
+                read(os.path.join(tmp_path, name))
+
+    @POSIX
+    def test_the_json_file_itself_is_a_pipe(self, tmp_path):
+        """Reading it would wait for ever."""
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(InputError, match="must be a file, got a device, a pipe or a socket"):
+            read(tmp_path / "pipe")

@@ -1,0 +1,322 @@
+"""DxDispatch JSON that is wrong: refused in one line, safe against any text."""
+
+import copy
+import itertools
+import json
+
+import pytest
+from dxdispatch_models import DESC, changed, gather, lying, one, problem
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opmap.dxdispatch import read_model
+from opmap.errors import InputError
+from opmap.limits import MAX_ELEMENTS, MAX_NESTING
+
+
+class TestRefusals:
+    """What is wrong is said in one line: the place, what was wanted, what was got."""
+
+    @pytest.mark.parametrize(
+        ("text", "path", "message"),
+        [
+            ("", "$", "must be JSON"),
+            ("{", "$", "must be JSON: Unclosed object"),
+            ("[]", "$", "must be an object, got an array"),
+            ("7", "$", "must be an object, got the number 7"),
+            ("null", "$", "must be an object, got null"),
+            ("NaN", "$", "must be an object, got a bare NaN"),
+            ("{}", "$", "must hold resources, got nothing"),
+            (
+                '{"resources":{},"dispatchables":{},"commands":[]}',
+                "$.commands",
+                "must hold a dispatch command, got none",
+            ),
+            ('{"resources":[],"dispatchables":{},"commands":[]}', "$.resources", "must be an object, got an array"),
+            ('{"resources":{},"dispatchables":{},"commands":{}}', "$.commands", "must be an array, got an object"),
+            (
+                '{"resources":{},"dispatchables":{},"commands":[3]}',
+                "$.commands[0]",
+                "must be an object, got the number 3",
+            ),
+            ('{"resources":{},"dispatchables":{},"commands":[{}]}', "$.commands[0]", "must hold type, got nothing"),
+            ("[" * (MAX_NESTING + 1), "$", f"must be nested at most {MAX_NESTING} deep"),
+            ("[" * 100_000, "$", f"must be nested at most {MAX_NESTING} deep"),
+            ('{"a":' * 100_000, "$", f"must be nested at most {MAX_NESTING} deep"),
+            ("9" * 10_000, "$", "must be"),
+            ('"\\ud800"', "$", "must be"),
+        ],
+        ids=itertools.count(),
+    )
+    def test_files(self, text, path, message):
+        """The file as a whole."""
+        with pytest.raises(InputError) as raised:
+            read_model(text)
+        assert path == raised.value.path
+        assert raised.value.message.startswith(message)
+
+    @pytest.mark.parametrize(
+        ("path", "value", "where", "message"),
+        [
+            (("dispatchables", "gather", "type"), "DML_OPERATOR_SCATTER", "$.dispatchables.gather.type", "must be an operator that opmap knows (GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1), got DML_OPERATOR_SCATTER"),
+            (("dispatchables", "gather", "type"), 3, "$.dispatchables.gather.type", "must be a string, got the number 3"),
+            (("dispatchables", "gather", "desc"), [], "$.dispatchables.gather.desc", "must be an object, got an array"),
+            ((*DESC, "Axis"), ..., "$.dispatchables.gather.desc", "must hold Axis, got InputTensor, IndicesTensor, OutputTensor, IndexDimensions"),
+            ((*DESC, "Axis"), "0", "$.dispatchables.gather.desc.Axis", "must be int, got str"),
+            ((*DESC, "Axis"), -1, "$.dispatchables.gather.desc.Axis", "must be int >= 0, got -1"),
+            ((*DESC, "Axis"), 2**32, "$.dispatchables.gather.desc.Axis", "must be int <= 4294967295, got 4294967296"),
+            ((*DESC, "Axis"), 2**70, "$.dispatchables.gather.desc.Axis", "must be"),
+            ((*DESC, "Axis"), True, "$.dispatchables.gather.desc.Axis", "must be int, got bool"),
+            ((*DESC, "Axis"), 0.5, "$.dispatchables.gather.desc.Axis", "must be int, got float"),
+            ((*DESC, "InputTensor"), 3, "$.dispatchables.gather.desc.InputTensor", "must be an object, got the number 3"),
+            ((*DESC, "InputTensor", "Sizes"), ..., "$.dispatchables.gather.desc.InputTensor", "missing required field Sizes"),
+            ((*DESC, "InputTensor", "Sizes"), 4, "$.dispatchables.gather.desc.InputTensor.Sizes", "must be array, got int"),
+            ((*DESC, "InputTensor", "Sizes"), [4, -1], "$.dispatchables.gather.desc.InputTensor.Sizes[1]", "must be int >= 0, got -1"),
+            ((*DESC, "InputTensor", "Sizes"), [[4]], "$.dispatchables.gather.desc.InputTensor.Sizes[0]", "must be int, got array"),
+            ((*DESC, "InputTensor", "DimensionCount"), 2, "$.dispatchables.gather.desc.InputTensor.DimensionCount", "must be the number of Sizes, 1, got 2"),
+            ((*DESC, "InputTensor", "DataType"), "BOOL", "$.dispatchables.gather.desc.InputTensor.DataType", "must be one of FLOAT32, FLOAT16, "),
+            ((*DESC, "InputTensor", "Flags"), "MAYBE", "$.dispatchables.gather.desc.InputTensor.Flags", "must be NONE or OWNED_BY_DML, got MAYBE"),
+            ((*DESC, "InputTensor", "Desc"), 3, "$.dispatchables.gather.desc.InputTensor.Desc", "must be an object, got the number 3"),
+            (("resources", "input"), ..., "$.resources", "must hold input, got indices, output"),
+            (("resources", "input"), [], "$.resources.input", "must be an object, got an array"),
+            (("resources", "input", "initialValues"), ..., "$.resources.input", "must hold initialValues, got initialValuesDataType"),
+            (("resources", "input", "initialValues"), [], "$.resources.input.initialValues", "must not be empty"),
+            (("resources", "input", "initialValues"), 3, "$.resources.input.initialValues", "must be an array, {value, valueCount}"),
+            (("resources", "input", "initialValues"), "deferred", "$.resources.input.initialValues", "must be values, got 'deferred': they are unknown before the run"),
+            (("resources", "input", "initialValues"), [1, 2, 3], "$.commands[0].bindings.InputTensor", "must hold 16 bytes from byte 0 on, resource 'input' has 12"),
+            (("resources", "input", "initialValues"), [1, None, 3, 4], "$.resources.input.initialValues", 'value 1 must be a number, "NaN", "Inf" or "-Inf" for FLOAT32, got None'),
+            (("resources", "input", "initialValues"), [1, 1e39, 3, 4], "$.resources.input.initialValues", "value 1 must be a number that FLOAT32 can hold"),
+            (("resources", "input", "initialValues"), [1, float("nan"), 3, 4], "$.resources.input.initialValues", 'value 1 must be a JSON number, or "NaN", "Inf" or "-Inf" as a string, got a bare NaN'),
+            (("resources", "input", "initialValues"), {"value": float("inf"), "valueCount": 4}, "$.resources.input.initialValues", "value 0 must be a JSON number"),
+            (("resources", "input", "initialValues"), {"value": 1}, "$.resources.input.initialValues", "missing required field valueCount"),
+            (("resources", "input", "initialValues"), {"value": 1, "valueCount": 4, "more": 1}, "$.resources.input.initialValues", "contains unknown field more"),
+            (("resources", "input", "initialValues"), {"value": 1, "valueCount": 2**32 - 1}, "$.resources.input.initialValues", f"must be at most {MAX_ELEMENTS} values, got 4294967295"),
+            (("resources", "input", "initialValues"), {"value": 1, "valueCount": 2**32}, "$.resources.input.initialValues.valueCount", "must be int <= 4294967295, got 4294967296"),
+            (("resources", "input", "initialValues"), {"value": 1, "valueCount": -1}, "$.resources.input.initialValues.valueCount", "must be int >= 0, got -1"),
+            (("resources", "input", "initialValues"), {"value": 1, "valueCount": 0}, "$.resources.input.initialValues", "must not be empty"),
+            (("resources", "input", "initialValues"), {"valueStart": 1, "valueDelta": 1, "valueCount": 2**31}, "$.resources.input.initialValues", f"must be at most {MAX_ELEMENTS} values"),
+            (("resources", "input", "initialValues"), {"sourcePath": 3}, "$.resources.input.initialValues.sourcePath", "must be str, got int"),
+            (("resources", "input", "initialValuesDataType"), "STRING", "$.resources.input.initialValuesDataType", "must be one of"),
+            (("resources", "input", "initialValuesDataType"), ..., "$.resources.input", "must hold initialValuesDataType"),
+            (("resources", "input", "sizeInBytes"), 2**62, "$.resources.input.sizeInBytes", f"must be at most {MAX_ELEMENTS * 8} bytes, got {2**62}"),
+            (("resources", "input", "sizeInBytes"), 2**80, "$.resources.input.sizeInBytes", "must be"),
+            (("resources", "input", "sizeInBytes"), 8, "$.resources.input", "must hold 16 bytes of initial values at byte 0, got sizeInBytes 8"),
+            (("resources", "input", "sizeInBytes"), "16", "$.resources.input.sizeInBytes", "must be int, got str"),
+            (("resources", "input", "initialValuesOffsetInBytes"), 2**62, "$.resources.input", "must hold 16 bytes of initial values at byte"),
+            (("resources", "indices", "initialValues"), [1.5] * 5, "$.resources.indices.initialValues", "value 0 must be a whole number from 0 to 4294967295 for UINT32, got 1.5"),
+            (("commands", 0, "dispatchable"), ..., "$.commands[0]", "must hold dispatchable, got type, bindings"),
+            (("commands", 0, "dispatchable"), 3, "$.commands[0].dispatchable", "must be a string, got the number 3"),
+            (("commands", 0, "dispatchable"), "other", "$.dispatchables", "must hold other, got gather"),
+            (("commands", 0, "bindings"), ..., "$.commands[0]", "must hold bindings, got type, dispatchable"),
+            (("commands", 0, "bindings", "InputTensor"), ..., "$.commands[0].bindings", "must hold InputTensor, got IndicesTensor, OutputTensor"),
+            (("commands", 0, "bindings", "OutputTensor"), ..., "$.commands[0].bindings", "must hold OutputTensor, got InputTensor, IndicesTensor"),
+            (("commands", 0, "bindings", "OutputTensor"), "nowhere", "$.resources", "must hold nowhere, got input, indices, output"),
+            (("commands", 0, "bindings", "InputTensor"), {"elementOffset": 0}, "$.commands[0].bindings.InputTensor", "missing required field name"),
+            (("commands", 0, "bindings", "InputTensor"), {"name": "input", "elementOffset": 2**60}, "$.commands[0].bindings.InputTensor", "must hold 16 bytes from byte 4611686018427387904 on"),
+            (("commands", 0, "type"), "run", "$.commands[0].type", "must be dispatch, print or writeFile, got 'run'"),
+        ],
+    )  # fmt: skip
+    def test_values(self, path, value, where, message):
+        """One value changed."""
+        got_path, got_message = problem(changed(*path, to=value))
+        assert where == got_path
+        assert got_message.startswith(message), got_message
+
+    def test_tensors_that_are_too_large(self):
+        """Sizes are looked at before memory is taken: the input, what its strides cover, and the output."""
+        count = MAX_ELEMENTS + 1
+        assert (
+            f"must have at most {MAX_ELEMENTS} elements, got {count}"
+            == problem(changed(*DESC, "InputTensor", "Sizes", to=[count]))[1]
+        )
+        strided = {"DataType": "FLOAT32", "Sizes": [4], "Strides": [count]}
+        assert problem(changed(*DESC, "InputTensor", to=strided))[1].startswith(
+            f"must have at most {MAX_ELEMENTS} elements, got {3 * count + 1}"
+        )
+        model = gather()
+        desc = model["dispatchables"]["gather"]["desc"]
+        desc["InputTensor"]["Sizes"] = [2, 2**13]
+        desc["IndicesTensor"]["Sizes"] = [1, 2**12]
+        desc["OutputTensor"]["Sizes"] = [2**12, 2**13]
+        for name, values in (("input", 2**14), ("indices", 2**12)):
+            model["resources"][name]["initialValues"] = {"value": 0, "valueCount": values}
+        assert f"the output must have at most {MAX_ELEMENTS} elements, got {2**25}" == problem(model)[1]
+
+    def test_values_that_are_too_many_together(self, monkeypatch):
+        """Many dispatches of one tensor take memory for each."""
+        monkeypatch.setattr("opmap.dxdispatch.MAX_VALUES_BYTES", 36 + 36 + 36)  # the buffers, two dispatches
+        model = gather()
+        model["commands"] = model["commands"][:1] * 3
+        first, second, third = read_model(json.dumps(model))
+        assert (None, None) == (first.error, second.error)
+        assert "must keep all values of the file within 108 bytes, got more here" == third.error.message
+
+    def test_a_broken_rule_is_left_to_the_judge(self):
+        """The descriptor is there, the values are not read."""
+        dispatch = one(changed(*DESC, "Axis", to=1))
+        assert None is dispatch.error
+        assert "GATHER.F1" == dispatch.desc.violations()[0].rule
+        assert {} == dispatch.tensors
+
+    @pytest.mark.parametrize("first", ["GATHER", "DML_OPERATOR_SCATTER", "broken", "hlsl"])
+    def test_chains_are_refused_by_name(self, first):
+        """What a dispatch before has written is not what the file says, whatever that dispatch was."""
+        model = gather()
+        fields = copy.deepcopy(model["dispatchables"]["gather"]["desc"])
+        if first == "broken":
+            fields["Axis"] = 1
+        model["dispatchables"]["first"] = {"type": "GATHER" if first == "broken" else first, "desc": fields}
+        model["resources"]["middle"] = {"initialValuesDataType": "FLOAT32", "initialValues": [0, 0, 0, 0, 0]}
+        bindings = {"InputTensor": "input", "IndicesTensor": "indices", "OutputTensor": {"name": "middle"}}
+        model["commands"].insert(0, {"type": "dispatch", "dispatchable": "first", "bindings": bindings})
+        model["commands"][1]["bindings"]["InputTensor"] = "middle"
+        second = read_model(json.dumps(model))[1]
+        assert second.error is not None
+        assert (
+            "must be a resource with initial values: chains of dispatches ('first', then 'gather') are not read"
+            == second.error.message
+        )
+        assert "$.commands[1].bindings.InputTensor" == second.error.path
+
+    def test_chains_behind_something_that_names_no_output(self):
+        """Whatever a shader binds may be what it writes."""
+        model = gather()
+        model["dispatchables"]["first"] = {"type": "hlsl"}
+        model["commands"].insert(
+            0, {"type": "dispatch", "dispatchable": "first", "bindings": {"a": "indices", "b": {"name": "input"}}}
+        )
+        assert "chains of dispatches ('first', then 'gather')" in read_model(json.dumps(model))[1].error.message
+
+    def test_names_with_odd_characters_stay_on_one_line(self):
+        """A path quotes what is no plain name."""
+        model = changed("dispatchables", "gather", "desc", to=[])
+        model["dispatchables"]['a"\n\u2028'] = model["dispatchables"].pop("gather")
+        model["commands"][0]["dispatchable"] = 'a"\n\u2028'
+        assert '$.dispatchables["a\\"\\n\\u2028"].desc' == problem(model)[0]
+        _, message = problem(
+            changed("dispatchables", "ga\nther", to={}, model=changed("commands", 0, "dispatchable", to="x\ny"))
+        )
+        assert message.isprintable()
+
+
+def _places(value, path=()):
+    """The path of every value in a document."""
+    yield path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield from _places(child, (*path, key))
+
+
+ODD = st.sampled_from(
+    [
+        *(None, True, 0, -1, 1.5, 2**31, 2**32, 2**63, 2**64, 10**30, -(10**30), 1e308, float("nan"), float("inf")),
+        *(
+            "",
+            "NaN",
+            "deferred",
+            "GATHER_ND1",
+            "FLOAT16",
+            "..",
+            "\0",
+            "\ud800",
+            [],
+            {},
+            [[]],
+            [{}],
+            [None],
+            ["NaN"],
+            [1] * 9,
+        ),
+        *({"value": 1}, {"valueCount": 3, "value": []}, {"sourcePath": "x.npy"}, {"name": "input"}, {"name": []}),
+        *({"valueStart": 1, "valueDelta": 1e39, "valueCount": 3}, {"type": "INT8", "value": 1}),
+    ]
+)
+
+
+class TestAnyFile:
+    """Whatever a file holds, the answer is dispatches or InputError."""
+
+    @given(st.data())
+    def test_a_valid_document_with_values_changed(self, data):
+        """One to three values are replaced, taken away, or exchanged."""
+        model = gather()
+        for _ in range(data.draw(st.integers(1, 3))):
+            path = data.draw(st.sampled_from([p for p in _places(model) if p]))
+            value = data.draw(st.just(...) | ODD | st.sampled_from([_at(model, p) for p in _places(model)]))
+            model = changed(*path, to=copy.deepcopy(value), model=model)
+        self.reads(json.dumps(model))
+
+    @given(st.data())
+    def test_a_valid_document_with_its_text_changed(self, data):
+        """A piece of the text is taken away or replaced."""
+        text = json.dumps(gather())
+        start = data.draw(st.integers(0, len(text)))
+        stop = data.draw(st.integers(start, min(start + 20, len(text))))
+        self.reads(text[:start] + data.draw(st.text("{}[],:\"'0123456789.eE+-/*\\unNaI\0 ", max_size=5)) + text[stop:])
+
+    @given(st.binary(max_size=200))
+    def test_a_npy_file_with_any_bytes(self, tmp_path_factory, content):
+        """Any bytes after the magic."""
+        folder = tmp_path_factory.getbasetemp()
+        (folder / "fuzz.npy").write_bytes(b"\x93NUMPY\x01\x00" + content)
+        self.reads(json.dumps(changed("resources", "input", "initialValues", to={"sourcePath": "fuzz.npy"})), folder)
+
+    @given(st.data())
+    def test_a_npy_file_with_any_header(self, tmp_path_factory, data):
+        """Fields of a header that are no such thing."""
+        anything = st.sampled_from(
+            [
+                "()",
+                "(4,)",
+                "(-4,)",
+                "(-1, -4)",
+                "(True,)",
+                "4",
+                "None",
+                "'<f4'",
+                "'>f4'",
+                "'O'",
+                "'|V0'",
+                "'M8[ns]'",
+                "[]",
+                "[('a','<f4')]",
+                "('<f4',(4,))",
+                "{}",
+                "1L",
+                "(0,)",
+                "True",
+                "False",
+                "b'x'",
+                "10**9",
+                "(1e9,)",
+                "'<f4",
+                "((",
+                "'\\0'",
+            ]  # fmt: skip
+        )
+        fields = {name: data.draw(anything) for name in ("shape", "descr", "fortran")}
+        if data.draw(st.booleans()):
+            fields["descr"] = "'<f4'"
+        folder = tmp_path_factory.getbasetemp()
+        (folder / "fuzz.npy").write_bytes(
+            lying(**fields, version=data.draw(st.sampled_from([b"\1\0", b"\2\0", b"\3\0", b"\7\7"])))
+        )
+        self.reads(json.dumps(changed("resources", "input", "initialValues", to={"sourcePath": "fuzz.npy"})), folder)
+
+    def reads(self, text, folder=None):
+        """Reading it gives dispatches or an InputError of one line."""
+        try:
+            found = read_model(text, folder=folder)
+        except InputError as error:
+            assert "\n" not in str(error)
+            return
+        for dispatch in found:
+            assert dispatch.error is None or "\n" not in str(dispatch.error)
+            if dispatch.error is None and not dispatch.desc.violations():
+                dispatch.desc.interpret(dispatch.tensors)
+
+
+def _at(value, path):
+    for step in path:
+        value = value[step]
+    return value
