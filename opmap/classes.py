@@ -39,7 +39,7 @@ LARGE: Mapping[str, Mapping[str, int]] = {
         "2^27-1": 2**27 - 1,  # as many elements as a typed buffer can have
         "2^27+1": 2**27 + 1,
     },
-    "axis_length": {"2^24+2": 2**24 + 2},  # the highest index is one that FLOAT32 does not hold
+    "axis_length": {"16777217+": 2**24 + 2},  # the highest index is one that FLOAT32 does not hold
 }
 """Parameter -> classes so large that `full` alone has them, once each and in single bytes, and the number that is built."""
 
@@ -59,7 +59,7 @@ _FACTORS = (12, 6, 4, 3, 24, 5, 9, 15, 8, 2, 16, 17, 32, 51, 64, 85, 128, 255, 2
 def length(n: int) -> str | None:
     """The class of a length; None for even ones up to 128 that are no power of two."""
     if n > 2**24:
-        return "2^24+2"
+        return "16777217+"
     if n > 128:
         return "65537+" if n > 65536 else "32769+" if n > 32768 else "257+" if n > 256 else "129+"
     return str(n) if n < 3 else "odd" if n % 2 else "power" if n & n - 1 == 0 else None
