@@ -39,7 +39,7 @@ LARGE: Mapping[str, Mapping[str, int]] = {
         "2^27-1": 2**27 - 1,  # as many elements as a typed buffer can have
         "2^27+1": 2**27 + 1,
     },
-    "axis_length": {"2^24+2": 2**24 + 2},  # the highest index is one that FLOAT32 does not hold
+    "axis_length": {"16777217+": 2**24 + 2},  # the highest index is one that FLOAT32 does not hold
 }
 """Parameter -> classes so large that `full` alone has them, once each and in single bytes, and the number that is built."""
 
@@ -59,7 +59,7 @@ _FACTORS = (12, 6, 4, 3, 24, 5, 9, 15, 8, 2, 16, 17, 32, 51, 64, 85, 128, 255, 2
 def length(n: int) -> str | None:
     """The class of a length; None for even ones up to 128 that are no power of two."""
     if n > 2**24:
-        return "2^24+2"
+        return "16777217+"
     if n > 128:
         return "65537+" if n > 65536 else "32769+" if n > 32768 else "257+" if n > 256 else "129+"
     return str(n) if n < 3 else "odd" if n % 2 else "power" if n & n - 1 == 0 else None
@@ -129,16 +129,22 @@ def spread(n: int, dimensions: int) -> tuple[int, ...]:
 
 
 @cache
-def products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def products(
+    elements_: str, bytes_: str, size: int, lowest: tuple[int, ...], indices: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...]:
     """Numbers, one for each of `lowest`, whose product is an output's number of elements in these classes, with elements
-    of `size` bytes. A number is at least its lowest, and 1 where that is 0."""
-    return tuple(_products(elements_, bytes_, size, lowest))
+    of `size` bytes. A number is at least its lowest, and 1 where that is 0.
+
+    `indices` are the places of those whose product is the number of indices. In a large output few come first.
+    """
+    if elements_ not in LARGE["output_elements"]:
+        return tuple(_products(elements_, bytes_, size, lowest))
+    n = LARGE["output_elements"][elements_]
+    found = _large_products(n, lowest) if whole(n * size) == bytes_ else ()
+    return tuple(sorted(found, key=lambda numbers: prod(numbers[i] for i in indices)))
 
 
 def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    if elements_ in LARGE["output_elements"]:
-        yield from _large_products(LARGE["output_elements"][elements_], bytes_, size, lowest)
-        return
     found: list[tuple[int, ...]] = [()]
     for low in lowest:
         found = [
@@ -153,13 +159,13 @@ def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -
             yield numbers
 
 
-def _large_products(n: int, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _large_products(n: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """`n` in one place, or shared with a short factor in another."""
-    places = range(len(lowest))
-    for first, second, factor in itertools.product(places, places, _FACTORS):
-        if n % factor == 0 and whole(n * size) == bytes_ and (first != second or factor == 1):
-            numbers = [1] * len(lowest)
-            numbers[first] = n // factor
-            numbers[second] *= factor
+    factors = [f for f in range(1, 256) if n % f == 0]
+    for here, there, factor in itertools.product(range(len(lowest)), range(len(lowest)), factors):
+        numbers = [1] * len(lowest)
+        numbers[here] = n // factor
+        numbers[there] *= factor
+        if here != there or factor == 1:
             if all(number >= low if low else number == 1 for number, low in zip(numbers, lowest)):
                 yield tuple(numbers)

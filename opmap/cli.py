@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing, contextmanager, nullcontext, redirect_stdout
+from itertools import chain
 from pathlib import Path
 
 from .errors import InputError, OpmapError
@@ -53,10 +54,11 @@ def _validate(options) -> int:
     entries = load(options.known_failures) if options.known_failures else ()
     if options.write_known_failures:
         check_new(options.write_known_failures)
-    everything = list(catalogue(options.tier))
     ids = _ids(options.case)
     alone = not ids and options.shard == (1, 1) and are_probes(options.filter)
-    items = cases = [] if alone else list(select(everything, globs=options.filter, ids=ids, shard=options.shard))
+    items = cases = (
+        [] if alone else _listed(catalogue(options.tier), select, globs=options.filter, ids=ids, shard=options.shard)
+    )
     with _stdout_for_json(options):
         judge = _judge(options, brief=True)
     there = not isinstance(judge, OpmapError)
@@ -70,7 +72,7 @@ def _validate(options) -> int:
         if options.report or options.resume:
             selection = _selection(options, name, [item.id for item in items])
             bundle = Bundle(options.report or options.resume, selection, resume=bool(options.resume))
-        place = locate(judge, entries, everything[0]) if there else Place(provider=full_name(name))
+        place = locate(judge, entries, next(catalogue("smoke"))) if there else Place(provider=full_name(name))
         known = Known(entries, place, file=options.known_failures)
         run = Run(known, bundle, options.max_failures)
         if there:
@@ -87,7 +89,7 @@ def _validate(options) -> int:
                 bundle.environment(provider.environment())
         else:
             run.skip(missing(case, name, judge) for case in cases)
-    run.problems += known.problems([*everything, *probes()], options.tier)
+    run.problems += known.problems(chain(catalogue(options.tier), probes()), options.tier)
     for problem in run.problems:
         print(f"opmap: {problem}", file=sys.stderr)
     if options.write_known_failures:
@@ -266,7 +268,19 @@ def _console():
     return Console()
 
 
-def _progress(total: int, name: str):
+def _listed(cases, select=list, **how) -> list:
+    """The cases of a catalogue that are selected; making all of them can take a while."""
+    with _progress(None, "choosing cases") as advance:
+
+        def counted():
+            for case in cases:
+                advance()
+                yield case
+
+        return select(counted(), **how)
+
+
+def _progress(total: int | None, name: str):
     """A progress bar on stderr, where a person is watching."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -481,7 +495,7 @@ def _faults(options) -> int:
     from .validation.catalogue import catalogue
     from .validation.score import encode, score, summary
 
-    cases = list(catalogue(options.tier))
+    cases = _listed(catalogue(options.tier))
     with _progress(len(cases), "faults") as advance:
         scores = score(cases, advance=advance)
     if options.json:
@@ -502,7 +516,8 @@ def _catalog(options) -> int:
         for case in catalogue(options.tier):
             print(case.id)
         return 0
-    found = told(options.tier)
+    with _progress(None, "cases") as advance:
+        found = told(options.tier, advance)
     if options.json:
         print(msgspec.json.encode(found).decode())
     else:

@@ -378,7 +378,9 @@ def _program(line: Line, sizes: tuple[tuple[str, tuple[int, ...]], ...]) -> Prog
 def _index_tensors(cls) -> tuple[str, ...]:
     spec = cls.spec()
     lines = [line for line in spec.lines if isinstance(line, Line)]
-    read = {c.tensor for r in lines for side in (r.target, r.source) for c in side.coordinates if isinstance(c, Reference)}
+    read = {
+        c.tensor for r in lines for side in (r.target, r.source) for c in side.coordinates if isinstance(c, Reference)
+    }
     return tuple(name for here, name in spec.pseudocode.tensors.items() if here in read)
 
 

@@ -106,10 +106,12 @@ def from_bits(data_type: DataType, bits: Sequence[int]) -> Sequence[int | float]
     """The numbers that bit patterns stand for."""
     if data_type.kind == "unsigned":
         return bits
-    raw = array(data_type.bits_code, bits).tobytes()
+    bits = bits if isinstance(bits, array) else array(data_type.bits_code, bits)
     if data_type.kind == "signed":
-        return array(data_type.code, raw)
-    return struct.unpack(f"<{len(bits)}{data_type.code}", raw)
+        values = array(data_type.code)
+        values.frombytes(memoryview(bits).cast("B"))
+        return values
+    return struct.unpack(f"<{len(bits)}{data_type.code}", bits)
 
 
 def plain(value: int | float | None) -> int | float | str | None:

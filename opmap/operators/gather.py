@@ -128,7 +128,8 @@ def _build(choice: Mapping[str, str], count: int, data_type: DataType, axis: int
     free = count - 1 - ones
     lowest = (2 if axis > ones else 1) if free else 0, 3 if choice["index_count"] == "many" else 0
     length = classes.lengths(choice["axis_length"])[0]
-    for others, chosen in classes.products(choice["output_elements"], choice["output_bytes"], data_type.size, lowest):
+    elements, whole = choice["output_elements"], choice["output_bytes"]
+    for others, chosen in classes.products(elements, whole, data_type.size, lowest, (1,)):
         if others * length * data_type.size <= classes.most_bytes(choice):
             sizes = (1,) * ones + classes.spread(others, free)
             inputs = {

@@ -115,7 +115,8 @@ def _build(
     if relation == "same":
         found = [(others, length) for others in (12, 6, 5, 3, 2, 51, 85, 128, 1, 17, 64, 32, 255, 256, 257, 4, 8)]
     else:
-        found = classes.products(choice["output_elements"], choice["output_bytes"], data_type.size, (lowest, 1))
+        elements, whole = choice["output_elements"], choice["output_bytes"]
+        found = classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
     if relation == "longer":
         found = [*found, *((others, length + more) for others in (2, 3, 1) for more in (1, 2, 3, 4))]
     for others, along in found:

@@ -152,7 +152,7 @@ def build(choice: Mapping[str, str]) -> Desc | None:
         tuple_sizes = (min(length, 2),) * (size - 1) + (length,)
         elements, whole = choice["output_elements"], choice["output_bytes"]
         for low in (lowest, (1 if lowest[0] else 0, *lowest[1:])):
-            for b, a, c in classes.products(elements, whole, data_type.size, low):
+            for b, a, c in classes.products(elements, whole, data_type.size, low, (0, 1)):
                 indices = b * a * size * classes.INDEX_BYTES
                 if (b * a >= 3 or not many) and max(
                     b * prod(tuple_sizes) * c * data_type.size, indices

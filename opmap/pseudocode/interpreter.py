@@ -14,12 +14,16 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain as chained
+from itertools import islice
 
 from ..errors import PseudocodeError
 from .syntax import Constant, Coordinate, Line, Reference
 
 UNDEFINED = -(1 << 62)
 """Added to an address, it keeps the sum negative: no address reaches 2**62."""
+
+LONGEST = 1 << 16
+"""Elements of the longest piece that is a list."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def run(program: Program, values: Sequence[int], indices: Mapping[str, Sequence[
 def compile_line(line: Line, sizes: Mapping[str, tuple[int, ...]]) -> Program:
     """Compiles an expanded line for tensors of these sizes (by the line's names). Raises PseudocodeError."""
     source = _Writer(line, sizes).write()
-    namespace: dict = {"array": array}
+    namespace: dict = {"array": array, "islice": islice}
     exec(compile(source, "<pseudocode>", "exec"), namespace)  # text made below from numbers and own names only
     return Program(line, dict(sizes), source, namespace["pieces"])
 
@@ -149,7 +153,7 @@ class _Writer:
         self.tables[name] = steps
 
     def _loops(self) -> None:
-        loops = [(name, size) for name, size in self.loops if size > 1]  # one of size 1 stays at 0
+        loops = self._merged()
         depth = {name: i for i, (name, _) in enumerate(loops)}
         waiting = {table: {n: s for n, s in steps.items() if n in depth} for table, steps in self.tables.items()}
         indent = "    "
@@ -166,28 +170,43 @@ class _Writer:
             indent += "    "
             self.lines.append(f"{indent}b{i + 1} = b{i} + v{i} * {self.steps.get(name, 0)}")
             bind(i + 1)
-        self.lines.append(f"{indent}yield {self._innermost(loops, waiting, depth)}")
+        self.lines += [indent + line for line in self._innermost(loops, waiting, depth)]
 
-    def _innermost(self, loops, waiting, depth) -> str:
+    def _merged(self) -> list[tuple[str, int]]:
+        """The loops, without those that stay at 0, and with one in place of two through which all addresses go on alike."""
+        merged: list[tuple[str, int]] = []
+        for name, size in ((n, s) for n, s in reversed(self.loops) if s > 1):
+            inner, count = merged[-1] if merged else (None, 0)
+            if merged and all(t.get(name, 0) == t.get(inner, 0) * count for t in (self.steps, *self.tables.values())):
+                merged[-1] = inner, count * size
+            else:
+                merged.append((name, size))
+        return merged[::-1]
+
+    def _innermost(self, loops, waiting, depth) -> list[str]:
         """The last loop: a block in one piece, or element by element where an index decides each."""
         if not loops:
-            return "(b0,)"
+            return ["yield (b0,)"]
         name, size = loops[-1]
         base, step = f"b{len(loops) - 1}", self.steps.get(name, 0)
         line = f"range({base}, {base} + {size * step}, {step})" if step else f"({base},) * {size}"
         if not waiting:
-            return line
-        runs = []
+            return [f"yield {line}"]
+        runs, long = [], size > LONGEST
         for table, steps in waiting.items():
             by = steps.pop(name)
             start = _sum(steps, depth)
-            runs.append(f"{table}[{start} : {start} + {(size - 1) * by + 1}{f' : {by}' if by > 1 else ''}]")
+            read = f"memoryview({table})" if long else table
+            runs.append(f"{read}[{start} : {start} + {(size - 1) * by + 1}{f' : {by}' if by > 1 else ''}]")
         letters = [f"x{i}" for i in range(len(runs))]
         if step:
             runs, letters, base = [line, *runs], ["p", *letters], None
         over = runs[0] if len(runs) == 1 else f"zip({', '.join(runs)})"
         terms = " + ".join([base, *letters] if base else letters)
-        return f"[{terms} for {', '.join(letters)} in {over}]"
+        if not long:
+            return [f"yield [{terms} for {', '.join(letters)} in {over}]"]
+        some = f"[{terms} for {', '.join(letters)} in islice(row, {LONGEST})]"
+        return [f"row = iter({over})", f"while some := {some}:", "    yield some"]
 
 
 def _sum(steps: Mapping[str, int], depth: Mapping[str, int]) -> str:

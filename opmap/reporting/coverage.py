@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..validation.catalogue import catalogue, systematic
-from ..validation.coverage import UNREACHABLE_RULES, Kernels, kernel_files, kernels_reached, measure, runnable_examples
+from ..validation.catalogue import catalogue
+from ..validation.coverage import (
+    UNREACHABLE_RULES,
+    WORLD,
+    Kernels,
+    kernel_files,
+    kernels_reached,
+    measure,
+    runnable_examples,
+)
 from ..validation.probes import probes
 
 STRENGTHS = {"smoke": 1, "standard": 2, "full": 3}
@@ -16,30 +28,42 @@ STRENGTHS = {"smoke": 1, "standard": 2, "full": 3}
 _COUNTED = ("values", "pairs", "triples", "rules", "examples", "fields")
 
 
-def told(tier: str) -> dict:
-    """The coverage of a tier, as JSON holds it: [covered, possible]. `missing` lists what the tier promises and has not.
+def told(tier: str, advance: Callable[[], None] = lambda: None) -> dict:
+    """The coverage of a tier, as JSON holds it: [covered, possible]. `missing` lists what the tier promises and has not."""
+    reached = [(kernels, Counter()) for kernels in kernel_files()]
 
-    The small world of `full` is counted, not measured.
-    """
-    cases = list(systematic(tier))
-    operators, missing, tensor_rules = [], [], set()
-    for found in measure(cases).values():
+    def cases():
+        for case in catalogue(tier):
+            for kernels, counts in reached:
+                counts += kernels_reached(kernels, [case])
+            advance()
+            yield case
+
+    operators, missing, tensor_rules, strength = [], [], set(), STRENGTHS[tier]
+    for found in measure(cases()).values():
         spec = found.module.Desc.spec()
-        missing += [f"{found.operator}: {what}" for what in found.missing(strength=STRENGTHS[tier])]
+        missing += [f"{found.operator}: {what}" for what in found.missing(strength=strength)]
         rules = {r.id for r in spec.rules}
         tensor_rules |= found.rules - rules
         covered = [len(found.values), len(found.pairs), len(found.triples), len(found.rules & rules)]
         covered += [len(found.examples), sum(len(v) > 1 for v in found.fields.values())]
-        possible = [*found.possible(), len(rules), len(runnable_examples(found.module)), len(spec.fields)]
+        possible = [
+            *found.possible(strength=strength),
+            len(rules),
+            len(runnable_examples(found.module)),
+            len(spec.fields),
+        ]
         counts = {name: [a, b] for name, a, b in zip(_COUNTED, covered, possible)}
+        if strength > 2:
+            counts["world"] = [len(found.world), sum(1 for _ in found.small_world())]
         operators.append({"operator": spec.operator, "cases": found.cases, **counts})
-    kernels = [_kernels(k, cases) for k in kernel_files()]
+    kernels = [_kernels(*found) for found in reached]
     missing += [
         f"kernel class {' or '.join(c['names'])}" for k in kernels for c in k if not c["cases"] and not c["why"]
     ]
     return {
         "tier": tier,
-        "cases": sum(1 for _ in catalogue(tier)) if tier == "full" else len(cases),
+        "cases": sum(row["cases"] for row in operators),
         "operators": operators,
         "tensor_rules": sorted(tensor_rules),
         "unreachable_rules": UNREACHABLE_RULES,
@@ -49,8 +73,7 @@ def told(tier: str) -> dict:
     }
 
 
-def _kernels(kernels: Kernels, cases) -> list[dict]:
-    reached = kernels_reached(kernels, cases)
+def _kernels(kernels: Kernels, reached: Counter) -> list[dict]:
     return [
         {
             "bytes": kind[0],
@@ -68,8 +91,8 @@ def _kernels(kernels: Kernels, cases) -> list[dict]:
 
 def print_coverage(console: Console, found: dict) -> None:
     """The tables, what cannot be reached and why, and what is missing."""
-    table = Table(title=f"{found['tier']}: {found['cases']} cases", title_justify="left")
-    table.add_column("operator")
+    table = Table(title=f"{found['tier']}: {found['cases']} cases", title_justify="left", box=SIMPLE_HEAD, padding=0)
+    table.add_column("operator", no_wrap=True)
     for name in ("cases", *_COUNTED):
         table.add_column(name, justify="right", no_wrap=True)
     for row in found["operators"]:
@@ -80,11 +103,12 @@ def print_coverage(console: Console, found: dict) -> None:
     def say(text: str, style: str = "") -> None:
         console.print(escape(text), soft_wrap=True, highlight=False, style=style)
 
-    more = found["cases"] - sum(row["cases"] for row in found["operators"])
-    if more:
-        say(
-            f"and {more} cases of the small world: every valid descriptor with few and short dimensions, in each data width"
-        )
+    worlds = [row["world"] for row in found["operators"] if "world" in row]
+    if worlds:
+        covered, possible = map(sum, zip(*worlds))
+        dimensions, size = WORLD
+        what = f"all descriptors of up to {dimensions} dimensions and sizes up to {size}, in each data width"
+        say(f"small world, {what}: {covered} of {possible}")
     say(f"rules of every tensor: {', '.join(found['tensor_rules'])}")
     for id, why in found["unreachable_rules"].items():
         say(f"  not reachable: {id}, {why}")

@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..mapping import ELEMENT_TYPES, MappedModel, map_descriptor
 from ..operators import OPERATORS
 from ..tensors import Tensor
-from ..validation.cases import Case
-from ..validation.catalogue import catalogue, generated, index_forms, retyped
+from ..validation.cases import Case, retyped
+from ..validation.catalogue import catalogue, generated, index_forms
 from ..validation.judge import undefined
 
 MANIFEST = "manifest.json"

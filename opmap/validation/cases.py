@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from ..descriptors import OperatorDesc
 from ..dxdispatch import desc_json
 from ..mapping import IndexPath
-from ..tensors import Tensor
+from ..tensors import DataType, Tensor
 
 CASE_IDS = 1
 """Version of how cases are named. One more when ids change, with a migration in known_failures.MIGRATIONS."""
@@ -51,3 +52,14 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, index_path: IndexPath =
     stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/d{first.dimension_count}{numbers}/{indices}{pattern}/{data}"
     content = json.dumps([desc_json(desc), pattern, data], sort_keys=True)
     return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"
+
+
+def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
+    """The same descriptor with other data types."""
+    indices = desc.index_tensors()
+    changed = {
+        here: dataclasses.replace(getattr(desc, here), data_type=index_type if name in indices else data_type)
+        for name, here in desc.members().items()
+        if name in desc.tensors
+    }
+    return desc.replace(**changed)

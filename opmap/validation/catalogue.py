@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from functools import partial
 from math import prod
 from typing import Literal, get_args
 
+from .. import classes
 from ..descriptors import OperatorDesc, TensorDesc
 from ..errors import InputError
 from ..operators import OPERATORS
 from ..spec import Spec
 from ..tensors import DataType, Tensor
-from .cases import Case, case_id
-from .coverage import arrays, cases_of, cases_with
+from .cases import Case, case_id, retyped
+from .coverage import WIDTHS, WORLD, arrays, cases_of, cases_with, possible_values
 from .patterns import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, signed
 
 Tier = Literal["smoke", "standard", "full"]
@@ -27,31 +25,17 @@ TIERS: tuple[str, ...] = get_args(Tier)
 SMOKE_ROWS = 70
 """Rows of each operator's pair array that are in `smoke`. They are in such an order that the first hold every class."""
 
-WORLD = (4, 3)
-"""Dimensions and sizes up to which `full` has every valid descriptor."""
-
-WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
-"""One data type of each width."""
-
 
 def catalogue(tier: Tier) -> Iterator[Case]:
     """The cases of a tier, each of which holds those of the tier before it, first and in the same order.
 
     `smoke`: the documented examples, the beginning of each operator's covering array, which holds every class of every
     parameter, and what shows only beside another case. `standard`: the whole array, which holds every possible pair of classes, and each of its rows with other
-    values. `full`: every possible triple, and every valid descriptor of the small world (`WORLD`) in each data width.
+    values. `full`: every possible triple, the large classes, and every valid descriptor of the small world (`WORLD`) in
+    each data width.
     """
-    yield from _unique([*_PARTS[tier], _world] if tier == "full" else _PARTS[tier])
-
-
-def systematic(tier: Tier) -> Iterator[Case]:
-    """The cases of a tier without the small world, which is complete by the way it is made."""
-    yield from _unique(_PARTS[tier])
-
-
-def _unique(parts) -> Iterator[Case]:
     seen: set[str] = set()
-    for part in parts:
+    for part in _PARTS[tier]:
         for module in OPERATORS.values():
             for case in part(module):
                 if case.id not in seen:
@@ -59,57 +43,33 @@ def _unique(parts) -> Iterator[Case]:
                     yield case
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Cases of a catalogue: their number is known, and they are made anew, one at a time, whenever they are gone through."""
-
-    cases: Callable[[], Iterable[Case]]
-    chosen: Callable[[Case], bool]
-    shard: tuple[int, int]
-    count: int
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[Case]:
-        part, parts = self.shard
-        return itertools.islice(filter(self.chosen, self.cases()), part - 1, None, parts)
-
-
 def select(
-    cases: Iterable[Case] | Callable[[], Iterable[Case]],
+    cases: Iterable[Case],
     *,
     globs: Iterable[str] = (),
     ids: Iterable[str] = (),
     shard: tuple[int, int] = (1, 1),
-) -> Selection:
+) -> list[Case]:
     """The cases that match one of the globs and are among the ids, where any are given; of these every n-th.
 
-    `cases` is a list, or a function that gives them anew. Raises InputError where nothing matches, or an id names no case.
+    Raises InputError where nothing matches, or an id names no case.
     """
-    globs, wanted, (part, parts) = tuple(globs), dict.fromkeys(ids), shard
-    source = cases if callable(cases) else partial(_again, tuple(cases))
-
-    def chosen(case: Case) -> bool:
-        return (not globs or any(fnmatchcase(case.id, g) for g in globs)) and (not wanted or case.id in wanted)
-
-    found, total = set(), 0
-    for case in filter(chosen, source()):
+    globs, missing, (part, parts) = tuple(globs), dict.fromkeys(ids), shard
+    wanted, total, found = set(missing), 0, []
+    for case in cases:
+        if globs and not any(fnmatchcase(case.id, g) for g in globs) or wanted and case.id not in wanted:
+            continue
+        missing.pop(case.id, None)
         total += 1
-        if wanted:
-            found.add(case.id)
-    missing = [id for id in wanted if id not in found]
+        if total % parts == part % parts:
+            found.append(case)
     if missing:
-        raise InputError(f"--case must be the id of a case in this tier, got {missing[0]!r}")
+        raise InputError(f"--case must be the id of a case in this tier, got {next(iter(missing))!r}")
     if not total:
         raise InputError(f"--filter must match a case, got {', '.join(map(repr, globs))}")
-    if part > total:
+    if not found:
         raise InputError(f"--shard must be a part of what is selected, {total} in all, got {part}/{parts}")
-    return Selection(source, chosen, shard, len(range(part - 1, total, parts)))
-
-
-def _again(cases: tuple[Case, ...]) -> tuple[Case, ...]:
-    return cases
+    return found
 
 
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:
@@ -188,6 +148,21 @@ def _triples(module) -> Iterator[Case]:
         yield from cases_of(module, choice)
 
 
+def large(module) -> Iterator[Case]:
+    """Each class of LARGE in the smallest descriptor that the rows of the array give with it, the limits of the axis among
+    its indices. The data is special values: unique ones would need several rounds."""
+    found = arrays(module.Desc.operator)
+    values = {"index_type": "INT32", "index_pattern": "bounds", "data_pattern": "special", "index_path": "input"}
+    for parameter, names in classes.LARGE.items():
+        for name in names:
+            own = {"axis_length": "2", "data_type": "UINT8", **values, parameter: name}
+            choices = [{**choice, **own} for choice in found.rows(found.pairs)]
+            built = [(module.build(choice), choice) for choice in choices]
+            possible = [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
+            _, choice = min(possible, key=lambda p: sum(t.minimum_size_in_bytes for t in p[0].tensors.values()))
+            yield from cases_of(module, choice)
+
+
 def _world(module) -> Iterator[Case]:
     """Index patterns, index types and data patterns in turn; all four widths of a descriptor alike."""
     forms = [(t, p) for t, p in itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS)]
@@ -203,7 +178,7 @@ def _world(module) -> Iterator[Case]:
 _PARTS = {
     "smoke": (_examples, _first_pairs, _in_turn),
     "standard": (_examples, _first_pairs, _in_turn, _pairs),
-    "full": (_examples, _first_pairs, _in_turn, _pairs, _triples),
+    "full": (_examples, _first_pairs, _in_turn, _pairs, _triples, large, _world),
 }
 
 
@@ -219,14 +194,3 @@ def index_forms() -> Iterator[tuple[DataType, str]]:
         for pattern in MODEL_PATTERNS:
             if index_type.kind == "signed" or not signed(pattern):
                 yield index_type, pattern
-
-
-def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
-    """The same descriptor with other data types."""
-    indices = desc.index_tensors()
-    changed = {
-        here: dataclasses.replace(getattr(desc, here), data_type=index_type if name in indices else data_type)
-        for name, here in desc.members().items()
-        if name in desc.tensors
-    }
-    return desc.replace(**changed)

@@ -25,11 +25,17 @@ from ..mapping import map_descriptor
 from ..operators import OPERATORS
 from ..spec import tensor_rules
 from ..tensors import DataType
-from .cases import Case, case_id
+from .cases import Case, case_id, retyped
 from .patterns import DATA_PATTERNS, INDEX_PATTERNS, Filled, allows, rounds, shows, signed
 
 PATHS = ("input", "initializer", "one", "node")
 """Classes of the index path: `one` is an initializer of one element, which an EP may make part of its program."""
+
+WORLD = (4, 3)
+"""Dimensions and sizes up to which `full` has every valid descriptor."""
+
+WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
+"""One data type of each width."""
 
 VALUES = ("index_type", "index_pattern", "data_pattern", "index_path")
 """The parameters that do not change the sizes."""
@@ -70,6 +76,11 @@ def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
         **OPERATORS[desc.operator].classify(desc),
         "index_type": indices.data_type.name,
     }
+
+
+def large_classes(desc: OperatorDesc) -> set[tuple[str, str]]:
+    """The classes that `full` alone has: (parameter, class)."""
+    return {(n, c) for n, c in classify_desc(desc).items() if c in classes.LARGE.get(n, ())}
 
 
 def classify(case: Case) -> dict[str, str | None]:
@@ -146,9 +157,9 @@ def arrays(operator: str) -> Arrays:
     return msgspec.json.decode(path.read_bytes(), type=Arrays)
 
 
-def combinations(found: Mapping[str, str | None], size: int) -> Iterator[tuple[tuple[str, str], ...]]:
+def combinations(found: Mapping[str, str], size: int) -> Iterator[tuple[tuple[str, str], ...]]:
     """The combinations of so many classes."""
-    return itertools.combinations([(n, c) for n, c in found.items() if c is not None], size)
+    return itertools.combinations(found.items(), size)
 
 
 # --- what cases cover ----------------------------------------------------------------------------------------------
@@ -156,7 +167,8 @@ def combinations(found: Mapping[str, str | None], size: int) -> Iterator[tuple[t
 
 @dataclass
 class Covered:
-    """What the cases of one operator cover."""
+    """What the cases of one operator cover; pairs and triples are those of cases with a class of every parameter, as only
+    such are asked of the operator's `build`."""
 
     operator: str
     cases: int = 0
@@ -166,6 +178,7 @@ class Covered:
     rules: set[str] = field(default_factory=set)
     examples: set[str] = field(default_factory=set)
     fields: dict[str, set] = field(default_factory=dict)
+    world: set[tuple] = field(default_factory=set)
 
     @property
     def module(self) -> ModuleType:
@@ -178,25 +191,42 @@ class Covered:
         words = case.id.split("/")
         if words[1].startswith("example."):
             self.examples.add(words[1].removeprefix("example."))
+        if large := large_classes(case.desc):
+            self.values.update(large)
+            return
         known = arrays(self.operator).parameters
         found = {n: c for n, c in classify(case).items() if c in known[n]}
         self.values.update(found.items())
-        self.pairs.update(combinations(found, 2))
-        self.triples.update(combinations(found, 3))
+        if len(found) == len(known):
+            self.pairs.update(combinations(found, 2))
+            self.triples.update(combinations(found, 3))
         for name, here in case.desc.members().items():
             value = getattr(case.desc, here)
             self.fields.setdefault(name, set()).add(value if isinstance(value, int) else (value.data_type, value.sizes))
         if not {r.id for r in case.desc.spec().rules} | set(_tensor_rules(reachable=True)) <= self.rules:
             self.rules |= boundary_rules(case.desc)
+        if self._in_world(case.desc):
+            self.world.add((case.desc.output.data_type, *_shape(case.desc)))
+
+    def _in_world(self, desc: OperatorDesc) -> bool:
+        dimensions, size = WORLD
+        sizes = [t.sizes for t in desc.tensors.values()]
+        inside = all(len(s) <= dimensions and max(s) <= size for s in sizes)
+        return inside and desc.output.data_type in WIDTHS
 
     def missing(self, *, strength: int) -> list[str]:
-        """What could be covered and is not: classes, from strength 2 pairs, from 3 triples; rules, examples, fields."""
+        """What could be covered and is not: classes, from strength 2 pairs, from 3 triples, large classes and the small
+        world; rules, examples, fields."""
         known, spec = arrays(self.operator), self.module.Desc.spec()
         lacking = [f"{n} {c}" for n, found in known.parameters.items() for c in found if (n, c) not in self.values]
         if strength > 1:
             lacking += [pair for pair in self._pairs() if pair not in known.impossible_pairs]
-        if strength > 2 and len(self.triples) < known.possible_triples:
-            lacking.append(f"{known.possible_triples - len(self.triples)} triples")
+        if strength > 2:
+            lacking += [f"{n} {c}" for n, found in classes.LARGE.items() for c in found if (n, c) not in self.values]
+            rows = known.rows((*known.pairs, *known.triples))
+            possible = dict.fromkeys(triple for choice in rows for triple in combinations(choice, 3))
+            lacking += [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in self.triples]
+            lacking += [_named(d) for d in self.small_world() if (d.output.data_type, *_shape(d)) not in self.world]
         lacking += [f"rule {r.id}" for r in spec.rules if r.id not in self.rules]
         lacking += [f"rule {id}" for id in _tensor_rules(reachable=True) if id not in self.rules]
         lacking += [f"example {e.id}" for e in runnable_examples(self.module) if e.id not in self.examples]
@@ -211,12 +241,19 @@ class Covered:
                 if ((a, one), (b, two)) not in self.pairs:
                     yield f"{a} {one}, {b} {two}"
 
-    def possible(self) -> tuple[int, int, int]:
+    def small_world(self) -> Iterator[OperatorDesc]:
+        """Every valid descriptor of the small world in each width."""
+        for desc in self.module.world(*WORLD):
+            for data_type in WIDTHS:
+                yield retyped(desc, data_type, DataType.INT64)
+
+    def possible(self, *, strength: int) -> tuple[int, int, int]:
         """How many classes, pairs and triples are possible."""
         known = arrays(self.operator)
         counts = [len(found) for found in known.parameters.values()]
         pairs = sum(a * b for a, b in itertools.combinations(counts, 2))
-        return sum(counts), pairs - len(known.impossible_pairs), known.possible_triples
+        values = sum(counts) + sum(map(len, classes.LARGE.values())) * (strength > 2)
+        return values, pairs - len(known.impossible_pairs), known.possible_triples
 
 
 def measure(cases: Iterable[Case]) -> dict[str, Covered]:
@@ -225,6 +262,17 @@ def measure(cases: Iterable[Case]) -> dict[str, Covered]:
     for case in cases:
         found[case.desc.operator].take(case)
     return found
+
+
+def _shape(desc: OperatorDesc) -> tuple:
+    """What tells a descriptor from others with the same types."""
+    return *(t.sizes for t in desc.tensors.values()), *desc.numbers.values()
+
+
+def _named(desc: OperatorDesc) -> str:
+    sizes = (f"{name} {{{','.join(map(str, t.sizes))}}}" for name, t in desc.tensors.items())
+    numbers = (f"{name} {number}" for name, number in desc.numbers.items())
+    return f"descriptor {desc.output.data_type.name}, {', '.join((*sizes, *numbers))}"
 
 
 def runnable_examples(module: ModuleType) -> list:
@@ -321,9 +369,7 @@ def kernel_files() -> list[Kernels]:
 
 def kernels_reached(kernels: Kernels, cases: Iterable[Case]) -> Counter:
     """How many cases reach each kind of kernel class on the DirectML EP, by what the mapping says that it emits."""
-    found: Counter = Counter()
-    for case in cases:
-        if case.desc.operator in kernels.operators:
-            desc = map_descriptor(case.desc, index_conversion="directml").lowered_as
-            found[kernels.kind(desc)] += 1
-    return found
+    mapped = (
+        map_descriptor(c.desc, index_conversion="directml") for c in cases if c.desc.operator in kernels.operators
+    )
+    return Counter(kernels.kind(m.lowered_as) for m in mapped)

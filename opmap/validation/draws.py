@@ -10,8 +10,7 @@ from ..choices import Choices, SeededChoices, pick
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS
 from ..tensors import DataType, Tensor, to_bits
-from .cases import Case, case_id
-from .catalogue import retyped
+from .cases import Case, case_id, retyped
 from .patterns import special_values
 
 MAX_SEED = 2**32 - 1

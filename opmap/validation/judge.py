@@ -235,6 +235,4 @@ def unravel(address: int, sizes: Sequence[int]) -> tuple[int, ...]:
 
 def _fits_int32(case: Case) -> bool:
     tensors = [case.tensors[name] for name in case.desc.index_tensors()]
-    return all(
-        t.data_type is DataType.INT32 or (-_INT32 <= min(t.values) and max(t.values) < _INT32) for t in tensors
-    )
+    return all(t.data_type is DataType.INT32 or (-_INT32 <= min(t.values) and max(t.values) < _INT32) for t in tensors)

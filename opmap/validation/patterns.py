@@ -148,7 +148,8 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
 
 def _repeated(bits: array, count: int) -> array:
     """The first `count` of these elements, over and over."""
-    return bits if len(bits) == count else (bits * -(-count // len(bits)))[:count]
+    whole, rest = divmod(count, len(bits))
+    return bits * whole + bits[:rest]
 
 
 def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool) -> Sequence[int]:
@@ -194,18 +195,23 @@ def _data(data_type: DataType, count: int, pattern: str, seed: int) -> array:
     width, code = data_type.size * 8, data_type.bits_code
     mask = (1 << width) - 1
     factor, start = _SPREAD[data_type.size], seed & mask
-    each = 1 << width * int(pattern.removeprefix("addr") or 0) if pattern != "special" else 1
-    digits = range(min(1 << width, -(-count // each)))
-    unique = array(code, [(start + i * factor) & mask for i in digits])
-    if each > 1:
-        unique = array(code, b"".join(unique[i : i + 1].tobytes() * min(each, count) for i in digits))
-    unique = _repeated(unique, count)
-    if pattern == "special":
-        values = special_values(data_type)
-        for i in range(min(count, 3)):
-            some = array(code, [values[(seed + i + 3 * j) % len(values)] for j in range(len(values))])
-            unique[i::4] = _repeated(some, len(unique[i::4]))
-    return unique
+
+    def spread(first: int, step: int, count: int) -> array:
+        numbers = range(start + first * factor, start + (first + step * min(count, 1 << width)) * factor, step * factor)
+        return array(code, [n & mask for n in numbers])
+
+    if pattern != "special":
+        each = 1 << width * int(pattern.removeprefix("addr") or 0)
+        digits = spread(0, 1, -(-count // each))
+        if each > 1:
+            digits = array(code, b"".join(digits[i : i + 1].tobytes() * min(each, count) for i in range(len(digits))))
+        return _repeated(digits, count)
+    values, bits = special_values(data_type), array(code, bytes(count * data_type.size))
+    for i in range(min(count, 4)):
+        places = len(range(i, count, 4))
+        some = [values[(seed + i + 3 * j) % len(values)] for j in range(len(values))]
+        bits[i::4] = _repeated(array(code, some) if i < 3 else spread(3, 4, places), places)
+    return bits
 
 
 def special_values(data_type: DataType) -> list[int]:

@@ -11,6 +11,7 @@ from ..execution.arrays import dtype_of, from_array, wrong_outputs
 from ..tensors import Tensor
 from .cases import Case
 from .catalogue import TIERS
+from .coverage import large_classes
 from .faults import FAULTS, Fault, FaultProvider
 from .faults.access import Work
 from .judge import differences, undefined
@@ -41,12 +42,13 @@ class Score:
 def score(
     cases: Collection[Case], faults: Mapping[str, Fault] = FAULTS, *, advance: Callable[[], None] = lambda: None
 ) -> list[Score]:
-    """Runs every case on every fault, in one session each."""
+    """Runs every case on every fault, in one session each; of the large classes, on those faults alone that need them."""
     providers = {name: FaultProvider(fault) for name, fault in faults.items()}
+    huge = {name: provider for name, provider in providers.items() if provider.fault.huge}
     caught: dict[str, list[str]] = {name: [] for name in faults}
     for case in cases:
         work, differs = Work(case), _comparison(case)
-        for name, provider in providers.items():
+        for name, provider in (huge if large_classes(case.desc) else providers).items():
             if differs(provider.run_work(work)):
                 caught[name].append(case.id)
         advance()

@@ -6,14 +6,15 @@ from collections import Counter
 
 import pytest
 
+from opmap.classes import LARGE
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.operators import OPERATORS
 from opmap.spec import all_specs
 from opmap.tensors import DataType, from_bits
-from opmap.validation.cases import case_id
-from opmap.validation.catalogue import WIDTHS, catalogue, generated, retyped, select, systematic
-from opmap.validation.coverage import cases_with
+from opmap.validation.cases import case_id, retyped
+from opmap.validation.catalogue import catalogue, generated, select
+from opmap.validation.coverage import WIDTHS, cases_with, large_classes
 from opmap.validation.patterns import DATA_PATTERNS, INDEX_PATTERNS, fill, shows, special_values
 
 SMOKE = list(catalogue("smoke"))
@@ -22,15 +23,18 @@ STANDARD = list(catalogue("standard"))
 
 @pytest.fixture(scope="module")
 def full():
-    """The ids of `full` -> data type, and what tells descriptors of the small world apart (None for others)."""
-    found = {}
+    """The ids of `full` -> data type, and what tells descriptors of the small world apart (None for others); and its cases
+    of large classes."""
+    found, large = {}, []
     for case in catalogue("full"):
+        if max(t.minimum_size_in_bytes for t in case.desc.tensors.values()) > 2**20:
+            large.append(case)
         sizes = [t.sizes for t in case.desc.tensors.values()]
         small = len(sizes[0]) <= 4 and max(map(max, sizes)) <= 3
         key = hash((case.desc.operator, *sizes, *case.desc.numbers.values())) if small else None
         assert case.id not in found
         found[case.id] = case.desc.input_tensor.data_type, key
-    return found
+    return found, large
 
 
 def digest(cases):
@@ -48,7 +52,7 @@ class TestIds:
 
     def test_are_unique_and_plain(self, full):
         """Without regard to case, in few characters, not long, no part empty or hidden."""
-        ids = list(full)
+        ids = list(full[0])
         assert len(ids) == len({id.lower() for id in ids})
         assert [] == [id for id in ids if not re.fullmatch(r"[a-z0-9_-][a-z0-9._-]*(/[a-z0-9_-][a-z0-9._-]*)*", id)]
         assert max(map(len, ids)) <= 120
@@ -91,8 +95,8 @@ class TestTiers:
     def test_hold_the_tier_before(self, full):
         """In the same order, so that a longer run begins as a shorter one."""
         assert [c.id for c in SMOKE] == [c.id for c in STANDARD[: len(SMOKE)]]
-        assert [c.id for c in STANDARD] == list(full)[: len(STANDARD)]
-        assert len(SMOKE) < len(STANDARD) < 100_000 < len(full)
+        assert [c.id for c in STANDARD] == list(full[0])[: len(STANDARD)]
+        assert len(SMOKE) < len(STANDARD) < 100_000 < len(full[0])
 
     @pytest.mark.parametrize("case", SMOKE[:30] + STANDARD[::40], ids=lambda case: case.id)
     def test_are_valid_and_defined(self, case):
@@ -113,13 +117,37 @@ class TestTiers:
     def test_full_has_the_small_world(self, full):
         """All 27,360 valid descriptors up to 4 dimensions and sizes up to 3, in each of four data widths."""
         found = Counter(
-            data_type for data_type, _ in {key for key in full.values() if key[0] in WIDTHS and key[1] is not None}
+            data_type for data_type, _ in {key for key in full[0].values() if key[0] in WIDTHS and key[1] is not None}
         )
         assert dict.fromkeys(WIDTHS, 27_360) == found
 
-    def test_nothing_is_large(self):
+    def test_standard_has_nothing_large(self):
         """No tensor of more than 1 MiB, however long its axis."""
-        assert 2**20 >= max(t.minimum_size_in_bytes for c in systematic("full") for t in c.desc.tensors.values())
+        assert 2**20 >= max(t.minimum_size_in_bytes for c in STANDARD for t in c.desc.tensors.values())
+
+    def test_full_has_each_large_class_once(self, full):
+        """Per operator: the limits of a dispatch and of a typed buffer, and an index that FLOAT32 does not hold; all in
+        single bytes, valid, and no tensor of more than 1 GiB."""
+        wanted = [(operator, name, c) for operator in OPERATORS for name, found in LARGE.items() for c in found]
+        assert wanted == [(c.desc.operator, *found) for c in full[1] for found in large_classes(c.desc)]
+        for case in full[1]:
+            assert () == case.desc.violations()
+            assert "UINT8" == case.desc.output.data_type.name
+            assert 2**30 >= max(t.minimum_size_in_bytes for t in case.desc.tensors.values())
+        elements = {case.desc.output.element_count for case in full[1]}
+        assert {16_776_959, 16_776_961, 134_217_727, 134_217_729} <= elements
+        assert {16_777_218} == {
+            max(c.desc.index_bounds["IndicesTensor"]) for c in full[1] if c.desc.output.element_count < 2**20
+        }
+
+    def test_keeps_the_values_of_one_case(self):
+        """However many cases there are; asked again, they are the same."""
+        first, second = SMOKE[20], SMOKE[21]
+        before = dict(first.tensors)
+        assert first.tensors["InputTensor"] is before["InputTensor"]
+        assert second.tensors["InputTensor"] is second.tensors["InputTensor"]
+        again = dict(first.tensors)
+        assert before == again and before["InputTensor"] is not again["InputTensor"]
 
 
 class TestPatterns:
@@ -260,14 +288,14 @@ class TestSelection:
     def test_shards_are_disjoint_and_complete(self):
         """However many there are."""
         for parts in (1, 2, 3, 7):
-            shards = [list(select(SMOKE, shard=(part, parts))) for part in range(1, parts + 1)]
+            shards = [select(SMOKE, shard=(part, parts)) for part in range(1, parts + 1)]
             assert max(map(len, shards)) - min(map(len, shards)) <= 1
             assert sorted(c.id for c in SMOKE) == sorted(c.id for shard in shards for c in shard)
 
     def test_globs(self):
         """Any of them may match; characters of an id are taken as they are."""
         chosen = select(SMOKE, globs=["gather/example.*", "*/int8/*"])
-        assert list(chosen) == [c for c in SMOKE if c.id.startswith("gather/example.") or "/int8/" in c.id]
+        assert chosen == [c for c in SMOKE if c.id.startswith("gather/example.") or "/int8/" in c.id]
         assert ["gather/example.2"] == [c.id for c in select(SMOKE, globs=["gather/example.2"])]
 
     def test_ids(self):
@@ -278,28 +306,14 @@ class TestSelection:
         with pytest.raises(InputError, match="--case must be the id of a case in this tier, got 'gather/example.1'"):
             select(SMOKE, ids=["gather/example.1"], globs=["gather_nd/*"])
 
-    def test_are_made_one_at_a_time(self):
-        """A selection knows its length, can be gone through again, and holds no cases."""
-        made = []
-
-        def cases():
-            for case in SMOKE:
-                made.append(case)
-                yield case
-
-        selection = select(cases, shard=(2, 3))
-        assert len(SMOKE[1::3]) == len(selection)
-        made.clear()
-        assert SMOKE[1] is next(iter(selection))
-        assert 2 == len(made)
-        assert SMOKE[1::3] == list(selection) == list(selection)
-
     def test_nothing_left_is_an_error(self):
         """It names what was asked for."""
         with pytest.raises(InputError, match=r"--filter must match a case, got 'nothing', 'GATHER/\*'"):
             select(SMOKE, globs=["nothing", "GATHER/*"])
         with pytest.raises(InputError, match="--case must be the id of a case in this tier, got 'absent'"):
             select(SMOKE, ids=["gather/example.1", "absent"])
+        with pytest.raises(InputError, match="--shard must be a part of what is selected, 2 in all, got 3/4"):
+            select(SMOKE[:2], shard=(3, 4))
 
 
 class TestGenerated:

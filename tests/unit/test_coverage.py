@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import onnx
 import pytest
@@ -44,7 +45,7 @@ class TestTiers:
         """`smoke` every class, rule, example and field; `standard` every possible pair as well."""
         for found in measure(catalogue(tier)).values():
             assert [] == found.missing(strength=strength)
-            values, pairs, triples = found.possible()
+            values, pairs, triples = found.possible(strength=strength)
             assert values == len(found.values)
             assert len(found.pairs) <= pairs and len(found.triples) <= triples
             assert strength < 2 or pairs == len(found.pairs)
@@ -66,6 +67,28 @@ class TestTiers:
         assert f"rule {operator}.C1" in Covered(operator).missing(strength=1)
         assert "field OutputTensor" in Covered(operator).missing(strength=1)
 
+    def test_full_covers_everything(self, monkeypatch):
+        """Every possible triple, every large class, and the small world in every width; here of one operator."""
+        name = "GATHER_ELEMENTS"
+        monkeypatch.setattr("opmap.validation.catalogue.OPERATORS", {name: OPERATORS[name]})
+        found = measure(catalogue("full"))[name]
+        assert [] == found.missing(strength=3)
+        assert found.possible(strength=3) == (len(found.values), len(found.pairs), len(found.triples))
+        assert 4 * 1278 == len(found.world)
+
+    def test_what_full_lacks_is_named(self):
+        """A triple, a large class, a descriptor of the small world."""
+        found = measure(SMOKE)["GATHER_ELEMENTS"]
+        missing = found.missing(strength=3)
+        _, _, triples = found.possible(strength=3)
+        assert triples - len(found.triples) == sum(m.count(", ") == 2 and "descriptor" not in m for m in missing)
+        assert {
+            "data_type INT8, dimensions 1, axis_length 32769+",
+            "output_elements 2^27+1",
+            "axis_length 16777217+",
+            "descriptor INT64, InputTensor {3,3,3,3}, IndicesTensor {3,3,3,3}, OutputTensor {3,3,3,3}, Axis 3",
+        } <= set(missing)
+
     def test_triples_are_counted(self):
         """The arrays for triples hold every triple that is possible."""
         found = Covered("GATHER_ELEMENTS")
@@ -78,12 +101,27 @@ class TestTiers:
 class TestClosedWorld:
     """A rule or a field that is new fails until a case has it."""
 
-    def test_a_new_rule(self, monkeypatch):
-        """No neighbour of a case breaks it."""
-        (found,) = (c for c in measure(SMOKE).values() if c.operator == "GATHER")
-        assert [] == found.missing(strength=1)
-        found.rules.discard("GATHER.D2")
-        assert ["rule GATHER.D2"] == found.missing(strength=1)
+    @pytest.mark.parametrize(
+        ("check", "missing"),
+        [("Axis < 100000", ["rule GATHER.X1"]), ("Axis < InputTensor.DimensionCount", [])],
+    )
+    def test_a_new_rule(self, monkeypatch, check, missing):
+        """That no neighbour of a case breaks; with one that does, nothing is missing."""
+        module = OPERATORS["GATHER"]
+        spec = module.Desc.spec()
+        new = msgspec.structs.replace(spec.rules[0], id="GATHER.X1", check=check)
+        changed = msgspec.structs.replace(spec, rules=(*spec.rules, new))
+        monkeypatch.setattr(module.Desc, "spec", classmethod(lambda cls: changed))
+        assert missing == measure(SMOKE)["GATHER"].missing(strength=1)
+
+    def test_a_new_field(self, monkeypatch):
+        """That no case has with two values."""
+        module = OPERATORS["GATHER"]
+        spec, found = module.Desc.spec(), measure(SMOKE)["GATHER"]
+        new = msgspec.structs.replace(spec.fields[-1], name="Mode")
+        changed = msgspec.structs.replace(spec, fields=(*spec.fields, new))
+        monkeypatch.setattr(module.Desc, "spec", classmethod(lambda cls: changed))
+        assert ["field Mode"] == found.missing(strength=1)
 
     def test_boundaries(self):
         """One step in one member; an axis in the middle of many is at no boundary of its own."""
@@ -242,7 +280,7 @@ class TestCommand:
     def test_what_is_missing_is_red(self, capsys, monkeypatch):
         """Exit code 1, and it is named."""
         monkeypatch.setattr(
-            "opmap.reporting.coverage.systematic", lambda tier: [c for c in SMOKE if "/int8/" not in c.id]
+            "opmap.reporting.coverage.catalogue", lambda tier: [c for c in SMOKE if "/int8/" not in c.id]
         )
         assert 1 == main(["catalog", "--tier", "smoke"])
         assert "missing: GATHER: data_type INT8" in capsys.readouterr().out

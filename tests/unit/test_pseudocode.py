@@ -1,6 +1,7 @@
 """The pseudocode: read, written back, expanded for a descriptor, run, and told in words. Rows of (source, expected)."""
 
 import struct
+from array import array
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from opmap.pseudocode import (
     compile_line,
     evaluate,
     expand,
+    interpreter,
     parse_example,
     parse_formula,
     parse_lines,
@@ -530,6 +532,50 @@ class TestInterpreter:
             line("import[print] = exec[lambda[print]]"), {"import": (2,), "exec": (2,), "lambda": (2,)}
         )
         assert [1, 0] == run(program, [0, 1], {"lambda": [1, 0]})
+
+    @pytest.mark.parametrize(
+        ("text", "sizes", "pieces"),
+        [
+            ("output[a, b, c] = input[a, b, c]", {"output": (2, 3, 4), "input": (2, 3, 4)}, [range(24)]),
+            ("output[a, b] = input[b, a]", {"output": (2, 3), "input": (3, 2)}, [range(0, 6, 2), range(1, 7, 2)]),
+            (
+                "output[a, b, c] = input[t[a], b, c]",
+                {"output": (2, 3, 4), "input": (9, 3, 4), "t": (2,)},
+                [range(12, 24), range(96, 108)],
+            ),
+            (
+                "output[a, b] = input[t[a, b], b]",
+                {"output": (2, 2), "input": (9, 2), "t": (2, 2)},
+                [[2, 17], [0, 3]],
+            ),
+            ("output[a, b] = input[t[a, b]]", {"output": (2, 2), "input": (9,), "t": (2, 2)}, [[1, 8, 0, 1]]),
+        ],
+    )
+    def test_what_goes_on_alike_is_one_piece(self, text, sizes, pieces):
+        """Neighbouring coordinates that neither an index nor a stride tells apart."""
+        assert pieces == list(compile_line(line(text), sizes).pieces({"t": [1, 8, 0, 1]}))
+
+    @pytest.mark.parametrize("longest", [1, 3, 4, 7])
+    def test_long_pieces_are_cut(self, monkeypatch, longest):
+        """A row whose elements are read one by one is never a longer list; the addresses stay."""
+        text, sizes = "output[a, b] = input[t[a, b], b]", {"output": (3, 8), "input": (5, 8), "t": (3, 8)}
+        indices = {"t": [i * 7 % 5 - 2 for i in range(24)]}
+        whole = compile_line(line(text), sizes)
+        monkeypatch.setattr(interpreter, "LONGEST", longest)
+        cut = compile_line(line(text), sizes)
+        assert [8] * 3 == [len(piece) for piece in whole.pieces(indices)]
+        assert max(len(piece) for piece in cut.pieces(indices)) == longest
+        assert whole.addresses(indices) == cut.addresses(indices)
+
+    def test_is_as_compact_as_what_is_read(self):
+        """An array where every element is defined, a list where one is not; the same elements otherwise."""
+        program = compile_line(line("output[a] = input[t[a]]"), {"output": (3,), "input": (4,), "t": (3,)})
+        values = array("H", [10, 11, 12, 13])
+        assert array("H", [13, 10, 11]) == run(program, values, {"t": [-1, 0, 1]})
+        assert [13, None, 11] == run(program, values, {"t": [-1, 4, 1]})
+        assert [13, None, 11] == run(program, tuple(values), {"t": [-1, -5, 1]})
+        rows = compile_line(line("output[a, b] = input[t[a], b]"), {"output": (3, 2), "input": (2, 2), "t": (3,)})
+        assert [12, 13, None, None, 10, 11] == run(rows, values, {"t": [1, 2, 0]})
 
     @given(strategies.cases())
     def test_agrees_with_the_chain_element_by_element(self, case):
