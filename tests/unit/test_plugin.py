@@ -8,13 +8,15 @@ import pytest
 
 CONFORMANCE = "def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
 EXAMPLES = ("--opmap-filter", "gather/example.*")
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+"""Hypothesis' own plugin takes as long to load as all the rest."""
 
 
 @pytest.fixture
 def run(pytester):
     """Runs the conformance test with these options."""
     pytester.makepyfile(CONFORMANCE)
-    return lambda *options: pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+    return lambda *options: pytester.runpytest_subprocess(*PLAIN, *options)
 
 
 class TestVerdicts:
@@ -176,9 +178,7 @@ class TestUsage:
     def test_nothing_judged(self, more, code, pytester):
         """Where the provider is required, a run without a case is red, though its tests pass."""
         pytester.makepyfile("def test_other(): pass")
-        result = pytester.runpytest_subprocess(
-            "-p", "no:cacheprovider", "--opmap-provider", "cpu", "--opmap-require-provider", *more
-        )
+        result = pytester.runpytest_subprocess(*PLAIN, "--opmap-provider", "cpu", "--opmap-require-provider", *more)
 
         assert result.ret == code
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
