@@ -85,7 +85,16 @@ class Bundle:
             raise InputError(
                 f"--resume: run.json must hold an object, got a {type(before).__name__}", file=str(self.folder)
             )
-        for key in ("schema", "selection"):
-            if before.get(key) != self.run.get(key):
-                wanted, got = (msgspec.json.encode(r.get(key)).decode() for r in (before, self.run))
+        was, now = _asked(before), _asked(self.run)
+        for key in dict.fromkeys((*now, *was)):
+            if was.get(key) != now.get(key):
+                wanted, got = (msgspec.json.encode(asked.get(key)).decode() for asked in (was, now))
                 raise InputError(f"--resume must go on with the same {key}: {wanted}, got {got}", file=str(self.folder))
+
+
+def _asked(run: dict) -> dict:
+    """What a run was asked for: what says least, the ids' digest, last."""
+    selection = run.get("selection")
+    asked = dict(selection) if isinstance(selection, dict) else {"selection": selection}
+    ids = asked.pop("ids", None)
+    return {"schema": run.get("schema"), **asked, "ids": ids}

@@ -279,7 +279,7 @@ class TestBundle:
         code = main(["validate", "--provider", "cpu", "--filter", "*/example.2", "--resume", str(tmp_path / "r")])
 
         assert code == 2
-        assert "same selection" in capsys.readouterr().err
+        assert """the same filter: ["*/example.1"], got ["*/example.2"]""" in capsys.readouterr().err
 
     @pytest.mark.parametrize("text", ["[]", "3", "{}", "x", "\xff"])
     def test_resume_what_is_no_run(self, text, tmp_path, capsys):

@@ -281,7 +281,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         code = main([*arguments, *more, "--resume", str(folder)])
 
         assert 2 == code
-        assert "same selection" in capsys.readouterr().err
+        assert f"the same {more[0].removeprefix('--').replace('-', '_')}: " in capsys.readouterr().err
         assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def test_known_failures_changed(self, tmp_path, capsys):
@@ -304,7 +304,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         monkeypatch.setattr(catalogue, "catalogue", lambda tier: whole[1:])
 
         assert 2 == main([*arguments, "--resume", str(tmp_path / "r")])
-        assert "same selection" in capsys.readouterr().err
+        assert "the same ids: " in capsys.readouterr().err
 
     def test_missing_provider(self, tmp_path, capsys):
         """A finished run is gone on with, with nothing to do: no case twice."""
