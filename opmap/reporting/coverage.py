@@ -113,7 +113,7 @@ def print_coverage(console: Console, found: dict) -> None:
     for id, why in found["unreachable_rules"].items():
         say(f"  not reachable: {id}, {why}")
     say(
-        f"BOOL, the EP's extension, has no descriptor; it stands in {len(found['bool'])} probes: {', '.join(found['bool'])}"
+        f"BOOL, the EP's extension, has no descriptor; it stands in a table of its own, the probes: {', '.join(found['bool'])}"
     )
     _print_kernels(console, found["kernels"], say)
     for what in found["missing"]:
