@@ -1,31 +1,42 @@
-"""The pytest plugin, run in a pytest and a process of its own: ONNX Runtime cannot be imported twice into one on Windows."""
+"""The pytest plugin, run in a pytest of its own: in a process of its own where that matters, else in this one, sooner.
+
+All that the plugin loads is loaded here first. The pytest inside takes out of this process what it has brought, and ONNX
+Runtime cannot be imported twice into one on Windows.
+"""
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
+import onnxruntime  # noqa: F401
 import pytest
+
+import opmap.validation.run  # noqa: F401
 
 CONFORMANCE = "def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
 EXAMPLES = ("--opmap-filter", "gather/example.*")
 SHUFFLED = ("--opmap-shuffle", "7")
-PLAIN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-"""Hypothesis' own plugin takes as long to load as all the rest."""
 
 
 @pytest.fixture
 def run(pytester):
     """Runs the conformance test with these options."""
     pytester.makepyfile(CONFORMANCE)
-    return lambda *options: pytester.runpytest_subprocess(*PLAIN, *options)
+    return lambda *options: pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
+
+
+@pytest.fixture
+def run_apart(run, pytester):
+    """The same in a process of its own."""
+    return lambda *options: pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
 
 
 class TestVerdicts:
     """A verdict becomes the outcome of a test."""
 
-    def test_pass(self, run):
+    def test_pass(self, run_apart):
         """Every case is a test, and the end says what was proven."""
-        result = run("--opmap-provider", "cpu", "--opmap-require-provider", *EXAMPLES)
+        result = run_apart("--opmap-provider", "cpu", "--opmap-require-provider", *EXAMPLES)
 
         result.assert_outcomes(passed=5)
         result.stdout.fnmatch_lines(["opmap: CPUExecutionProvider*", "*5 of 5 cases proven*"])
@@ -227,9 +238,9 @@ class TestSeveralProcesses:
         """pytest-xdist is one of the packages that the tests are installed with; opmap itself does without."""
         pytest.importorskip("xdist")
 
-    def test_counts(self, run):
+    def test_counts(self, run_apart):
         """What is proven anywhere is proven."""
-        result = run("-n", "2", "--opmap-provider", "cpu", "--opmap-require-provider", *EXAMPLES)
+        result = run_apart("-n", "2", "--opmap-provider", "cpu", "--opmap-require-provider", *EXAMPLES)
 
         result.assert_outcomes(passed=5)
         assert 0 == result.ret
@@ -240,20 +251,20 @@ class TestSeveralProcesses:
         pytester.makepyfile("def test_other(): pass")
         required = ("--opmap-provider", "cpu", "--opmap-require-provider")
 
-        result = pytester.runpytest_subprocess(*PLAIN, "-n", "2", *required)
+        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", *required)
 
         result.assert_outcomes(passed=1)
         assert pytest.ExitCode.TESTS_FAILED == result.ret
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
 
-    def test_stale(self, run, pytester):
+    def test_stale(self, run_apart, pytester):
         """A known failure that matches nothing is told once, and makes the run red."""
         entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "planted"\ncase = "gather/gone"\n'
         (pytester.path / "known.toml").write_text(
             f'schema = "opmap-known-failures/2"\n[[known]]\n{entry}', encoding="utf-8"
         )
 
-        result = run("-n", "2", "--opmap-provider", "cpu", "--opmap-known-failures", "known.toml", *EXAMPLES)
+        result = run_apart("-n", "2", "--opmap-provider", "cpu", "--opmap-known-failures", "known.toml", *EXAMPLES)
 
         result.assert_outcomes(passed=5)
         assert pytest.ExitCode.TESTS_FAILED == result.ret
@@ -285,7 +296,9 @@ class TestUsage:
     def test_nothing_judged(self, more, code, pytester):
         """Where the provider is required, a run without a case is red, though its tests pass."""
         pytester.makepyfile("def test_other(): pass")
-        result = pytester.runpytest_subprocess(*PLAIN, "--opmap-provider", "cpu", "--opmap-require-provider", *more)
+        result = pytester.runpytest_inprocess(
+            "-p", "no:cacheprovider", "--opmap-provider", "cpu", "--opmap-require-provider", *more
+        )
 
         assert result.ret == code
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
@@ -330,7 +343,7 @@ class TestLimits:
         result.assert_outcomes(failed=2)
         result.stdout.fnmatch_lines(["*stopped after 2 failures*"])
 
-    def test_one_worker(self, run, pytester):
+    def test_one_worker(self, run_apart, pytester):
         """More than one pytest process on an adapter is refused (the option is pytest-xdist's)."""
         pytester.makeconftest(
             """
@@ -343,7 +356,7 @@ class TestLimits:
             judge.open_provider = lambda name, **place: OpenProvider("DmlExecutionProvider", "1", "hardware", None)
             """
         )
-        result = run("--opmap-provider", "dml", "-p", "no:xdist", "--numprocesses", "4", *EXAMPLES)
+        result = run_apart("--opmap-provider", "dml", "-p", "no:xdist", "--numprocesses", "4", *EXAMPLES)
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["*one adapter takes one worker, got -n 4*"])
