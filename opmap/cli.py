@@ -46,31 +46,30 @@ def _bad(error: object) -> int:
 def _validate(options) -> int:
     from .execution.providers import full_name
     from .reporting.bundle import Bundle
-    from .validation.catalogue import catalogue, select
+    from .validation.catalogue import catalogue
     from .validation.known_failures import Known, Place, check_new, load, locate, write
-    from .validation.probes import Probe, are_probes, judge_probe, probes, select_probes
+    from .validation.probes import Probe, judge_probe, probes
     from .validation.run import Run, missing
+    from .validation.selection import Selection, case_ids
 
     entries = load(options.known_failures) if options.known_failures else ()
     if options.write_known_failures:
         check_new(options.write_known_failures)
-    ids = _ids(options.case)
-    alone = not ids and options.shard == (1, 1) and are_probes(options.filter)
-    items = cases = (
-        [] if alone else _listed(catalogue(options.tier), select, globs=options.filter, ids=ids, shard=options.shard)
-    )
+    asked = Selection(tier=options.tier, globs=options.filter, ids=case_ids(options.case), shard=options.shard)
+    with _progress(None, "choosing cases") as advance:
+        items = cases = asked.cases(advance)
     with _stdout_for_json(options):
         judge = _judge(options, brief=True)
     there = not isinstance(judge, OpmapError)
     name = judge.provider.name if there else options.provider
     with _stdout_for_json(options), closing(judge.provider) if there else nullcontext():
-        if there and not ids and options.shard[0] == 1:
-            items = [*cases, *select_probes(judge.provider, options.filter)]
+        if there:
+            items = [*cases, *asked.probes(judge.provider)]
         if there and not items:
             raise InputError(f"--filter must match a case: {name} has no probes")
         bundle = None
         if options.report or options.resume:
-            selection = _selection(options, name, [item.id for item in items])
+            selection = _selection(options, name, asked.ids, [item.id for item in items])
             bundle = Bundle(options.report or options.resume, selection, resume=bool(options.resume))
         place = locate(judge, entries, next(catalogue("smoke"))) if there else Place(provider=full_name(name))
         known = Known(entries, place, file=options.known_failures)
@@ -213,26 +212,7 @@ def _judge(options, *, brief: bool = False):
         return error
 
 
-def _ids(given: Sequence[str]) -> list[str]:
-    """Case ids; `@FILE` stands for the ids in a file, one a line."""
-    from .files import read_text
-
-    ids = []
-    for item in given:
-        if not item.startswith("@"):
-            ids.append(item)
-            continue
-        try:
-            lines = read_text(item[1:]).splitlines()
-        except InputError as error:
-            raise InputError(f"--case {item}: {error}") from None
-        ids += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-        if not ids:
-            raise InputError(f"--case {item}: must hold a case id, got none")
-    return ids
-
-
-def _selection(options, provider: str, ids: Sequence[str]) -> dict:
+def _selection(options, provider: str, asked: Sequence[str], ids: Sequence[str]) -> dict:
     """What was asked for, down to the ids: an interrupted run is finished with the same."""
     from .validation.cases import CASE_IDS
 
@@ -246,7 +226,7 @@ def _selection(options, provider: str, ids: Sequence[str]) -> dict:
         "provider": provider,
         "tier": options.tier,
         "filter": options.filter,
-        "case": _ids(options.case),
+        "case": asked,
         "shard": "/".join(map(str, options.shard)),
         "feature_level": options.feature_level,
         "index_conversion": options.index_conversion,
@@ -266,18 +246,6 @@ def _console():
     from rich.console import Console
 
     return Console()
-
-
-def _listed(cases, select=list, **how) -> list:
-    """The cases of a catalogue that are selected; making all of them can take a while."""
-    with _progress(None, "choosing cases") as advance:
-
-        def counted():
-            for case in cases:
-                advance()
-                yield case
-
-        return select(counted(), **how)
 
 
 def _progress(total: int | None, name: str):
@@ -492,10 +460,11 @@ def _docs(options) -> int:
 
 
 def _faults(options) -> int:
-    from .validation.catalogue import catalogue
     from .validation.score import encode, score, summary
+    from .validation.selection import Selection
 
-    cases = _listed(catalogue(options.tier))
+    with _progress(None, "choosing cases") as advance:
+        cases = Selection(tier=options.tier).cases(advance)
     with _progress(len(cases), "faults") as advance:
         scores = score(cases, advance=advance)
     if options.json:

@@ -30,6 +30,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--opmap-tier", default="smoke", choices=("smoke", "standard", "full"), help="how many cases")
     group.addoption("--opmap-filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches")
     group.addoption(
+        "--opmap-case",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only these cases; with =@FILE, those in a file, one id per line",
+    )
+    group.addoption("--opmap-shard", type=option_types.shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
+    group.addoption(
+        "--opmap-repeat",
+        type=option_types.count,
+        default=1,
+        metavar="N",
+        help="run each case N times; different results are a mismatch",
+    )
+    group.addoption(
+        "--opmap-shuffle",
+        type=option_types.number,
+        metavar="SEED",
+        help="another order of the cases, the same for the same seed",
+    )
+    group.addoption(
         "--opmap-require-provider", action="store_true", help="fail where a case is not proven to run on the provider"
     )
     group.addoption(
@@ -55,6 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """A provider or a file that means nothing is a usage error, not a failure of every case."""
+    config.pluginmanager.register(_state(config), "opmap-state")
     if config.getoption("--opmap-known-failures"):
         _state(config).known()
     if config.getoption("--opmap-provider"):
@@ -77,9 +99,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test per case for every test function that takes `opmap_case`, and one per probe for `opmap_probe`."""
+    from .errors import InputError
+
     for fixture, items in (("opmap_case", _State.cases), ("opmap_probe", _State.probes)):
         if fixture in metafunc.fixturenames:
-            found = items(_state(metafunc.config))
+            try:
+                found = items(_state(metafunc.config))
+            except InputError as error:
+                raise pytest.UsageError(f"opmap: {error}") from None
             metafunc.parametrize(fixture, found, ids=[item.id for item in found])
 
 
@@ -87,30 +114,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A run in which nothing was proven on the provider asked for, or with a stale known failure, is red; where the
     provider was required, also one that judged nothing."""
-    state = session.config.stash.get(_STATE, None)
-    if state is None or exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
+    state = _state(session.config)
+    if exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
         return
-    unproven = not state.proven and (state.must_prove or state.must_judge)
+    unproven = not state.proven and (state.must_prove or state.required)
     if unproven or state.problems():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
     """What ran where."""
-    state = terminalreporter.config.stash.get(_STATE, None)
-    if state and (state.judged or state.must_judge):
+    state = _state(terminalreporter.config)
+    if state.judged or state.required:
         terminalreporter.write_line(
             f"{state.header()}: {state.proven} of {state.judged} cases proven to have run there"
         )
-    for problem in state.problems() if state else ():
+    for problem in state.problems():
         terminalreporter.write_line(f"opmap: {problem}", red=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the provider."""
-    state = config.stash.get(_STATE, None)
-    if state:
-        state.close()
+    _state(config).close()
 
 
 @pytest.fixture
@@ -121,6 +146,7 @@ def opmap_check(request: pytest.FixtureRequest):
     def check(case) -> Record:
         record = state.judge_item(case)
         request.node.user_properties += [
+            ("opmap_case", record.case),
             ("opmap_verdict", record.verdict),
             ("opmap_provider", record.provider),
             ("opmap_proven", str(record.proven).lower()),
@@ -143,7 +169,11 @@ def opmap_check(request: pytest.FixtureRequest):
 
 
 class _State:
-    """What one session knows: the options, the provider once opened, and what was proven."""
+    """What one session knows: the options, the provider once opened, and what was proven.
+
+    It is a plugin of its own, so that it counts what is reported: under pytest-xdist, in the process that started the others,
+    what all of them report.
+    """
 
     def __init__(self, config: pytest.Config):
         self.config = config
@@ -154,32 +184,38 @@ class _State:
         self._judge: Judge | Exception | None = None
         self._entries = self._known = self._problems = None
 
-    @property
-    def must_judge(self) -> bool:
-        """Whether this process has to judge something: under pytest-xdist others do."""
-        return self.required and not getattr(self.config.option, "numprocesses", None)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts a case, by what its test says of it."""
+        told = dict(report.user_properties)
+        case = told.get("opmap_case")
+        if report.when != "call" or not case or case.startswith("probe/"):
+            return
+        self.judged += 1
+        self.proven += told["opmap_proven"] == "true"
+        self.must_prove |= told["opmap_verdict"] != "not-run"
 
     def cases(self) -> list:
-        from .errors import InputError
-        from .validation.catalogue import catalogue, select
-        from .validation.probes import are_probes
-
-        globs = self.config.getoption("--opmap-filter")
-        try:
-            tier = self.config.getoption("--opmap-tier")
-            return [] if are_probes(globs) else list(select(catalogue(tier), globs=globs))
-        except InputError as error:
-            raise pytest.UsageError(f"opmap: {error}") from None
+        return self._shuffled(self._selected().cases())
 
     def probes(self) -> list:
-        from .validation.probes import select_probes
-
         judge = self.judge()
-        return (
-            []
-            if isinstance(judge, Exception)
-            else select_probes(judge.provider, self.config.getoption("--opmap-filter"))
+        return [] if isinstance(judge, Exception) else self._shuffled(self._selected().probes(judge.provider))
+
+    def _selected(self):
+        from .validation.selection import Selection, case_ids
+
+        option = self.config.getoption
+        return Selection(
+            tier=option("--opmap-tier"),
+            globs=option("--opmap-filter"),
+            ids=case_ids(option("--opmap-case")),
+            shard=option("--opmap-shard"),
         )
+
+    def _shuffled(self, items: list):
+        from .validation.run import shuffled
+
+        return shuffled(items, self.config.getoption("--opmap-shuffle"))
 
     def judge(self) -> Judge | Exception:
         """The judge, or the error that says why the provider is missing."""
@@ -218,19 +254,14 @@ class _State:
     def judge_item(self, item) -> Record:
         from .validation.judge import Judge
         from .validation.probes import Probe, judge_probe
-        from .validation.run import missing
+        from .validation.run import missing, settle
 
         judge = self.judge()
         if not isinstance(judge, Judge):
-            record = missing(item, self.name, judge)
-        elif isinstance(item, Probe):
-            return self.known().apply(item, judge_probe(item, judge.provider))
-        else:
-            record = self.known().apply(item, judge(item))
-        self.judged += 1
-        self.proven += record.proven
-        self.must_prove |= self.required or record.verdict != "not-run"
-        return record
+            return missing(item, self.name, judge)
+        repeat = range(self.config.getoption("--opmap-repeat"))
+        records = [judge_probe(item, judge.provider) if isinstance(item, Probe) else judge(item) for _ in repeat]
+        return self.known().apply(item, settle(records))
 
     def entries(self) -> tuple:
         """The known failures of the file, whether or not they apply here."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Iterator
 from math import prod
 from typing import Literal, get_args
 
 from .. import classes
 from ..descriptors import OperatorDesc, TensorDesc
-from ..errors import InputError
 from ..operators import OPERATORS
 from ..spec import Spec
 from ..tensors import DataType, Tensor
@@ -41,35 +39,6 @@ def catalogue(tier: Tier) -> Iterator[Case]:
                 if case.id not in seen:
                     seen.add(case.id)
                     yield case
-
-
-def select(
-    cases: Iterable[Case],
-    *,
-    globs: Iterable[str] = (),
-    ids: Iterable[str] = (),
-    shard: tuple[int, int] = (1, 1),
-) -> list[Case]:
-    """The cases that match one of the globs and are among the ids, where any are given; of these every n-th.
-
-    Raises InputError where nothing matches, or an id names no case.
-    """
-    globs, missing, (part, parts) = tuple(globs), dict.fromkeys(ids), shard
-    wanted, total, found = set(missing), 0, []
-    for case in cases:
-        if globs and not any(fnmatchcase(case.id, g) for g in globs) or wanted and case.id not in wanted:
-            continue
-        missing.pop(case.id, None)
-        total += 1
-        if total % parts == part % parts:
-            found.append(case)
-    if missing:
-        raise InputError(f"--case must be the id of a case in this tier, got {next(iter(missing))!r}")
-    if not total:
-        raise InputError(f"--filter must match a case, got {', '.join(map(repr, globs))}")
-    if not found:
-        raise InputError(f"--shard must be a part of what is selected, {total} in all, got {part}/{parts}")
-    return found
 
 
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:

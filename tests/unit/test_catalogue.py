@@ -13,9 +13,10 @@ from opmap.operators import OPERATORS
 from opmap.spec import all_specs
 from opmap.tensors import DataType, from_bits
 from opmap.validation.cases import case_id, retyped
-from opmap.validation.catalogue import catalogue, generated, select
+from opmap.validation.catalogue import catalogue, generated
 from opmap.validation.coverage import WIDTHS, cases_with, large_classes
 from opmap.validation.patterns import DATA_PATTERNS, INDEX_PATTERNS, fill, shows, special_values
+from opmap.validation.selection import select
 
 SMOKE = list(catalogue("smoke"))
 STANDARD = list(catalogue("standard"))

@@ -15,6 +15,7 @@ import opmap.validation.run  # noqa: F401
 
 CONFORMANCE = "def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
 EXAMPLES = ("--opmap-filter", "gather/example.*")
+SHUFFLED = ("--opmap-shuffle", "7")
 
 
 @pytest.fixture
@@ -166,6 +167,110 @@ class TestProbes:
         result.assert_outcomes(passed=1, skipped=1)
 
 
+FLAKY = """
+from opmap.execution.sessions import SessionProvider
+
+class Flaky(SessionProvider):
+    runs = 0
+
+    def run(self, model_bytes, feeds):
+        (output,) = super().run(model_bytes, feeds)
+        self.runs += 1
+        return [output * 0 if self.runs % 2 == 0 else output]
+
+def make():
+    return Flaky("CPUExecutionProvider")
+"""
+
+
+class TestWhatIsRun:
+    """The options that choose cases, and how they are run, mean what they mean on the command line."""
+
+    @pytest.fixture
+    def ids(self, run):
+        """The ids of the cases that these options choose."""
+
+        def collected(*options):
+            lines = run("--collect-only", "-q", "--opmap-provider", "cpu", *options).outlines
+            return [line.split("[", 1)[1].rstrip("]") for line in lines if "::test_case[" in line]
+
+        return collected
+
+    def test_repeat(self, run, pytester):
+        """A case with different results is wrong, whichever came first."""
+        pytester.makepyfile(flaky=FLAKY)
+
+        once = run("--opmap-provider", "flaky:make", "--opmap-filter", "gather/example.1")
+        twice = run("--opmap-provider", "flaky:make", "--opmap-filter", "gather/example.1", "--opmap-repeat", "2")
+
+        once.assert_outcomes(passed=1)
+        twice.assert_outcomes(failed=1)
+        twice.stdout.fnmatch_lines(["*mismatch: unstable: 2 runs gave pass, mismatch; *"])
+
+    def test_shuffle(self, ids):
+        """Another order of the same cases, that follows from the seed."""
+        plain, shuffled, again = ids(*EXAMPLES), ids(*EXAMPLES, *SHUFFLED), ids(*EXAMPLES, *SHUFFLED)
+
+        assert 5 == len(plain) and sorted(plain) == sorted(shuffled)
+        assert plain != shuffled == again
+
+    def test_shards(self, ids):
+        """Every case is in one of them."""
+        shards = [ids(*EXAMPLES, "--opmap-shard", shard) for shard in ("1/2", "2/2")]
+
+        assert [3, 2] == list(map(len, shards))
+        assert sorted(ids(*EXAMPLES)) == sorted(shards[0] + shards[1])
+
+    def test_cases(self, ids, pytester):
+        """By id, or from a file of ids."""
+        (pytester.path / "some.txt").write_text("# red last time\ngather/example.2\n", encoding="utf-8")
+
+        chosen = ids("--opmap-case", "gather/example.4", "--opmap-case=@some.txt")  # pytest reads "@some.txt" itself
+
+        assert ["gather/example.2", "gather/example.4"] == chosen
+
+
+class TestSeveralProcesses:
+    """pytest-xdist: the process that started the others counts what all of them judge."""
+
+    @pytest.fixture(autouse=True)
+    def needed(self):
+        """pytest-xdist is one of the packages that the tests are installed with; opmap itself does without."""
+        pytest.importorskip("xdist")
+
+    def test_counts(self, run_apart):
+        """What is proven anywhere is proven."""
+        result = run_apart("-n", "2", "--opmap-provider", "cpu", "--opmap-require-provider", *EXAMPLES)
+
+        result.assert_outcomes(passed=5)
+        assert 0 == result.ret
+        result.stdout.fnmatch_lines(["*5 of 5 cases proven*"])
+
+    def test_nothing_proven(self, pytester):
+        """It is red, though every test passes."""
+        pytester.makepyfile("def test_other(): pass")
+        required = ("--opmap-provider", "cpu", "--opmap-require-provider")
+
+        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", *required)
+
+        result.assert_outcomes(passed=1)
+        assert pytest.ExitCode.TESTS_FAILED == result.ret
+        result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
+
+    def test_stale(self, run_apart, pytester):
+        """A known failure that matches nothing is told once, and makes the run red."""
+        entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "planted"\ncase = "gather/gone"\n'
+        (pytester.path / "known.toml").write_text(
+            f'schema = "opmap-known-failures/2"\n[[known]]\n{entry}', encoding="utf-8"
+        )
+
+        result = run_apart("-n", "2", "--opmap-provider", "cpu", "--opmap-known-failures", "known.toml", *EXAMPLES)
+
+        result.assert_outcomes(passed=5)
+        assert pytest.ExitCode.TESTS_FAILED == result.ret
+        assert 1 == sum("'gather/gone' matches no case of tier smoke" in line for line in result.outlines)
+
+
 class TestUsage:
     """Wrong options end the run before a case is judged."""
 
@@ -175,6 +280,8 @@ class TestUsage:
             (("--opmap-max-failures", "0"), "*--opmap-max-failures: must be a whole number from 1 on, got '0'*"),
             (("--opmap-timeout-per-case", "nan"), "*must be a number of seconds, more than 0, got 'nan'*"),
             (("--opmap-device-id", "-1"), "*must be a whole number from 0 on, got '-1'*"),
+            (("--opmap-repeat", "0"), "*--opmap-repeat: must be a whole number from 1 on, got '0'*"),
+            (("--opmap-shard", "3/2"), "*--opmap-shard: must be I/N with I from 1 to N, got '3/2'*"),
             (("--opmap-known-failures", "absent.toml"), "*absent.toml: no such file*"),
         ],
     )
@@ -201,6 +308,7 @@ class TestUsage:
         [
             (("--opmap-provider", "vulkan"), "*got 'vulkan'*"),
             (("--opmap-filter", "nothing/*"), "*--filter must match a case*"),
+            (("--opmap-case", "gather/gone"), "*--case must be the id of a case in this tier, got 'gather/gone'*"),
         ],
     )
     def test_wrong_words(self, options, said, run):
