@@ -296,12 +296,12 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 
     def test_other_catalogue(self, tmp_path, capsys, monkeypatch):
         """A catalogue that has changed since is not mixed with what it was."""
-        from opmap.validation import catalogue
+        from opmap.validation import selection
 
         arguments = ["validate", "--provider", "cpu", "--filter", "*/example.1"]
         main([*arguments, "--report", str(tmp_path / "r")])
-        whole = list(catalogue.catalogue("smoke"))
-        monkeypatch.setattr(catalogue, "catalogue", lambda tier: whole[1:])
+        whole = list(selection.catalogue("smoke"))
+        monkeypatch.setattr(selection, "catalogue", lambda tier: whole[1:])
 
         assert 2 == main([*arguments, "--resume", str(tmp_path / "r")])
         assert "the same ids: " in capsys.readouterr().err
