@@ -370,7 +370,7 @@ class TestCommand:
 
     def test_what_is_not_caught_is_red(self, capsys, monkeypatch):
         """And so is an equivalent one that is."""
-        monkeypatch.setattr("opmap.validation.catalogue.catalogue", lambda tier: [gather((1, 2), (0, 1))])
+        monkeypatch.setattr("opmap.validation.selection.catalogue", lambda tier: [gather((1, 2), (0, 1))])
         assert 1 == main(["faults"])
         out = capsys.readouterr().out
         assert "negative-index-as-zero                    0  NOT CAUGHT" in out
