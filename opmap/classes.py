@@ -7,9 +7,13 @@ and builds in `build(choice)` a small descriptor that has the classes asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
+from typing import TypeVar
+from zlib import crc32
+
+T = TypeVar("T")
 
 LENGTHS: Mapping[str, tuple[int, ...]] = {
     "1": (1,),
@@ -43,8 +47,16 @@ LARGE: Mapping[str, Mapping[str, int]] = {
 }
 """Parameter -> classes so large that `full` alone has them, once each and in single bytes, and the number that is built."""
 
+WIDE: Mapping[str, Mapping[str, int]] = {"output_elements": {n: int(n) for n in ("1027", "4098", "65541")}}
+"""Parameter -> classes of several thread groups, which `standard` has with few indices and with many."""
+
 BYTES = ("whole", "part")
 """Whether an output's size is a multiple of 4 bytes."""
+
+_BESIDE = {**WIDE["output_elements"], **LARGE["output_elements"]}
+
+VALUES = ("index_type", "index_pattern", "data_pattern", "index_path")
+"""The parameters that do not change the sizes."""
 
 MAX_BYTES = 1 << 20
 """Size that no tensor of a built descriptor exceeds, without a class of LARGE."""
@@ -65,8 +77,16 @@ def length(n: int) -> str | None:
     return str(n) if n < 3 else "odd" if n % 2 else "power" if n & n - 1 == 0 else None
 
 
+def turned(options: Sequence[T], choice: Mapping[str, str]) -> list[T]:
+    """The options from one on that follows from the choice, so that not every choice is built with the first of them. Equal
+    for choices of equal sizes."""
+    sizes = " ".join(value for name, value in choice.items() if name not in VALUES)
+    first = crc32(sizes.encode()) % max(len(options), 1)
+    return [*options[first:], *options[:first]]
+
+
 def lengths(name: str) -> tuple[int, ...]:
-    """Lengths in a class, the best to build with first."""
+    """Lengths in a class."""
     return LENGTHS[name] if name in LENGTHS else (LARGE["axis_length"][name],)
 
 
@@ -101,7 +121,7 @@ def elements(n: int) -> str:
     """The class of a number of elements."""
     if 255 <= n <= 257:
         return str(n)
-    return next((name for name, number in LARGE["output_elements"].items() if n == number), "other")
+    return next((name for name, number in _BESIDE.items() if n == number), "other")
 
 
 def whole(size: int) -> str:
@@ -115,14 +135,15 @@ def leading_ones(sizes: tuple[int, ...]) -> int:
 
 
 def spread(n: int, dimensions: int) -> tuple[int, ...]:
-    """n as a product of this many sizes, its prime factors dealt out in turn, the first dimension first."""
+    """n as a product of this many sizes, its prime factors dealt out in turn: first dimension, last, second, last but one."""
     sizes, i, factor = [1] * dimensions, 0, 2
+    places = [p for pair in zip(range(dimensions), reversed(range(dimensions))) for p in pair][:dimensions]
     while n > 1 and dimensions:
         while n % factor and factor * factor < n:
             factor += 1
         if n % factor:
             factor = n
-        sizes[i % dimensions] *= factor
+        sizes[places[i % dimensions]] *= factor
         n //= factor
         i += 1
     return tuple(sizes)
@@ -135,11 +156,11 @@ def products(
     """Numbers, one for each of `lowest`, whose product is an output's number of elements in these classes, with elements
     of `size` bytes. A number is at least its lowest, and 1 where that is 0.
 
-    `indices` are the places of those whose product is the number of indices. In a large output few come first.
+    `indices` are the places of those whose product is the number of indices. In a wide or large output few come first.
     """
-    if elements_ not in LARGE["output_elements"]:
+    if elements_ not in _BESIDE:
         return tuple(_products(elements_, bytes_, size, lowest))
-    n = LARGE["output_elements"][elements_]
+    n = _BESIDE[elements_]
     found = _large_products(n, lowest) if whole(n * size) == bytes_ else ()
     return tuple(sorted(found, key=lambda numbers: prod(numbers[i] for i in indices)))
 

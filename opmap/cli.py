@@ -245,7 +245,7 @@ def _digest(content: bytes) -> str:
 def _console():
     from rich.console import Console
 
-    return Console()
+    return Console(emoji=False)
 
 
 def _progress(total: int | None, name: str):

@@ -113,23 +113,29 @@ def build(choice: Mapping[str, str]) -> Desc | None:
     """A small descriptor with these classes: lengths before and after the axis and of the indices share the output's
     elements."""
     count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
-    for axis in classes.places(choice["axis"], count):
-        for ones in classes.counts(choice["padding"], axis):
-            for k in classes.counts(choice["index_dimensions"], ones + 1):
-                desc = _build(choice, count, data_type, axis, ones, k)
-                if desc:
-                    return desc
+    for axis in classes.turned(classes.places(choice["axis"], count), choice):
+        for ones in classes.turned(classes.counts(choice["padding"], axis), choice):
+            for k in classes.turned(classes.counts(choice["index_dimensions"], ones + 1), choice):
+                for length in classes.turned(classes.lengths(choice["axis_length"]), choice):
+                    desc = _build(choice, count, data_type, axis, ones, k, length)
+                    if desc:
+                        return desc
     return None
 
 
-def _build(choice: Mapping[str, str], count: int, data_type: DataType, axis: int, ones: int, k: int) -> Desc | None:
+def _build(
+    choice: Mapping[str, str], count: int, data_type: DataType, axis: int, ones: int, k: int, length: int
+) -> Desc | None:
     if (choice["index_count"] == "many") and not k:
         return None
     free = count - 1 - ones
     lowest = (2 if axis > ones else 1) if free else 0, 3 if choice["index_count"] == "many" else 0
-    length = classes.lengths(choice["axis_length"])[0]
     elements, whole = choice["output_elements"], choice["output_bytes"]
-    for others, chosen in classes.products(elements, whole, data_type.size, lowest, (1,)):
+    between = ones < axis < count - 1  # four are two on each side
+    found = (
+        classes.products(elements, whole, data_type.size, low, (1,)) for low in ((4, lowest[1]), lowest)[not between :]
+    )
+    for others, chosen in itertools.chain.from_iterable(found):
         if others * length * data_type.size <= classes.most_bytes(choice):
             sizes = (1,) * ones + classes.spread(others, free)
             inputs = {

@@ -97,9 +97,9 @@ def classify(desc: Desc) -> dict[str, str]:
 def build(choice: Mapping[str, str]) -> Desc | None:
     """A small descriptor with these classes: the other dimensions and the indices' axis share the output's elements."""
     count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
-    for axis in classes.places(choice["axis"], count):
-        for ones in classes.counts(choice["padding"], axis):
-            for length in classes.lengths(choice["axis_length"]):
+    for axis in classes.turned(classes.places(choice["axis"], count), choice):
+        for ones in classes.turned(classes.counts(choice["padding"], axis), choice):
+            for length in classes.turned(classes.lengths(choice["axis_length"]), choice):
                 desc = _build(choice, count, data_type, axis, ones, length)
                 if desc:
                     return desc
@@ -119,10 +119,11 @@ def _build(
         found = classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
     if relation == "longer":
         found = [*found, *((others, length + more) for others in (2, 3, 1) for more in (1, 2, 3, 4))]
-    for others, along in found:
+    between = ones < axis < count - 1  # four are two on each side
+    for low, (others, along) in itertools.product((4, lowest)[not between :], found):
         n = others * along
         if (
-            (others >= lowest if lowest else others == 1)
+            (others >= low if low else others == 1)
             and relation == ("same" if along == length else "longer" if along > length else "shorter")
             and (n >= 3 if many else n == 1)
             and (classes.elements(n), classes.whole(n * data_type.size))

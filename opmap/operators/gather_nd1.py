@@ -140,17 +140,25 @@ def classify(desc: Desc) -> dict[str, str]:
 
 def build(choice: Mapping[str, str]) -> Desc | None:
     """A small descriptor with these classes: batches, array of tuples and block share the output's elements."""
+    names = (choice[name] for name in ("padding", "index_padding", "tuple_size", "batches"))
+    ranks = _ranks(int(choice["dimensions"]), *names)
+    first = next((r for r in ranks if _build(choice, *r)), None)
+    if first is None:
+        return None
+    alike = [r for r in ranks if (r[3] == 1) == (first[3] == 1)]  # one index is one element, or is not
+    return next(desc for r in classes.turned(alike, choice) if (desc := _build(choice, *r)))
+
+
+def _build(choice: Mapping[str, str], rank: int, index_rank: int, batches: int, size: int) -> Desc | None:
     count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
-    for rank, index_rank, batches, size in _ranks(
-        count, choice["padding"], choice["index_padding"], choice["tuple_size"], choice["batches"]
-    ):
-        array, block, many = index_rank - 1 - batches, rank - batches - size, choice["index_count"] == "many"
-        if many and not batches + array:
-            continue
-        lowest = 2 if batches and many else 0, 1 if array and many else 0, 1 if block else 0
-        length = classes.lengths(choice["axis_length"])[0]
-        tuple_sizes = (min(length, 2),) * (size - 1) + (length,)
-        elements, whole = choice["output_elements"], choice["output_bytes"]
+    array, block, many = index_rank - 1 - batches, rank - batches - size, choice["index_count"] == "many"
+    if many and not batches + array:
+        return None
+    lowest = 2 if batches and many else 0, 1 if array and many else 0, 1 if block else 0
+    elements, whole = choice["output_elements"], choice["output_bytes"]
+    long = classes.turned(range(size), choice)[0]
+    for length in classes.turned(classes.lengths(choice["axis_length"]), choice):
+        tuple_sizes = tuple(length if i == long else min(length, 2) for i in range(size))
         for low in (lowest, (1 if lowest[0] else 0, *lowest[1:])):
             for b, a, c in classes.products(elements, whole, data_type.size, low, (0, 1)):
                 indices = b * a * size * classes.INDEX_BYTES

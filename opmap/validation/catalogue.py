@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Literal, get_args
 
@@ -20,7 +20,7 @@ Tier = Literal["smoke", "standard", "full"]
 TIERS: tuple[str, ...] = get_args(Tier)
 
 
-SMOKE_ROWS = 70
+SMOKE_ROWS = 68
 """Rows of each operator's pair array that are in `smoke`. They are in such an order that the first hold every class."""
 
 
@@ -28,8 +28,8 @@ def catalogue(tier: Tier) -> Iterator[Case]:
     """The cases of a tier, each of which holds those of the tier before it, first and in the same order.
 
     `smoke`: the documented examples, the beginning of each operator's covering array, which holds every class of every
-    parameter, and what shows only beside another case. `standard`: the whole array, which holds every possible pair of classes, and each of its rows with other
-    values. `full`: every possible triple, the large classes, and every valid descriptor of the small world (`WORLD`) in
+    parameter, and what shows only beside another case. `standard`: the whole array, which holds every possible pair of classes,
+    each of its rows with other values, and the wide classes. `full`: every possible triple, the large classes, and every valid descriptor of the small world (`WORLD`) in
     each data width.
     """
     seen: set[str] = set()
@@ -68,20 +68,24 @@ def _first_pairs(module) -> Iterator[Case]:
 
 
 def _in_turn(module) -> Iterator[Case]:
-    """What shows only beside another case in one session: two descriptors that differ in a number alone, or in the index
-    type alone; and the one index of a case, in every place that it can name."""
+    """What shows only beside another case in one session: for each number two descriptors of the same inputs that differ in
+    it, and two that differ in the index type alone; and the one index of a case, in every place that it can name."""
     groups: dict[object, list[OperatorDesc]] = {}
     for desc in module.world(2, 2):
-        groups.setdefault(tuple(desc.tensors.items()), []).append(desc)
-    pairs = (pair for group in groups.values() for pair in itertools.combinations(group, 2))
-    for first, second in pairs:
-        cases = [generated(desc, "reverse", "addr") for desc in (first, second)]
-        addresses = [case.desc.addresses(case.tensors) for case in cases]
-        if addresses[0] != addresses[1] and len(set(addresses[0])) > 1:
-            yield from cases
-            yield generated(retyped(second, second.output.data_type, DataType.INT32), "reverse", "addr")
-            yield cases[1]
-            break
+        groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
+    pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
+    pairs.sort(key=lambda pair: pair[0].output != pair[1].output)  # those that differ in the number alone come first
+    for name in module.Desc.short_names:
+        for first, second in pairs:
+            if {n for n in first.numbers if first.numbers[n] != second.numbers[n]} != {name}:
+                continue
+            cases = [generated(desc, "reverse", "addr") for desc in (first, second)]
+            addresses = [case.desc.addresses(case.tensors) for case in cases]
+            if addresses[0] != addresses[1] and len(set(addresses[0])) > 1:
+                yield from cases
+                yield generated(retyped(second, second.output.data_type, DataType.INT32), "reverse", "addr")
+                yield cases[1]
+                break
     for desc in module.world(1, 3):
         ((name, bounds),) = desc.index_bounds.items()
         if desc.tensors[name].element_count == len(bounds) and prod(bounds) == 3:
@@ -117,19 +121,32 @@ def _triples(module) -> Iterator[Case]:
         yield from cases_of(module, choice)
 
 
+def _wide(module) -> Iterator[Case]:
+    """Each class of WIDE with the fewest indices and with the most that the rows of the array give with it."""
+    values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
+    for built in _beside(module, classes.WIDE, {"axis_length": "odd", "data_type": "UINT32", **values}):
+        for some in (min, max):
+            _, choice = some(built, key=lambda b: b[0].tensors[b[0].index_tensors()[0]].element_count)
+            yield from cases_of(module, choice)
+
+
 def large(module) -> Iterator[Case]:
     """Each class of LARGE in the smallest descriptor that the rows of the array give with it, the limits of the axis among
     its indices. The data is special values: unique ones would need several rounds."""
-    found = arrays(module.Desc.operator)
     values = {"index_type": "INT32", "index_pattern": "bounds", "data_pattern": "special", "index_path": "input"}
-    for parameter, names in classes.LARGE.items():
+    for built in _beside(module, classes.LARGE, {"axis_length": "2", "data_type": "UINT8", **values}):
+        _, choice = min(built, key=lambda b: sum(t.minimum_size_in_bytes for t in b[0].tensors.values()))
+        yield from cases_of(module, choice)
+
+
+def _beside(module, beside: Mapping, own: Mapping[str, str]) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
+    """For each of these classes, what the rows of the array give with it and with these other classes."""
+    found = arrays(module.Desc.operator)
+    for parameter, names in beside.items():
         for name in names:
-            own = {"axis_length": "2", "data_type": "UINT8", **values, parameter: name}
-            choices = [{**choice, **own} for choice in found.rows(found.pairs)]
+            choices = [{**choice, **own, parameter: name} for choice in found.rows(found.pairs)]
             built = [(module.build(choice), choice) for choice in choices]
-            possible = [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
-            _, choice = min(possible, key=lambda p: sum(t.minimum_size_in_bytes for t in p[0].tensors.values()))
-            yield from cases_of(module, choice)
+            yield [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
 
 
 def _world(module) -> Iterator[Case]:
@@ -146,8 +163,8 @@ def _world(module) -> Iterator[Case]:
 
 _PARTS = {
     "smoke": (_examples, _first_pairs, _in_turn),
-    "standard": (_examples, _first_pairs, _in_turn, _pairs),
-    "full": (_examples, _first_pairs, _in_turn, _pairs, _triples, large, _world),
+    "standard": (_examples, _first_pairs, _in_turn, _pairs, _wide),
+    "full": (_examples, _first_pairs, _in_turn, _pairs, _wide, _triples, large, _world),
 }
 
 

@@ -37,9 +37,6 @@ WORLD = (4, 3)
 WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
 """One data type of each width."""
 
-VALUES = ("index_type", "index_pattern", "data_pattern", "index_path")
-"""The parameters that do not change the sizes."""
-
 
 def parameters(module: ModuleType) -> dict[str, tuple[str, ...]]:
     """Every parameter of an operator with its classes."""
@@ -78,9 +75,21 @@ def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
     }
 
 
-def large_classes(desc: OperatorDesc) -> set[tuple[str, str]]:
-    """The classes that `full` alone has: (parameter, class)."""
-    return {(n, c) for n, c in classify_desc(desc).items() if c in classes.LARGE.get(n, ())}
+def classes_beside(desc: OperatorDesc) -> set[tuple[str, str]]:
+    """The wide and large classes that a descriptor has, which no array has: (parameter, class)."""
+    found = classify_desc(desc).items()
+    return {(n, c) for n, c in found if c in classes.WIDE.get(n, ()) or c in classes.LARGE.get(n, ())}
+
+
+def is_large(desc: OperatorDesc) -> bool:
+    """Whether a descriptor has a class that `full` alone has."""
+    return any(c in classes.LARGE.get(n, ()) for n, c in classes_beside(desc))
+
+
+def _promised(strength: int) -> list[tuple[str, str]]:
+    """The wide classes from strength 2, the large ones from 3."""
+    promised = [classes.WIDE] * (strength > 1) + [classes.LARGE] * (strength > 2)
+    return [(n, c) for beside in promised for n, found in beside.items() for c in found]
 
 
 def classify(case: Case) -> dict[str, str | None]:
@@ -191,8 +200,8 @@ class Covered:
         words = case.id.split("/")
         if words[1].startswith("example."):
             self.examples.add(words[1].removeprefix("example."))
-        if large := large_classes(case.desc):
-            self.values.update(large)
+        if beside := classes_beside(case.desc):
+            self.values.update(beside)
             return
         known = arrays(self.operator).parameters
         found = {n: c for n, c in classify(case).items() if c in known[n]}
@@ -221,8 +230,8 @@ class Covered:
         lacking = [f"{n} {c}" for n, found in known.parameters.items() for c in found if (n, c) not in self.values]
         if strength > 1:
             lacking += [pair for pair in self._pairs() if pair not in known.impossible_pairs]
+        lacking += [f"{n} {c}" for n, c in _promised(strength) if (n, c) not in self.values]
         if strength > 2:
-            lacking += [f"{n} {c}" for n, found in classes.LARGE.items() for c in found if (n, c) not in self.values]
             rows = known.rows((*known.pairs, *known.triples))
             possible = dict.fromkeys(triple for choice in rows for triple in combinations(choice, 3))
             lacking += [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in self.triples]
@@ -252,8 +261,7 @@ class Covered:
         known = arrays(self.operator)
         counts = [len(found) for found in known.parameters.values()]
         pairs = sum(a * b for a, b in itertools.combinations(counts, 2))
-        values = sum(counts) + sum(map(len, classes.LARGE.values())) * (strength > 2)
-        return values, pairs - len(known.impossible_pairs), known.possible_triples
+        return sum(counts) + len(_promised(strength)), pairs - len(known.impossible_pairs), known.possible_triples
 
 
 def measure(cases: Iterable[Case]) -> dict[str, Covered]:

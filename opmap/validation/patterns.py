@@ -168,7 +168,7 @@ def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.R
     values = []
     for i in range(tuples):
         for n in bounds:
-            if i < len(limits):
+            if i < len(limits) and tuples > 1:
                 values.append({"low": 0, "high": n - 1, "-n": -n, "-1": -1}[limits[i]])
             else:
                 low, high = {"pos": (0, n), "neg": (-n, 0), "mix": (-n, n)}[pattern]

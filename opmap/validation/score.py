@@ -11,7 +11,7 @@ from ..execution.arrays import dtype_of, from_array, wrong_outputs
 from ..tensors import Tensor
 from .cases import Case
 from .catalogue import TIERS
-from .coverage import large_classes
+from .coverage import is_large
 from .faults import FAULTS, Fault, FaultProvider
 from .faults.access import Work
 from .judge import differences, undefined
@@ -48,7 +48,7 @@ def score(
     caught: dict[str, list[str]] = {name: [] for name in faults}
     for case in cases:
         work, differs = Work(case), _comparison(case)
-        for name, provider in (huge if large_classes(case.desc) else providers).items():
+        for name, provider in (huge if is_large(case.desc) else providers).items():
             if differs(provider.run_work(work)):
                 caught[name].append(case.id)
         advance()
