@@ -181,18 +181,24 @@ class _State:
         self.required = config.getoption("--opmap-require-provider")
         self.judged = self.proven = self.failed = 0
         self.must_prove = False
+        self._told: dict[tuple, int] = {}
         self._judge: Judge | Exception | None = None
         self._entries = self._known = self._problems = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts a case, by what its test says of it."""
-        told = dict(report.user_properties)
-        case = told.get("opmap_case")
-        if report.when != "call" or not case or case.startswith("probe/"):
-            return
-        self.judged += 1
-        self.proven += told["opmap_proven"] == "true"
-        self.must_prove |= told["opmap_verdict"] != "not-run"
+        """Counts the cases that a test judged, each once: every report of a test repeats what those before it told."""
+        test = getattr(report, "worker_id", None), report.nodeid
+        new = report.user_properties[self._told.get(test, 0) :]
+        self._told[test] = len(report.user_properties)
+        keys = ("opmap_case", "opmap_verdict", "opmap_proven")
+        for case, verdict, proven in zip(*([value for name, value in new if name == key] for key in keys)):
+            self._count(case, verdict, proven == "true")
+
+    def _count(self, case: str, verdict: str, proven: bool) -> None:
+        if not case.startswith("probe/"):
+            self.judged += 1
+            self.proven += proven
+            self.must_prove |= verdict != "not-run"
 
     def cases(self) -> list:
         return self._shuffled(self._selected().cases())

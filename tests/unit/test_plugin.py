@@ -167,6 +167,65 @@ class TestProbes:
         result.assert_outcomes(passed=1, skipped=1)
 
 
+SEVERAL = """
+import itertools
+
+import pytest
+
+from opmap import catalogue
+from opmap.validation.probes import probes
+
+CASES = list(itertools.islice(catalogue("smoke"), 3))
+PROBE = next(probe for probe in probes() if probe.id.endswith("rank-9"))
+
+"""
+
+
+class TestCounting:
+    """Every case counts once, wherever in a test it is judged."""
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "def test(opmap_check):\n    for item in [*CASES, PROBE]:\n        opmap_check(item)\n",
+            "@pytest.fixture\ndef early(opmap_check):\n    for case in CASES[:2]:\n        opmap_check(case)\n"
+            "def test(early, opmap_check):\n    opmap_check(CASES[2])\n",
+            "@pytest.fixture\ndef late(opmap_check):\n    yield\n    for case in CASES:\n        opmap_check(case)\n"
+            "def test(late): pass\n",
+        ],
+        ids=["several", "setup", "teardown"],
+    )
+    def test_several(self, source, pytester):
+        """In one test, a probe the last of them; before a test; after it."""
+        pytester.makepyfile(SEVERAL + source)
+
+        result = pytester.runpytest_inprocess(
+            "-p", "no:cacheprovider", "--opmap-provider", "cpu", "--opmap-require-provider"
+        )
+
+        assert 0 == result.ret
+        result.stdout.fnmatch_lines(["*: 3 of 3 cases proven*"])
+
+    def test_repeated_reports(self, pytester):
+        """A report between the phases of a test, as of a subtest, tells again what the test has told."""
+        pytester.makeconftest(
+            """
+            import pytest
+
+            @pytest.hookimpl(wrapper=True)
+            def pytest_runtest_makereport(item, call):
+                report = yield
+                item.ihook.pytest_runtest_logreport(report=report)
+                return report
+            """
+        )
+        pytester.makepyfile(SEVERAL + "def test(opmap_check):\n    for case in CASES:\n        opmap_check(case)\n")
+
+        result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--opmap-provider", "cpu")
+
+        result.stdout.fnmatch_lines(["*: 3 of 3 cases proven*"])
+
+
 FLAKY = """
 from opmap.execution.sessions import SessionProvider
 
@@ -256,6 +315,13 @@ class TestSeveralProcesses:
         result.assert_outcomes(passed=1)
         assert pytest.ExitCode.TESTS_FAILED == result.ret
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
+
+    def test_every_process(self, run_apart):
+        """Where each of them judges every case, each counts."""
+        result = run_apart("--dist", "each", "--tx", "2*popen", "--opmap-provider", "cpu", *EXAMPLES)
+
+        result.assert_outcomes(passed=10)
+        result.stdout.fnmatch_lines(["*10 of 10 cases proven*"])
 
     def test_stale(self, run_apart, pytester):
         """A known failure that matches nothing is told once, and makes the run red."""
