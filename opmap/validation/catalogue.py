@@ -8,13 +8,15 @@ from math import prod
 from typing import Literal, get_args
 
 from .. import classes
+from ..choices import SeededChoices
 from ..descriptors import OperatorDesc, TensorDesc
 from ..operators import OPERATORS
 from ..spec import Spec
 from ..tensors import DataType, Tensor
 from .cases import Case, case_id, retyped
-from .coverage import WIDTHS, WORLD, arrays, cases_of, cases_with, possible_values
-from .patterns import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, signed
+from .coverage import PATHS, WIDTHS, WORLD, arrays, cases_of, cases_with, possible_values
+from .draws import data_types, draw_descriptor, index_types
+from .patterns import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
 
 Tier = Literal["smoke", "standard", "full"]
 TIERS: tuple[str, ...] = get_args(Tier)
@@ -23,14 +25,17 @@ TIERS: tuple[str, ...] = get_args(Tier)
 SMOKE_ROWS = 68
 """Rows of each operator's pair array that are in `smoke`. They are in such an order that the first hold every class."""
 
+DRAWN, DRAWN_ELEMENTS = 100, 4096
+"""Descriptors at random of each operator in `standard`, and elements of their largest tensor."""
+
 
 def catalogue(tier: Tier) -> Iterator[Case]:
     """The cases of a tier, each of which holds those of the tier before it, first and in the same order.
 
     `smoke`: the documented examples, the beginning of each operator's covering array, which holds every class of every
-    parameter, and what shows only beside another case. `standard`: the whole array, which holds every possible pair of classes,
-    each of its rows with other values, and the wide classes. `full`: every possible triple, the large classes, and every valid descriptor of the small world (`WORLD`) in
-    each data width.
+    parameter, and what shows only beside another case. `standard`: the whole array, which holds every possible pair of
+    classes, each of its rows with other values, the wide classes, and descriptors at random. `full`: every possible triple,
+    the large classes, and every valid descriptor of the small world (`WORLD`) in each data width.
     """
     seen: set[str] = set()
     for part in _PARTS[tier]:
@@ -130,6 +135,21 @@ def _wide(module) -> Iterator[Case]:
             yield from cases_of(module, choice)
 
 
+def _drawn(module) -> Iterator[Case]:
+    """Descriptors at random, for what no class names: every axis, any number of batches, any length, sizes above 1 anywhere."""
+    operator = module.Desc.operator
+    choices = SeededChoices(seed_of(operator))
+    types = {"data_types": data_types(operator), "index_types": index_types(operator)}
+    forms = itertools.cycle(itertools.product(DATA_PATTERNS, PATHS, INDEX_PATTERNS))
+    for _ in range(DRAWN):
+        desc = draw_descriptor(choices, operator, **types, dimension_counts=(1, 8), max_elements=DRAWN_ELEMENTS)
+        index_type = desc.tensors[desc.index_tensors()[0]].data_type.name
+        for data, path, pattern in forms:
+            if possible_values(desc, {"index_type": index_type, "index_pattern": pattern, "index_path": path}):
+                yield from cases_with(desc, pattern, data, path)
+                break
+
+
 def large(module) -> Iterator[Case]:
     """Each class of LARGE in the smallest descriptor that the rows of the array give with it, the limits of the axis among
     its indices. The data is special values: unique ones would need several rounds."""
@@ -163,8 +183,8 @@ def _world(module) -> Iterator[Case]:
 
 _PARTS = {
     "smoke": (_examples, _first_pairs, _in_turn),
-    "standard": (_examples, _first_pairs, _in_turn, _pairs, _wide),
-    "full": (_examples, _first_pairs, _in_turn, _pairs, _wide, _triples, large, _world),
+    "standard": (_examples, _first_pairs, _in_turn, _pairs, _wide, _drawn),
+    "full": (_examples, _first_pairs, _in_turn, _pairs, _wide, _drawn, _triples, large, _world),
 }
 
 
