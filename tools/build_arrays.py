@@ -20,6 +20,7 @@ from pathlib import Path
 import covertable
 import numpy as np
 
+from opmap import classes
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
 from opmap.validation import coverage
@@ -34,8 +35,8 @@ class Space:
     def __init__(self, module):
         self.parameters = coverage.parameters(module)
         self.names = tuple(self.parameters)
-        self.sizes = [n for n in self.names if n not in coverage.VALUES]
-        self.values = [n for n in self.names if n in coverage.VALUES]
+        self.sizes = [n for n in self.names if n not in classes.VALUES]
+        self.values = [n for n in self.names if n in classes.VALUES]
         groups: dict[tuple, list[tuple[int, ...]]] = {}
         types = self.parameters["data_type"]
         by_size = {size: [i for i, t in enumerate(types) if DataType[t].size == size] for size in (1, 2, 4, 8)}
