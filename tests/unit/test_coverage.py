@@ -173,6 +173,18 @@ class TestSpace:
         assert len(seen) > 300
 
     @pytest.mark.skipif(not TOOL.is_file(), reason="needs a checkout")
+    def test_the_tool_finds_the_rows_possible(self, monkeypatch):
+        """As it asks the operator's `build`: after a change there, arrays that hold no longer are seen without making new
+        ones."""
+        monkeypatch.syspath_prepend(str(TOOL.parent))
+        import build_arrays
+
+        known = arrays("GATHER_ELEMENTS")
+        space = build_arrays.Space(OPERATORS["GATHER_ELEMENTS"])
+        assert len(known.pairs) == sum(space.possible(row) for row in known.pairs)
+        assert known.possible_triples == sum(int(table.sum()) for table in space.tables(3).values())
+
+    @pytest.mark.skipif(not TOOL.is_file(), reason="needs a checkout")
     def test_the_tool_makes_these_arrays(self, monkeypatch, tmp_path):
         """The shipped file is what the tool writes."""
         if not os.environ.get("OPMAP_REBUILD_ARRAYS"):
