@@ -21,11 +21,12 @@ LENGTHS: Mapping[str, tuple[int, ...]] = {
     "odd": (5, 3, 7, 9),
     "power": (8, 4, 16, 32),
     "129+": (129, 255, 256),
-    "257+": (257, 258),
-    "32769+": (32769,),
-    "65537+": (65537,),
+    "257+": (257, 341, 258),
+    "32769+": (43691, 32769),
+    "65537+": (87381, 65537),
 }
-"""Classes of a length, with lengths that are in them; `odd` and `power` (of two) are 3 to 128."""
+"""Classes of a length, with lengths that are in them: of the long ones also some of which a quarter is beyond the limit. `odd`
+and `power` (of two) are 3 to 128."""
 
 COUNTS = ("0", "1", "2+")
 """Classes of a count."""
