@@ -44,10 +44,9 @@ def _bad(error: object) -> int:
 
 
 def _validate(options) -> int:
-    from .execution.providers import full_name
     from .reporting.bundle import Bundle
     from .validation.catalogue import catalogue
-    from .validation.known_failures import Known, Place, check_new, load, locate, write
+    from .validation.known_failures import check_new, known_at, load, write
     from .validation.probes import Probe, judge_probe, probes
     from .validation.run import Run, missing
     from .validation.selection import Selection, case_ids
@@ -71,8 +70,7 @@ def _validate(options) -> int:
         if options.report or options.resume:
             selection = _selection(options, name, asked.ids, [item.id for item in items])
             bundle = Bundle(options.report or options.resume, selection, resume=bool(options.resume))
-        place = locate(judge, entries, next(catalogue("smoke"))) if there else Place(provider=full_name(name))
-        known = Known(entries, place, file=options.known_failures)
+        known = known_at(judge, name, entries, options.known_failures)
         run = Run(known, bundle, options.max_failures)
         if there:
             provider = judge.provider
@@ -92,7 +90,7 @@ def _validate(options) -> int:
     for problem in run.problems:
         print(f"opmap: {problem}", file=sys.stderr)
     if options.write_known_failures:
-        count = write(options.write_known_failures, run.records, place, options.tier)
+        count = write(options.write_known_failures, run.records, known.place, options.tier)
         print(f"opmap: {options.write_known_failures}: {count} entries, each wants its reason", file=sys.stderr)
     return _finish(options, run, judge, bundle)
 

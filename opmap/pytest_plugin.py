@@ -285,17 +285,10 @@ class _State:
     def known(self):
         """The known failures, held against where the tests run."""
         if self._known is None:
-            from .execution.providers import full_name
-            from .validation.catalogue import catalogue
-            from .validation.judge import Judge
-            from .validation.known_failures import Known, Place, locate
+            from .validation.known_failures import known_at
 
-            judge = self.judge()
-            if isinstance(judge, Judge):
-                place = locate(judge, self.entries(), next(iter(catalogue("smoke"))))
-            else:
-                place = Place(provider=full_name(self.name))
-            self._known = Known(self.entries(), place, file=self.config.getoption("--opmap-known-failures") or "")
+            file = self.config.getoption("--opmap-known-failures")
+            self._known = known_at(self.judge(), self.name, self.entries(), file)
         return self._known
 
     def problems(self) -> list[str]:

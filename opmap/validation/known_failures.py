@@ -47,7 +47,7 @@ from ..files import read_text
 from ..operators import OPERATORS
 from ..tensors import DataType
 from .cases import CASE_IDS, Case
-from .catalogue import TIERS
+from .catalogue import TIERS, catalogue
 from .judge import Judge
 from .probes import Probe
 from .record import FINE, VERDICTS, Record, Stage
@@ -249,7 +249,7 @@ class Known:
         today: datetime.date | None = None,
     ):
         today = today or datetime.date.today()
-        self.entries, self.file = entries, file
+        self.entries, self.place, self.file = entries, place, file
         self.expired = [i for i, e in enumerate(entries) if e.until is not None and e.until < today]
         self.active = [i for i, e in enumerate(entries) if place and i not in self.expired and applies(e, place)]
         # a written file has an entry per case: those are looked up, not tried one after another
@@ -344,6 +344,14 @@ def locate(judge: Judge, entries: Sequence[KnownFailure], first: Case) -> Place:
     return msgspec.structs.replace(
         place, driver=_the_one(drivers), directml=_the_one({m["file_version"] for m in modules})
     )
+
+
+def known_at(judge: Judge | Exception, name: str, entries: Sequence[KnownFailure], file: str | None) -> Known:
+    """The entries of a file, held against where a judge runs; where the provider of this name is missing and there is an
+    error in place of the judge, against the name alone."""
+    there = isinstance(judge, Judge)
+    place = locate(judge, entries, next(catalogue("smoke"))) if there else Place(provider=full_name(name))
+    return Known(entries, place, file=file or "")
 
 
 def _only_provider(entry: KnownFailure) -> KnownFailure:
