@@ -33,9 +33,7 @@ def parser() -> argparse.ArgumentParser:
         "opmap validate --provider dml --require-provider --report results",
     )
     _provider_options(validate)
-    validate.add_argument(
-        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="how many cases (default: smoke)"
-    )
+    _tier_option(validate, "how many cases")
     validate.add_argument(
         "--filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches; may be repeated"
     )
@@ -135,9 +133,7 @@ def parser() -> argparse.ArgumentParser:
         "Show which planted faults the cases of a tier catch, and which cases catch each.",
         "opmap faults --tier standard",
     )
-    faults.add_argument(
-        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="how many cases (default: smoke)"
-    )
+    _tier_option(faults, "how many cases")
     faults.add_argument("--json", action="store_true", help="print JSON")
 
     catalog = command(
@@ -145,9 +141,7 @@ def parser() -> argparse.ArgumentParser:
         "Show what the cases of a tier cover: classes of parameters, their pairs and triples, rules, examples, kernels.",
         "opmap catalog --tier standard",
     )
-    catalog.add_argument(
-        "--tier", choices=("smoke", "standard", "full"), default="smoke", help="which cases (default: smoke)"
-    )
+    _tier_option(catalog, "which cases")
     shown = catalog.add_mutually_exclusive_group()
     shown.add_argument("--list", action="store_true", help="print the ids of the cases instead, one a line")
     shown.add_argument("--json", action="store_true", help="print JSON")
@@ -158,6 +152,12 @@ def parser() -> argparse.ArgumentParser:
     doctor = command("doctor", "Say what is installed, what can run, and what to do about the rest.", "opmap doctor")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def _tier_option(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--tier", choices=("smoke", "standard", "full"), default="smoke", help=f"{what} (default: smoke)"
+    )
 
 
 def _provider_options(parser: argparse.ArgumentParser) -> None:

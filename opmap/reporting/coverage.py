@@ -13,6 +13,7 @@ from rich.table import Table
 from ..validation.catalogue import catalogue
 from ..validation.coverage import (
     UNREACHABLE_RULES,
+    WIDTHS,
     WORLD,
     Kernels,
     kernel_files,
@@ -55,7 +56,7 @@ def told(tier: str, advance: Callable[[], None] = lambda: None) -> dict:
         ]
         counts = {name: [a, b] for name, a, b in zip(_COUNTED, covered, possible)}
         if strength > 2:
-            counts["world"] = [len(found.world), sum(1 for _ in found.small_world())]
+            counts["world"] = [len(found.world), len(WIDTHS) * sum(1 for _ in found.module.world(*WORLD))]
         operators.append({"operator": spec.operator, "cases": found.cases, **counts})
     kernels = [_kernels(*found) for found in reached]
     missing += [
