@@ -5,18 +5,18 @@ from __future__ import annotations
 import importlib
 
 _PUBLIC = {
-    "Case": "validation.cases",
+    "Case": "cases.case",
     "DataType": "tensors",
-    "Judge": "validation.judge",
+    "Judge": "verdicts.judge",
     "MappedModel": "mapping",
     "OPERATORS": "operators",
     "OperatorDesc": "descriptors",
     "OpmapError": "errors",
-    "Record": "validation.record",
+    "Record": "verdicts.record",
     "Spec": "spec",
     "Tensor": "tensors",
     "TensorDesc": "descriptors",
-    "catalogue": "validation.catalogue",
+    "catalogue": "cases.catalogue",
     "load_spec": "spec",
     "map_descriptor": "mapping",
     "open_provider": "execution.providers",

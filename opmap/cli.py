@@ -44,12 +44,13 @@ def _bad(error: object) -> int:
 
 
 def _validate(options) -> int:
+    from .cases.catalogue import catalogue
+    from .cases.probes import Probe, probes
+    from .cases.selection import Selection, case_ids
     from .reporting.bundle import Bundle
-    from .validation.catalogue import catalogue
-    from .validation.known_failures import check_new, known_at, load, write
-    from .validation.probes import Probe, judge_probe, probes
-    from .validation.run import Run, missing
-    from .validation.selection import Selection, case_ids
+    from .verdicts.known_failures import check_new, known_at, load, write
+    from .verdicts.probes import judge_probe
+    from .verdicts.run import Run, missing
 
     entries = load(options.known_failures) if options.known_failures else ()
     if options.write_known_failures:
@@ -97,7 +98,7 @@ def _validate(options) -> int:
 
 def _finish(options, run, judge, bundle) -> int:
     """Prints what the run found, closes the bundle, and returns the exit code."""
-    from .validation.record import encode, split
+    from .verdicts.record import encode, split
 
     code = 130 if run.interrupted else 1 if run.red(required=options.require_provider) else 0
     if bundle:
@@ -120,8 +121,8 @@ def _finish(options, run, judge, bundle) -> int:
 
 
 def _check(options) -> int:
-    from .validation.record import encode
-    from .validation.run import Run
+    from .verdicts.record import encode
+    from .verdicts.run import Run
 
     run, bad = Run(), False
     try:
@@ -143,8 +144,8 @@ def _check_files(options, judge, run) -> bool:
     from .descriptors import FEATURE_LEVELS
     from .dxdispatch import Dispatch, read
     from .reporting.tables import line
-    from .validation.judge import refuse
-    from .validation.run import missing
+    from .verdicts.judge import refuse
+    from .verdicts.run import missing
 
     bad = False
     for file in options.files:
@@ -193,7 +194,7 @@ def _judge(options, *, brief: bool = False):
     """The judge for the provider that was asked for; where it is missing, the error that says so."""
     from .descriptors import FEATURE_LEVELS
     from .execution.providers import ProviderMissing
-    from .validation.judge import open_judge
+    from .session import open_judge
 
     level = options.feature_level or FEATURE_LEVELS[-1]
     place = {
@@ -212,7 +213,7 @@ def _judge(options, *, brief: bool = False):
 
 def _selection(options, provider: str, asked: Sequence[str], ids: Sequence[str]) -> dict:
     """What was asked for, down to the ids: an interrupted run is finished with the same."""
-    from .validation.cases import CASE_IDS
+    from .cases.case import CASE_IDS
 
     known = Path(options.known_failures).read_bytes() if options.known_failures else None
     return {
@@ -313,10 +314,10 @@ def _valid(dispatch, file: str, feature_level: str | None = None):
 def _map(options) -> int:
     import msgspec
 
+    from .cases.case import Case
     from .dxdispatch import desc_json
     from .mapping import map_descriptor
     from .reporting.models import folder_files, write_files
-    from .validation.cases import Case
 
     dispatch = _valid(_one_dispatch(options.file, options.case), options.file, options.feature_level)
     mapped = map_descriptor(dispatch.desc, index_conversion=options.index_conversion or "graph")
@@ -433,13 +434,13 @@ def _print_rule(entry: dict) -> None:
 def _docs(options) -> int:
     import msgspec
 
-    from .documentation import findings
+    from .documentation import review_page
     from .files import read_text
 
     found, bad = [], False
     for file in options.files:
         try:
-            of_file = findings(read_text(file), file)
+            of_file = review_page(read_text(file), file)
         except InputError as error:
             error.file = file
             bad = _bad(error)
@@ -458,8 +459,8 @@ def _docs(options) -> int:
 
 
 def _faults(options) -> int:
-    from .validation.score import encode, score, summary
-    from .validation.selection import Selection
+    from .cases.selection import Selection
+    from .faults.score import encode, score, summary
 
     with _progress(None, "choosing cases") as advance:
         cases = Selection(tier=options.tier).cases(advance)
@@ -476,8 +477,8 @@ def _faults(options) -> int:
 def _catalog(options) -> int:
     import msgspec
 
+    from .cases.catalogue import catalogue
     from .reporting.coverage import print_coverage, told
-    from .validation.catalogue import catalogue
 
     if options.list:
         for case in catalogue(options.tier):

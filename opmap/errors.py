@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from .vocabulary import Verdict
+
 
 class OpmapError(Exception):
     """Base of every error that opmap raises on purpose."""
@@ -67,7 +71,7 @@ class ProviderError(OpmapError, RuntimeError):
     `verdict` is what a case that meets it gets.
     """
 
-    verdict = "error"
+    verdict: ClassVar[Verdict] = Verdict.ERROR
 
     def __init__(self, message: str, *, stage: str | None = "load"):
         self.stage = stage

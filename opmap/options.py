@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from . import option_types
-
 
 class _Parser(argparse.ArgumentParser):
     """Errors in one line; the usage is what --help is for."""
@@ -40,40 +38,32 @@ def parser() -> argparse.ArgumentParser:
     validate.add_argument(
         "--case", action="append", default=[], metavar="ID|@FILE", help="only these cases; a file holds one id per line"
     )
-    validate.add_argument("--shard", type=option_types.shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
-    validate.add_argument(
-        "--known-failures", type=option_types.path, metavar="FILE", help="TOML file of failures that are known"
-    )
+    validate.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
+    validate.add_argument("--known-failures", type=path, metavar="FILE", help="TOML file of failures that are known")
     validate.add_argument(
         "--write-known-failures",
-        type=option_types.path,
+        type=path,
         metavar="FILE",
         help="write what is red now into this new file, for a person to say why",
     )
     validate.add_argument(
         "--repeat",
-        type=option_types.count,
+        type=count,
         default=1,
         metavar="N",
         help="run each case N times; different results are a mismatch",
     )
     validate.add_argument(
         "--shuffle",
-        type=option_types.number,
+        type=number,
         metavar="SEED",
         help="another order of the cases, the same for the same seed",
     )
     output = validate.add_mutually_exclusive_group()
-    output.add_argument(
-        "--report", type=option_types.path, metavar="DIR", help="write the results bundle into this new folder"
-    )
-    output.add_argument(
-        "--resume", type=option_types.path, metavar="DIR", help="go on with an interrupted run's bundle"
-    )
+    output.add_argument("--report", type=path, metavar="DIR", help="write the results bundle into this new folder")
+    output.add_argument("--resume", type=path, metavar="DIR", help="go on with an interrupted run's bundle")
     _place_options(validate)
-    validate.add_argument(
-        "--max-failures", type=option_types.count, metavar="N", help="stop after N cases that are wrong"
-    )
+    validate.add_argument("--max-failures", type=count, metavar="N", help="stop after N cases that are wrong")
 
     check = command(
         "check",
@@ -94,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
         "-o",
         "--output",
         required=True,
-        type=option_types.path,
+        type=path,
         metavar="PATH",
         help="NAME.onnx, or a folder: model.onnx and test_data_set_0/",
     )
@@ -111,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     )
     explain.add_argument("file", metavar="FILE")
     explain.add_argument(
-        "--at", type=option_types.coordinates, metavar="I,J,...", help="an output element; one coordinate per dimension"
+        "--at", type=coordinates, metavar="I,J,...", help="an output element; one coordinate per dimension"
     )
     explain.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
 
@@ -147,7 +137,7 @@ def parser() -> argparse.ArgumentParser:
     shown.add_argument("--json", action="store_true", help="print JSON")
 
     build = command("build", "Write the collection of ONNX models with their test data.", "opmap build -o models")
-    build.add_argument("-o", "--output", required=True, type=option_types.path, metavar="DIR")
+    build.add_argument("-o", "--output", required=True, type=path, metavar="DIR")
 
     doctor = command("doctor", "Say what is installed, what can run, and what to do about the rest.", "opmap doctor")
     doctor.add_argument("--json", action="store_true", help="print JSON")
@@ -181,21 +171,19 @@ def _place_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--device-id",
-        type=option_types.number,
+        type=number,
         metavar="N",
         help="the adapter of this number (opmap doctor lists them)",
     )
     group.add_argument("--disable-metacommands", action="store_true", help="without the driver's own kernels")
-    group.add_argument(
-        "--timeout-per-case", type=option_types.seconds, default=30.0, metavar="S", help="seconds (default: 30)"
-    )
+    group.add_argument("--timeout-per-case", type=seconds, default=30.0, metavar="S", help="seconds (default: 30)")
     group.add_argument("--dml-runtime", metavar="DIR", help="on Linux: a folder that tools/dml_linux set up")
 
 
 def _descriptor_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--feature-level",
-        type=option_types.feature_level,
+        type=feature_level,
         default=None,
         metavar="L",
         help="DML_FEATURE_LEVEL, as 2_1 (default: the newest)",
@@ -215,3 +203,64 @@ class _Version(argparse.Action):
         from importlib.metadata import version
 
         parser.exit(0, f"opmap {version('opmap')}\n")
+
+
+# --- what the values of options may be ---
+
+
+def path(text: str) -> str:
+    """The name of a file or folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("must name a file or folder, got nothing")
+    return text
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+    return int(text)
+
+
+def number(text: str) -> int:
+    """A whole number from 0 on."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 on, got {text!r}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A number of seconds, more than 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, more than 0, got {text!r}")
+    return value
+
+
+def shard(text: str) -> tuple[int, int]:
+    """`I/N`: which of how many parts."""
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, got {text!r}")
+    return int(part), int(parts)
+
+
+def coordinates(text: str) -> tuple[int, ...]:
+    """`1,0`: the coordinates of an element."""
+    parts = [p.strip() for p in text.strip("[] ").split(",")]
+    if not all(p.isdecimal() for p in parts):
+        raise argparse.ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {text!r}")
+    return tuple(int(p) for p in parts)
+
+
+def feature_level(text: str) -> str:
+    """`2_1`: a DML_FEATURE_LEVEL, with or without its prefix."""
+    from .descriptors import FEATURE_LEVELS
+
+    level = text.upper().removeprefix("DML_FEATURE_LEVEL_").replace(".", "_")
+    if level not in FEATURE_LEVELS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(FEATURE_LEVELS)}, got {text!r}")
+    return level

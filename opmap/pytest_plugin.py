@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from . import option_types
+from . import options
 
 if TYPE_CHECKING:
-    from .validation.judge import Judge
-    from .validation.record import Record
+    from .verdicts.judge import Judge
+    from .verdicts.record import Record
 
 _STATE = pytest.StashKey["_State"]()
 
@@ -36,17 +36,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="ID",
         help="only these cases; with =@FILE, those in a file, one id per line",
     )
-    group.addoption("--opmap-shard", type=option_types.shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
+    group.addoption("--opmap-shard", type=options.shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
     group.addoption(
         "--opmap-repeat",
-        type=option_types.count,
+        type=options.count,
         default=1,
         metavar="N",
         help="run each case N times; different results are a mismatch",
     )
     group.addoption(
         "--opmap-shuffle",
-        type=option_types.number,
+        type=options.number,
         metavar="SEED",
         help="another order of the cases, the same for the same seed",
     )
@@ -54,20 +54,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--opmap-require-provider", action="store_true", help="fail where a case is not proven to run on the provider"
     )
     group.addoption(
-        "--opmap-known-failures", type=option_types.path, metavar="FILE", help="TOML file of failures that are known"
+        "--opmap-known-failures", type=options.path, metavar="FILE", help="TOML file of failures that are known"
     )
-    group.addoption(
-        "--opmap-max-failures", type=option_types.count, metavar="N", help="stop after N cases that are wrong"
-    )
+    group.addoption("--opmap-max-failures", type=options.count, metavar="N", help="stop after N cases that are wrong")
     group.addoption("--opmap-adapter", metavar="SUBSTRING", help="DirectML: the adapter whose name holds this")
-    group.addoption(
-        "--opmap-device-id", type=option_types.number, metavar="N", help="DirectML: the adapter of this number"
-    )
+    group.addoption("--opmap-device-id", type=options.number, metavar="N", help="DirectML: the adapter of this number")
     group.addoption(
         "--opmap-disable-metacommands", action="store_true", help="DirectML: without the driver's own kernels"
     )
     group.addoption(
-        "--opmap-timeout-per-case", type=option_types.seconds, default=30.0, metavar="S", help="DirectML: seconds"
+        "--opmap-timeout-per-case", type=options.seconds, default=30.0, metavar="S", help="DirectML: seconds"
     )
     group.addoption(
         "--opmap-dml-runtime", metavar="DIR", help="DirectML on Linux: a folder that tools/dml_linux set up"
@@ -158,7 +154,7 @@ def opmap_check(request: pytest.FixtureRequest):
             pytest.xfail(message)
         if record.verdict == "not-run" and not required:
             pytest.skip(message)
-        if not record.fine or required:
+        if not record.good or required:
             state.failed += 1
             if state.failed == state.config.getoption("--opmap-max-failures"):
                 request.session.shouldfail = f"opmap: stopped after {state.failed} failures"
@@ -208,7 +204,7 @@ class _State:
         return [] if isinstance(judge, Exception) else self._shuffled(self._selected().probes(judge.provider))
 
     def _selected(self):
-        from .validation.selection import Selection, case_ids
+        from .cases.selection import Selection, case_ids
 
         option = self.config.getoption
         return Selection(
@@ -219,7 +215,7 @@ class _State:
         )
 
     def _shuffled(self, items: list):
-        from .validation.run import shuffled
+        from .verdicts.run import shuffled
 
         return shuffled(items, self.config.getoption("--opmap-shuffle"))
 
@@ -228,7 +224,7 @@ class _State:
         if self._judge is None:
             from .errors import OpmapError
             from .execution.providers import ProviderMissing
-            from .validation.judge import open_judge
+            from .session import open_judge
 
             option = self.config.getoption
             place = {
@@ -247,7 +243,7 @@ class _State:
         return self._judge
 
     def header(self) -> str:
-        from .validation.judge import Judge
+        from .verdicts.judge import Judge
 
         judge = self.judge()
         if not isinstance(judge, Judge):
@@ -258,9 +254,10 @@ class _State:
         return f"opmap: {provider.name}{version}{adapter}, device class {provider.device_class or 'unknown'}"
 
     def judge_item(self, item) -> Record:
-        from .validation.judge import Judge
-        from .validation.probes import Probe, judge_probe
-        from .validation.run import missing, settle
+        from .cases.probes import Probe
+        from .verdicts.judge import Judge
+        from .verdicts.probes import judge_probe
+        from .verdicts.run import missing, settle
 
         judge = self.judge()
         if not isinstance(judge, Judge):
@@ -273,7 +270,7 @@ class _State:
         """The known failures of the file, whether or not they apply here."""
         if self._entries is None:
             from .errors import InputError
-            from .validation.known_failures import load
+            from .verdicts.known_failures import load
 
             file = self.config.getoption("--opmap-known-failures")
             try:
@@ -285,7 +282,7 @@ class _State:
     def known(self):
         """The known failures, held against where the tests run."""
         if self._known is None:
-            from .validation.known_failures import known_at
+            from .verdicts.known_failures import known_at
 
             file = self.config.getoption("--opmap-known-failures")
             self._known = known_at(self.judge(), self.name, self.entries(), file)
@@ -298,8 +295,8 @@ class _State:
         if not self.entries() or hasattr(self.config, "workerinput") or options.collectonly:
             return []
         if self._problems is None:
-            from .validation.catalogue import catalogue
-            from .validation.probes import probes
+            from .cases.catalogue import catalogue
+            from .cases.probes import probes
 
             tier = self.config.getoption("--opmap-tier")
             self._problems = self.known().problems([*catalogue(tier), *probes()], tier)

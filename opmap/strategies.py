@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from .cases import random_cases
+from .cases.case import Case
 from .descriptors import OperatorDesc, TensorDesc
 from .operators import OPERATORS
 from .tensors import DataType
-from .validation import draws
-from .validation.cases import Case
 
 MAX_ELEMENTS = 256
 """Elements of the largest tensor, where nothing else is asked for."""
@@ -61,8 +61,8 @@ def descriptors(
         raise ValueError(f"max_elements must be at least 8, got {max_elements}")
     for name in chosen:
         for option, types, known in (
-            ("data_types", data_types, draws.data_types(name)),
-            ("index_types", index_types, draws.index_types(name)),
+            ("data_types", data_types, random_cases.data_types(name)),
+            ("index_types", index_types, random_cases.index_types(name)),
         ):
             if types is not None and not (types and set(types) <= set(known)):
                 raise ValueError(f"{option} must be some of {', '.join(t.name for t in known)}, got {types}")
@@ -90,11 +90,11 @@ def broken_descriptors(**options) -> st.SearchStrategy[tuple[OperatorDesc, str]]
 @st.composite
 def _descriptors(draw: st.DrawFn, operators, data_types, index_types, dimension_counts, max_elements) -> OperatorDesc:
     operator = draw(st.sampled_from(operators))
-    return draws.draw_descriptor(
+    return random_cases.draw_descriptor(
         _Drawn(draw),
         operator,
-        data_types=data_types or draws.data_types(operator),
-        index_types=index_types or draws.index_types(operator),
+        data_types=data_types or random_cases.data_types(operator),
+        index_types=index_types or random_cases.index_types(operator),
         dimension_counts=dimension_counts,
         max_elements=max_elements,
     )
@@ -102,7 +102,7 @@ def _descriptors(draw: st.DrawFn, operators, data_types, index_types, dimension_
 
 @st.composite
 def _cases(draw: st.DrawFn, descs: st.SearchStrategy[OperatorDesc]) -> Case:
-    return draws.draw_case(_Drawn(draw), draw(descs))
+    return random_cases.draw_case(_Drawn(draw), draw(descs))
 
 
 @st.composite

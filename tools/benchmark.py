@@ -19,14 +19,14 @@ from array import array
 from rich.console import Console
 from rich.table import Table
 
+from opmap.cases.catalogue import catalogue
 from opmap.descriptors import TensorDesc, complete
 from opmap.execution.arrays import to_array
 from opmap.execution.providers import open_provider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
-from opmap.validation.catalogue import catalogue
-from opmap.validation.judge import Judge
+from opmap.verdicts.judge import Judge
 
 CASES = 1000
 INTERPRETED = {

@@ -1,4 +1,4 @@
-"""Writes opmap/validation/arrays/: covering arrays of every operator's parameter space, for pairs and for triples.
+"""Writes opmap/cases/arrays/: covering arrays of every operator's parameter space, for pairs and for triples.
 
 Which combinations are possible is asked of the operator: every choice of the parameters that decide sizes is built. The
 array for pairs is covertable's, told of the impossible pairs and triples; rows that are impossible all the same are left out,
@@ -20,12 +20,11 @@ from pathlib import Path
 import covertable
 import numpy as np
 
-from opmap import classes
-from opmap.operators import OPERATORS
+from opmap.cases import covering_arrays, parameters
+from opmap.operators import OPERATORS, size_classes
 from opmap.tensors import DataType
-from opmap.validation import coverage
 
-FOLDER = Path(coverage.__file__).parent / "arrays"
+FOLDER = Path(covering_arrays.__file__).parent / "arrays"
 
 
 class Space:
@@ -33,10 +32,10 @@ class Space:
     same values; and these values for each group."""
 
     def __init__(self, module):
-        self.parameters = coverage.parameters(module)
+        self.parameters = parameters.parameters(module)
         self.names = tuple(self.parameters)
-        self.sizes = [n for n in self.names if n not in classes.VALUES]
-        self.values = [n for n in self.names if n in classes.VALUES]
+        self.sizes = [n for n in self.names if n not in size_classes.VALUES]
+        self.values = [n for n in self.names if n in size_classes.VALUES]
         groups: dict[tuple, list[tuple[int, ...]]] = {}
         types = self.parameters["data_type"]
         by_size = {size: [i for i, t in enumerate(types) if DataType[t].size == size] for size in (1, 2, 4, 8)}
@@ -58,7 +57,7 @@ class Space:
             found = []
             for row in itertools.product(*(range(len(self.parameters[n])) for n in self.values)):
                 choice = {n: self.parameters[n][i] for n, i in zip(self.values, row)}
-                if coverage.possible_values(desc, choice):
+                if parameters.possible_values(desc, choice):
                     found.append(row)
             _ALLOWED[key] = tuple(found)
         return _ALLOWED[key]

@@ -3,8 +3,8 @@
 from .contradictions import contradictions
 from .differences import differences
 from .finding import Finding
-from .findings import findings
 from .page import Page, PageSpec, read_page
+from .review import review_page
 
 __all__ = [
     "Finding",
@@ -12,6 +12,6 @@ __all__ = [
     "PageSpec",
     "contradictions",
     "differences",
-    "findings",
+    "review_page",
     "read_page",
 ]

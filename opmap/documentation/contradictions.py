@@ -12,7 +12,7 @@ from ..descriptors import TensorDesc
 from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
 from ..pseudocode import Example, Line, Reference, canonical, check, compile_line, expand, parse_formula, run, show
-from ..pseudocode.syntax import Membership
+from ..pseudocode.tree import Membership
 from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor
 from .equivalence import assigns, same_formula, same_lines, tensors_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..errors import PseudocodeError
 from ..pseudocode import Line, Reference, canonical, parse_formula
-from ..pseudocode.syntax import (
+from ..pseudocode.tree import (
     Assignment,
     Comparison,
     Continuation,

@@ -16,18 +16,7 @@ import msgspec
 from ..errors import InputError, PseudocodeError
 from ..limits import MAX_PAGE_BYTES
 from ..pseudocode import Line, parse_formula, parse_lines
-from ..spec import (
-    Breaks,
-    Field,
-    Pseudocode,
-    Rule,
-    Spec,
-    SpecExample,
-    Support,
-    TensorSupport,
-    all_specs,
-    load_spec,
-)
+from ..spec import Breaks, Field, Pseudocode, Rule, Spec, SpecExample, Support, TensorSupport, all_specs, load_spec
 from .blocks import Block, original, read_blocks, visible
 from .equivalence import assigns, membership, same_formula, same_lines, tensors_of, upper_bound
 from .examples import parsed

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import ProviderError
 from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
-from .environment import Fact
+from ..machine.facts import Fact
 from .provider import Placement
 
 MAGIC, VERSION = b"OPMF", 1

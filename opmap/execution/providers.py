@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError, ProviderError, describe
+from ..machine.environment import collect
+from ..machine.facts import Fact
+from ..machine.runtimes import require_one
 from .dml_linux import VARIABLE, find_dml_runtime
-from .environment import Fact, collect
 from .provider import Placement, Provider
-from .runtimes import require_one
 from .sessions import CPU, DIRECTML, SessionProvider
 from .worker import TIMEOUT, WorkerProvider
 

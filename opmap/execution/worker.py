@@ -18,8 +18,9 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from ..errors import InputError, ProviderError
+from ..machine.facts import Fact
+from ..vocabulary import Verdict
 from . import frames
-from .environment import Fact
 from .provider import Placement
 
 TIMEOUT = 30.0
@@ -45,25 +46,25 @@ _DEVICE_LOST = re.compile(r"887A00(05|06|07|20)", re.IGNORECASE)
 class WorkerCrashed(ProviderError):
     """Raised when the worker process ended, or said something that is no frame, in the middle of a case."""
 
-    verdict = "crash"
+    verdict = Verdict.CRASH
 
 
 class WorkerTimeout(ProviderError):
     """Raised when a case took longer than its limit; the worker process was ended."""
 
-    verdict = "timeout"
+    verdict = Verdict.TIMEOUT
 
 
 class DeviceLost(ProviderError):
     """Raised when an error says that the GPU was removed, hung or reset (887A0005, 6, 7, 20)."""
 
-    verdict = "device-lost"
+    verdict = Verdict.DEVICE_LOST
 
 
 class NotRun(ProviderError):
     """Raised when a case was not tried: no worker starts, or its adapter hung too often."""
 
-    verdict = "not-run"
+    verdict = Verdict.NOT_RUN
 
     def __init__(self, message: str):
         super().__init__(message, stage=None)

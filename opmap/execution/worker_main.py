@@ -25,8 +25,9 @@ from queue import SimpleQueue
 
 from opmap.errors import InputError, ProviderError
 from opmap.execution import frames
-from opmap.execution.environment import choose_adapter, collect, device_class, wine_version
 from opmap.execution.sessions import DIRECTML, SessionProvider
+from opmap.machine.adapters import choose_adapter, device_class, wine_version
+from opmap.machine.environment import collect
 
 GRACE = 30.0
 """Seconds that a run may outlive its limit. The parent ends it then; where the parent is gone, it ends itself."""

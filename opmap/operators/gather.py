@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from .. import classes
-from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, TensorDesc, complete, pad
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
+from . import size_classes
+from .random_source import Choices, draw_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +94,8 @@ def shapes() -> Iterator[Desc]:
 
 
 PARAMETERS = {
-    "padding": classes.COUNTS,  # leading ones of the input before the axis
-    "axis": classes.PLACES,
+    "padding": size_classes.COUNTS,  # leading ones of the input before the axis
+    "axis": size_classes.PLACES,
     "index_dimensions": ("0", "1", "2", "3+"),
 }
 
@@ -103,9 +103,9 @@ PARAMETERS = {
 def classify(desc: Desc) -> dict[str, str]:
     """The class of each parameter."""
     return {
-        "padding": classes.count(classes.leading_ones(desc.input_tensor.sizes[: desc.axis])),
-        "axis": classes.place(desc.axis, desc.input_tensor.dimension_count),
-        "index_dimensions": classes.count(desc.index_dimensions, 3),
+        "padding": size_classes.count(size_classes.leading_ones(desc.input_tensor.sizes[: desc.axis])),
+        "axis": size_classes.place(desc.axis, desc.input_tensor.dimension_count),
+        "index_dimensions": size_classes.count(desc.index_dimensions, 3),
     }
 
 
@@ -113,10 +113,10 @@ def build(choice: Mapping[str, str]) -> Desc | None:
     """A small descriptor with these classes: lengths before and after the axis and of the indices share the output's
     elements."""
     count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
-    for axis in classes.turned(classes.places(choice["axis"], count), choice):
-        for ones in classes.turned(classes.counts(choice["padding"], axis), choice):
-            for k in classes.turned(classes.counts(choice["index_dimensions"], ones + 1), choice):
-                for length in classes.turned(classes.lengths(choice["axis_length"]), choice):
+    for axis in size_classes.turned(size_classes.places(choice["axis"], count), choice):
+        for ones in size_classes.turned(size_classes.counts(choice["padding"], axis), choice):
+            for k in size_classes.turned(size_classes.counts(choice["index_dimensions"], ones + 1), choice):
+                for length in size_classes.turned(size_classes.lengths(choice["axis_length"]), choice):
                     desc = _build(choice, count, data_type, axis, ones, k, length)
                     if desc:
                         return desc
@@ -133,14 +133,15 @@ def _build(
     elements, whole = choice["output_elements"], choice["output_bytes"]
     between = ones < axis < count - 1  # four are two on each side
     found = (
-        classes.products(elements, whole, data_type.size, low, (1,)) for low in ((4, lowest[1]), lowest)[not between :]
+        size_classes.products(elements, whole, data_type.size, low, (1,))
+        for low in ((4, lowest[1]), lowest)[not between :]
     )
     for others, chosen in itertools.chain.from_iterable(found):
-        if others * length * data_type.size <= classes.most_bytes(choice):
-            sizes = (1,) * ones + classes.spread(others, free)
+        if others * length * data_type.size <= size_classes.most_bytes(choice):
+            sizes = (1,) * ones + size_classes.spread(others, free)
             inputs = {
                 "InputTensor": TensorDesc(data_type, sizes[:axis] + (length,) + sizes[axis:]),
-                "IndicesTensor": TensorDesc(DataType[choice["index_type"]], pad(classes.spread(chosen, k), count)),
+                "IndicesTensor": TensorDesc(DataType[choice["index_type"]], pad(size_classes.spread(chosen, k), count)),
             }
             return complete(Desc, inputs, {"Axis": axis, "IndexDimensions": k})
     return None

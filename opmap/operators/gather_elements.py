@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from .. import classes
-from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, TensorDesc, complete
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
+from . import size_classes
+from .random_source import Choices, draw_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +77,8 @@ def shapes() -> Iterator[Desc]:
 
 
 PARAMETERS = {
-    "padding": classes.COUNTS,  # leading ones of the input before the axis
-    "axis": classes.PLACES,
+    "padding": size_classes.COUNTS,  # leading ones of the input before the axis
+    "axis": size_classes.PLACES,
     "index_length": ("shorter", "same", "longer"),  # the indices' axis against the input's
 }
 
@@ -88,8 +88,8 @@ def classify(desc: Desc) -> dict[str, str]:
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     length = "same" if indices == data else "longer" if indices > data else "shorter"
     return {
-        "padding": classes.count(classes.leading_ones(data[: desc.axis])),
-        "axis": classes.place(desc.axis, len(data)),
+        "padding": size_classes.count(size_classes.leading_ones(data[: desc.axis])),
+        "axis": size_classes.place(desc.axis, len(data)),
         "index_length": length,
     }
 
@@ -97,9 +97,9 @@ def classify(desc: Desc) -> dict[str, str]:
 def build(choice: Mapping[str, str]) -> Desc | None:
     """A small descriptor with these classes: the other dimensions and the indices' axis share the output's elements."""
     count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
-    for axis in classes.turned(classes.places(choice["axis"], count), choice):
-        for ones in classes.turned(classes.counts(choice["padding"], axis), choice):
-            for length in classes.turned(classes.lengths(choice["axis_length"]), choice):
+    for axis in size_classes.turned(size_classes.places(choice["axis"], count), choice):
+        for ones in size_classes.turned(size_classes.counts(choice["padding"], axis), choice):
+            for length in size_classes.turned(size_classes.lengths(choice["axis_length"]), choice):
                 desc = _build(choice, count, data_type, axis, ones, length)
                 if desc:
                     return desc
@@ -116,7 +116,7 @@ def _build(
         found = [(others, length) for others in (12, 6, 5, 3, 2, 51, 85, 128, 1, 17, 64, 32, 255, 256, 257, 4, 8)]
     else:
         elements, whole = choice["output_elements"], choice["output_bytes"]
-        found = classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
+        found = size_classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
     if relation == "longer":
         found = [*found, *((others, length + more) for others in (2, 3, 1) for more in (1, 2, 3, 4))]
     between = ones < axis < count - 1  # four are two on each side
@@ -126,11 +126,11 @@ def _build(
             (others >= low if low else others == 1)
             and relation == ("same" if along == length else "longer" if along > length else "shorter")
             and (n >= 3 if many else n == 1)
-            and (classes.elements(n), classes.whole(n * data_type.size))
+            and (size_classes.elements(n), size_classes.whole(n * data_type.size))
             == (choice["output_elements"], choice["output_bytes"])
-            and max(n, others * length) * classes.INDEX_BYTES <= classes.most_bytes(choice)
+            and max(n, others * length) * size_classes.INDEX_BYTES <= size_classes.most_bytes(choice)
         ):
-            sizes = (1,) * ones + classes.spread(others, free)
+            sizes = (1,) * ones + size_classes.spread(others, free)
             inputs = {
                 "InputTensor": TensorDesc(data_type, sizes[:axis] + (length,) + sizes[axis:]),
                 "IndicesTensor": TensorDesc(index_type, sizes[:axis] + (along,) + sizes[axis:]),

@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..choices import Choices
 from ..descriptors import Lowering, OperatorDesc, Substitution, TensorDesc
 from ..pseudocode import Expansion
 from . import gather_nd1
+from .random_source import Choices
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from .. import classes
-from ..choices import Choices, draw_sizes
 from ..descriptors import Lowering, OperatorDesc, Substitution, TensorDesc, complete, pad
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
+from . import size_classes
+from .random_source import Choices, draw_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +120,10 @@ def shapes(batches: range = range(3)) -> Iterator[Desc]:
 
 
 PARAMETERS = {
-    "padding": classes.COUNTS,  # leading dimensions of the input that have no meaning
-    "index_padding": classes.COUNTS,  # those of the indices
+    "padding": size_classes.COUNTS,  # leading dimensions of the input that have no meaning
+    "index_padding": size_classes.COUNTS,  # those of the indices
     "tuple_size": ("1", "2", "3+", "all"),  # all that the batches leave, or fewer
-    "batches": classes.COUNTS,
+    "batches": size_classes.COUNTS,
 }
 
 
@@ -131,10 +131,10 @@ def classify(desc: Desc) -> dict[str, str]:
     """The class of each parameter."""
     count, rank, batches = desc.input_tensor.dimension_count, desc.input_dimension_count, desc.batch_dimension_count
     return {
-        "padding": classes.count(count - rank),
-        "index_padding": classes.count(count - desc.indices_dimension_count),
-        "tuple_size": "all" if desc.tuple_size == rank - batches else classes.count(desc.tuple_size, 3),
-        "batches": classes.count(batches),
+        "padding": size_classes.count(count - rank),
+        "index_padding": size_classes.count(count - desc.indices_dimension_count),
+        "tuple_size": "all" if desc.tuple_size == rank - batches else size_classes.count(desc.tuple_size, 3),
+        "batches": size_classes.count(batches),
     }
 
 
@@ -146,7 +146,7 @@ def build(choice: Mapping[str, str]) -> Desc | None:
     if first is None:
         return None
     alike = [r for r in ranks if (r[3] == 1) == (first[3] == 1)]  # one index is one element, or is not
-    return next(desc for r in classes.turned(alike, choice) if (desc := _build(choice, *r)))
+    return next(desc for r in size_classes.turned(alike, choice) if (desc := _build(choice, *r)))
 
 
 def _build(choice: Mapping[str, str], rank: int, index_rank: int, batches: int, size: int) -> Desc | None:
@@ -156,18 +156,18 @@ def _build(choice: Mapping[str, str], rank: int, index_rank: int, batches: int, 
         return None
     lowest = 2 if batches and many else 0, 1 if array and many else 0, 1 if block else 0
     elements, whole = choice["output_elements"], choice["output_bytes"]
-    long = classes.turned(range(size), choice)[0]
-    for length in classes.turned(classes.lengths(choice["axis_length"]), choice):
+    long = size_classes.turned(range(size), choice)[0]
+    for length in size_classes.turned(size_classes.lengths(choice["axis_length"]), choice):
         tuple_sizes = tuple(length if i == long else min(length, 2) for i in range(size))
         for low in (lowest, (1 if lowest[0] else 0, *lowest[1:])):
-            for b, a, c in classes.products(elements, whole, data_type.size, low, (0, 1)):
-                indices = b * a * size * classes.INDEX_BYTES
+            for b, a, c in size_classes.products(elements, whole, data_type.size, low, (0, 1)):
+                indices = b * a * size * size_classes.INDEX_BYTES
                 if (b * a >= 3 or not many) and max(
                     b * prod(tuple_sizes) * c * data_type.size, indices
-                ) <= classes.most_bytes(choice):
-                    batch_sizes = classes.spread(b, batches)
-                    data = batch_sizes + tuple_sizes + classes.spread(c, block)
-                    index_sizes = batch_sizes + classes.spread(a, array) + (size,)
+                ) <= size_classes.most_bytes(choice):
+                    batch_sizes = size_classes.spread(b, batches)
+                    data = batch_sizes + tuple_sizes + size_classes.spread(c, block)
+                    index_sizes = batch_sizes + size_classes.spread(a, array) + (size,)
                     inputs = {
                         "InputTensor": TensorDesc(data_type, pad(data, count)),
                         "IndicesTensor": TensorDesc(DataType[choice["index_type"]], pad(index_sizes, count)),
@@ -185,11 +185,11 @@ def _build(choice: Mapping[str, str], rank: int, index_rank: int, batches: int, 
 def _ranks(count: int, padding: str, index_padding: str, tuple_size: str, batch: str) -> list[tuple[int, ...]]:
     """Numbers of dimensions, of batches and of coordinates in these classes, whose output has at most `count`."""
     found = []
-    for rank in (count - p for p in classes.counts(padding, count - 1)):
-        for index_rank in (count - p for p in classes.counts(index_padding, count - 1)):
-            for batches in classes.counts(batch, min(rank, index_rank) - 1):
+    for rank in (count - p for p in size_classes.counts(padding, count - 1)):
+        for index_rank in (count - p for p in size_classes.counts(index_padding, count - 1)):
+            for batches in size_classes.counts(batch, min(rank, index_rank) - 1):
                 every = rank - batches
-                sizes = [every] if tuple_size == "all" else classes.counts(tuple_size, every - 1)
+                sizes = [every] if tuple_size == "all" else size_classes.counts(tuple_size, every - 1)
                 found += [
                     (rank, index_rank, batches, size)
                     for size in sizes

@@ -15,7 +15,8 @@ def _load() -> dict[str, ModuleType]:
     here = Path(__file__)
     names = [m.name for m in pkgutil.iter_modules([str(here.parent)]) if m.name != here.stem]
     modules = [importlib.import_module(f"{__package__}.{name}") for name in names]
-    return {m.Desc.operator: m for m in sorted(modules, key=lambda m: m.Desc.spec().number)}
+    operators = [m for m in modules if hasattr(m, "Desc")]
+    return {m.Desc.operator: m for m in sorted(operators, key=lambda m: m.Desc.spec().number)}
 
 
 OPERATORS: dict[str, ModuleType] = _load()

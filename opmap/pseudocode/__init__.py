@@ -3,7 +3,8 @@
 from .expansion import COORDINATES, Expansion, canonical, expand
 from .formulas import Broken, assigned, check, evaluate, right_align, show
 from .interpreter import UNDEFINED, Program, aligned, chain, compile_line, run, strides_of
-from .syntax import Example, ExampleTensor, Line, Reference, parse_example, parse_formula, parse_lines
+from .parser import parse_example, parse_formula, parse_lines
+from .tree import Example, ExampleTensor, Line, Reference
 
 __all__ = [
     "COORDINATES",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import PseudocodeError
-from .syntax import Constant, Continuation, Coordinate, Line, Reference, Rest
+from .tree import Constant, Continuation, Coordinate, Line, Reference, Rest
 
 COORDINATES = "abcdefghijklmnop"
 """Names of coordinates, in the order of the output's dimensions."""

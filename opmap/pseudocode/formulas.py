@@ -11,20 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import PseudocodeError
-from .syntax import (
-    Assignment,
-    Comparison,
-    Element,
-    Integer,
-    Interval,
-    Listing,
-    Membership,
-    Name,
-    Repeat,
-    Slice,
-    Sum,
-    parse_formula,
-)
+from .parser import parse_formula
+from .tree import Assignment, Comparison, Element, Integer, Interval, Listing, Membership, Name, Repeat, Slice, Sum
 
 LONGEST_LIST = 1000
 """More numbers than any list of sizes has: definitions that double each other end here."""

@@ -17,7 +17,7 @@ from itertools import chain as chained
 from itertools import islice
 
 from ..errors import PseudocodeError
-from .syntax import Constant, Coordinate, Line, Reference
+from .tree import Constant, Coordinate, Line, Reference
 
 UNDEFINED = -(1 << 62)
 """Added to an address, it keeps the sum negative: no address reaches 2**62."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import InputError
-from ..validation.record import SCHEMA, Record
+from ..verdicts.record import SCHEMA, Record
 
 
 class Bundle:

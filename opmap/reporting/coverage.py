@@ -10,18 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..validation.catalogue import catalogue
-from ..validation.coverage import (
-    UNREACHABLE_RULES,
-    WIDTHS,
-    WORLD,
-    Kernels,
-    kernel_files,
-    kernels_reached,
-    measure,
-    runnable_examples,
-)
-from ..validation.probes import probes
+from ..cases.catalogue import catalogue
+from ..cases.parameters import WIDTHS, WORLD
+from ..cases.probes import probes
+from ..coverage.boundaries import UNREACHABLE_RULES
+from ..coverage.covered import measure, runnable_examples
+from ..coverage.kernels import Kernels, kernel_files, kernels_reached
 
 STRENGTHS = {"smoke": 1, "standard": 2, "full": 3}
 """What a tier promises to cover: single classes, pairs, triples."""

@@ -9,9 +9,10 @@ import msgspec
 from rich.console import Console
 
 from ..errors import ProviderError
-from ..execution.environment import Fact, collect
-from ..execution.runtimes import WINDOWSML_HINT, installed, require_one
 from ..execution.sessions import DIRECTML
+from ..machine.environment import collect
+from ..machine.facts import Fact
+from ..machine.runtimes import WINDOWSML_HINT, installed, require_one
 
 
 def diagnose(console: Console, *, json: bool = False) -> int:

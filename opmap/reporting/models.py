@@ -12,13 +12,13 @@ from pathlib import Path
 
 from onnx import helper
 
+from ..cases.case import Case, retyped
+from ..cases.catalogue import catalogue, generated, index_forms
 from ..errors import InputError
 from ..mapping import ELEMENT_TYPES, MappedModel, map_descriptor
 from ..operators import OPERATORS
 from ..tensors import Tensor
-from ..validation.cases import Case, retyped
-from ..validation.catalogue import catalogue, generated, index_forms
-from ..validation.judge import undefined
+from ..verdicts.compare import undefined
 
 MANIFEST = "manifest.json"
 

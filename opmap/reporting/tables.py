@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import printable
-from ..validation.record import VERDICTS, Record
+from ..verdicts.record import Record
+from ..vocabulary import Verdict
 
 _STYLES = {"pass": "green", "known-failure": "yellow", "observed": "cyan", "unsupported": "cyan", "not-run": "yellow"}
 
@@ -22,7 +23,7 @@ def style(verdict: str) -> str:
 
 def summary(records: Sequence[Record], title: str) -> Table:
     """A row per operator, provider and device class; a column per verdict that occurs."""
-    verdicts = [v for v in VERDICTS if any(r.verdict == v for r in records)]
+    verdicts = [v for v in Verdict if any(r.verdict == v for r in records)]
     table = Table(title=title, title_justify="left", show_footer=True)
     table.add_column("operator", footer="all", overflow="fold")
     table.add_column("ran on", overflow="fold")
@@ -46,7 +47,7 @@ def summary(records: Sequence[Record], title: str) -> Table:
 
 def print_failures(console: Console, records: Iterable[Record], *, limit: int = 10) -> None:
     """The first cases that make a run red, a line each."""
-    red = [r for r in records if not r.fine and r.verdict != "not-run"]
+    red = [r for r in records if not r.good and r.verdict != "not-run"]
     for record in red[:limit]:
         console.print(line(record), soft_wrap=True, highlight=False)
     if len(red) > limit:

@@ -7,17 +7,17 @@ from math import prod
 
 import pytest
 
-from opmap.classes import LARGE
+from opmap.cases.case import case_id, retyped
+from opmap.cases.catalogue import catalogue, generated
+from opmap.cases.parameters import WIDTHS, cases_with, classes_beside
+from opmap.cases.selection import select
+from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, fill, shows, special_values
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.operators import OPERATORS
+from opmap.operators.size_classes import LARGE
 from opmap.spec import all_specs
 from opmap.tensors import DataType, from_bits
-from opmap.validation.cases import case_id, retyped
-from opmap.validation.catalogue import catalogue, generated
-from opmap.validation.coverage import WIDTHS, cases_with, classes_beside
-from opmap.validation.patterns import DATA_PATTERNS, INDEX_PATTERNS, fill, shows, special_values
-from opmap.validation.selection import select
 
 SMOKE = list(catalogue("smoke"))
 STANDARD = list(catalogue("standard"))

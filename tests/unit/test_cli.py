@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from opmap.cases.catalogue import catalogue
 from opmap.cli import COMMANDS, main
 from opmap.dxdispatch import model_json
-from opmap.validation.catalogue import catalogue
 
 EXAMPLES = {case.id: case for case in catalogue("smoke") if "/example." in case.id}
 
@@ -213,7 +213,7 @@ class TestValidate:
 
     def test_interrupt(self, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and the table so far."""
-        from opmap.validation.judge import Judge
+        from opmap.verdicts.judge import Judge
 
         judged = Judge.__call__
         count = iter(range(1000))
@@ -452,11 +452,11 @@ class TestCheck:
         assert records[0]["path"] == '$.dispatchables["gather_example.1"].desc.Axis'
         assert err.count("\n") == 1 and "GATHER.F1" in err and str(file) in err
 
-    @pytest.mark.parametrize("at, judged", [("open_judge", 0), ("Judge.dispatch", 1)])
+    @pytest.mark.parametrize("at, judged", [("session.open_judge", 0), ("verdicts.judge.Judge.dispatch", 1)])
     @pytest.mark.parametrize("more", [[], ["--json"]])
     def test_interrupt(self, at, judged, more, tmp_path, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and what was judged so far, in one document with --json."""
-        from opmap.validation.judge import Judge
+        from opmap.verdicts.judge import Judge
 
         dispatch, left = Judge.dispatch, judged
 
@@ -467,7 +467,7 @@ class TestCheck:
             left -= 1
             return dispatch(*arguments, **options)
 
-        monkeypatch.setattr(f"opmap.validation.judge.{at}", interrupted)
+        monkeypatch.setattr(f"opmap.{at}", interrupted)
         file = write(tmp_path / "two.json", "gather/example.1", "gather_nd1/example.2")
 
         code = main(["check", str(file), "--provider", "cpu", *more])
@@ -656,7 +656,7 @@ class TestDoctor:
     def test_two_runtimes(self, monkeypatch, capsys):
         """Two distributions together are a problem, with the command that solves it."""
         both = {"onnxruntime": "1.24.4", "onnxruntime-directml": "1.24.4"}
-        monkeypatch.setattr("opmap.execution.runtimes.installed", lambda: both)
+        monkeypatch.setattr("opmap.machine.runtimes.installed", lambda: both)
         monkeypatch.setattr("opmap.reporting.doctor.installed", lambda: both)
 
         codes = [main(["doctor"]), main(["validate", "--provider", "cpu"])]

@@ -12,26 +12,19 @@ import numpy as np
 import onnx
 import pytest
 
+from opmap.cases import covering_arrays
+from opmap.cases.catalogue import catalogue, example_descriptor
+from opmap.cases.covering_arrays import arrays
+from opmap.cases.parameters import cases_of, cases_with, classify, classify_desc, parameters
+from opmap.cases.random_cases import random_descriptors
 from opmap.cli import main
+from opmap.coverage.boundaries import boundary_rules
+from opmap.coverage.covered import Covered, measure
+from opmap.coverage.kernels import kernel_files, kernels_reached
+from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.reporting.coverage import told
-from opmap.validation import coverage
-from opmap.validation.catalogue import catalogue, example_descriptor
-from opmap.validation.coverage import (
-    Covered,
-    arrays,
-    boundary_rules,
-    cases_of,
-    cases_with,
-    classify,
-    classify_desc,
-    kernel_files,
-    kernels_reached,
-    measure,
-    parameters,
-)
-from opmap.validation.draws import random_descriptors
-from opmap.validation.judge import open_judge
+from opmap.session import open_judge
 
 SMOKE = list(catalogue("smoke"))
 TOOL = Path(__file__).parents[2] / "tools" / "build_arrays.py"
@@ -70,7 +63,7 @@ class TestTiers:
     def test_full_covers_everything(self, monkeypatch):
         """Every possible triple, every large class, and the small world in every width; here of one operator."""
         name = "GATHER_ELEMENTS"
-        monkeypatch.setattr("opmap.validation.catalogue.OPERATORS", {name: OPERATORS[name]})
+        monkeypatch.setattr("opmap.cases.catalogue.OPERATORS", {name: OPERATORS[name]})
         found = measure(catalogue("full"))[name]
         assert [] == found.missing(strength=3)
         assert found.possible(strength=3) == (len(found.values), len(found.pairs), len(found.triples))
@@ -195,7 +188,7 @@ class TestSpace:
         monkeypatch.setattr(build_arrays, "FOLDER", tmp_path)
         monkeypatch.setattr(sys, "argv", ["build_arrays.py", "GATHER_ELEMENTS"])
         build_arrays.main()
-        shipped = Path(coverage.__file__).parent / "arrays" / "gather_elements.json"
+        shipped = Path(covering_arrays.__file__).parent / "arrays" / "gather_elements.json"
         assert shipped.read_bytes() == (tmp_path / "gather_elements.json").read_bytes()
 
 
@@ -215,7 +208,7 @@ class TestIndexPaths:
     def test_in_the_model(self, path, inputs, operators, kinds):
         """What the graph takes and holds; what is not as the descriptor says is listed."""
         (case,) = cases_with(self.CASE.desc, "mix", "addr", path)
-        mapped = coverage.map_descriptor(case.desc, index_path=path, values=case.tensors)
+        mapped = map_descriptor(case.desc, index_path=path, values=case.tensors)
         onnx.checker.check_model(mapped.model, full_check=True)
         assert inputs == [i.name for i in mapped.model.graph.input] == list(mapped.feeds)
         assert operators == {n.op_type for n in mapped.model.graph.node} - {"Reshape", "Cast"}

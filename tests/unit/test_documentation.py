@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.documentation import Finding, contradictions, differences, findings, read_page
+from opmap.documentation import Finding, contradictions, differences, read_page, review_page
 from opmap.documentation.blocks import Block, original, read_blocks, visible
 from opmap.documentation.equivalence import same_formula
 from opmap.documentation.prose import Vocabulary
@@ -41,8 +41,8 @@ def new(text: str, known: str) -> list[Finding]:
     def told(finding: Finding) -> tuple:
         return finding.kind, finding.subject, finding.erratum, re.sub(r"line \d+", "line", finding.message)
 
-    before = set(map(told, findings(known, "page")))
-    return [finding for finding in findings(text, "page") if told(finding) not in before]
+    before = set(map(told, review_page(known, "page")))
+    return [finding for finding in review_page(text, "page") if told(finding) not in before]
 
 
 class TestThePages:
@@ -77,14 +77,14 @@ class TestThePages:
         ],
     )
     def test_errata(self, expected, name):
-        assert expected == [(f.line, f.erratum) for f in findings(page(name), name)]
+        assert expected == [(f.line, f.erratum) for f in review_page(page(name), name)]
 
     def test_there_are_eight(self):
         assert 8 == len(PAGES)
 
     @pytest.mark.parametrize("name", [name for name in PAGES if name.split(".")[1] in ("es-ES", "zh-TW", "pt-BR")])
     def test_a_missing_table_is_a_difference(self, name):
-        (finding,) = [f for f in findings(page(name), name) if f.erratum is None]
+        (finding,) = [f for f in review_page(page(name), name) if f.erratum is None]
         assert ("difference", "support 4_1") == (finding.kind, finding.subject)
         assert "no table for DML_FEATURE_LEVEL_4_1" in finding.message
 
@@ -106,7 +106,7 @@ class TestThePages:
         assert [(s.feature_level, s.line) for s in spec.support] == [(s.feature_level, s.line) for s in shipped.support]
 
     def test_messages_say_what_follows_from_what(self):
-        found = {f.erratum: f.message for f in findings(page("gather"), "gather")}
+        found = {f.erratum: f.message for f in review_page(page("gather"), "gather")}
         assert found["GATHER.E2"] == (
             "example 3: OutputTensor.Sizes: the formula on line 80 gives {3,1,2}, which does not fit 2 dimensions; "
             "the example has {3,2}"
@@ -190,22 +190,22 @@ class TestCorrectedPages:
 
     @pytest.mark.parametrize("name", ENGLISH)
     def test_errata(self, name):
-        assert () == findings(self.corrected(name), name)
+        assert () == review_page(self.corrected(name), name)
 
     @pytest.mark.parametrize("name", GAPS)
     def test_gaps_too(self, name):
-        assert () == findings(replaced(self.corrected(name), *GAPS[name]), name)
+        assert () == review_page(replaced(self.corrected(name), *GAPS[name]), name)
 
     @pytest.mark.parametrize("wording", RIGHT)
     @pytest.mark.parametrize("name", ["gather", "gather_nd", "gather_nd1"])
     def test_words_for_the_data_type(self, name, wording):
-        assert () == findings(self.corrected(name, wording), name)
+        assert () == review_page(self.corrected(name, wording), name)
 
     def test_an_erratum_that_is_left_is_found(self):
         for name, changes in CORRECTIONS.items():
             for change in changes:
                 text = self.corrected(name).replace(change[1], change[0], 1)
-                assert findings(text, name), change
+                assert review_page(text, name), change
 
     def test_another_way_to_write_the_formula(self):
         """Names for parts and the order of terms do not matter, wrong sums do."""
@@ -215,12 +215,12 @@ class TestCorrectedPages:
             ("InputTensor.DimensionCount - InputDimensionCount - indexTupleSize)", False),
         ]:
             text = replaced(page("gather_nd"), (TUPLE, formula), *CORRECTIONS["gather_nd"][1:], (WRONG, RIGHT[0]))
-            assert right == (not findings(text, "page")), formula
+            assert right == (not review_page(text, "page")), formula
 
     def test_formula_without_the_batches(self):
         """ND's correction is not enough for ND1: the page's second example shows it."""
         text = replaced(page("gather_nd1"), (TUPLE, CORRECTIONS["gather_nd"][0][1]))
-        found = [f for f in findings(text, "page") if f.erratum is None]
+        found = [f for f in review_page(text, "page") if f.erratum is None]
         assert {"contradiction", "difference"} == {f.kind for f in found}
         assert ["example 2"] == [f.subject for f in found if f.kind == "contradiction"]
 
@@ -229,10 +229,10 @@ class TestCorrectedPages:
             self.corrected("gather_nd"),
             ("output[y, x] = input[indices[y, 0], x]", "output[i, j] = input[indices[i, 0], j]"),
         )
-        assert () == findings(text, "page")
+        assert () == review_page(text, "page")
 
     def test_windows_line_ends(self):
-        assert findings(page("gather"), "x") == findings(page("gather").replace("\n", "\r\n"), "x")
+        assert review_page(page("gather"), "x") == review_page(page("gather").replace("\n", "\r\n"), "x")
 
 
 class TestPlantedChanges:
@@ -351,7 +351,7 @@ class TestPlantedChanges:
     def test_an_erratum_without_the_constraints_that_say_it_right(self):
         text = page("gather")
         text = text[: text.index("## Tensor constraints")] + text[text.index("## Tensor support") :]
-        assert ["GATHER.E3"] == [f.erratum for f in findings(text, "page") if f.subject == "GATHER.C4"]
+        assert ["GATHER.E3"] == [f.erratum for f in review_page(text, "page") if f.subject == "GATHER.C4"]
 
     def test_a_changed_struct(self):
         text = replaced(page("gather_nd.pt-BR.md"), ("  UINT                  InputDimensionCount;\n", ""))
@@ -359,7 +359,7 @@ class TestPlantedChanges:
 
     def test_one_broken_rule_is_one_finding(self):
         """What every example contradicts is told once, on the line of the rule."""
-        found = [f for f in findings(page("gather"), "x") if f.erratum == "GATHER.E3"]
+        found = [f for f in review_page(page("gather"), "x") if f.erratum == "GATHER.E3"]
         assert [("GATHER.C4", 77)] == [(f.subject, f.line) for f in found]
 
 
@@ -506,7 +506,7 @@ class TestHostileInput:
     )
     def test_no_page(self, wanted, text):
         with pytest.raises(InputError) as raised:
-            findings(text, "some.md")
+            review_page(text, "some.md")
         assert str(raised.value).startswith("some.md: ") and wanted in str(raised.value)
         assert "\n" not in str(raised.value) and len(str(raised.value)) < 400
 
@@ -543,13 +543,13 @@ class TestHostileInput:
     )
     def test_strange_pages(self, text):
         start = time.perf_counter()
-        assert all("\n" not in str(f) and len(str(f)) < 600 for f in findings(text, "some.md"))
+        assert all("\n" not in str(f) and len(str(f)) < 600 for f in review_page(text, "some.md"))
         assert time.perf_counter() - start < 20
 
     @pytest.mark.parametrize("name", PAGES)
     def test_pages_cut_anywhere(self, name):
         for end in range(0, len(page(name)), 997):
             try:
-                findings(page(name)[:end], name)
+                review_page(page(name)[:end], name)
             except InputError:
                 assert end < 2000

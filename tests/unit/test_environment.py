@@ -14,8 +14,10 @@ import msgspec
 import pytest
 
 from opmap.errors import InputError, ProviderError
-from opmap.execution import environment, windows
-from opmap.execution.environment import Adapter, Fact, collect, device_class, fact, one_line, resolve_adapter
+from opmap.machine import adapters, environment, windows
+from opmap.machine.adapters import device_class, resolve_adapter
+from opmap.machine.environment import collect
+from opmap.machine.facts import Adapter, Fact, fact, one_line
 
 WINDOWS_ONLY = ("wine", "os_build", "loaded_modules", "adapters")
 
@@ -131,9 +133,9 @@ class TestFacts:
         """Elsewhere Windows' facts are there, without a value, and say why."""
         facts = collect()
         assert {(None, "not Windows")} == {(facts[name].value, facts[name].error) for name in WINDOWS_ONLY}
-        assert environment.wine_version() is None
+        assert adapters.wine_version() is None
         with pytest.raises(ProviderError, match="^not Windows$"):
-            environment.adapters()
+            adapters.adapters()
 
     def test_adapters_fail(self, monkeypatch):
         """Adapters that cannot be listed are one ProviderError, not whatever DXGI raised."""
@@ -141,9 +143,9 @@ class TestFacts:
         def broken():
             raise OSError("no\nDXGI")
 
-        monkeypatch.setattr(environment, "_windows", broken)
+        monkeypatch.setattr(adapters, "windows", broken)
         with pytest.raises(ProviderError, match="^adapters cannot be listed: OSError: no DXGI$"):
-            environment.adapters()
+            adapters.adapters()
 
     @pytest.mark.parametrize(
         ("code", "said"),
@@ -413,14 +415,14 @@ class TestWindows:
 
     def test_adapters(self):
         """Adapters are numbered from 0; under Wine the driver version is null and says why."""
-        found = environment.adapters()
+        found = adapters.adapters()
         assert list(range(len(found))) == [a.index for a in found]
         for each in found:
             assert each.name
-            if environment.wine_version():
+            if adapters.wine_version():
                 assert each.driver_version.value is None
                 assert "Wine" in each.driver_version.error
-                assert "emulated" == device_class(each, environment.wine_version())
+                assert "emulated" == device_class(each, adapters.wine_version())
             else:
                 assert each.software or each.driver_version.value
 

@@ -7,8 +7,8 @@ from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError, ProviderError
 from opmap.execution.provider import Placement, Provider
 from opmap.execution.providers import ProviderMissing, open_provider
-from opmap.execution.runtimes import require_one
 from opmap.execution.sessions import CPU, SessionProvider
+from opmap.machine.runtimes import require_one
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType

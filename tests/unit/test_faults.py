@@ -11,17 +11,17 @@ from functools import cache
 import numpy as np
 import pytest
 
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue, large
 from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
+from opmap.faults import FAULTS, FaultProvider, open_fault
+from opmap.faults.access import Access, Work
+from opmap.faults.score import score
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
-from opmap.validation.cases import Case
-from opmap.validation.catalogue import catalogue, large
-from opmap.validation.faults import FAULTS, FaultProvider, open_fault
-from opmap.validation.faults.access import Access, Work
-from opmap.validation.judge import Judge
-from opmap.validation.score import score
+from opmap.verdicts.judge import Judge
 
 REAL = [name for name, fault in FAULTS.items() if fault.tier in ("smoke", "standard")]
 HUGE = [name for name, fault in FAULTS.items() if fault.tier == "full"]
@@ -358,7 +358,7 @@ class TestCommand:
 
     def test_as_json(self, capsysbinary, monkeypatch):
         """The cases that catch each are places in the list of cases."""
-        monkeypatch.setattr("opmap.validation.score.score", lambda cases, advance: list(scores("smoke").values()))
+        monkeypatch.setattr("opmap.faults.score.score", lambda cases, advance: list(scores("smoke").values()))
         main(["faults", "--tier", "smoke", "--json"])
         document = json.loads(capsysbinary.readouterr().out)
         assert ("opmap-faults/1", "smoke") == (document["schema"], document["tier"])
@@ -370,7 +370,7 @@ class TestCommand:
 
     def test_what_is_not_caught_is_red(self, capsys, monkeypatch):
         """And so is an equivalent one that is."""
-        monkeypatch.setattr("opmap.validation.selection.catalogue", lambda tier: [gather((1, 2), (0, 1))])
+        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda tier: [gather((1, 2), (0, 1))])
         assert 1 == main(["faults"])
         out = capsys.readouterr().out
         assert "negative-index-as-zero                    0  NOT CAUGHT" in out

@@ -8,6 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from opmap.cases.case import Case
+from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc, complete
 from opmap.dxdispatch import read_model
 from opmap.errors import ProviderError
@@ -17,10 +19,10 @@ from opmap.execution.providers import OpenProvider, open_provider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
-from opmap.validation.cases import Case
-from opmap.validation.catalogue import example_descriptor
-from opmap.validation.judge import MAX_DIFFERENCES, MAX_LISTED, Judge, differences, unravel
-from opmap.validation.record import VERDICTS, Record, encode
+from opmap.verdicts.compare import differences, unravel
+from opmap.verdicts.judge import MAX_DIFFERENCES, MAX_LISTED, Judge
+from opmap.verdicts.record import Record, encode
+from opmap.vocabulary import Verdict
 
 CPU = open_provider("cpu")
 
@@ -77,7 +79,7 @@ class TestPass:
         assert ["index-type: IndicesTensor UINT32 -> INT64, by a Cast in the graph"] == record.substitutions
         assert "INT64" == record.lowered_as.desc["IndicesTensor"]["DataType"]
         assert "CPUExecutionProvider" == record.provider
-        assert record.fine and record.proven
+        assert record.good and record.proven
 
     def test_by_assertion(self):
         """A third party's provider is taken at its word."""
@@ -120,7 +122,7 @@ class TestMismatch:
         """How many, and the first in words."""
         record = judge([np.array(answer, "<f4")])
         assert ("mismatch", "compare", message) == (record.verdict, record.stage, record.message)
-        assert not record.fine
+        assert not record.good
         assert record.expected.Bits != record.actual.Bits
 
     def test_of_bits_behind_equal_values(self):
@@ -207,7 +209,7 @@ class TestFallback:
         provider.placement = lambda: placement
         record = judge(None, provider=provider)
         assert ("fallback", message, False) == (record.verdict, record.message, record.proven)
-        assert not record.fine
+        assert not record.good
 
     def test_a_wrong_answer_from_elsewhere_is_a_mismatch(self):
         """That it is wrong is worse."""
@@ -304,7 +306,7 @@ class TestObserved:
         assert [14.0, None, None, 11.0] == record.expected.Values
         assert [None, None] == record.expected.Bits[1:3]
         assert None is record.actual
-        assert record.fine
+        assert record.good
 
     def test_a_provider_that_answers(self):
         """The defined elements are right; the others are as they are."""
@@ -412,7 +414,7 @@ class TestRecords:
 
     def test_verdicts_are_those_of_the_design(self):
         """And a record takes no other."""
-        assert 13 == len(VERDICTS) == len(set(VERDICTS))
+        assert 14 == len(Verdict)
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
 

@@ -9,16 +9,18 @@ import tomllib
 import msgspec
 import pytest
 
+from opmap.cases.catalogue import catalogue
+from opmap.cases.probes import probes
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.execution.environment import Fact
 from opmap.execution.providers import OpenProvider
-from opmap.validation import known_failures
-from opmap.validation.catalogue import catalogue
-from opmap.validation.judge import Judge, open_judge
-from opmap.validation.known_failures import EXCUSABLE, SCHEMA, Known, KnownFailure, Place, applies, load, locate, write
-from opmap.validation.probes import probes
-from opmap.validation.record import VERDICTS, Record
+from opmap.machine.facts import Fact
+from opmap.session import open_judge
+from opmap.verdicts import known_failures
+from opmap.verdicts.judge import Judge
+from opmap.verdicts.known_failures import EXCUSABLE, SCHEMA, Known, KnownFailure, Place, applies, load, locate, write
+from opmap.verdicts.record import Record
+from opmap.vocabulary import Verdict
 
 CASES = {case.id: case for case in catalogue("smoke")}
 CASE = CASES["gather/example.1"]
@@ -202,7 +204,7 @@ class TestVerdicts:
         """Another failure than the known one stays red, and says what was known."""
         record = self.judged(verdict, stage, **keys)
 
-        assert (verdict, stage, False) == (record.verdict, record.stage, record.fine)
+        assert (verdict, stage, False) == (record.verdict, record.stage, record.good)
         assert record.message.startswith(f"expected {keys['verdict']}")
 
     def test_not_run(self):
@@ -420,7 +422,7 @@ class TestWrite:
         """Every excusable verdict, with stage, adapter and device class where they are known."""
         records = [
             Record(case=f"c/{v}", verdict=v, stage="run", device_class="emulated", message="a\n# b\x7f")
-            for v in VERDICTS
+            for v in Verdict
         ]
         file = tmp_path / "new.toml"
 

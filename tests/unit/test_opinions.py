@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 
 from opmap import strategies
-from opmap.choices import SeededChoices
+from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.execution.arrays import from_array, to_array
 from opmap.execution.providers import open_provider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
+from opmap.operators.random_source import SeededChoices
 from opmap.tensors import DataType
-from opmap.validation.draws import draw_case, random_descriptors
 
 CPU = open_provider("cpu")
 

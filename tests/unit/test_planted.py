@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.execution.providers import open_provider
-from opmap.validation.catalogue import catalogue
-from opmap.validation.judge import Judge
+from opmap.verdicts.judge import Judge
 
 HELPER = Path(__file__).with_name("planted_faults.py")
 

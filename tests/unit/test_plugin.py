@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 import onnxruntime  # noqa: F401
 import pytest
 
-import opmap.validation.run  # noqa: F401
+import opmap.verdicts.run  # noqa: F401
 
 CONFORMANCE = "def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
 EXAMPLES = ("--opmap-filter", "gather/example.*")
@@ -173,7 +173,7 @@ import itertools
 import pytest
 
 from opmap import catalogue
-from opmap.validation.probes import probes
+from opmap.cases.probes import probes
 
 CASES = list(itertools.islice(catalogue("smoke"), 3))
 PROBE = next(probe for probe in probes() if probe.id.endswith("rank-9"))
@@ -418,8 +418,8 @@ class TestLimits:
             def pytest_addoption(parser):
                 parser.addoption("--numprocesses", type=int)
 
-            from opmap.validation import judge
-            judge.open_provider = lambda name, **place: OpenProvider("DmlExecutionProvider", "1", "hardware", None)
+            from opmap import session
+            session.open_provider = lambda name, **place: OpenProvider("DmlExecutionProvider", "1", "hardware", None)
             """
         )
         result = run_apart("--opmap-provider", "dml", "-p", "no:xdist", "--numprocesses", "4", *EXAMPLES)

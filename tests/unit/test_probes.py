@@ -8,12 +8,13 @@ import onnx.checker
 import pytest
 
 from opmap import open_provider
+from opmap.cases.probes import probes, select_probes
 from opmap.errors import ProviderError
 from opmap.execution.provider import Placement, origin
 from opmap.execution.providers import OpenProvider
 from opmap.execution.sessions import tidy
 from opmap.operators import OPERATORS
-from opmap.validation.probes import judge_probe, probes, select_probes
+from opmap.verdicts.probes import judge_probe
 
 CPU = open_provider("cpu")
 DIRECTML = "DmlExecutionProvider"

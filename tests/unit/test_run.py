@@ -13,8 +13,8 @@ import pytest
 
 from opmap.cli import main
 from opmap.reporting.bundle import Bundle
-from opmap.validation.record import Record, TensorRecord
-from opmap.validation.run import Run, settle, shuffled
+from opmap.verdicts.record import Record, TensorRecord
+from opmap.verdicts.run import Run, settle, shuffled
 
 ITEMS = [SimpleNamespace(id=f"case/{i}") for i in range(20)]
 
@@ -296,7 +296,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 
     def test_other_catalogue(self, tmp_path, capsys, monkeypatch):
         """A catalogue that has changed since is not mixed with what it was."""
-        from opmap.validation import selection
+        from opmap.cases import selection
 
         arguments = ["validate", "--provider", "cpu", "--filter", "*/example.1"]
         main([*arguments, "--report", str(tmp_path / "r")])

@@ -7,6 +7,7 @@ import json
 import msgspec
 import pytest
 
+from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc, environment
 from opmap.dxdispatch import model_json, read_model
 from opmap.errors import PseudocodeError
@@ -14,7 +15,6 @@ from opmap.operators import OPERATORS
 from opmap.pseudocode import Broken, canonical, check, compile_line, expand, parse_example, run
 from opmap.spec import all_specs, load_spec, tensor_rules
 from opmap.tensors import DataType, Tensor
-from opmap.validation.catalogue import example_descriptor
 
 SPECS = [pytest.param(spec, id=spec.name) for spec in all_specs()]
 RULES = [pytest.param(spec, rule, id=rule.id) for spec in all_specs() for rule in spec.corrected.rules]

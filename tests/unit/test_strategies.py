@@ -7,11 +7,11 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from opmap import strategies
-from opmap.choices import SeededChoices, draw_sizes, pick
+from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.operators import OPERATORS
+from opmap.operators.random_source import SeededChoices, draw_sizes, pick
 from opmap.spec import all_specs, tensor_rules
 from opmap.tensors import DataType
-from opmap.validation.draws import draw_case, random_descriptors
 
 RULES = {rule.id for spec in all_specs() for rule in spec.rules} | {rule.id for rule in tensor_rules().rules}
 

@@ -18,10 +18,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import opmap
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
 from opmap.descriptors import TensorDesc
 from opmap.errors import InputError, ProviderError
 from opmap.execution import dml_linux, frames
-from opmap.execution.environment import collect
 from opmap.execution.provider import Placement
 from opmap.execution.providers import OpenProvider, ProviderMissing, open_provider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
@@ -35,11 +36,10 @@ from opmap.execution.worker import (
     processes_with,
 )
 from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
+from opmap.machine.environment import collect
 from opmap.mapping import map_descriptor
 from opmap.tensors import DataType, Tensor
-from opmap.validation.cases import Case
-from opmap.validation.catalogue import catalogue
-from opmap.validation.judge import Judge
+from opmap.verdicts.judge import Judge
 
 ROOT = str(Path(opmap.__file__).parents[1])
 CHILD = Path(__file__).with_name("trouble_child.py")

@@ -11,8 +11,8 @@ import uuid
 
 sys.path.insert(0, sys.argv[1])
 
-from opmap.errors import ProviderError  # noqa: E402
-from opmap.execution import frames, worker_main  # noqa: E402
+from opmap.errors import ProviderError
+from opmap.execution import frames, worker_main
 
 
 def lose_device():

@@ -1,7 +1,7 @@
 """Named wrong ways to move data. Each runs as a provider, to show what a failure looks like and to test the suite."""
 
-from ...errors import InputError
-from ...execution.providers import OpenProvider
+from ..errors import InputError
+from ..execution.providers import OpenProvider
 from .addresses import ADDRESS_FAULTS
 from .fault import Fault, FaultProvider
 from .indices import INDEX_FAULTS

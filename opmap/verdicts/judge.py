@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..cases.case import Case
 from ..descriptors import FEATURE_LEVELS, OperatorDesc
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, to_array, wrong_outputs
 from ..execution.provider import origin
-from ..execution.providers import OpenProvider, open_provider
+from ..execution.providers import OpenProvider
 from ..mapping import IndexConversion, MappedModel, map_descriptor
-from ..pseudocode import chain, strides_of
-from ..tensors import DataType, Tensor, from_bits, plain
-from .cases import Case
-from .faults import open_fault
+from ..tensors import DataType, from_bits, plain
+from .compare import differences, explain, undefined
 from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
 
 MAX_LISTED = 10_000
@@ -159,51 +158,6 @@ class Judge:
         )
 
 
-def open_judge(provider: str, *, place: Mapping[str, object] | None = None, **options) -> Judge:
-    """A judge on the provider of this name, `fault:<name>` included; `place` is open_provider's options, others are Judge's.
-
-    Raises ProviderMissing where the provider is not there, InputError for a name that means nothing.
-    """
-    name = provider.removeprefix("fault:")
-    if name != provider:
-        return Judge(open_fault(name), **options)
-    return Judge(open_provider(provider, **place or {}), **options)
-
-
-def undefined(expected: Sequence[int | None]) -> int:
-    """How many elements have no defined value."""
-    return 0 if isinstance(expected, array) else sum(e is None for e in expected)
-
-
-def differences(expected: Sequence[int | None], actual: array) -> Sequence[int]:
-    """The elements with a defined value that differ."""
-    if isinstance(expected, array) and memoryview(expected) == memoryview(actual):
-        return ()
-    return array("q", (i for i, (e, a) in enumerate(zip(expected, actual)) if e != a and e is not None))
-
-
-def explain(case: Case, expected: Sequence[int | None], wrong: Sequence[int], actual: Tensor) -> str:
-    """How many elements differ, and the first: what it should read, and what would give the value that came."""
-    desc, first = case.desc, wrong[0]
-    at = unravel(first, desc.output.sizes)
-    bits = expected[first], actual.bits[first]
-    text, _ = chain(
-        desc.line,
-        desc.pseudocode_sizes,
-        at,
-        desc.pseudocode_tensors({n: t.values for n, t in case.tensors.items()}),
-    )
-    shown = [str(plain(v)) for v in from_bits(desc.output.data_type, bits)]
-    if shown[0] == shown[1]:
-        shown = [f"{s} (bits {b:0{desc.output.data_type.size * 2}x})" for s, b in zip(shown, bits)]
-    name = desc.line.source.tensor
-    source = case.tensors[desc.spec().pseudocode.tensors[name]]
-    only = source.bits.count(bits[1]) == 1
-    place = list(unravel(source.bits.index(bits[1]), source.sizes)) if only else None
-    read = f", consistent with reading {name}{place}" if only else ""
-    return f"{len(wrong)} of {len(actual.bits)} elements differ: {text} = {shown[0]}, got {shown[1]}{read}"
-
-
 def refuse(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
     """The record of a dispatch that no provider can be given: broken rules, or a file that cannot be used."""
     known = {"file": file, "case": dispatch.name, "operator": dispatch.operator, "provider": provider}
@@ -226,11 +180,6 @@ def broken(violations, path: str | None) -> dict:
         "path": f"{path}.{first.subject}" if path else first.subject,
         "message": f"{first.message} ({first.rule})",
     }
-
-
-def unravel(address: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    """The coordinates of an element from its place in row-major order."""
-    return tuple(address // stride % size for stride, size in zip(strides_of(sizes), sizes))
 
 
 def _fits_int32(case: Case) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from ..cases.case import Case
 from ..dxdispatch import Dispatch
-from .cases import Case
 from .known_failures import Known
 from .record import Record, split
 
@@ -103,7 +103,7 @@ class Run:
 
 
 def _failed(record: Record) -> bool:
-    return not record.fine and record.verdict != "not-run"
+    return not record.good and record.verdict != "not-run"
 
 
 def shuffled(items: Sequence, seed: int | None) -> Sequence:
@@ -119,7 +119,7 @@ def settle(records: Sequence[Record]) -> Record:
     is not the same. A repetition that was not run proves nothing."""
     ran = [record for record in records if record.verdict != "not-run"]
     if len({_outcome(record) for record in ran}) > 1:
-        wrong = next((r for r in ran if not r.fine), ran[0])
+        wrong = next((r for r in ran if not r.good), ran[0])
         came = ", ".join(f"{r.verdict}{f' at {r.stage}' if r.stage and r.verdict == 'error' else ''}" for r in records)
         message = f"unstable: {len(records)} runs gave {came}{f'; {wrong.message}' if wrong.message else ''}"
         return msgspec.structs.replace(wrong, verdict="mismatch", stage=None, message=message)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...tensors import DataType
+from ..tensors import DataType
 from .fault import Fault
 
 _EXPONENT = {DataType.FLOAT16: 0x7C00, DataType.FLOAT32: 0x7F800000, DataType.FLOAT64: 0x7FF0000000000000}

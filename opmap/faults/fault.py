@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...execution.arrays import dtype_of
-from ...tensors import DataType
-from ..cases import Case
+from ..cases.case import Case
+from ..execution.arrays import dtype_of
+from ..tensors import DataType
 from .access import Access, Indices, Resolve, Work, resolve
 
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from ..errors import InputError
 from ..execution.providers import OpenProvider
 from ..files import read_text
-from .cases import Case
+from .case import Case
 from .catalogue import Tier, catalogue
 from .probes import Probe, are_probes, select_probes
 

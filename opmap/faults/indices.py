@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...tensors import DataType
+from ..tensors import DataType
 from .access import Access, Read, Work, resolve
 from .fault import Fault
 

@@ -40,24 +40,25 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from ..cases.case import CASE_IDS, Case
+from ..cases.catalogue import catalogue
+from ..cases.probes import Probe
 from ..errors import InputError
-from ..execution.environment import DeviceClass
 from ..execution.providers import full_name
 from ..files import read_text
+from ..machine.facts import DeviceClass
 from ..operators import OPERATORS
 from ..tensors import DataType
-from .cases import CASE_IDS, Case
-from .catalogue import TIERS, catalogue
+from ..vocabulary import TIERS, Stage, Verdict
 from .judge import Judge
-from .probes import Probe
-from .record import FINE, VERDICTS, Record, Stage
+from .record import Record
 
 SCHEMA, OLD_SCHEMA = "opmap-known-failures/2", "opmap-known-failures/1"
 
 TODO = "TODO: why"
 """The reason of a written entry; a file with it is refused, so that a person says why."""
 
-EXCUSABLE = tuple(v for v in VERDICTS if v not in FINE | {"not-run", "unexpected-pass"})
+EXCUSABLE = tuple(v for v in Verdict if not v.good and v not in (Verdict.NOT_RUN, Verdict.UNEXPECTED_PASS))
 """Verdicts that an entry may expect: what is wrong by itself."""
 
 _RANGES = ("driver", "directml", "onnxruntime", "feature_level")
@@ -171,7 +172,7 @@ def _problems(entry: KnownFailure, *, old: bool):
         "type": tuple(t.name for t in DataType),
         "device_class": get_args(DeviceClass),
         "verdict": EXCUSABLE,
-        "stage": get_args(Stage),
+        "stage": tuple(Stage),
         "tier": TIERS,
     }
     for key, allowed in listed.items():
@@ -277,7 +278,7 @@ class Known:
         said = f": {record.message}" if record.message else ""
         if record.verdict == entry.verdict and entry.stage in (None, record.stage):
             known = {"verdict": "known-failure", "message": f"known {entry.expected}: {entry.why}{said}"}
-        elif record.fine:
+        elif record.good:
             came = "" if record.verdict == "pass" else f", got {record.verdict}{said}"
             known = {"verdict": "unexpected-pass", "message": f"expected {entry.expected}: {entry.why}{came}"}
         else:

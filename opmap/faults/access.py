@@ -14,11 +14,11 @@ from math import prod
 
 import numpy as np
 
-from ...descriptors import OperatorDesc
-from ...pseudocode import Reference, aligned
-from ...pseudocode.syntax import Constant, Coordinate
-from ...tensors import DataType
-from ..cases import Case
+from ..cases.case import Case
+from ..descriptors import OperatorDesc
+from ..pseudocode import Reference, aligned
+from ..pseudocode.tree import Constant, Coordinate
+from ..tensors import DataType
 
 Resolve = Callable[[np.ndarray, int], np.ndarray]
 

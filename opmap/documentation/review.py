@@ -9,7 +9,7 @@ from .finding import Finding
 from .page import read_page
 
 
-def findings(text: str, name: str) -> tuple[Finding, ...]:
+def review_page(text: str, name: str) -> tuple[Finding, ...]:
     """A page's contradictions, its differences from the shipped spec and what cannot be read, by line.
 
     `name` is for messages. Raises InputError for what is not a page of a known operator.

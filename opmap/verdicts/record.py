@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
 
 import msgspec
 
+from ..vocabulary import PROBE, Stage, Verdict
+
 SCHEMA = "opmap-results/1"
-
-Verdict = Literal[
-    "pass",
-    "mismatch",
-    "error",
-    "fallback",
-    "lowered-differently",
-    "unsupported",
-    "observed",
-    "crash",
-    "timeout",
-    "device-lost",
-    "not-run",
-    "known-failure",
-    "unexpected-pass",
-]
-VERDICTS: tuple[str, ...] = get_args(Verdict)
-
-FINE = frozenset({"pass", "observed", "unsupported", "known-failure"})
-"""Verdicts that leave a run green."""
-
-Stage = Literal["read", "validate", "map", "load", "run", "compare"]
 
 
 class TensorRecord(msgspec.Struct, frozen=True):
@@ -91,13 +70,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return self.placement is not None and self.placement.proven
 
     @property
-    def fine(self) -> bool:
+    def good(self) -> bool:
         """Whether the verdict leaves a run green."""
-        return self.verdict in FINE
-
-
-PROBE = "probe/"
-"""What the id of every probe begins with: they are listed apart from the cases."""
+        return Verdict(self.verdict).good
 
 
 def split(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ..cases.case import Case
+from ..cases.parameters import is_large
 from ..execution.arrays import dtype_of, from_array, wrong_outputs
 from ..tensors import Tensor
-from .cases import Case
-from .catalogue import TIERS
-from .coverage import is_large
-from .faults import FAULTS, Fault, FaultProvider
-from .faults.access import Work
-from .judge import differences, undefined
+from ..verdicts.compare import differences, undefined
+from ..vocabulary import TIERS
+from . import FAULTS, Fault, FaultProvider
+from .access import Work
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...pseudocode import strides_of
+from ..pseudocode import strides_of
 from .access import Access, Read, Term, Work
 from .fault import Fault
 

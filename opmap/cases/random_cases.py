@@ -6,12 +6,12 @@ import random
 from array import array
 from collections.abc import Iterator, Sequence
 
-from ..choices import Choices, SeededChoices, pick
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS
+from ..operators.random_source import Choices, SeededChoices, pick
 from ..tensors import DataType, Tensor, to_bits
-from .cases import Case, case_id, retyped
-from .patterns import special_values
+from .case import Case, case_id, retyped
+from .values import special_values
 
 MAX_SEED = 2**32 - 1
 """Highest seed of a drawn tensor; 0 is the simplest."""

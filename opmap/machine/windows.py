@@ -44,7 +44,7 @@ from ctypes.wintypes import (
 from functools import cache
 from uuid import UUID
 
-from .environment import Adapter, Fact, Module, one_line
+from .facts import Adapter, Fact, Module, one_line
 
 SEARCH_SYSTEM32 = 0x800
 DXGI_ERROR_NOT_FOUND = 0x887A0002

@@ -5,22 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Literal, get_args
 
-from .. import classes
-from ..choices import SeededChoices
 from ..descriptors import OperatorDesc, TensorDesc
-from ..operators import OPERATORS
+from ..operators import OPERATORS, size_classes
+from ..operators.random_source import SeededChoices
 from ..spec import Spec
 from ..tensors import DataType, Tensor
-from .cases import Case, case_id, retyped
-from .coverage import PATHS, WIDTHS, WORLD, arrays, cases_of, cases_with, possible_values
-from .draws import data_types, draw_descriptor, index_types
-from .patterns import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
-
-Tier = Literal["smoke", "standard", "full"]
-TIERS: tuple[str, ...] = get_args(Tier)
-
+from ..vocabulary import Tier
+from .case import Case, case_id, retyped
+from .covering_arrays import arrays
+from .parameters import PATHS, WIDTHS, WORLD, cases_of, cases_with, possible_values
+from .random_cases import data_types, draw_descriptor, index_types
+from .values import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
 
 SMOKE_ROWS = 68
 """Rows of each operator's pair array that are in `smoke`. They are in such an order that the first hold every class."""
@@ -129,7 +125,7 @@ def _triples(module) -> Iterator[Case]:
 def _wide(module) -> Iterator[Case]:
     """Each class of WIDE with the fewest indices and with the most that the rows of the array give with it."""
     values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
-    for built in _beside(module, classes.WIDE, {"axis_length": "odd", "data_type": "UINT32", **values}):
+    for built in _beside(module, size_classes.WIDE, {"axis_length": "odd", "data_type": "UINT32", **values}):
         for some in (min, max):
             _, choice = some(built, key=lambda b: b[0].tensors[b[0].index_tensors()[0]].element_count)
             yield from cases_of(module, choice)
@@ -154,13 +150,13 @@ def large(module) -> Iterator[Case]:
     """Each class of LARGE in the smallest descriptor that the rows of the array give with it, the limits of the axis among
     its indices. The data is special values: unique ones would need several rounds."""
     values = {"index_type": "INT32", "index_pattern": "bounds", "data_pattern": "special", "index_path": "input"}
-    for built in _beside(module, classes.LARGE, {"axis_length": "2", "data_type": "UINT8", **values}):
+    for built in _beside(module, size_classes.LARGE, {"axis_length": "2", "data_type": "UINT8", **values}):
         _, choice = min(built, key=lambda b: sum(t.minimum_size_in_bytes for t in b[0].tensors.values()))
         yield from cases_of(module, choice)
 
 
 def _beside(module, beside: Mapping, own: Mapping[str, str]) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
-    """For each of these classes, what the rows of the array give with it and with these other classes."""
+    """For each of these classes, what the rows of the array give with it and with these other size_classes."""
     found = arrays(module.Desc.operator)
     for parameter, names in beside.items():
         for name in names:

@@ -1,0 +1,1 @@
+"""Cases: descriptors with values, and which of them are run."""

@@ -1,0 +1,1 @@
+"""What a tier covers, measured from its cases."""

@@ -1,0 +1,1 @@
+"""Facts about the machine that a run takes place on."""

@@ -1,1 +1,0 @@
-"""Cases, what they should give, and the verdict on what a provider gave."""
