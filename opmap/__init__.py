@@ -21,6 +21,8 @@ _PUBLIC = {
     "map_descriptor": "mapping",
     "open_provider": "execution.providers",
     "read": "dxdispatch",
+    "register_operator": "registration",
+    "unregister_operator": "registration",
 }
 
 __all__ = sorted(_PUBLIC)

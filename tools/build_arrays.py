@@ -1,18 +1,23 @@
 """Writes opmap/cases/arrays/: covering arrays of every operator's parameter space, for pairs and for triples.
 
 Which combinations are possible is asked of the operator: every choice of the parameters that decide sizes is built. The
-array for pairs is covertable's, told of the impossible pairs and triples; rows that are impossible all the same are left out,
-and what is then not covered is added. For triples the array for pairs is extended.
+array for pairs is covertable's, which is told the impossible pairs and triples. Rows that are impossible all the same are
+left out, and pairs that are then missing are added. The array for triples extends the array for pairs.
 
-    pip install -e .[test] && python tools/build_arrays.py
+    pip install -e .[test]
+    python tools/build_arrays.py [OPERATOR ...]
+    python tools/build_arrays.py --outside MODULE SPEC OUTPUT
+
+The last form is for an operator from outside the package: MODULE.OPERATOR, its spec file, the file to write.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import itertools
 import json
 import random
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,17 +27,22 @@ import numpy as np
 
 from opmap.cases import covering_arrays, parameters
 from opmap.operators import OPERATORS, size_classes
+from opmap.registration import register_operator
 from opmap.tensors import DataType
 
 FOLDER = Path(covering_arrays.__file__).parent / "arrays"
 
 
 class Space:
-    """The possible choices of an operator: rows of class numbers for the parameters of sizes, in groups that allow the
-    same values; and these values for each group."""
+    """The possible choices of an operator.
 
-    def __init__(self, module):
-        self.parameters = parameters.parameters(module)
+    A group holds rows of class numbers for the parameters that decide sizes, and the rows of class numbers for the other
+    parameters that each of them allows.
+    """
+
+    def __init__(self, operator):
+        self._known = {}
+        self.parameters = parameters.parameters(operator)
         self.names = tuple(self.parameters)
         self.sizes = [n for n in self.names if n not in size_classes.VALUES]
         self.values = [n for n in self.names if n in size_classes.VALUES]
@@ -40,27 +50,28 @@ class Space:
         types = self.parameters["data_type"]
         by_size = {size: [i for i, t in enumerate(types) if DataType[t].size == size] for size in (1, 2, 4, 8)}
         others = [range(len(self.parameters[n])) for n in self.sizes[1:]]
-        for same in by_size.values():
+        for same in filter(None, by_size.values()):
             for row in itertools.product(*others):
                 choice = {n: self.parameters[n][i] for n, i in zip(self.sizes, (same[0], *row))}
-                desc = module.build({**choice, "index_type": "INT64"})
+                desc = operator.build({**choice, "index_type": "INT64"})
                 if desc is not None:
                     groups.setdefault(self._allowed(desc), []).extend((i, *row) for i in same)
         self.groups = [(np.array(rows, np.int16), np.array(allowed, np.int16)) for allowed, rows in groups.items()]
 
     def _allowed(self, desc) -> tuple:
-        ((name, bounds),) = desc.index_bounds.items()
-        longer = max(bounds) > 1
-        count = desc.tensors[name].element_count
-        key = longer, len(bounds) == count, count == 1
-        if key not in _ALLOWED:
-            found = []
+        """The classes of the other parameters that a descriptor allows; they depend on its indices only."""
+        key = tuple(
+            (max(bounds) > 1, desc.index_counts[name] == 1, desc.tensors[name].element_count == 1)
+            for name, bounds in desc.index_bounds.items()
+        )
+        if key not in self._known:
+            rows = []
             for row in itertools.product(*(range(len(self.parameters[n])) for n in self.values)):
                 choice = {n: self.parameters[n][i] for n, i in zip(self.values, row)}
                 if parameters.possible_values(desc, choice):
-                    found.append(row)
-            _ALLOWED[key] = tuple(found)
-        return _ALLOWED[key]
+                    rows.append(row)
+            self._known[key] = tuple(rows)
+        return self._known[key]
 
     def tables(self, strength: int) -> dict[tuple[int, ...], np.ndarray]:
         """For each combination of columns, which combinations of classes are possible."""
@@ -98,9 +109,6 @@ class Space:
                 b = allowed[[int(source.random() * len(allowed)) for _ in range(count)]]
                 found.append(np.hstack([a, b]))
         return np.concatenate(found)
-
-
-_ALLOWED: dict[tuple, tuple] = {}
 
 
 def cover(space: Space, strength: int, start: list[tuple[int, ...]], candidates: int) -> list[tuple[int, ...]]:
@@ -165,36 +173,55 @@ def library(space: Space, impossible: list[tuple[tuple[int, int], ...]]) -> list
     return [tuple(row[str(c)] for c in range(len(factors))) for row in rows]
 
 
+def build(operator) -> dict:
+    """Returns the content of an operator's file; prints progress."""
+    name, begin = operator.name, time.monotonic()
+
+    def progress(*words) -> None:
+        print(name, *words, round(time.monotonic() - begin), "s", flush=True)
+
+    space = Space(operator)
+    progress(sum(len(rows) for rows, _ in space.groups), "sizes")
+    classes = list(space.parameters.values())
+    none = impossible(space.tables(2))
+    start = [row for row in library(space, none + impossible(space.tables(3), none)) if space.possible(row)]
+    rows = ordered(space, cover(space, 2, start, 40))
+    progress(len(rows), "rows for pairs", len(none), "impossible")
+    triples = cover(space, 3, rows, 16)
+    possible = sum(int(table.sum()) for table in space.tables(3).values())
+    progress(len(triples), "rows for", possible, "triples")
+    return {
+        "parameters": space.parameters,
+        "impossible_pairs": [
+            ", ".join(f"{space.names[c]} {classes[c][i]}" for c, i in combination) for combination in none
+        ],
+        "possible_triples": possible,
+        "pairs": rows,
+        "triples": triples[len(rows) :],
+    }
+
+
+def write(path: Path, content: dict) -> None:
+    """Writes a file, one row a line."""
+    text = json.dumps(content, separators=(",", ":")).replace("],[", "],\n[").replace('","', '",\n"')
+    path.write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
 def main() -> None:
-    """Builds and writes the arrays of all operators, or of those that are named."""
+    """Builds and writes the arrays of all operators, of the named ones, or of one from outside."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("operators", nargs="*", metavar="OPERATOR", help="GATHER, ... (default: all)")
+    parser.add_argument("--outside", nargs=3, metavar=("MODULE", "SPEC", "OUTPUT"), help="an operator from outside")
+    options = parser.parse_args()
+    if options.outside:
+        module, spec, output = options.outside
+        operator = importlib.import_module(module).OPERATOR
+        register_operator(operator, spec=spec)
+        write(Path(output), build(operator))
+        return
     FOLDER.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or OPERATORS:
-        module, begin = OPERATORS[name], time.monotonic()
-        space = Space(module)
-        print(name, sum(len(r) for r, _ in space.groups), "sizes", round(time.monotonic() - begin), "s", flush=True)
-        _ALLOWED.clear()
-        classes = list(space.parameters.values())
-        pairs = space.tables(2)
-        none = impossible(pairs)
-        start = [row for row in library(space, none + impossible(space.tables(3), none)) if space.possible(row)]
-        rows = ordered(space, cover(space, 2, start, 40))
-        print(
-            name, len(rows), "rows for pairs", len(none), "impossible", round(time.monotonic() - begin), "s", flush=True
-        )
-        triples = cover(space, 3, rows, 16)
-        possible = sum(int(table.sum()) for table in space.tables(3).values())
-        print(name, len(triples), "rows for", possible, "triples", round(time.monotonic() - begin), "s", flush=True)
-        content = {
-            "parameters": space.parameters,
-            "impossible_pairs": [
-                ", ".join(f"{space.names[c]} {classes[c][i]}" for c, i in combination) for combination in none
-            ],
-            "possible_triples": possible,
-            "pairs": rows,
-            "triples": triples[len(rows) :],
-        }
-        text = json.dumps(content, separators=(",", ":")).replace("],[", "],\n[").replace('","', '",\n"')
-        (FOLDER / f"{name.lower()}.json").write_text(text + "\n", encoding="utf-8", newline="\n")
+    for name in options.operators or OPERATORS:
+        write(FOLDER / f"{name.lower()}.json", build(OPERATORS[name]))
 
 
 if __name__ == "__main__":

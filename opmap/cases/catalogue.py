@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from math import prod
 
 from ..descriptors import OperatorDesc, TensorDesc, complete_sizes
@@ -92,10 +91,8 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
     """
     if wanted is not None and not wanted.may_have(operator=operator.name):
         return
-    build = partial(complete_sizes, operator.descriptor)
     groups: dict[object, list[OperatorDesc]] = {}
-    for outline in operator.world(2, 2):
-        desc = build(*outline)
+    for desc in operator.descriptors(2, 2):
         groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
     pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
     pairs.sort(key=lambda pair: pair[0].output != pair[1].output)  # pairs with the same output sizes come first
@@ -110,8 +107,7 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
                 yield generated(retyped(second, second.output.data_type, DataType.INT32), "reverse", "addr")
                 yield cases[1]
                 break
-    for outline in operator.world(1, 3):
-        desc = build(*outline)
+    for desc in operator.descriptors(1, 3):
         bounds = desc.index_bounds
         if bounds and all(n == 1 and prod(bounds[name]) == 3 for name, n in desc.index_counts.items()):
             for pattern in INDEX_PATTERNS:

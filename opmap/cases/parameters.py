@@ -55,21 +55,20 @@ def parameters(operator: AnyOperator) -> dict[str, tuple[str, ...]]:
 
 def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
     """Returns the class of each parameter that sizes and types decide; None if the descriptor is in no class of it."""
-    first, output = desc.tensors[desc.data_tensors()[0]], desc.output
-    counts, bounds = desc.index_counts.values(), desc.index_bounds.values()
-    classes: dict[str, str | None] = {
+    first, output, indices = desc.tensors[desc.data_tensors()[0]], desc.output, desc.index_tensors()
+    counts = desc.index_counts.values()
+    longest = max((size for bounds in desc.index_bounds.values() for size in bounds), default=0)
+    classes = {
         "data_type": first.data_type.name,
         "dimensions": str(first.dimension_count),
+        "axis_length": size_classes.length(longest) if indices else None,
         "output_elements": size_classes.elements(output.element_count),
         "output_bytes": size_classes.whole(output.element_count * output.data_type.size),
+        "index_count": ("1" if max(counts) == 1 else "many" if min(counts) > 2 else None) if indices else None,
+        **OPERATORS[desc.operator].classify(desc),
+        "index_type": desc.tensors[indices[0]].data_type.name if indices else None,
     }
-    if counts:
-        classes |= {
-            "axis_length": size_classes.length(max(map(max, bounds))),
-            "index_count": "1" if max(counts) == 1 else "many" if min(counts) > 2 else None,
-            "index_type": desc.tensors[desc.index_tensors()[0]].data_type.name,
-        }
-    return classes | dict(OPERATORS[desc.operator].classify(desc))
+    return {name: c for name, c in classes.items() if indices or name not in _OF_INDICES}
 
 
 def extra_classes(desc: OperatorDesc) -> set[tuple[str, str]]:

@@ -52,7 +52,7 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def operators(self) -> list[str]:
-        """The operators of the model's nodes, as `ONNX Gather`."""
+        """The operators of the model's nodes, as `ONNX Cast`."""
         return list(dict.fromkeys(f"ONNX {node.op_type}" for node in self.model_proto().graph.node))
 
 

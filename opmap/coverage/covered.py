@@ -10,7 +10,7 @@ from functools import cached_property
 from ..cases.case import Case, retyped
 from ..cases.covering_arrays import Combination, arrays, combinations, has_arrays
 from ..cases.parameters import WIDTHS, WORLD, classify, extra_classes, parameters
-from ..descriptors import OperatorDesc, TensorDesc, complete_sizes
+from ..descriptors import OperatorDesc, TensorDesc
 from ..operators import OPERATORS, AnyOperator, size_classes
 from ..spec import SpecExample
 from ..tensors import DataType
@@ -107,8 +107,7 @@ class Covered:
 
     def small_world(self) -> Iterator[OperatorDesc]:
         """Gives every valid descriptor of the small scope in each data width."""
-        for outline in self._operator.world(*WORLD):
-            desc = complete_sizes(self._operator.descriptor, *outline)
+        for desc in self._operator.descriptors(*WORLD):
             for data_type in WIDTHS:
                 yield retyped(desc, data_type, DataType.INT64)
 

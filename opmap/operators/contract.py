@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ..descriptors import OperatorDesc
+from ..descriptors import OperatorDesc, complete_sizes
 from ..tensors import DataType
 from .random_source import RandomSource
 
@@ -92,6 +92,10 @@ class Operator(Generic[D]):
     def name(self) -> str:
         """The operator's name without DML_OPERATOR_."""
         return self.descriptor.operator
+
+    def descriptors(self, dimensions: int, size: int) -> Iterator[D]:
+        """Gives the descriptors of `world(dimensions, size)`."""
+        return (complete_sizes(self.descriptor, *outline) for outline in self.world(dimensions, size))
 
 
 AnyOperator = Operator[Any]

@@ -70,7 +70,7 @@ def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str,
 
 
 def advance(line: Line) -> Line:
-    """Returns the next line of a series such as GATHER_ELEMENTS' lines for axis 0, 1, 2.
+    """Returns the next line of a series such as the lines for axis 0, 1 and 2.
 
     The index read moves to the next dimension, and the coordinate of the other side takes the place that it leaves. Each
     printed line of such a series follows from the one above in this way, so the closing `...` is read in this way too.

@@ -9,7 +9,7 @@ import pytest
 
 from opmap.cases.case import case_id, retyped
 from opmap.cases.catalogue import catalogue, generated
-from opmap.cases.parameters import WIDTHS, cases_with, classes_beside
+from opmap.cases.parameters import WIDTHS, cases_with, extra_classes
 from opmap.cases.selection import select
 from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, fill, shows, special_values
 from opmap.descriptors import TensorDesc, complete
@@ -131,7 +131,7 @@ class TestTiers:
         """Per operator: the limits of a dispatch and of a typed buffer, and an index that FLOAT32 does not hold; all in
         single bytes, valid, and no tensor of more than 1 GiB."""
         wanted = [(operator, name, c) for operator in OPERATORS for name, found in LARGE.items() for c in found]
-        assert wanted == [(c.desc.operator, *found) for c in full[1] for found in classes_beside(c.desc)]
+        assert wanted == [(c.desc.operator, *found) for c in full[1] for found in extra_classes(c.desc)]
         for case in full[1]:
             assert () == case.desc.violations()
             assert "UINT8" == case.desc.output.data_type.name
@@ -149,7 +149,7 @@ class TestTiers:
         cases = [c for c in STANDARD if c.desc.operator == operator]
         ones = [c for c in cases if c.desc.tensors["IndicesTensor"].element_count == 1]
         for path in ("input", "initializer"):
-            assert any(c.desc.addresses(c.tensors)[0] > 0 for c in ones if c.index_path == path)
+            assert any(c.desc.origins(c.tensors)[0] > 0 for c in ones if c.index_path == path)
         if hasattr(cases[0].desc, "axis"):
             sizes = [(c.desc.input_tensor.sizes, c.desc.axis) for c in cases]
             assert 20 <= sum(prod(s[:axis]) > 1 < prod(s[axis + 1 :]) for s, axis in sizes)
@@ -229,7 +229,7 @@ class TestPatterns:
 
     def test_every_pattern_of_tuples(self):
         """A tuple counts as one index; each coordinate stays within its own dimension."""
-        desc = OPERATORS["GATHER_ND1"].world(3, 3)
+        desc = OPERATORS["GATHER_ND1"].descriptors(3, 3)
         desc = next(
             d
             for d in desc

@@ -39,7 +39,7 @@ class TestTiers:
         for found in measure(catalogue(tier)).values():
             assert [] == found.missing(strength=strength)
             values, pairs, triples = found.possible(strength=strength)
-            assert values == len(found.values)
+            assert values == len(found.classes)
             assert len(found.pairs) <= pairs and len(found.triples) <= triples
             assert strength < 2 or pairs == len(found.pairs)
 
@@ -86,7 +86,7 @@ class TestTiers:
         """The arrays for triples hold every triple that is possible."""
         found = Covered("GATHER_ELEMENTS")
         known = arrays("GATHER_ELEMENTS")
-        for choice in known.rows(known.pairs + known.triples):
+        for choice in known.choices(known.pairs + known.triples):
             found.triples.update(itertools.combinations(choice.items(), 3))
         assert known.possible_triples == len(found.triples)
 
@@ -120,7 +120,7 @@ class TestClosedWorld:
         """One step in one member; an axis in the middle of many is at no boundary of its own."""
         desc, _ = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "1")
         assert "GATHER.F1" in boundary_rules(desc)
-        middle = next(d for d in OPERATORS["GATHER"].world(4, 2) if len(d.input_tensor.sizes) == 4 and d.axis == 1)
+        middle = next(d for d in OPERATORS["GATHER"].descriptors(4, 2) if len(d.input_tensor.sizes) == 4 and d.axis == 1)
         assert "GATHER.F1" not in boundary_rules(middle)
 
 
@@ -136,14 +136,14 @@ class TestSpace:
     def test_rows_are_built_as_chosen(self, operator):
         """Every row gives a valid case, that is measured to have exactly the classes of the row."""
         known, module = arrays(operator), OPERATORS[operator]
-        for choice in known.rows(known.pairs):
+        for choice in known.choices(known.pairs):
             for case in cases_of(module, choice):
                 assert () == case.desc.violations()
                 measured = classify(case)
                 if case.id.split("/")[-1].startswith("addr"):
                     measured["data_pattern"] = "addr"
                 assert choice == measured
-        for choice in known.rows(known.triples[::5]):
+        for choice in known.choices(known.triples[::5]):
             desc = module.build(choice)
             assert () == desc.violations()
             assert choice == {**choice, **classify_desc(desc)}
@@ -156,7 +156,7 @@ class TestSpace:
         known = arrays(operator).parameters
         seen = set()
         some = itertools.chain(
-            OPERATORS[operator].world(4, 3),
+            OPERATORS[operator].descriptors(4, 3),
             (d for d in random_descriptors(4000, seed=1, max_elements=4096) if d.operator == operator),
         )
         for desc in some:
@@ -226,7 +226,7 @@ class TestIndexPaths:
     def test_pass_on_the_cpu(self, operator, path, index_type, conversion):
         """With every index type and conversion."""
         known, module = arrays(operator), OPERATORS[operator]
-        choice = next(c for c in known.rows(known.triples) if (c["index_path"], c["index_type"]) == (path, index_type))
+        choice = next(c for c in known.choices(known.triples) if (c["index_path"], c["index_type"]) == (path, index_type))
         judge = dataclasses.replace(open_judge("cpu"), index_conversion=conversion)
         for case in cases_of(module, choice):
             record = judge(case)

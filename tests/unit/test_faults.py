@@ -17,7 +17,7 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.faults import FAULTS, FaultProvider, open_fault
-from opmap.faults.access import Access, Work
+from opmap.faults.access import Work, addresses
 from opmap.faults.score import score
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
@@ -327,14 +327,15 @@ class TestAccess:
     def test_is_the_interpreters(self):
         """Address by address, for every case of smoke."""
         for case in catalogue_of("smoke"):
-            indices = {name: np.array(case.tensors[name].values, np.int64) for name in case.desc.index_bounds}
-            assert case.desc.addresses(case.tensors) == Access.of(case.desc).addresses(indices).tolist()
+            work = Work(case)
+            indices = {name: i.rows.reshape(-1) for name, i in work.indices.items()}
+            assert list(case.desc.origins(case.tensors)) == addresses(work.access, indices).tolist()
 
     def test_batches_are_what_both_sides_count(self):
         """Of the operators here, GATHER has none."""
         desc = next(c.desc for c in catalogue_of("smoke") if c.id == "gather_nd1/example.1")
-        assert set(range(desc.batch_dimension_count)) == Access.of(desc).shared
-        assert not any(Access.of(c.desc).shared for c in catalogue_of("smoke") if c.desc.operator == "GATHER")
+        assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed.shared_loops
+        assert not any(c.desc.access.moves[-1].indexed.shared_loops for c in catalogue_of("smoke") if c.desc.operator == "GATHER")
 
 
 class TestCommand:

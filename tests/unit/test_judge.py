@@ -312,7 +312,7 @@ class TestObserved:
         """The defined elements are right; the others are as they are."""
         record = judge([np.array([14, 5, 6, 11], "<f4")], gather(**self.CASE))
         assert ("observed", None) == (record.verdict, record.stage)
-        assert "2 of 4 elements are read with an index out of range, and not judged" == record.message
+        assert "2 of 4 elements have no documented value, and are not judged" == record.message
         assert [14.0, 5.0, 6.0, 11.0] == record.actual.Values
 
     def test_a_defined_element_that_is_wrong(self):

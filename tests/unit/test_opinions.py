@@ -10,7 +10,7 @@ from opmap.execution.arrays import from_array, to_array
 from opmap.execution.providers import open_provider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
-from opmap.operators.random_source import SeededChoices
+from opmap.operators.random_source import SeededSource
 from opmap.tensors import DataType
 
 CPU = open_provider("cpu")
@@ -47,7 +47,7 @@ class TestOnnxRuntime:
 
     def test_agrees_on_large_tensors(self):
         """A few with thousands of elements."""
-        choices = SeededChoices(11)
+        choices = SeededSource(11)
         for desc in random_descriptors(40, seed=11, max_elements=20_000):
             case = draw_case(choices, desc)
             assert list(case.expected) == list(from_array(on_the_cpu(case)).bits)
@@ -61,7 +61,7 @@ class TestOnnxReference:
         """On the descriptors of one seed."""
         from onnx.reference import ReferenceEvaluator
 
-        choices, compared = SeededChoices(5), 0
+        choices, compared = SeededSource(5), 0
         for desc in random_descriptors(400, seed=5, max_elements=128):
             if desc.operator != operator:
                 continue

@@ -1,5 +1,6 @@
 """The pseudocode: read, written back, expanded for a descriptor, run, and told in words. Rows of (source, expected)."""
 
+import itertools
 import struct
 from array import array
 
@@ -16,17 +17,18 @@ from opmap.pseudocode import (
     Expansion,
     assigned,
     canonical,
-    chain,
     check,
-    compile_line,
+    compile_statements,
     evaluate,
     expand,
     interpreter,
+    naive,
     parse_example,
     parse_formula,
     parse_lines,
     right_align,
     run,
+    trace,
 )
 from opmap.pseudocode.expansion import advance
 from opmap.spec import all_specs
@@ -52,7 +54,12 @@ def line(text):
 
 def run_line(text, sizes, values, **indices):
     """The output that a concrete line gives."""
-    return run(compile_line(line(text), sizes), values, indices)
+    return run(compiled(text, sizes), {"input": values, **indices})
+
+
+def compiled(text, sizes):
+    """The program of concrete statements."""
+    return compile_statements(parse_lines(text), sizes)
 
 
 class TestReading:
@@ -361,7 +368,7 @@ class TestExpansion:
     )
     def test_of_small_descriptors(self, desc, expected):
         """Rows written by hand from the pages."""
-        assert expected == canonical(desc.line, {"index": "indices"})
+        assert expected == canonical(desc.statements[-1], {"index": "indices"})
 
     def test_nd_says_what_nd1_says_without_batches(self):
         """Two pages, two general lines, one meaning."""
@@ -370,7 +377,7 @@ class TestExpansion:
             **{name: getattr(desc, name) for name in OPERATORS["GATHER_ND"].descriptor.members().values()}
         )
         assert "output[...] = input[indices[...]]" == str(same.spec().lines[0])
-        assert canonical(desc.line) == canonical(same.line)
+        assert [canonical(s) for s in desc.statements] == [canonical(s) for s in same.statements]
 
     @pytest.mark.parametrize("axis", range(8))
     def test_gather_elements_along_every_axis(self, axis):
@@ -378,20 +385,20 @@ class TestExpansion:
         names = list("abcdefgh")
         inside = [*names[:axis], f"indices[{', '.join(names)}]", *names[axis + 1 :]]
         expected = f"output[{', '.join(names)}] = input[{', '.join(inside)}]"
-        assert expected == canonical(gather_elements(8, axis).line)
+        assert expected == canonical(gather_elements(8, axis).statements[-1])
 
     def test_each_printed_line_follows_from_the_one_above(self):
         """The step that reads the closing `...` leads from each printed line to the next."""
         lines = OPERATORS["GATHER_ELEMENTS"].descriptor.spec().lines
         expansion = gather_elements(8, 0).expansion()
-        concrete = [expand(lines[:3], expansion, {"Axis": axis}) for axis in range(3)]
+        concrete = [expand(lines[:3], expansion, {"Axis": axis})[-1] for axis in range(3)]
         assert 3 == len({str(c) for c in concrete})
         assert concrete[1:] == [advance(c) for c in concrete[:-1]]
 
     def test_the_last_axis_has_no_next_line(self):
         """There is nothing after the last dimension."""
         with pytest.raises(PseudocodeError, match="has no next line"):
-            advance(gather_elements(2, 1).line)
+            advance(gather_elements(2, 1).statements[-1])
 
     @pytest.mark.parametrize(
         ("text", "rest", "message"),
@@ -502,7 +509,7 @@ class TestInterpreter:
     @pytest.mark.parametrize(
         ("text", "sizes", "message"),
         [
-            ("output[a] = input[b]", {"output": (2,), "input": (2,)}, "b is not a coordinate of the output"),
+            ("output[a] = input[b]", {"output": (2,), "input": (2,)}, "b is not a coordinate of output[a]"),
             ("output[a] = input[a]", {"output": (3,), "input": (2,)}, "a runs to 2, the dimension has 2"),
             ("output[a, a] = input[a]", {"output": (2, 2), "input": (2,)}, "does not name each coordinate once"),
             ("output[0] = input[0]", {"output": (2,), "input": (2,)}, "does not name each coordinate once"),
@@ -523,15 +530,13 @@ class TestInterpreter:
     def test_what_reads_nothing_is_refused_before_it_runs(self, text, sizes, message):
         """A line that does not fit the sizes is an error when it is compiled, not a wrong address."""
         with pytest.raises(PseudocodeError) as raised:
-            compile_line(line(text), sizes)
+            compiled(text, sizes)
         assert message in str(raised.value)
 
     def test_names_of_the_page_cannot_become_code(self):
         """The compiled text holds numbers and own names only: a page's names appear as quoted tensor names."""
-        program = compile_line(
-            line("import[print] = exec[lambda[print]]"), {"import": (2,), "exec": (2,), "lambda": (2,)}
-        )
-        assert [1, 0] == run(program, [0, 1], {"lambda": [1, 0]})
+        program = compiled("import[print] = exec[lambda[print]]", {"import": (2,), "exec": (2,), "lambda": (2,)})
+        assert [1, 0] == run(program, {"exec": [0, 1], "lambda": [1, 0]})
 
     @pytest.mark.parametrize(
         ("text", "sizes", "pieces"),
@@ -553,40 +558,37 @@ class TestInterpreter:
     )
     def test_what_goes_on_alike_is_one_piece(self, text, sizes, pieces):
         """Neighbouring coordinates that neither an index nor a stride tells apart."""
-        assert pieces == list(compile_line(line(text), sizes).pieces({"t": [1, 8, 0, 1]}))
+        assert pieces == list(compiled(text, sizes).statements[-1].source({"t": [1, 8, 0, 1]}))
 
     @pytest.mark.parametrize("longest", [1, 3, 4, 7])
     def test_long_pieces_are_cut(self, monkeypatch, longest):
         """A row whose elements are read one by one is never a longer list; the addresses stay."""
         text, sizes = "output[a, b] = input[t[a, b], b]", {"output": (3, 8), "input": (5, 8), "t": (3, 8)}
         indices = {"t": [i * 7 % 5 - 2 for i in range(24)]}
-        whole = compile_line(line(text), sizes)
+        whole = list(compiled(text, sizes).statements[-1].source(indices))
         monkeypatch.setattr(interpreter, "LONGEST", longest)
-        cut = compile_line(line(text), sizes)
-        assert [8] * 3 == [len(piece) for piece in whole.pieces(indices)]
-        assert max(len(piece) for piece in cut.pieces(indices)) == longest
-        assert whole.addresses(indices) == cut.addresses(indices)
+        cut = list(compiled(text, sizes).statements[-1].source(indices))
+        assert [8] * 3 == [len(piece) for piece in whole]
+        assert longest == max(len(piece) for piece in cut)
+        assert [*itertools.chain(*whole)] == [*itertools.chain(*cut)]
 
     def test_is_as_compact_as_what_is_read(self):
         """An array where every element is defined, a list where one is not; the same elements otherwise."""
-        program = compile_line(line("output[a] = input[t[a]]"), {"output": (3,), "input": (4,), "t": (3,)})
+        program = compiled("output[a] = input[t[a]]", {"output": (3,), "input": (4,), "t": (3,)})
         values = array("H", [10, 11, 12, 13])
-        assert array("H", [13, 10, 11]) == run(program, values, {"t": [-1, 0, 1]})
-        assert [13, None, 11] == run(program, values, {"t": [-1, 4, 1]})
-        assert [13, None, 11] == run(program, tuple(values), {"t": [-1, -5, 1]})
-        rows = compile_line(line("output[a, b] = input[t[a], b]"), {"output": (3, 2), "input": (2, 2), "t": (3,)})
-        assert [12, 13, None, None, 10, 11] == run(rows, values, {"t": [1, 2, 0]})
+        assert array("H", [13, 10, 11]) == run(program, {"input": values, "t": [-1, 0, 1]})
+        assert [13, None, 11] == run(program, {"input": values, "t": [-1, 4, 1]})
+        assert [13, None, 11] == run(program, {"input": tuple(values), "t": [-1, -5, 1]})
+        rows = compiled("output[a, b] = input[t[a], b]", {"output": (3, 2), "input": (2, 2), "t": (3,)})
+        assert [12, 13, None, None, 10, 11] == run(rows, {"input": values, "t": [1, 2, 0]})
 
     @given(strategies.cases())
-    def test_agrees_with_the_chain_element_by_element(self, case):
-        """The compiled function and the words of `chain` find the same address for every element."""
+    def test_agrees_with_the_naive_evaluator(self, case):
+        """The compiled access map and the naive evaluator find the same origin for every element."""
         desc = case.desc
-        values = desc.pseudocode_tensors({n: t.values for n, t in case.tensors.items()})
-        addresses = desc.addresses(case.tensors)
-        coordinates = [()]
-        for size in desc.output.sizes:
-            coordinates = [(*c, i) for c in coordinates for i in range(size)]
-        assert addresses == [chain(desc.line, desc.pseudocode_sizes, at, values)[1] for at in coordinates]
+        tensors = desc.pseudocode_tensors(case.tensors)
+        naive_origins = naive.evaluate(desc.statements, desc.pseudocode_sizes, tensors)
+        assert list(desc.origins(case.tensors)) == [address for _, address in naive_origins]
 
     @pytest.mark.parametrize(
         ("data_type", "code", "patterns"),
@@ -614,7 +616,7 @@ class TestInterpreter:
         assert struct.pack(f"<6{code}", *patterns[::-1]) == Tensor(data_type, (6,), out).to_bytes()
 
 
-class TestChain:
+class TestTrace:
     """One output element, in words."""
 
     SIZES = {"output": (1, 2, 2), "input": (2, 3), "indices": (1, 2)}
@@ -661,10 +663,11 @@ class TestChain:
     )
     def test_in_words(self, text, sizes, at, indices, expected):
         """Rows written by hand."""
-        assert expected == chain(line(text), sizes, at, {"indices": indices})
+        origin = trace(parse_lines(text), sizes, at, {"indices": indices})
+        assert expected == (origin.text, origin.address)
 
     @pytest.mark.parametrize("at", [(0, 2, 0), (0, 0), (0, 0, -1), (1, 0, 0), (0, 0, 0, 0)])
     def test_what_is_no_element_is_refused(self, at):
         """A coordinate outside the output is an error that shows it."""
         with pytest.raises(PseudocodeError, match="is not an element of sizes {1,2,2}"):
-            chain(line("output[y, x] = input[y, indices[x]]"), self.SIZES, at, {"indices": [0, 0]})
+            trace(parse_lines("output[y, x] = input[y, indices[x]]"), self.SIZES, at, {"indices": [0, 0]})

@@ -12,7 +12,7 @@ from opmap.descriptors import TensorDesc, environment
 from opmap.dxdispatch import model_json, read_model
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
-from opmap.pseudocode import Broken, canonical, check, compile_line, expand, parse_example, run
+from opmap.pseudocode import Broken, canonical, check, compile_statements, expand, parse_example, run
 from opmap.spec import all_specs, load_spec, tensor_rules
 from opmap.tensors import DataType, Tensor
 
@@ -128,7 +128,7 @@ class TestExamples:
         """Up to names, the expansion is the line that the page prints beside the example."""
         desc, _ = example_descriptor(spec.corrected, example.id)
         tensors = spec.pseudocode.tensors
-        assert canonical(example.parsed().expansion, tensors) == canonical(desc.line, tensors)
+        assert canonical(example.parsed().expansion, tensors) == canonical(desc.statements[-1], tensors)
 
     @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
     def test_gives_the_printed_values(self, spec, example):
@@ -141,9 +141,8 @@ class TestExamples:
     def test_its_own_line_gives_them_too(self, spec, example):
         """The line printed beside the example, run as it stands, gives the printed values."""
         desc, tensors = example_descriptor(spec.corrected, example.id)
-        names = spec.pseudocode.tensors
-        program = compile_line(example.parsed().expansion, {n: desc.tensors[f].sizes for n, f in names.items()})
-        got = run(program, tensors["InputTensor"].bits, {n: tensors[f].values for n, f in names.items()})
+        program = compile_statements([example.parsed().expansion], desc.pseudocode_sizes)
+        got = run(program, desc.pseudocode_tensors({n: t for n, t in tensors.items() if n in desc.inputs}))
         assert list(tensors["OutputTensor"].bits) == list(got)
 
     @pytest.mark.parametrize("name", ["GATHER_ND", "GATHER_ND1"])
@@ -297,7 +296,7 @@ def _failures(spec):
         tensors = {n: TensorDesc(DataType[t.data_type], t.sizes) for n, t in parsed.tensors.items()}
         desc = OPERATORS[spec.name].descriptor.from_members({**tensors, **parsed.fields})
         try:
-            line = expand(spec.lines, desc.expansion(), desc.numbers)
+            (line,) = expand(spec.lines, desc.expansion(), desc.numbers)
         except PseudocodeError as error:
             failures.append(f"example {example.id}: {error}")
             continue

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opmap import strategies
 from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.operators import OPERATORS
-from opmap.operators.random_source import SeededChoices, draw_sizes, pick
+from opmap.operators.random_source import SeededSource, draw_sizes, pick
 from opmap.spec import all_specs, tensor_rules
 from opmap.tensors import DataType
 
@@ -103,7 +103,7 @@ class TestCases:
     def test_hold_what_a_conversion_would_change(self):
         """Among drawn values are NaNs with a payload, negative indices, and both limits of an axis."""
         seen = Counter()
-        choices = SeededChoices(3)
+        choices = SeededSource(3)
         for desc in random_descriptors(300, seed=3):
             case = draw_case(choices, desc)
             if desc.input_tensor.data_type is DataType.FLOAT32:
@@ -157,21 +157,21 @@ class TestSeeds:
 
     def test_numbers_are_fixed(self):
         """Another machine must draw the same."""
-        choices = SeededChoices(0)
+        choices = SeededSource(0)
         assert [84, 75, 42, 25, 51] == [choices.integer(0, 99) for _ in range(5)]
         assert list(random_descriptors(5, seed=7)) == list(random_descriptors(5, seed=7))
         assert list(random_descriptors(5, seed=7)) != list(random_descriptors(5, seed=8))
 
     def test_both_ends_are_drawn(self):
         """Low and high are included, and nothing else is drawn."""
-        choices = SeededChoices(0)
+        choices = SeededSource(0)
         assert {2, 3, 4} == {choices.integer(2, 4) for _ in range(100)}
         assert {"a", "b"} == {pick(choices, "ab") for _ in range(100)}
 
     @given(st.integers(0, 2**32), st.integers(0, 8), st.integers(0, 1000))
     def test_sizes_keep_to_their_product(self, seed, count, limit):
         """The product of drawn sizes is within the limit, and no size is 0."""
-        sizes = draw_sizes(SeededChoices(seed), count, limit)
+        sizes = draw_sizes(SeededSource(seed), count, limit)
         product = 1
         for size in sizes:
             product *= size
