@@ -21,12 +21,12 @@ class PseudocodeError(OpmapError, ValueError):
 
     def __init__(self, problem: str, text: str = "", offset: int | None = None):
         self.problem, self.text, self.offset = problem, text, offset
-        where = ""
+        position = ""
         if offset is not None:
             line = text.count("\n", 0, offset) + 1
             column = offset - (text.rfind("\n", 0, offset) + 1) + 1
-            where = f" at line {line}, column {column}"
-        super().__init__(f"{problem}{where}")
+            position = f" at line {line}, column {column}"
+        super().__init__(f"{problem}{position}")
 
     def caret(self) -> str:
         """Returns the line with the error, and a second line with a caret under the offset."""

@@ -26,9 +26,9 @@ _SCRIPT = "dml_linux.py"
 def find_dml_runtime(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str] | None:
     """Returns the command that starts the worker in a rig; None if no rig is named.
 
-    `explicit` is the folder that --dml-runtime names; without it, OPMAP_DML_RUNTIME in `environ` names the folder. Copies
-    this opmap into the folder, unless a copy with the same content is there. Raises InputError if the folder is not a
-    rig, and on other systems than Linux.
+    `explicit` is the folder that --dml-runtime names; without it, OPMAP_DML_RUNTIME in `environ` names the folder.
+    Copies this opmap into the folder, unless a copy with the same content is there. Raises InputError if the folder is
+    not a rig, and on other systems than Linux.
     """
     named = explicit or environ.get(VARIABLE)
     if not named:

@@ -1,8 +1,8 @@
 """Frames: the messages between the parent and its worker process. A frame is a typed JSON header and raw bytes.
 
-A frame consists of `OPMF`, the version, the length of the header, the length of the body (little-endian), the header, and
-the body. The body holds the model and the arrays, one after the other without gaps. The header describes them. No part
-is ever unpickled.
+A frame consists of `OPMF`, the version, the length of the header, the length of the body (little-endian), the header,
+and the body. The body holds the model and the arrays, one after the other without gaps. The header describes them. No
+part is ever unpickled.
 """
 
 from __future__ import annotations
@@ -144,7 +144,10 @@ def write(sink: Sink, message: Message, parts: Sequence[bytes] = ()) -> None:
 
 
 def read(source: Source) -> tuple[Message, bytearray] | None:
-    """Returns the header and the body of the next frame; None at the stream's end. Raises FrameError for other bytes."""
+    """Returns the header and the body of the next frame; None at the stream's end.
+
+    Raises FrameError if the bytes are not a valid frame within the limits.
+    """
     prefix = _read_bytes(source, _PREFIX.size)
     if not prefix:
         return None

@@ -13,8 +13,8 @@ import numpy as np
 class Placement:
     """The execution provider of each node of the last model, and the source of this knowledge.
 
-    `nodes` holds pairs of operator type and execution provider. `source` is `assignment-info` or `profile` (ONNX Runtime's
-    own records, which are proof) or `asserted` (the word of a provider that is not ONNX Runtime).
+    `nodes` holds pairs of operator type and execution provider. `source` is `assignment-info` or `profile` (ONNX
+    Runtime's own records, which are proof) or `asserted` (the word of a provider that is not ONNX Runtime).
     """
 
     source: str
@@ -41,8 +41,8 @@ def origin(message: str) -> str | None:
 class Provider(Protocol):
     """Runs one model at a time.
 
-    A third party's class, named by `--provider MODULE:FACTORY`, needs only `run`. Its `name`, `version`, `device_class`,
-    `placement()` and `close()` are used if they exist.
+    A third party's class, named by `--provider MODULE:FACTORY`, needs only `run`. Its `name`, `version`,
+    `device_class`, `placement()` and `close()` are used if they exist.
     """
 
     def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -125,9 +125,9 @@ def open_provider(
 ) -> OpenProvider:
     """Opens `auto`, `dml`, `directml`, `cpu`, an execution provider by ONNX Runtime's name, or MODULE:FACTORY.
 
-    The DirectML EP always runs in a worker process, with `timeout` seconds for each case. On Linux the worker runs in the
-    rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose the
-    adapter of the DirectML EP.
+    The DirectML EP always runs in a worker process, with `timeout` seconds for each case. On Linux the worker runs in
+    the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose
+    the adapter of the DirectML EP.
 
     Raises ProviderMissing if the provider is not there. Raises InputError for an unknown name, a folder that is not a
     rig, or an adapter that this machine does not have.

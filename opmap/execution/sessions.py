@@ -66,7 +66,7 @@ class SessionProvider:
         return self._placement
 
     def _session(self, model_bytes: bytes, profile_folder: str | None) -> onnxruntime.InferenceSession:
-        """Creates a session. It writes a profile if `profile_folder` is given; otherwise it records its assignment info."""
+        """Creates a session. It writes a profile into `profile_folder`; without a folder it records its assignments."""
         options = self._runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4

@@ -30,7 +30,10 @@ TIMEOUT = 30.0
 """The default time limit for one case, in seconds."""
 
 FIRST_TIMEOUT = 120.0
-"""The time limit in seconds for the start of a worker, and for the first case of its process, whose shader cache is empty."""
+"""The time limit in seconds for a start, and for the first case of each process.
+
+Both are slow: the process loads ONNX Runtime, and the first case finds an empty shader cache.
+"""
 
 KILL_TIMEOUT = 5.0
 """The time limit in seconds for the end of a killed process. A process that hangs in a driver may never end."""
@@ -118,13 +121,13 @@ HANG_LIMIT = HangLimit()
 class WorkerProvider:
     """Runs models on one execution provider of ONNX Runtime, in a child process. Not safe for several threads.
 
-    The child starts with the first model, or with `start()`. After a crash, a timeout or a lost device it is killed, and
-    the next model gets a new child.
+    The child starts with the first model, or with `start()`. After a crash, a timeout or a lost device it is killed,
+    and the next model gets a new child.
 
-    `command` starts opmap's worker_main in any Python, by default in this one. A unique word is appended to it, by which
-    the processes of this child are found. `timeout` is the limit for one case, `first_timeout` the limit for a start and
-    for the first case of each child, both in seconds. For the DirectML EP, `adapter` (a part of its name) and `device_id`
-    choose the adapter.
+    `command` starts opmap's worker_main in any Python, by default in this one. A unique word is appended to it, by
+    which the processes of this child are found. `timeout` is the limit for one case, `first_timeout` the limit for a
+    start and for the first case of each child, both in seconds. For the DirectML EP, `adapter` (a part of its name) and
+    `device_id` choose the adapter.
     """
 
     def __init__(
@@ -187,7 +190,10 @@ class WorkerProvider:
         return self._placement
 
     def close(self) -> None:
-        """Lets the child end by itself, and kills it if it does not. Then it is gone, or cannot be ended at all."""
+        """Ends the child: closes its stdin, then kills what is left.
+
+        Returns after at most about twice KILL_TIMEOUT, even if a process still runs.
+        """
         child, self._child = self._child, None
         if child:
             child.close()
@@ -373,7 +379,8 @@ class _Child:
         flags = 0
         if sys.platform == "win32":
             flags = subprocess.CREATE_NEW_PROCESS_GROUP
-        # The child gets a process group of its own: Ctrl-C in the terminal reaches the parent only, which ends the child.
+        # The child gets a process group of its own: Ctrl-C in the terminal reaches the parent only, which ends the
+        # child.
         self.process = subprocess.Popen(
             [*command, self.token],
             stdin=subprocess.PIPE,
@@ -406,7 +413,10 @@ class _Child:
         self._outbox.put((message, parts))
 
     def receive(self, timeout: float) -> tuple[frames.Message, bytearray]:
-        """Returns the next frame. Raises Empty after `timeout` seconds, _ChildEnded if the child ended, or FrameError."""
+        """Returns the next frame.
+
+        Raises Empty after `timeout` seconds, _ChildEnded if the child ended, FrameError if the bytes are not a frame.
+        """
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
@@ -498,9 +508,9 @@ class _Child:
 def processes_with(word: str) -> list[int]:
     """Returns the ids of the running processes whose command line contains `word`. Works on Linux only; else empty.
 
-    On Linux, the child may be started through wrappers (a shell, the rig, Wine), so that Popen's process is not the only
-    one. Neither namespaces nor a chroot hide a process from its ancestors, and a Wine process shows its Windows command
-    line. On other systems, Popen's process is the child itself.
+    On Linux, the child may be started through wrappers (a shell, the rig, Wine), so that Popen's process is not the
+    only one. Neither namespaces nor a chroot hide a process from its ancestors, and a Wine process shows its Windows
+    command line. On other systems, Popen's process is the child itself.
     """
     if not sys.platform.startswith("linux"):
         return []

@@ -128,8 +128,8 @@ def _listen(source: FileIO, inbox: SimpleQueue[tuple[frames.Message, bytearray]]
 def _take_streams() -> tuple[FileIO, FileIO]:
     """Returns the pipes of stdin and stdout, which only frames use from now on.
 
-    Text that a library prints goes to stderr. A library that reads stdin finds it empty: on Windows, a DLL that is loaded
-    may query its stdin, and would otherwise wait for the pipe that a thread is reading.
+    Text that a library prints goes to stderr. A library that reads stdin finds it empty: on Windows, a DLL that is
+    loaded may query its stdin, and would otherwise wait for the pipe that a thread is reading.
     """
     streams = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -3,16 +3,18 @@
 | fact | value | source |
 |---|---|---|
 | `python`, `implementation` | "3.11.7", "CPython" | `platform` |
-| `platform` | "win-amd64"; on other systems with the kernel and the C library | `sysconfig.get_platform`; `platform.platform` |
+| `platform` | "win-amd64"; elsewhere with kernel and C library | `sysconfig.get_platform`; `platform.platform` |
 | `machine` | the processor's own architecture, also if Python is emulated | `IsWow64Process2`; `platform.machine` |
 | `packages` | version by distribution: opmap, onnx, numpy, each ONNX Runtime | `importlib.metadata` |
 | `wine` | Wine's version; None without an error on Windows itself | `ntdll!wine_get_version` |
 | `os_build` | "10.0.26100.4946" | `RtlGetVersion`, and UBR from the registry |
-| `loaded_modules` | every DirectML.dll, D3D12Core.dll, … of this process: path, file version, SHA-256 | `EnumProcessModulesEx` |
+| `loaded_modules` | every DirectML.dll, D3D12Core.dll, …: path, file version, SHA-256 | `EnumProcessModulesEx` |
 | `onnxruntime` | version and build | `onnxruntime.get_build_info` |
 | `available_providers` | names of execution providers | `onnxruntime.get_available_providers` |
 | `ep_devices` | ONNX Runtime's own list of devices, to compare with `adapters` | `onnxruntime.get_ep_devices` |
-| `adapters` | DXGI's adapters in the order of ONNX Runtime's `device_id` | `IDXGIAdapter1::GetDesc1`; see the module `windows` for the driver version |
+| `adapters` | DXGI's adapters in the order of ONNX Runtime's `device_id` | `IDXGIAdapter1::GetDesc1` |
+
+The module `windows` names the sources of an adapter's driver version.
 
 On other systems than Windows, `wine`, `os_build`, `loaded_modules` and `adapters` have the error `not Windows`. On
 Windows `platform.platform` and `platform.machine` are not called: since Python 3.12 they query WMI, which can take

@@ -71,7 +71,10 @@ def fact(source: str, probe: Callable[[], object]) -> Fact:
 
 
 def one_line(error: Exception) -> str:
-    """Returns the error as one line: opmap's own errors without their type, an HRESULT as `HRESULT 0x887A0002: text`."""
+    """Returns the error as one line.
+
+    An error of opmap is shown without its type, a failed HRESULT as `HRESULT 0x887A0002: its text`.
+    """
     text = " ".join(str(error).split())
     if isinstance(error, OpmapError):
         return text

@@ -38,14 +38,16 @@ def require_one(versions: dict[str, str] | None = None) -> str:
     versions = installed() if versions is None else versions
     if not versions:
         raise ProviderError(
-            "ONNX Runtime is not installed: python -m pip install onnxruntime (on Windows with a GPU: onnxruntime-directml)"
+            "ONNX Runtime is not installed: python -m pip install onnxruntime"
+            " (on Windows with a GPU: onnxruntime-directml)"
         )
     if len(versions) > 1:
         pairs = " and ".join(f"{name} {version}" for name, version in versions.items())
         preferred = ("onnxruntime-directml", "onnxruntime-windowsml")
         keep = next((name for name in preferred if name in versions), next(iter(versions)))
+        no_deps = "--no-deps " if keep == "onnxruntime-windowsml" else ""
         raise ProviderError(
             f"{pairs} are installed together, and overwrite each other's files: python -m pip uninstall -y"
-            f" {' '.join(versions)}, then python -m pip install {'--no-deps ' if keep == 'onnxruntime-windowsml' else ''}{keep}"
+            f" {' '.join(versions)}, then python -m pip install {no_deps}{keep}"
         )
     return next(iter(versions))

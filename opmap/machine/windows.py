@@ -354,7 +354,7 @@ def version_text(number: int) -> str:
 
 
 def adapters() -> list[Adapter]:
-    """Returns DXGI's adapters in the order of `EnumAdapters1`, which is also the order of ONNX Runtime's `device_id`."""
+    """Returns DXGI's adapters in the order of `EnumAdapters1`, which is the order of ONNX Runtime's `device_id`."""
     descriptions: list[Adapter] = []
     wine = wine_version()
     with _interface() as factory:

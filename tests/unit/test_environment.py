@@ -202,7 +202,10 @@ class TestResolve:
     )
     def test_refused(self, problem, options):
         """No adapter, several adapters or a contradiction: the error lists all adapters in one line."""
-        names = "0: NVIDIA GeForce RTX 4090, 1: NVIDIA GeForce RTX 4090, 2: Microsoft Basic Render Driver, 3: Intel(R) UHD Graphics 770"
+        names = (
+            "0: NVIDIA GeForce RTX 4090, 1: NVIDIA GeForce RTX 4090, "
+            "2: Microsoft Basic Render Driver, 3: Intel(R) UHD Graphics 770"
+        )
         with pytest.raises(InputError) as caught:
             resolve_adapter(MACHINE, **options)
         assert problem + names == str(caught.value)

@@ -1,4 +1,4 @@
-"""The module that asks Windows about the machine. Most tests run on every system, with answers in place of Windows' own."""
+"""The module that asks Windows about the machine. Tests without a mark run on every system, with invented answers."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class TestDriverVersion:
     """The fact names the first source that gives a driver version. If none gives one, the error holds all answers."""
 
     def probes(self, *answers):
-        """Returns a list of the answers that were asked for, and one probe for each answer."""
+        """Returns one probe for each answer, and the list to which each probe adds its answer when it is called."""
 
         def probe(answer):
             def ask():
-                asked.append(answer)
+                called.append(answer)
                 if isinstance(answer, Exception):
                     raise answer
                 return answer
 
             return ask
 
-        asked = []
-        return asked, [probe(a) for a in answers]
+        called = []
+        return called, [probe(a) for a in answers]
 
     @pytest.mark.parametrize(
         ("place", "answers"),
@@ -49,9 +49,9 @@ class TestDriverVersion:
     )
     def test_first(self, place, answers):
         """The order is DXGI, DXCore, SetupAPI. After an answer, no further source is asked."""
-        asked, probes = self.probes(*answers)
+        called, probes = self.probes(*answers)
         assert Fact("32.0.15.6094", windows.DRIVER_SOURCES[place]) == windows.driver_version(*probes)
-        assert place + 1 == len(asked)
+        assert place + 1 == len(called)
 
     def test_none(self):
         """Without a version, the value is None."""
@@ -114,7 +114,7 @@ class TestDescription:
     """An Adapter holds the values of DXGI's description; loaded_modules selects by file name."""
 
     def described(self, monkeypatch, wine=None, **fields) -> Adapter:
-        """Describes an adapter whose DXGI_ADAPTER_DESC1 has these fields. `asked` holds the driver questions."""
+        """Describes an adapter whose DXGI_ADAPTER_DESC1 has these fields. `questions` holds the driver questions."""
 
         def method(interface, slot, argtypes, *arguments):
             assert 10 == slot
@@ -122,9 +122,9 @@ class TestDescription:
                 setattr(arguments[0]._obj, name, value)
 
         def ask(source):
-            return lambda argument: asked.append((source, argument)) or "0.0.0.0"
+            return lambda argument: questions.append((source, argument)) or "0.0.0.0"
 
-        asked = self.asked = []
+        questions = self.questions = []
         monkeypatch.setattr(windows, "_method", method)
         for name in ("dxgi_driver_version", "dxcore_driver_version", "setupapi_driver_version"):
             monkeypatch.setattr(windows, name, ask(name.partition("_")[0]))
@@ -153,9 +153,9 @@ class TestDescription:
             driver_version=version,
         )
         assert expected == description
-        assert ["dxgi", "dxcore", "setupapi"] == [source for source, _ in self.asked]
-        assert 1 << 32 | 7 == windows.luid_number(self.asked[1][1])
-        assert "PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1" == self.asked[2][1]
+        assert ["dxgi", "dxcore", "setupapi"] == [source for source, _ in self.questions]
+        assert 1 << 32 | 7 == windows.luid_number(self.questions[1][1])
+        assert "PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1" == self.questions[2][1]
 
     @pytest.mark.parametrize(
         ("software", "fields"),
@@ -173,7 +173,7 @@ class TestDescription:
     def test_wine(self, monkeypatch):
         """Under Wine, no source is asked for the driver version, and the value is None."""
         version = self.described(monkeypatch, wine="10.0").driver_version
-        assert (None, []) == (version.value, self.asked)
+        assert (None, []) == (version.value, self.questions)
         assert "Wine 10.0: " in version.error
 
     def test_modules(self, monkeypatch):
@@ -232,10 +232,10 @@ class TestWindows:
 
     def test_asked_for_this_adapter(self, monkeypatch):
         """DXCore is asked by the adapter's own LUID, SetupAPI by its own hardware id."""
-        asked = []
+        questions = []
 
         def refuse(argument):
-            asked.append(windows.luid_number(argument) if isinstance(argument, windows.LUID) else argument)
+            questions.append(windows.luid_number(argument) if isinstance(argument, windows.LUID) else argument)
             raise OSError("unknown")
 
         monkeypatch.setattr(windows, "wine_version", lambda: None)
@@ -244,10 +244,10 @@ class TestWindows:
         monkeypatch.setattr(windows, "setupapi_driver_version", refuse)
         for each in windows.adapters():
             hardware = windows.hardware_id(each.vendor_id, each.device_id, each.subsystem_id, each.revision)
-            assert [None, each.luid, hardware] == asked
+            assert [None, each.luid, hardware] == questions
             assert each.driver_version.value is None
             assert 3 == each.driver_version.error.count("OSError: unknown")
-            asked.clear()
+            questions.clear()
 
     def test_setupapi(self):
         """Every display device has an instance id, and at least one has the text property."""

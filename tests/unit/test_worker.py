@@ -472,7 +472,8 @@ class TestNothingStays:
         program = f"""if True:
             import sys, threading, time
             from opmap.execution.worker import WorkerProvider
-            worker = WorkerProvider({CPU!r}, command={[sys.executable, "-P", str(CHILD), ROOT]!r}, timeout=1, first_timeout=10)
+            command = {[sys.executable, "-P", str(CHILD), ROOT]!r}
+            worker = WorkerProvider({CPU!r}, command=command, timeout=1, first_timeout=10)
             worker.start()
             worker.first_timeout = 1.0
             worker._first = False

@@ -29,7 +29,7 @@ def raise_long_message():
 
 
 def remove_device():
-    """Calls ID3D12Device5::RemoveDevice (slot 58). A process has one device per adapter, so it is ONNX Runtime's own."""
+    """Calls ID3D12Device5::RemoveDevice (slot 58). A process has one device per adapter: ONNX Runtime uses the same."""
 
     def method(slot, result):
         return ctypes.WINFUNCTYPE(result, ctypes.c_void_p)(table[slot])
