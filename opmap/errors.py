@@ -1,33 +1,35 @@
-"""The errors opmap raises. Each names where, what was wanted and what was got, in one line."""
+"""The errors that opmap raises. Each message says in one line where the error is, what was wanted and what was got."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import ClassVar, Protocol
 
-from .vocabulary import Verdict
+from .vocabulary import Stage, Verdict
 
 
 class OpmapError(Exception):
-    """Base of every error that opmap raises on purpose."""
+    """The base class of every error that opmap raises on purpose."""
 
 
 class PseudocodeError(OpmapError, ValueError):
-    """Raised when pseudocode, a formula or an example cannot be read or evaluated.
+    """Raised if pseudocode, a formula or an example cannot be read or evaluated.
 
-    `text` and `offset` say where; `str()` is one line, `caret()` shows the place.
+    `text` is the source text. `offset` is the position of the error in it, or None. `str()` gives one line, `caret()`
+    shows the position.
     """
 
     def __init__(self, problem: str, text: str = "", offset: int | None = None):
         self.problem, self.text, self.offset = problem, text, offset
-        where = ""
+        position = ""
         if offset is not None:
             line = text.count("\n", 0, offset) + 1
             column = offset - (text.rfind("\n", 0, offset) + 1) + 1
-            where = f" at line {line}, column {column}"
-        super().__init__(f"{problem}{where}")
+            position = f" at line {line}, column {column}"
+        super().__init__(f"{problem}{position}")
 
     def caret(self) -> str:
-        """The offending line with a caret under the offset."""
+        """Returns the line with the error, and a second line with a caret under the offset."""
         if self.offset is None:
             return self.text
         start = self.text.rfind("\n", 0, self.offset) + 1
@@ -37,10 +39,10 @@ class PseudocodeError(OpmapError, ValueError):
 
 
 class InputError(OpmapError, ValueError):
-    """Raised when something given from outside is unusable: a file, a JSON value, an option.
+    """Raised if input from outside cannot be used: a file, a JSON value, an option.
 
-    `path` is the place inside the file (`$.resources.x`), `file` the file, `rule` the rule id if one is broken. Message
-    and path quote what they were given; line breaks and control characters in it are escaped.
+    `path` is the position inside the file (`$.resources.x`), `file` is the file's name, `rule` is the id of the broken
+    rule, if there is one. Control characters and line breaks in message and path are escaped.
     """
 
     def __init__(self, message: str, *, path: str | None = None, file: str | None = None, rule: str | None = None):
@@ -51,10 +53,21 @@ class InputError(OpmapError, ValueError):
         return ": ".join(printable(str(part)) for part in (self.file, self.path, self.message) if part)
 
 
-class RuleError(InputError):
-    """Raised when a descriptor breaks rules of its documentation; `violations` lists all, in the spec's order."""
+class BrokenRule(Protocol):
+    """One broken rule: the rule's id, the field that breaks it, and a message that says what was wanted and got."""
 
-    def __init__(self, violations, *, path: str | None = None, file: str | None = None):
+    @property
+    def rule(self) -> str: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+class RuleError(InputError):
+    """Raised if a descriptor breaks rules of its documentation. `violations` holds all of them, in the spec's order."""
+
+    def __init__(self, violations: Iterable[BrokenRule], *, path: str | None = None, file: str | None = None):
         self.violations = tuple(violations)
         first = self.violations[0]
         path = f"{path}.{first.subject}" if path else first.subject
@@ -62,7 +75,7 @@ class RuleError(InputError):
 
 
 class MappingError(OpmapError, ValueError):
-    """Raised when a valid descriptor has no equivalent ONNX graph; the message says why.
+    """Raised if a valid descriptor has no equivalent ONNX graph. The message says why.
 
     `verdict` is the verdict of a case that meets this error.
     """
@@ -73,29 +86,29 @@ class MappingError(OpmapError, ValueError):
 
 
 class ProviderError(OpmapError, RuntimeError):
-    """Raised when an execution provider is missing, cannot load a model, or fails to run it; `stage` says which.
+    """Raised if an execution provider is missing, cannot load a model, or fails to run it.
 
-    `verdict` is what a case that meets it gets.
+    `stage` is the stage that failed; None if no stage was reached. `verdict` is the verdict of the case.
     """
 
     verdict: ClassVar[Verdict] = Verdict.ERROR
 
-    def __init__(self, message: str, *, stage: str | None = "load"):
+    def __init__(self, message: str, *, stage: Stage | None = Stage.LOAD):
         self.stage = stage
         super().__init__(message)
 
 
 def describe(error: BaseException) -> str:
-    """`ValueError: its message` in one line; a foreign exception may fail even at saying its message."""
+    """Returns `TypeOfError: message` in one line, or only the type if there is no message."""
     try:
-        said = " ".join(str(error).split())
-    except Exception:
-        said = ""
-    return f"{type(error).__name__}{': ' if said else ''}{said}"
+        message = " ".join(str(error).split())
+    except Exception:  # the __str__ of third-party code
+        message = ""
+    return f"{type(error).__name__}{': ' if message else ''}{message}"
 
 
 def printable(text: str) -> str:
-    """The text with control characters and line breaks escaped."""
+    """Returns the text with its control characters and line breaks escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,4 +1,4 @@
-"""The words that results are made of: verdicts, stages, tiers. Light to import, and below every room that uses them."""
+"""The words of results: verdicts, stages, tiers. Imports nothing of opmap, so that every module can import it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 from typing import Literal, get_args
 
 Tier = Literal["smoke", "standard", "full"]
-"""How many cases of the catalogue are run. Each tier holds the cases of the tier before it."""
+"""The tiers of the catalogue, from few cases to many. Each tier contains the cases of the tier before it."""
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 
@@ -17,7 +17,7 @@ PROBE = "probe/"
 class Verdict(enum.StrEnum):
     """What happened to one case or probe.
 
-    `good` is whether the verdict leaves a run green, `text` says in one sentence what the verdict means.
+    `good` is true if the verdict leaves a run green. `text` is the meaning of the verdict in one sentence.
     """
 
     good: bool
@@ -32,15 +32,15 @@ class Verdict(enum.StrEnum):
     PASS = "pass", True, "Every defined element has the expected bits, and the run is proven for the provider."
     MISMATCH = "mismatch", False, "The provider returned other bits, another shape or another type than expected."
     ERROR = "error", False, "A stage failed; the record's `stage` names it."
-    FALLBACK = "fallback", False, "The result is right, but nothing proves that the provider asked for computed it."
+    FALLBACK = "fallback", False, "The result is right, but nothing proves that the requested provider computed it."
     LOWERED_DIFFERENTLY = (
         "lowered-differently",
         False,
-        "The provider made another DirectML descriptor of the model than the mapping predicts.",
+        "The provider made another DirectML descriptor from the model than the mapping predicts.",
     )
-    UNSUPPORTED = "unsupported", True, "The feature level that was asked for does not support the descriptor."
+    UNSUPPORTED = "unsupported", True, "The requested feature level does not support the descriptor."
     OBSERVED = "observed", True, "Some elements have no documented value. The other elements are right."
-    NOT_EXPRESSIBLE = "not-expressible", True, "The descriptor is valid, but no ONNX graph says the same."
+    NOT_EXPRESSIBLE = "not-expressible", True, "The descriptor is valid, but no ONNX graph can express it."
     CRASH = "crash", False, "The worker process ended while it handled the case."
     TIMEOUT = "timeout", False, "The worker process gave no answer within the time limit."
     DEVICE_LOST = "device-lost", False, "The GPU was removed, hung or reset."
@@ -53,8 +53,19 @@ class Stage(enum.StrEnum):
     """The step at which a case ended."""
 
     READ = "read"
+    """A file or its JSON is read."""
+
     VALIDATE = "validate"
+    """The descriptor is checked against the rules of its documentation."""
+
     MAP = "map"
+    """The descriptor is turned into an ONNX model."""
+
     LOAD = "load"
+    """The provider creates a session for the model."""
+
     RUN = "run"
+    """The provider runs the model."""
+
     COMPARE = "compare"
+    """The outputs are compared with the expected ones."""

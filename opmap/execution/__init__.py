@@ -1,1 +1,1 @@
-"""Running models: sessions, providers, and the proof of where a node ran."""
+"""Runs models: providers, sessions, the worker process, and the proof on which provider each node ran."""

@@ -1,4 +1,4 @@
-"""Tensors of bit patterns to NumPy arrays and back, always with an explicit type."""
+"""Converts tensors of bit patterns to NumPy arrays and back, always with an explicit data type."""
 
 from __future__ import annotations
 
@@ -11,34 +11,37 @@ from ..tensors import DataType, Tensor
 
 
 def dtype_of(data_type: DataType) -> np.dtype:
-    """The NumPy type of a DirectML data type, little-endian."""
+    """Returns the little-endian NumPy type of a DirectML data type."""
     return np.dtype(data_type.name.lower()).newbyteorder("<")
 
 
 def to_array(tensor: Tensor) -> np.ndarray:
-    """The tensor as an array of its type and sizes."""
+    """Returns the tensor as a read-only array of the same data type and sizes."""
     return np.frombuffer(tensor.to_bytes(), dtype_of(tensor.data_type)).reshape(tensor.sizes)
 
 
 def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int]) -> str | None:
-    """What is wrong with the number, type or shape of what a provider returned, which may be anything."""
+    """Returns the problem if `outputs` is not a list of one array with this data type and these sizes; else None.
+
+    `outputs` is the return value of a provider, which may be any object. The byte order does not matter.
+    """
     wanted = "must be a list of one array"
     if not isinstance(outputs, (list, tuple)):
         return f"{wanted}, got a {type(outputs).__name__}"
     if len(outputs) != 1:
         return f"{wanted}, got {len(outputs)}"
-    (got,) = outputs
-    if not isinstance(got, np.ndarray):
-        return f"{wanted}, got a list of a {type(got).__name__}"
-    if got.dtype.newbyteorder("<") != dtype.newbyteorder("<"):
-        return f"the output must be {dtype.name.upper()}, got {got.dtype.name.upper()}"
-    if got.shape != tuple(sizes):
-        return f"the output must have sizes {list(sizes)}, got {list(got.shape)}"
+    (output,) = outputs
+    if not isinstance(output, np.ndarray):
+        return f"{wanted}, got a list of a {type(output).__name__}"
+    if output.dtype.newbyteorder("<") != dtype.newbyteorder("<"):
+        return f"the output must be {dtype.name.upper()}, got {output.dtype.name.upper()}"
+    if output.shape != tuple(sizes):
+        return f"the output must have sizes {list(sizes)}, got {list(output.shape)}"
     return None
 
 
 def from_array(values: np.ndarray) -> Tensor:
-    """An array as a tensor. Raises KeyError for a type that DirectML's operators here do not have."""
+    """Returns the array as a tensor of the same data type and sizes. Raises KeyError if DirectML has no such type."""
     data_type = DataType[values.dtype.name.upper()]
     raw = np.ascontiguousarray(values, dtype_of(data_type)).tobytes()
     return Tensor(data_type, tuple(values.shape), array(data_type.bits_code, raw))

@@ -1,4 +1,7 @@
-"""The DirectML EP on Linux: finds a rig that tools/dml_linux built, and starts the worker in its Windows Python."""
+"""The DirectML EP on Linux: finds a rig that tools/dml_linux set up, and copies opmap into it.
+
+A rig is a folder with Wine, a Windows Python and ONNX Runtime's DirectML build.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,11 @@ _SCRIPT = "dml_linux.py"
 
 
 def find_dml_runtime(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str] | None:
-    """The command that starts the worker in the rig named by --dml-runtime or OPMAP_DML_RUNTIME; None where none is named.
+    """Returns the command that starts the worker in a rig; None if no rig is named.
 
-    This opmap is copied into the rig's folder for it, once for each state of its code. Raises InputError for a folder
-    that is no rig.
+    `explicit` is the folder that --dml-runtime names; without it, OPMAP_DML_RUNTIME in `environ` names the folder.
+    Copies this opmap into the folder, unless a copy with the same content is there. Raises InputError if the folder is
+    not a rig, and on other systems than Linux.
     """
     named = explicit or environ.get(VARIABLE)
     if not named:
@@ -40,27 +44,30 @@ def find_dml_runtime(explicit: str | None = None, environ: Mapping[str, str] = o
     scripts = (folder / _SCRIPT, _PACKAGE.parent / "tools" / "dml_linux" / _SCRIPT)
     script = next((s for s in scripts if s.is_file()), None)
     if script is None:
-        raise InputError(f"{option}: {scripts[0]} must be there, to start programs in {folder}")
-    staged = stage(folder / "work")
-    return [sys.executable, str(script), "run", str(folder), "python", "-P", f"{staged}/opmap/execution/worker_main.py"]
+        raise InputError(f"{option}: {scripts[0]} must exist: it starts programs in {folder}; set the folder up again")
+    copy = copy_package(folder / "work")
+    return [sys.executable, str(script), "run", str(folder), "python", "-P", f"{copy}/opmap/execution/worker_main.py"]
 
 
-def stage(work: Path) -> str:
-    """Copies this package into a rig's work folder, where programs inside start; returns the name of the copy's folder."""
+def copy_package(work: Path) -> str:
+    """Copies this package into a rig's work folder, where the rig's programs start. Returns the name of the new folder.
+
+    The name contains a hash of the files' paths and contents, so that changed code gets a folder of its own.
+    """
     files = sorted(path for path in _PACKAGE.rglob("*") if path.is_file() and path.suffix not in {".pyc", ".pyo"})
     digest = hashlib.sha256()
     for path in files:
         digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     name = f"opmap-{digest.hexdigest()[:16]}"
     if not (work / name).is_dir():
-        with tempfile.TemporaryDirectory(prefix="opmap-", dir=work) as half_done:
+        with tempfile.TemporaryDirectory(prefix="opmap-", dir=work) as incomplete:
             for path in files:
-                target = Path(half_done, "whole", "opmap", path.relative_to(_PACKAGE))
+                target = Path(incomplete, "whole", "opmap", path.relative_to(_PACKAGE))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
             try:
-                Path(half_done, "whole").rename(work / name)
-            except OSError:  # another opmap was faster
+                Path(incomplete, "whole").rename(work / name)
+            except OSError:  # another opmap made the same folder meanwhile
                 if not (work / name).is_dir():
                     raise
     return name

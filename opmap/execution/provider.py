@@ -1,27 +1,27 @@
-"""What runs a model: the protocol that every provider follows, and the proof of where it ran."""
+"""The protocols that a provider follows, and the placement that proves on which execution provider a model ran."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 
 @dataclass(frozen=True)
 class Placement:
-    """On which execution provider each node of the last model was, and how that is known.
+    """The execution provider of each node of the last model, and the source of this knowledge.
 
-    `source` is `assignment-info` or `profile` (proven by ONNX Runtime's own record) or `asserted` (by a provider that
-    is not ONNX Runtime). `nodes` holds (operator type, provider).
+    `nodes` holds pairs of operator type and execution provider. `source` is `assignment-info` or `profile` (ONNX
+    Runtime's own records, which are proof) or `asserted` (the word of a provider that is not ONNX Runtime).
     """
 
     source: str
     nodes: tuple[tuple[str, str], ...]
 
     def proves(self, provider: str) -> bool:
-        """Whether at least one node is on record, and every one on this provider."""
+        """Returns True if there is at least one node and every node ran on this execution provider."""
         return bool(self.nodes) and all(name == provider for _, name in self.nodes)
 
 
@@ -29,18 +29,30 @@ _ORIGIN = re.compile(r"(\w+\.(?:cpp|cc|h)\(\d+\)).*?\b([0-9A-F]{8})\b")
 
 
 def origin(message: str) -> str | None:
-    """The source file, line and HRESULT that ONNX Runtime's message names, as `AbiCustomRegistry.cpp(519) 80070057`."""
-    found = _ORIGIN.search(message)
-    return " ".join(found.groups()) if found else None
+    """Returns the source file, the line and the HRESULT in ONNX Runtime's message; None if they are not in it.
+
+    The form is `AbiCustomRegistry.cpp(519) 80070057`.
+    """
+    match = _ORIGIN.search(message)
+    return " ".join(match.groups()) if match else None
 
 
 @runtime_checkable
 class Provider(Protocol):
     """Runs one model at a time.
 
-    A class of one's own, given as `--provider MODULE:FACTORY`, needs `run` only; `name`, `version`, `device_class`,
-    `placement()` and `close()` are used where it has them.
+    A third party's class, named by `--provider MODULE:FACTORY`, needs only `run`. Its `name`, `version`,
+    `device_class`, `placement()` and `close()` are used if they exist.
     """
 
     def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """The model's outputs for these inputs. Any exception is an error of the case at hand, at stage `run`."""
+        """Returns the model's outputs for these inputs. Any exception is an error of the case, at stage `run`."""
+
+
+@runtime_checkable
+class CaseProvider(Protocol):
+    """Runs one case at a time: it receives the case itself in place of a model."""
+
+    # Any: the class Case stands above this module, which must not import it.
+    def run_case(self, case: Any, /) -> list[np.ndarray]:
+        """Returns the outputs of a case. Any exception is an error of the case, at stage `run`."""

@@ -1,4 +1,4 @@
-"""From the name of a provider to something that runs models."""
+"""Opens the provider that a name on the command line stands for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from ..errors import InputError, ProviderError, describe
 from ..machine.environment import collect
 from ..machine.facts import Fact
 from ..machine.runtimes import require_one
+from ..vocabulary import Stage
 from .dml_linux import VARIABLE, find_dml_runtime
-from .provider import Placement, Provider
+from .provider import CaseProvider, Placement, Provider
 from .sessions import CPU, DIRECTML, SessionProvider
 from .worker import TIMEOUT, WorkerProvider
 
@@ -25,10 +27,10 @@ _SHORT = {"cpu": CPU, "dml": DIRECTML, "directml": DIRECTML}
 
 @dataclass(frozen=True)
 class OpenProvider:
-    """A provider that is ready, and what a result says of it.
+    """A provider that is ready to run, with the facts about it that every record contains.
 
-    `name` is ONNX Runtime's name of the execution provider, or the name that was asked for. A third party's provider is
-    taken at its word about placement (`asserted`).
+    `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
+    on the command line. The placement that a third party's provider reports is `asserted`: it is believed, not proven.
     """
 
     name: str
@@ -39,68 +41,76 @@ class OpenProvider:
 
     @property
     def directml(self) -> bool:
-        """Whether this is the DirectML EP."""
+        """True if this is the DirectML EP."""
         return self.name == DIRECTML
 
     @property
     def runs_cases(self) -> bool:
-        """Whether it is given cases in place of models."""
-        return hasattr(self.provider, "run_case")
+        """True if the provider receives cases in place of models."""
+        return isinstance(self.provider, CaseProvider)
 
     def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> object:
-        """What the provider returns for a model: nothing about it is certain. Raises ProviderError for all it raises."""
+        """Returns the provider's answer to a model, which may be any object. Raises only ProviderError."""
         return _guarded(self.provider.run, model_bytes, feeds)
 
     def run_case(self, case: object) -> object:
-        """What the provider returns for a case. Raises ProviderError for all it raises."""
+        """Returns the provider's answer to a case, which may be any object. Raises only ProviderError.
+
+        Needs a provider with `runs_cases`.
+        """
+        if not isinstance(self.provider, CaseProvider):
+            raise TypeError(f"{self.name} runs models, not cases")
         return _guarded(self.provider.run_case, case)
 
     def placement(self) -> Placement | None:
-        """Where the nodes of the last model were; None where that is not known."""
+        """Returns the placement of the last model; None if it is unknown."""
         if isinstance(self.provider, (SessionProvider, WorkerProvider)):
             return self.provider.placement()
         try:
-            told = getattr(self.provider, "placement", lambda: None)()
-        except (Exception, SystemExit):  # a third party's provider may raise anything
+            answer = getattr(self.provider, "placement", lambda: None)()
+        except (Exception, SystemExit):  # third-party code may raise anything
             return None
-        return told if isinstance(told, Placement) else Placement("asserted", (("", self.name),))
+        return answer if isinstance(answer, Placement) else Placement("asserted", (("", self.name),))
 
     def environment(self) -> dict[str, Fact]:
-        """The facts about what the models run in: the worker's process, or this one."""
+        """Returns the facts about the process that runs the models: the worker process, or this process."""
         return self.provider.environment() if isinstance(self.provider, WorkerProvider) else collect()
 
     def close(self) -> None:
-        """Ends the provider, where it has an end."""
+        """Calls the provider's `close()`, if it has one. An exception becomes a warning."""
         try:
             getattr(self.provider, "close", lambda: None)()
-        except (Exception, SystemExit) as error:  # the results are not its to lose
+        except (Exception, SystemExit) as error:  # the results of the run must not be lost
             warnings.warn(f"{self.name}: close() raised {describe(error)}", RuntimeWarning, stacklevel=2)
 
 
-def _guarded(call: Callable, *arguments: object) -> object:
-    """The call's result; a third party's code may raise anything, SystemExit too, and only Ctrl-C is not its own."""
+def _guarded(call: Callable[..., object], *arguments: object) -> object:
+    """Returns the result of a call to third-party code. Any exception but Ctrl-C becomes a ProviderError."""
     try:
         return call(*arguments)
     except (ProviderError, KeyboardInterrupt):
         raise
-    except BaseException as error:
-        raise ProviderError(describe(error), stage="run") from error
+    except BaseException as error:  # also SystemExit
+        raise ProviderError(describe(error), stage=Stage.RUN) from error
 
 
 class ProviderMissing(ProviderError):
-    """Raised when this installation or machine does not have the provider that was asked for."""
+    """Raised if this installation or this machine does not have the requested provider."""
 
 
 def available() -> list[str]:
-    """The execution providers of the installed ONNX Runtime. Raises ProviderError where none or several are installed."""
+    """Returns the execution providers of the installed ONNX Runtime.
+
+    Raises ProviderError if no ONNX Runtime or several distributions of it are installed.
+    """
     require_one()
     import onnxruntime
 
-    return onnxruntime.get_available_providers()
+    return list(onnxruntime.get_available_providers())
 
 
 def full_name(name: str) -> str:
-    """ONNX Runtime's name of a provider for the command line's short one; any other name as it is."""
+    """Returns ONNX Runtime's name for a short name (`cpu`, `dml`, `directml`); any other name unchanged."""
     return _SHORT.get(name.lower(), name)
 
 
@@ -115,87 +125,101 @@ def open_provider(
 ) -> OpenProvider:
     """Opens `auto`, `dml`, `directml`, `cpu`, an execution provider by ONNX Runtime's name, or MODULE:FACTORY.
 
-    The DirectML EP always runs in a worker process, with `timeout` seconds for each case; on Linux it is that of the rig
-    in the folder `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose its adapter.
-    Raises ProviderMissing where it is not there, InputError for a name that means nothing, a folder that is no rig, or
-    an adapter that is not one of the machine's.
+    The DirectML EP always runs in a worker process, with `timeout` seconds for each case. On Linux the worker runs in
+    the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose
+    the adapter of the DirectML EP.
+
+    Raises ProviderMissing if the provider is not there. Raises InputError for an unknown name, a folder that is not a
+    rig, or an adapter that this machine does not have.
     """
     module, colon, factory = name.partition(":")
     if colon:
-        return _plugin(name, module, factory)
+        return _open_plugin(name, module, factory)
     wanted = full_name(name)
     options = {"disable_metacommands": "True"} if disable_metacommands else {}
-    chosen = {"adapter": adapter, "device_id": device_id, "timeout": timeout}
+    open_directml = partial(_open_directml, options, adapter=adapter, device_id=device_id, timeout=timeout)
     if wanted in ("auto", DIRECTML):
         rig = find_dml_runtime(dml_runtime)
         if rig:
-            return _worker(DIRECTML, options, command=rig, **chosen)
-    there = available()
-    if wanted == "auto" and DIRECTML in there:
+            return open_directml(command=rig)
+    providers = available()
+    if wanted == "auto" and DIRECTML in providers:
         try:
-            return _worker(DIRECTML, options, **chosen)
+            return open_directml()
         except ProviderMissing:
             if adapter is not None or device_id is not None:
                 raise
     wanted = CPU if wanted == "auto" else wanted
-    if wanted not in there:
+    if wanted not in providers:
         if not wanted.endswith("ExecutionProvider"):
-            shorts = ", ".join(("auto", *_SHORT, "fault:NAME", "MODULE:FACTORY", *there))
-            raise InputError(f"--provider must be one of {shorts}, got {name!r}")
+            names = ", ".join(("auto", *_SHORT, "fault:NAME", "MODULE:FACTORY", *providers))
+            raise InputError(f"--provider must be one of {names}, got {name!r}")
         hint = ""
         if wanted == DIRECTML and sys.platform.startswith("linux"):
             hint = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
-        raise ProviderMissing(f"{wanted} is not in the installed {require_one()}, which has {', '.join(there)}{hint}")
+        raise ProviderMissing(
+            f"{wanted} is not in the installed {require_one()}, which has {', '.join(providers)}{hint}"
+        )
     if wanted == DIRECTML:
-        return _worker(wanted, options, **chosen)
+        return open_directml()
     if options or adapter is not None or device_id is not None:
         raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {wanted}")
     session = SessionProvider(wanted)
     return OpenProvider(wanted, session.version, "hardware", session)
 
 
-def _worker(name: str, options: dict[str, str], **chosen) -> OpenProvider:
-    """Starts the worker, to know that it starts and has the provider."""
-    worker = WorkerProvider(name, options, **chosen)
+def _open_directml(
+    options: dict[str, str],
+    *,
+    command: Sequence[str] | None = None,
+    adapter: str | None,
+    device_id: int | None,
+    timeout: float,
+) -> OpenProvider:
+    """Opens the DirectML EP in a worker process. Raises ProviderMissing if it does not start or has no DirectML EP."""
+    worker = WorkerProvider(DIRECTML, options, command=command, adapter=adapter, device_id=device_id, timeout=timeout)
     try:
         worker.start()
     except ProviderError as error:
         worker.close()
         raise ProviderMissing(str(error)) from None
-    lacking = None
-    if name not in worker.providers:
-        lacking = (
-            f"{name} is not in the worker's ONNX Runtime {worker.version}, which has {', '.join(worker.providers)}"
+    problem = None
+    if DIRECTML not in worker.providers:
+        problem = (
+            f"{DIRECTML} is not in the worker's ONNX Runtime {worker.version}, which has {', '.join(worker.providers)}"
         )
     elif worker.software:
-        lacking = f"{name} runs on no software adapter, and there is only {worker.adapter}"
-    if lacking:
+        problem = f"{DIRECTML} needs a hardware adapter, got the software adapter {worker.adapter}"
+    if problem:
         worker.close()
-        raise ProviderMissing(lacking)
-    return OpenProvider(name, worker.version, worker.device_class, worker, worker.adapter)
+        raise ProviderMissing(problem)
+    return OpenProvider(DIRECTML, worker.version, worker.device_class, worker, worker.adapter)
 
 
-def _plugin(name: str, module: str, factory: str) -> OpenProvider:
-    """Calls a factory from Python; the current directory is importable."""
+def _open_plugin(name: str, module: str, factory: str) -> OpenProvider:
+    """Opens the provider that a factory in a Python module returns. Modules in the current directory can be imported.
+
+    Raises InputError if the module, the factory or its result cannot be used, ProviderMissing if the factory raises.
+    """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         make = getattr(importlib.import_module(module), factory)
-    except (Exception, SystemExit) as error:  # whatever the module raises while it is imported
+    except (Exception, SystemExit) as error:  # an import runs the module's code, which may raise anything
         raise InputError(f"--provider {name}: {describe(error)}") from None
     if not callable(make):
-        raise InputError(f"--provider {name}: must be something to call, got a {type(make).__name__}")
+        raise InputError(f"--provider {name}: {factory} must be callable, got a {type(make).__name__}")
     try:
         provider = make()
     except (Exception, SystemExit) as error:
         raise ProviderMissing(f"--provider {name}: {factory}() raised {describe(error)}") from None
     try:
         runs = callable(getattr(provider, "run", None))
-        told = [getattr(provider, attribute, None) for attribute in ("name", "version", "device_class")]
-        told = [None if t is None else str(t) for t in told]
-    except Exception as error:  # of a property
+        attributes = [getattr(provider, attribute, None) for attribute in ("name", "version", "device_class")]
+        own_name, version, device_class = (None if value is None else str(value) for value in attributes)
+    except Exception as error:  # an attribute may be a property that raises
         raise InputError(f"--provider {name}: {describe(error)}") from None
     if not runs:
-        got = type(provider).__name__
-        raise InputError(f"--provider {name}: {factory}() must return an object with a method run, got a {got}")
-    return OpenProvider(told[0] or name, *told[1:], provider)
+        result = type(provider).__name__
+        raise InputError(f"--provider {name}: {factory}() must return an object with a method run, got a {result}")
+    return OpenProvider(own_name or name, version, device_class, provider)

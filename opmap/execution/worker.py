@@ -1,4 +1,4 @@
-"""A provider whose models run in a child process, so that a crash, a hang or a lost device costs one case."""
+"""A provider that runs models in a child process, so that a crash, a hang or a lost device costs one case only."""
 
 from __future__ import annotations
 
@@ -12,57 +12,74 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import cast, overload
 
 import numpy as np
 
 from ..errors import InputError, ProviderError
 from ..machine.facts import Fact
-from ..vocabulary import Verdict
+from ..vocabulary import Stage, Verdict
 from . import frames
 from .provider import Placement
 
 TIMEOUT = 30.0
-"""Seconds for one case, by default."""
+"""The default time limit for one case, in seconds."""
 
 FIRST_TIMEOUT = 120.0
-"""Seconds for a worker to start, and for the first session of its process, whose shader cache is cold."""
+"""The time limit in seconds for a start, and for the first case of each process.
+
+Both are slow: the process loads ONNX Runtime, and the first case finds an empty shader cache.
+"""
 
 KILL_TIMEOUT = 5.0
-"""Seconds to wait for the end of a process: one that hangs in a driver may not end at all."""
+"""The time limit in seconds for the end of a killed process. A process that hangs in a driver may never end."""
 
 HANGS, HANG_WINDOW = 2, 300.0
-"""This many hangs or lost devices of an adapter in so many seconds, and it is left alone: five in a minute bug-check Windows."""
+"""An adapter is not used any more after HANGS hangs or lost devices within HANG_WINDOW seconds.
+
+Windows itself stops with a bug check after five in one minute.
+"""
 
 STARTS = 2
-"""Workers in a row that do not start, after which no more are tried."""
+"""The number of failed starts in a row after which no more workers are started."""
 
-_STDERR_BYTES, _SAID = 8192, 400
-_CRASH = re.compile(r"((?:Fatal Python error|Windows fatal exception).*?)(?:Extension modules:.*)?$")  # faulthandler's
+_STDERR_BYTES = 8192
+"""The last bytes of a child's stderr that are kept."""
+
+_EXCERPT = 400
+"""The most characters of a child's stderr in an error message."""
+
+_CRASH = re.compile(r"((?:Fatal Python error|Windows fatal exception).*?)(?:Extension modules:.*)?$")
+"""The report that Python's faulthandler writes when a process crashes."""
+
 _DEVICE_LOST = re.compile(r"887A00(05|06|07|20)", re.IGNORECASE)
+"""The HRESULTs for a GPU that was removed, hung or reset."""
 
 
 class WorkerCrashed(ProviderError):
-    """Raised when the worker process ended, or said something that is no frame, in the middle of a case."""
+    """Raised if the worker process ended during a case, or sent bytes that are not a valid frame."""
 
     verdict = Verdict.CRASH
 
 
 class WorkerTimeout(ProviderError):
-    """Raised when a case took longer than its limit; the worker process was ended."""
+    """Raised if a case exceeded its time limit. The worker process was killed."""
 
     verdict = Verdict.TIMEOUT
 
 
 class DeviceLost(ProviderError):
-    """Raised when an error says that the GPU was removed, hung or reset (887A0005, 6, 7, 20)."""
+    """Raised if an error message says that the GPU was removed, hung or reset (HRESULT 887A0005, 06, 07 or 20)."""
 
     verdict = Verdict.DEVICE_LOST
 
 
 class NotRun(ProviderError):
-    """Raised when a case was not tried: no worker starts, or its adapter hung too often."""
+    """Raised if a case was not tried, because no worker starts or because its adapter hung too often."""
 
     verdict = Verdict.NOT_RUN
 
@@ -71,44 +88,46 @@ class NotRun(ProviderError):
 
 
 class HangLimit:
-    """Counts hangs and lost devices per adapter, and says when one must be left alone for the rest of the run.
+    """Counts hangs and lost devices per adapter, and refuses an adapter that had too many, for the rest of the run.
 
-    `clock` gives seconds.
+    `clock` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
         self._times: dict[object, deque[float]] = {}
-        self._closed: dict[object, str] = {}
+        self._refusals: dict[object, str] = {}
 
     def note(self, adapter: object) -> None:
-        """An adapter hung, or its device was lost."""
+        """Counts one hang or lost device of an adapter."""
         times = self._times.setdefault(adapter, deque(maxlen=HANGS))
         times.append(self._clock())
-        within = times[-1] - times[0]
-        if len(times) == HANGS and within <= HANG_WINDOW:
-            self._closed[adapter] = (
-                f"not tried: {HANGS} hangs or lost devices on this adapter within {within:.0f} s,"
+        seconds = times[-1] - times[0]
+        if len(times) == HANGS and seconds <= HANG_WINDOW:
+            self._refusals[adapter] = (
+                f"not tried: {HANGS} hangs or lost devices on this adapter within {seconds:.0f} s,"
                 " and Windows stops with a bug check after five in a minute"
             )
 
     def refusal(self, adapter: object) -> str | None:
-        """Why this adapter must be left alone; None where it need not."""
-        return self._closed.get(adapter)
+        """Returns the reason why this adapter must not be used any more; None if it may be used."""
+        return self._refusals.get(adapter)
 
 
 HANG_LIMIT = HangLimit()
-"""What every WorkerProvider of this process counts in, unless it is given one of its own."""
+"""The default counter, shared by every WorkerProvider of this process."""
 
 
 class WorkerProvider:
-    """Runs models on one execution provider of ONNX Runtime, in a child process. Not for several threads at once.
+    """Runs models on one execution provider of ONNX Runtime, in a child process. Not safe for several threads.
 
-    The child starts with the first model, or with `start()`; after a crash, a timeout or a lost device it is ended, and
-    the next model gets a fresh one. `command` starts opmap's worker_main in any Python (by default this one); a word that
-    tells its processes from all others is added to it. `timeout` is for one case, `first_timeout` for a start and for the
-    first case of each child, both in seconds. The DirectML EP runs on the adapter whose name holds `adapter` and whose
-    number is `device_id`, where they are given.
+    The child starts with the first model, or with `start()`. After a crash, a timeout or a lost device it is killed,
+    and the next model gets a new child.
+
+    `command` starts opmap's worker_main in any Python, by default in this one. A unique word is appended to it, by
+    which the processes of this child are found. `timeout` is the limit for one case, `first_timeout` the limit for a
+    start and for the first case of each child, both in seconds. For the DirectML EP, `adapter` (a part of its name) and
+    `device_id` choose the adapter.
     """
 
     def __init__(
@@ -135,16 +154,20 @@ class WorkerProvider:
         self._failed_starts = 0
         self._placement: Placement | None = None
 
-    # --- what a provider has ---
+    # --- the interface of a provider ---
 
     def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """The model's outputs. Raises ProviderError as SessionProvider does, and its kinds above for what befell the worker."""
+        """Returns the model's outputs.
+
+        Raises ProviderError if the model cannot be loaded or run, WorkerCrashed, WorkerTimeout or DeviceLost if the
+        worker process or its device was lost, NotRun if the model was not tried.
+        """
         self._placement = None
         refusal = self._hang_limit.refusal(self._adapter)
         if refusal:
             raise NotRun(refusal)
         heads, parts = frames.pack(feeds)
-        frames.check(0, len(model_bytes) + sum(map(len, parts)))
+        frames.check_lengths(0, len(model_bytes) + sum(map(len, parts)))
         self.start()
         limit = self.first_timeout if self._first else self.timeout
         reply, body = self._ask(frames.Run(len(model_bytes), heads, limit), [model_bytes, *parts], limit)
@@ -152,21 +175,25 @@ class WorkerProvider:
         if isinstance(reply, frames.Failed):
             self._placement = reply.placement
             if _DEVICE_LOST.search(reply.message):
-                raise self._lost(reply.message, reply.stage)
+                raise self._device_lost(reply.message, reply.stage)
             raise ProviderError(reply.message, stage=reply.stage)
         try:
             outputs = frames.unpack(reply.arrays, body)
         except frames.FrameError as error:
-            raise self._ended(WorkerCrashed(f"the worker's answer makes no sense: {error}", stage="run")) from None
+            self._kill_child()
+            raise WorkerCrashed(f"the worker process sent invalid outputs: {error}", stage=Stage.RUN) from None
         self._placement = reply.placement
         return outputs
 
     def placement(self) -> Placement | None:
-        """Where the nodes of the last model were; None where it never ran."""
+        """Returns the placement of the last model; None if it was not loaded."""
         return self._placement
 
     def close(self) -> None:
-        """Ends the child, gently at first; when this returns it is gone, or cannot be ended."""
+        """Ends the child: closes its stdin, then kills what is left.
+
+        Returns after at most about twice KILL_TIMEOUT, even if a process still runs.
+        """
         child, self._child = self._child, None
         if child:
             child.close()
@@ -174,14 +201,13 @@ class WorkerProvider:
     def __enter__(self) -> WorkerProvider:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- the child ---
 
     def start(self) -> None:
-        """Starts the child, where none runs. Raises NotRun where it does not start, InputError where the adapter that was
-        asked for is not one of this machine's."""
+        """Starts the child, unless it runs. Raises NotRun if it does not start, InputError if no adapter fits."""
         if self._child and self._child.running:
             return
         self.close()
@@ -203,137 +229,178 @@ class WorkerProvider:
 
     @property
     def version(self) -> str | None:
-        """The version of ONNX Runtime in the worker. Starts it."""
+        """The version of ONNX Runtime in the worker. Starts the worker."""
         return self._greeting().version
 
     @property
     def providers(self) -> list[str]:
-        """The execution providers of the worker's ONNX Runtime. Starts it."""
+        """The execution providers of the worker's ONNX Runtime. Starts the worker."""
         return self._greeting().providers
 
     @property
     def device_class(self) -> str:
-        """`emulated` or `hardware`, as the worker sees its adapter. Starts it."""
+        """The class of the worker's device: `emulated` or `hardware`. Starts the worker."""
         return self._greeting().device_class
 
     @property
     def adapter(self) -> str | None:
-        """The name of the adapter, where it is known. Starts the worker."""
+        """The name of the adapter; None if it is unknown. Starts the worker."""
         return self._greeting().adapter
 
     @property
     def software(self) -> bool:
-        """Whether the adapter is one that ONNX Runtime refuses, as it is no hardware. Starts the worker."""
+        """True if ONNX Runtime refuses the adapter as a software adapter. Starts the worker."""
         return self._greeting().software
 
     @property
     def pid(self) -> int | None:
-        """The child's process id as the child knows it (under Wine, Wine's); None where it does not run."""
+        """The child's own process id (under Wine, the one that Wine gave it); None if the child does not run."""
         return self._hello.pid if self._child and self._hello else None
 
     def environment(self) -> dict[str, Fact]:
-        """What opmap.execution.environment.collect() finds in the worker's process. Starts it; never raises.
+        """Returns the facts that machine.environment.collect() finds in the worker process. Never raises.
 
-        Asked after a model was run, it tells which DirectML.dll that ran with.
+        Starts the worker. After a model was run, the facts name the DirectML.dll that ran it. If the worker does not
+        answer, the only fact is `worker`, with the error.
         """
         try:
             self.start()
-            return self._ask(frames.Inspect(), [], self.first_timeout)[0].facts
+            reply, _ = self._ask(frames.Inspect(), [], self.first_timeout)
+            return reply.facts
         except ProviderError as error:
             return {"worker": Fact(None, "the worker process", str(error))}
 
     def _greeting(self) -> frames.Hello:
         if self._hello is None:
             self.start()
+        assert self._hello is not None  # start() raises otherwise
         return self._hello
 
-    # --- talking ---
+    # --- messages ---
+
+    @overload
+    def _ask(
+        self, message: frames.Start, parts: Sequence[bytes], limit: float
+    ) -> tuple[frames.Hello | frames.Refused, bytearray]: ...
+
+    @overload
+    def _ask(
+        self, message: frames.Run, parts: Sequence[bytes], limit: float
+    ) -> tuple[frames.Outputs | frames.Failed, bytearray]: ...
+
+    @overload
+    def _ask(self, message: frames.Inspect, parts: Sequence[bytes], limit: float) -> tuple[frames.Facts, bytearray]: ...
 
     def _ask(self, message: frames.Message, parts: Sequence[bytes], limit: float) -> tuple[frames.Message, bytearray]:
-        """The answer to a message. Whatever else happens ends the child: a late answer must not meet another question."""
-        wanted = _ANSWERS[type(message)]
-        stage = "load"
+        """Sends a message to the child, and returns the header and the body of the reply.
+
+        Any failure kills the child: its late reply must not be taken for the reply to the next message. Raises
+        WorkerTimeout after `limit` seconds, WorkerCrashed, or DeviceLost.
+        """
+        child = self._child
+        assert child is not None  # start() was called before
+        replies = _REPLIES[type(message)]
+        stage, doing = Stage.LOAD, ""
+        if isinstance(message, frames.Run):
+            doing = " while creating the session"
         try:
-            self._child.send(message, parts)
+            child.send(message, parts)
             deadline = time.monotonic() + limit
             while True:
-                reply, body = self._child.receive(deadline - time.monotonic())
+                reply, body = child.receive(deadline - time.monotonic())
                 if isinstance(reply, frames.Loaded) and isinstance(message, frames.Run):
-                    stage = "run"
-                elif isinstance(reply, wanted):
+                    stage, doing = Stage.RUN, " while running the model"
+                elif isinstance(reply, replies):
                     return reply, body
                 else:
-                    raise frames.FrameError(f"it answered {type(message).__name__} with {type(reply).__name__}")
+                    wanted = " or ".join(kind.__name__ for kind in replies)
+                    raise frames.FrameError(f"the reply must be {wanted}, got {type(reply).__name__}")
         except Empty:
-            doing = f" {_DOING[stage]}" if isinstance(message, frames.Run) else ""
-            error = WorkerTimeout(f"no answer within {limit:g} s{doing}; the worker process was ended", stage=stage)
             if isinstance(message, frames.Run):
                 self._hang_limit.note(self._adapter)
-            raise self._ended(error) from None
-        except (_Gone, frames.FrameError) as error:
-            child = self._child
-            if isinstance(error, _Gone):
-                child.wait(1.0)  # for its own exit code
-            self._ended(error)
-            how = child.obituary() if isinstance(error, _Gone) else f"wrote what is no frame ({error})"
-            said = child.said()
-            text = f"the worker process {how}{f' {_DOING[stage]}' if isinstance(message, frames.Run) else ''}"
-            text += f": {said}" if said else ""
-            if isinstance(message, frames.Run) and _DEVICE_LOST.search(said):
-                raise self._lost(text, stage) from None
+            self._kill_child()
+            text = f"no answer within {limit:g} s{doing}; the worker process was ended"
+            raise WorkerTimeout(text, stage=stage) from None
+        except (_ChildEnded, frames.FrameError) as error:
+            if isinstance(error, _ChildEnded):
+                child.wait(1.0)  # for the exit code: after kill() it would be another one
+            self._kill_child()
+            end = child.end() if isinstance(error, _ChildEnded) else f"wrote an invalid frame ({error})"
+            excerpt = child.stderr_excerpt()
+            text = f"the worker process {end}{doing}{f': {excerpt}' if excerpt else ''}"
+            if isinstance(message, frames.Run) and _DEVICE_LOST.search(excerpt):
+                raise self._device_lost(text, stage) from None
             raise WorkerCrashed(text, stage=stage) from None
-        except BaseException:  # Ctrl-C above all
-            self._ended(None)
+        except BaseException:  # above all Ctrl-C
+            self._kill_child()
             raise
 
-    def _lost(self, text: str, stage: str) -> DeviceLost:
-        """After a lost device: Direct3D has one device per adapter and process, so this process is of no more use."""
-        self._hang_limit.note(self._adapter)
-        return self._ended(DeviceLost(text, stage=stage))
+    def _device_lost(self, text: str, stage: Stage) -> DeviceLost:
+        """Counts the lost device, kills the child, and returns the error.
 
-    def _ended(self, error):
+        Direct3D has one device per adapter and process, so this process cannot use the adapter any more.
+        """
+        self._hang_limit.note(self._adapter)
+        self._kill_child()
+        return DeviceLost(text, stage=stage)
+
+    def _kill_child(self) -> None:
         child, self._child = self._child, None
         if child:
             child.kill()
-        return error
 
 
-_ANSWERS = {
+_REPLIES: dict[type[frames.Message], tuple[type[frames.Message], ...]] = {
     frames.Start: (frames.Hello, frames.Refused),
     frames.Run: (frames.Outputs, frames.Failed),
-    frames.Inspect: frames.Facts,
+    frames.Inspect: (frames.Facts,),
 }
-_DOING = {"load": "while creating the session", "run": "while running the model"}
+"""The replies that are valid for each message."""
 
 
 def native_command() -> list[str]:
-    """What starts the worker in this Python: by its path, so that nothing in the current directory can take its place."""
+    """Returns the command that starts the worker in this Python.
+
+    It names worker_main.py by its path, and `-P` keeps the current directory out of sys.path: no file in the current
+    directory can replace a module of the worker.
+    """
     return [sys.executable, "-P", str(Path(__file__).with_name("worker_main.py"))]
 
 
-class _Gone(Exception):
-    """Raised when the child ended."""
+class _ChildEnded(Exception):
+    """Raised if the child process ended."""
 
 
 class _Child:
-    """One child process and the threads that read and write its pipes, so that no pipe can hold up the parent."""
+    """A child process, with one thread for each of its pipes, so that a full or silent pipe cannot block the parent."""
 
     def __init__(self, command: Sequence[str]):
         self.token = f"opmap-worker-{secrets.token_hex(8)}"
-        # A group of its own: Ctrl-C in the terminal is for the parent, which then ends the child.
-        apart = (
-            {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-            if sys.platform == "win32"
-            else {"start_new_session": True}
-        )
-        pipe = subprocess.PIPE
+        flags = 0
+        if sys.platform == "win32":
+            flags = subprocess.CREATE_NEW_PROCESS_GROUP
+        # The child gets a process group of its own: Ctrl-C in the terminal reaches the parent only, which ends the
+        # child.
         self.process = subprocess.Popen(
-            [*command, self.token], stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, **apart
+            [*command, self.token],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            creationflags=flags,
+            start_new_session=sys.platform != "win32",
         )
-        self._inbox: SimpleQueue = SimpleQueue()
-        self._outbox: SimpleQueue = SimpleQueue()
+        self._inbox: SimpleQueue[tuple[frames.Message, bytearray] | frames.FrameError | _ChildEnded] = SimpleQueue()
+        self._outbox: SimpleQueue[tuple[frames.Message, Sequence[bytes]] | None] = SimpleQueue()
         self._stderr = b""
-        self._threads = [threading.Thread(target=f, daemon=True) for f in (self._read, self._write, self._read_stderr)]
+        # With bufsize=0 the pipes are raw files, which Popen's types do not say.
+        stdin, stdout, stderr = (
+            cast(FileIO, p) for p in (self.process.stdin, self.process.stdout, self.process.stderr)
+        )
+        self._threads = [
+            threading.Thread(target=target, args=(pipe,), daemon=True)
+            for target, pipe in ((self._read, stdout), (self._write, stdin), (self._read_stderr, stderr))
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -342,30 +409,33 @@ class _Child:
         return self.process.poll() is None
 
     def send(self, message: frames.Message, parts: Sequence[bytes]) -> None:
-        """Hands a frame to the writer."""
+        """Hands a frame to the writing thread."""
         self._outbox.put((message, parts))
 
     def receive(self, timeout: float) -> tuple[frames.Message, bytearray]:
-        """The next frame. Raises Empty after the timeout, _Gone where the child ended, FrameError for what is no frame."""
+        """Returns the next frame.
+
+        Raises Empty after `timeout` seconds, _ChildEnded if the child ended, FrameError if the bytes are not a frame.
+        """
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
-            gone = not self.running
+            ended = not self.running
             try:
-                item = self._inbox.get(timeout=1.0 if gone else max(0.0, min(left, 0.5)))
+                entry = self._inbox.get(timeout=1.0 if ended else max(0.0, min(left, 0.5)))
             except Empty:
-                # Under Wine, a service that the child started may hold its stdout open after its end.
-                if gone:
-                    raise _Gone from None
+                # Under Wine, a service that the child started may keep the child's stdout open after its end.
+                if ended:
+                    raise _ChildEnded from None
                 if left <= 0:
                     raise
                 continue
-            if isinstance(item, Exception):
-                raise item
-            return item
+            if isinstance(entry, Exception):
+                raise entry
+            return entry
 
     def close(self) -> None:
-        """The end of its stdin ends the child; what is left after that is killed."""
+        """Closes the child's stdin, which ends the child. Kills the processes that are left after KILL_TIMEOUT."""
         self._outbox.put(None)
         deadline = time.monotonic() + KILL_TIMEOUT
         self.wait(KILL_TIMEOUT)
@@ -374,86 +444,86 @@ class _Child:
         self.kill()
 
     def wait(self, timeout: float) -> None:
-        """Waits for the end of the process, so long and no longer."""
-        try:
+        """Waits until the process ends, for at most `timeout` seconds."""
+        with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            pass
 
     def kill(self) -> None:
-        """Ends every process of the child, and waits a while for that."""
+        """Kills every process of the child, and waits for their end, for about KILL_TIMEOUT."""
         self._outbox.put(None)
         deadline = time.monotonic() + KILL_TIMEOUT
         if self.process.poll() is None:
             self.process.kill()
         while (pids := processes_with(self.token)) and time.monotonic() < deadline:
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    pass
+            _kill_all(pids)
             time.sleep(0.02)
         self.wait(max(0.1, deadline - time.monotonic()))
         for thread in self._threads:
             thread.join(0.5)
 
-    def obituary(self) -> str:
-        """How the process ended, once it has."""
+    def end(self) -> str:
+        """Returns the way in which the process ended, as the predicate of a sentence. Called after its end."""
         code = self.process.poll()
         if code is None:
-            return "ended its output, and had to be killed"
-        number = -code if code < 0 else code - 128  # a shell, and the rig, give 128 + n for signal n
+            return "closed its output, but did not end when it was killed"
+        number = -code if code < 0 else code - 128  # a shell and the rig return 128 + n after signal n
         name = next((f" ({s.name})" for s in signal.Signals if s == number), "") if sys.platform != "win32" else ""
         return f"was ended by signal {number}{name}" if code < 0 else f"ended with exit code {code:#x}{name}"
 
-    def said(self) -> str:
-        """The end of what the process wrote to stderr, in one line; of a crash, how it begins and where it was."""
+    def stderr_excerpt(self) -> str:
+        """Returns the beginning of the crash report in the child's stderr, or else the end of stderr, in one line."""
         text = " ".join(self._stderr.decode(errors="replace").split())
         crash = _CRASH.search(text)
-        return crash[1].strip()[:_SAID] if crash else text[-_SAID:]
+        return crash[1].strip()[:_EXCERPT] if crash else text[-_EXCERPT:]
 
     # --- threads ---
 
-    def _read(self) -> None:
-        with self.process.stdout as stream:
+    def _read(self, stdout: FileIO) -> None:
+        with stdout:
             try:
-                while (frame := frames.read(stream)) is not None:
+                while (frame := frames.read(stdout)) is not None:
                     self._inbox.put(frame)
-                self._inbox.put(_Gone())
+                self._inbox.put(_ChildEnded())
             except frames.FrameError as error:
                 self._inbox.put(error)
             except OSError:
-                self._inbox.put(_Gone())
+                self._inbox.put(_ChildEnded())
 
-    def _write(self) -> None:
-        with self.process.stdin as stream:
+    def _write(self, stdin: FileIO) -> None:
+        with stdin:
             try:
-                while (item := self._outbox.get()) is not None:
-                    frames.write(stream, *item)
+                while (entry := self._outbox.get()) is not None:
+                    frames.write(stdin, *entry)
             except frames.FrameError as error:
                 self._inbox.put(error)
-            except OSError:  # nobody reads any more: the reader sees the end too, and says so
+            except OSError:  # the child closed its stdin: the reading thread sees its end too, and reports it
                 pass
 
-    def _read_stderr(self) -> None:
-        with self.process.stderr as stream:
-            while chunk := stream.read(_STDERR_BYTES):
+    def _read_stderr(self, stderr: FileIO) -> None:
+        with stderr:
+            while chunk := stderr.read(_STDERR_BYTES):
                 self._stderr = (self._stderr + chunk)[-_STDERR_BYTES:]
 
 
 def processes_with(word: str) -> list[int]:
-    """Running processes with this word on their command line, on Linux.
+    """Returns the ids of the running processes whose command line contains `word`. Works on Linux only; else empty.
 
-    Wine's show their Windows command line there, and neither wrappers, namespaces nor a chroot hide a process from its
-    ancestors. Empty elsewhere: what Popen started is the process itself.
+    On Linux, the child may be started through wrappers (a shell, the rig, Wine), so that Popen's process is not the
+    only one. Neither namespaces nor a chroot hide a process from its ancestors, and a Wine process shows its Windows
+    command line. On other systems, Popen's process is the child itself.
     """
     if not sys.platform.startswith("linux"):
         return []
-    wanted, found = word.encode(), []
+    encoded, pids = word.encode(), []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if wanted in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(int(pid))
-        except OSError:
-            pass
-    return found
+        with suppress(OSError):  # the process may have ended meanwhile
+            if encoded in Path(f"/proc/{pid}/cmdline").read_bytes():
+                pids.append(int(pid))
+    return pids
+
+
+def _kill_all(pids: Sequence[int]) -> None:
+    if sys.platform != "win32":  # Windows has no SIGKILL, and processes_with returns no process there
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)

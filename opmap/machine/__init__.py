@@ -1,1 +1,1 @@
-"""Facts about the machine that a run takes place on."""
+"""Facts about the machine on which a run takes place."""

@@ -1,4 +1,4 @@
-"""The graphics adapters of this machine, and which of them is meant."""
+"""The graphics adapters of this machine, and the choice of one of them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import InputError, OpmapError, ProviderError
-from .facts import Adapter, DeviceClass, one_line
+from .facts import Adapter, DeviceClass, one_line, require_windows
 
 SOFTWARE_NAMES = ("lavapipe", "llvmpipe", "swiftshader")
-"""Names of Vulkan devices that run on the CPU, as they stand in an adapter's name."""
+"""Names of Vulkan devices that run on the CPU, in lower case. An adapter's name contains one of them."""
 
 
-def adapters() -> list[Adapter]:
-    """The adapters in the order of ONNX Runtime's `device_id`. Raises ProviderError where they cannot be listed.
+def list_adapters() -> list[Adapter]:
+    """Returns the adapters in the order of ONNX Runtime's `device_id`. Raises ProviderError if they cannot be listed.
 
-    The order is one process's: Windows' graphics settings may change it for another program.
+    The order holds for this process only: Windows' graphics settings may change it for another program.
     """
     try:
-        return windows().adapters()
+        require_windows()
+        from . import windows
+
+        return windows.adapters()
     except OpmapError:
         raise
     except Exception as error:
@@ -26,16 +29,21 @@ def adapters() -> list[Adapter]:
 
 
 def wine_version() -> str | None:
-    """Wine's version; None on Windows itself and on other systems."""
-    return windows().wine_version() if sys.platform == "win32" else None
+    """Returns Wine's version; None on Windows itself and on other systems."""
+    if sys.platform != "win32":
+        return None
+    from . import windows
+
+    return windows.wine_version()
 
 
 def resolve_adapter(
     adapters: Sequence[Adapter], *, substring: str | None = None, device_id: int | None = None
 ) -> Adapter:
-    """The one adapter whose name contains `substring` (in any case) and whose index is `device_id`.
+    """Returns the one adapter whose name contains `substring` (in any case) and whose index is `device_id`.
 
-    With neither, the first that is not a software adapter, or else the first. Raises InputError for none or several.
+    Without both, returns the first hardware adapter; if all are software adapters, the first. Raises InputError if no
+    adapter or several adapters fit.
     """
     listed = "there is " + (", ".join(f"{a.index}: {a.name}" for a in adapters) or "no adapter")
     if device_id is not None and device_id not in [a.index for a in adapters]:
@@ -67,29 +75,26 @@ def resolve_adapter(
 
 
 def choose_adapter(*, substring: str | None = None, device_id: int | None = None) -> Adapter | None:
-    """The adapter of this machine that is meant, as resolve_adapter; None where adapters cannot be listed and none was
-    asked for. Raises InputError."""
+    """Returns the adapter of this machine that resolve_adapter chooses.
+
+    Returns None if this machine lists no adapters and neither `substring` nor `device_id` is given. Raises InputError
+    as resolve_adapter does, and if one of the two is given but adapters cannot be listed.
+    """
     try:
-        listed = adapters()
+        adapters = list_adapters()
     except ProviderError as error:
         if substring is None and device_id is None:
             return None
         raise InputError(f"--adapter and --device-id need a list of adapters: {error}") from None
-    if not listed and substring is None and device_id is None:
+    if not adapters and substring is None and device_id is None:
         return None
-    return resolve_adapter(listed, substring=substring, device_id=device_id)
+    return resolve_adapter(adapters, substring=substring, device_id=device_id)
 
 
 def device_class(adapter: Adapter, wine: str | None) -> DeviceClass:
-    """`emulated` under Wine, for software adapters (WARP) and for Vulkan devices on the CPU, else `hardware`."""
+    """Returns `emulated` under Wine, for software adapters (WARP) and for Vulkan devices on the CPU; else `hardware`.
+
+    `wine` is Wine's version, or None.
+    """
     software = adapter.software or any(name in adapter.name.casefold() for name in SOFTWARE_NAMES)
     return "emulated" if wine is not None or software else "hardware"
-
-
-def windows():
-    """The module of Windows' own answers. Raises ProviderError elsewhere."""
-    if sys.platform != "win32":
-        raise ProviderError("not Windows")
-    from . import windows as module
-
-    return module

@@ -1,25 +1,26 @@
-"""What a run ran on: Python, packages, ONNX Runtime, Windows, adapters, and the DirectML that this process loaded.
-
-Each fact says what was found, where, and why not where it was not found:
+"""Collects the facts about this process and its machine: Python, packages, ONNX Runtime, Windows, adapters, DirectML.
 
 | fact | value | source |
 |---|---|---|
 | `python`, `implementation` | "3.11.7", "CPython" | `platform` |
-| `platform` | "win-amd64"; elsewhere with the kernel and C library | `sysconfig.get_platform`; `platform.platform` |
-| `machine` | the processor's own architecture, also where Python is emulated | `IsWow64Process2`; `platform.machine` |
-| `packages` | distribution -> version: opmap, onnx, numpy, each ONNX Runtime | `importlib.metadata` |
-| `wine` | Wine's version; None without an error where it is Windows itself | `ntdll!wine_get_version` |
+| `platform` | "win-amd64"; elsewhere with kernel and C library | `sysconfig.get_platform`; `platform.platform` |
+| `machine` | the processor's own architecture, also if Python is emulated | `IsWow64Process2`; `platform.machine` |
+| `packages` | version by distribution: opmap, onnx, numpy, each ONNX Runtime | `importlib.metadata` |
+| `wine` | Wine's version; None without an error on Windows itself | `ntdll!wine_get_version` |
 | `os_build` | "10.0.26100.4946" | `RtlGetVersion`, and UBR from the registry |
-| `loaded_modules` | every DirectML.dll, D3D12Core.dll, … of this process: path, file version, SHA-256 | `EnumProcessModulesEx` |
+| `loaded_modules` | every DirectML.dll, D3D12Core.dll, …: path, file version, SHA-256 | `EnumProcessModulesEx` |
 | `onnxruntime` | version and build | `onnxruntime.get_build_info` |
 | `available_providers` | names of execution providers | `onnxruntime.get_available_providers` |
-| `ep_devices` | what ONNX Runtime itself says of devices: corroboration of `adapters`, not their source | `onnxruntime.get_ep_devices` |
-| `adapters` | DXGI's adapters in the order of ONNX Runtime's `device_id` | `IDXGIAdapter1::GetDesc1`, see `windows` for the driver version |
+| `ep_devices` | ONNX Runtime's own list of devices, to compare with `adapters` | `onnxruntime.get_ep_devices` |
+| `adapters` | DXGI's adapters in the order of ONNX Runtime's `device_id` | `IDXGIAdapter1::GetDesc1` |
 
-`wine`, `os_build`, `loaded_modules` and `adapters` are `not Windows` elsewhere. On Windows `platform.platform` and
-`platform.machine` are not used: from Python 3.12 on they ask WMI, which can take seconds.
+The module `windows` names the sources of an adapter's driver version.
 
-Nothing here loads DirectML: before a session on the DirectML EP was made, no DirectML.dll is listed.
+On other systems than Windows, `wine`, `os_build`, `loaded_modules` and `adapters` have the error `not Windows`. On
+Windows `platform.platform` and `platform.machine` are not called: since Python 3.12 they query WMI, which can take
+seconds.
+
+No probe loads DirectML. Before the first session on the DirectML EP, `loaded_modules` lists no DirectML.dll.
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from importlib import metadata
-from typing import Any
 
-from .adapters import windows
-from .facts import Fact, fact
+from .facts import Adapter, Fact, Module, fact, require_windows
 from .runtimes import installed
 
 MODULES = ("directml.dll", "directml.debug.dll", "d3d12core.dll", "d3d12.dll", "dxcore.dll")
-"""Which modules of the process are reported: DirectML, and what Direct3D 12 is made of."""
+"""File names of the modules that `loaded_modules` reports: DirectML and the parts of Direct3D 12."""
 
 
 def collect() -> dict[str, Fact]:
-    """Every fact; the keys are the same everywhere. Never raises: what cannot be found out is a fact with an error."""
+    """Returns every fact by its name. The names are the same on every system.
+
+    Never raises: a probe that fails gives a fact with an error.
+    """
     return {name: fact(source, probe) for name, (source, probe) in PROBES.items()}
 
 
-# --- the probes ---
+# --- probes ---
 
 
 def _platform() -> Fact | str:
@@ -55,7 +57,9 @@ def _platform() -> Fact | str:
 
 def _machine() -> Fact | str:
     if sys.platform == "win32":
-        return fact("IsWow64Process2", windows().machine)
+        from . import windows
+
+        return fact("IsWow64Process2", windows.machine)
     return platform.machine()
 
 
@@ -74,6 +78,27 @@ def _packages() -> Fact:
     return Fact(versions | runtimes, "importlib.metadata", f"not installed: {', '.join(missing)}" if missing else None)
 
 
+def _wine() -> str | None:
+    require_windows()
+    from . import windows
+
+    return windows.wine_version()
+
+
+def _os_build() -> Fact:
+    require_windows()
+    from . import windows
+
+    return windows.os_build()
+
+
+def _loaded_modules() -> list[Module]:
+    require_windows()
+    from . import windows
+
+    return windows.loaded_modules(MODULES)
+
+
 def _onnxruntime() -> dict[str, str]:
     import onnxruntime
 
@@ -83,41 +108,48 @@ def _onnxruntime() -> dict[str, str]:
 def _available_providers() -> list[str]:
     import onnxruntime
 
-    return onnxruntime.get_available_providers()
+    return list(onnxruntime.get_available_providers())
 
 
-def _ep_devices() -> list[dict]:
+def _ep_devices() -> list[dict[str, object]]:
     import onnxruntime
 
     return [
         {
-            "ep_name": found.ep_name,
-            "ep_vendor": found.ep_vendor,
-            "ep_metadata": found.ep_metadata,
-            "ep_options": found.ep_options,
-            "type": found.device.type.name,
-            "vendor": found.device.vendor,
-            "vendor_id": found.device.vendor_id,
-            "device_id": found.device.device_id,
-            "metadata": found.device.metadata,
+            "ep_name": entry.ep_name,
+            "ep_vendor": entry.ep_vendor,
+            "ep_metadata": entry.ep_metadata,
+            "ep_options": entry.ep_options,
+            "type": entry.device.type.name,
+            "vendor": entry.device.vendor,
+            "vendor_id": entry.device.vendor_id,
+            "device_id": entry.device.device_id,
+            "metadata": entry.device.metadata,
         }
-        for found in onnxruntime.get_ep_devices()
+        for entry in onnxruntime.get_ep_devices()
     ]
 
 
-PROBES: dict[str, tuple[str, Callable[[], Any]]] = {
+def _adapters() -> list[Adapter]:
+    require_windows()
+    from . import windows
+
+    return windows.adapters()
+
+
+PROBES: dict[str, tuple[str, Callable[[], object]]] = {
     "python": ("platform.python_version", platform.python_version),
     "implementation": ("platform.python_implementation", platform.python_implementation),
     "platform": ("platform.platform", _platform),
     "machine": ("platform.machine", _machine),
     "packages": ("importlib.metadata", _packages),
-    "wine": ("ntdll!wine_get_version", lambda: windows().wine_version()),
-    "os_build": ("RtlGetVersion, registry UBR", lambda: windows().os_build()),
-    # before the rest, so that it lists what the caller loaded, and not what a probe did
-    "loaded_modules": ("EnumProcessModulesEx", lambda: windows().loaded_modules(MODULES)),
+    "wine": ("ntdll!wine_get_version", _wine),
+    "os_build": ("RtlGetVersion, registry UBR", _os_build),
+    # Before the probes that import ONNX Runtime or list adapters: it must list the modules that the caller loaded.
+    "loaded_modules": ("EnumProcessModulesEx", _loaded_modules),
     "onnxruntime": ("onnxruntime.get_build_info", _onnxruntime),
     "available_providers": ("onnxruntime.get_available_providers", _available_providers),
     "ep_devices": ("onnxruntime.get_ep_devices", _ep_devices),
-    "adapters": ("IDXGIAdapter1::GetDesc1", lambda: windows().adapters()),
+    "adapters": ("IDXGIAdapter1::GetDesc1", _adapters),
 }
-"""Name of a fact -> where it is asked, and the function that asks. Asked in this order."""
+"""The source and the probe of each fact, by the fact's name. The probes run in this order."""

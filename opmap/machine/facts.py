@@ -1,21 +1,23 @@
-"""What a fact about the machine is made of."""
+"""The data types of facts about the machine, and how the answer of a probe becomes a fact."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
 
-from ..errors import OpmapError
+from ..errors import OpmapError, ProviderError
 
 DeviceClass = Literal["hardware", "emulated"]
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One thing about the environment: its value in JSON's types, where it was asked, and in one line what went wrong.
+    """One fact about the machine: its value, the source that gave the value, and an error in one line.
 
-    A value may come with an error, where only a part of it was found.
+    The value consists of JSON's types. It is None if the source gave no answer; `error` then says why. A value together
+    with an error means that only a part of the fact could be read.
     """
 
     value: Any
@@ -26,9 +28,9 @@ class Fact(msgspec.Struct, frozen=True):
 class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     """A graphics adapter as DXGI describes it.
 
-    `index` is its place in `EnumAdapters1`, which is ONNX Runtime's `device_id`. `luid` is one 64-bit number, as in
-    ONNX Runtime's metadata, and changes with every start of Windows. `dedicated_memory` is in bytes. `software` is
-    whether ONNX Runtime's DirectML EP refuses it as a software adapter (the WARP renderer is one).
+    `index` is its position in `EnumAdapters1`, which equals ONNX Runtime's `device_id`. `luid` is one 64-bit number, as
+    in ONNX Runtime's metadata; it changes with every start of Windows. `dedicated_memory` is in bytes. `software` is
+    true if ONNX Runtime's DirectML EP refuses the adapter as a software adapter (the WARP renderer is one).
     """
 
     index: int
@@ -44,7 +46,10 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Module(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is loaded into this process; None with an error where the file could not be asked."""
+    """A file that is loaded into this process.
+
+    `file_version` or `sha256` is None if it could not be read; `error` then says why.
+    """
 
     path: str
     file_version: str | None
@@ -52,22 +57,39 @@ class Module(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-def fact(source: str, probe: Callable[[], Any]) -> Fact:
-    """What the probe returns (a value, or a Fact of its own), or the error that it raised."""
+def fact(source: str, probe: Callable[[], object]) -> Fact:
+    """Returns the answer of a probe as a fact: its value, its own Fact, or the exception that it raised.
+
+    `source` names the source in the fact, unless the probe returns a Fact. Values are converted to JSON's types.
+    """
     try:
-        found = probe()
-        whole = found if isinstance(found, Fact) else Fact(found, source)
+        answer = probe()
+        whole = answer if isinstance(answer, Fact) else Fact(answer, source)
         return Fact(msgspec.to_builtins(whole.value), whole.source, whole.error)
-    except Exception as error:  # whatever a driver, a runtime or a broken installation raises
+    except Exception as error:  # a driver, a runtime or a broken installation may raise anything
         return Fact(None, source, one_line(error))
 
 
 def one_line(error: Exception) -> str:
-    """The error as one line; an HRESULT in the spelling in which it is looked up."""
+    """Returns the error as one line.
+
+    An error of opmap is shown without its type, a failed HRESULT as `HRESULT 0x887A0002: its text`.
+    """
     text = " ".join(str(error).split())
     if isinstance(error, OpmapError):
         return text
-    code = getattr(error, "winerror", None)
-    if isinstance(code, int) and code < 0:
-        return f"HRESULT 0x{code & 0xFFFFFFFF:08X}: {' '.join(str(error.strerror).split())}"
+    if isinstance(error, OSError) and (code := hresult(error)) is not None:
+        return f"HRESULT 0x{code:08X}: {' '.join(str(error.strerror).split())}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def hresult(error: OSError) -> int | None:
+    """Returns the failed HRESULT of an error that ctypes raised, as an unsigned number; None if the error has none."""
+    code = getattr(error, "winerror", None)  # OSError has the attribute on Windows only
+    return code & 0xFFFFFFFF if isinstance(code, int) and code < 0 else None
+
+
+def require_windows() -> None:
+    """Raises ProviderError if this system is not Windows. Called before the module `windows` is imported."""
+    if sys.platform != "win32":
+        raise ProviderError("not Windows")

@@ -1,7 +1,8 @@
-"""Which ONNX Runtime is installed. Several distributions put files into the same package, and break each other."""
+"""Which ONNX Runtime is installed. Its distributions share one package folder: two of them break each other's files."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import metadata
 
 from ..errors import ProviderError
@@ -14,35 +15,39 @@ DISTRIBUTIONS = (
     "onnxruntime-openvino",
     "onnxruntime-qnn",
 )
-"""Distributions that install the `onnxruntime` package."""
+"""Names of the distributions that install the package `onnxruntime`."""
 
 WINDOWSML_HINT = "python -m pip install --no-deps onnxruntime-windowsml"
-"""How onnxruntime-windowsml goes beside opmap: with its dependencies, pip would add another ONNX Runtime."""
+"""The command that installs onnxruntime-windowsml. With its dependencies, pip would install a second ONNX Runtime."""
 
 
 def installed() -> dict[str, str]:
-    """Installed distributions of ONNX Runtime -> version."""
-    found = {}
+    """Returns the version of each installed distribution of ONNX Runtime, by the distribution's name."""
+    versions: dict[str, str] = {}
     for name in DISTRIBUTIONS:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            pass
-    return found
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
 
 
-def require_one(found: dict[str, str] | None = None) -> str:
-    """The name of the one installed distribution. Raises ProviderError for none or several, with the command to run."""
-    found = installed() if found is None else found
-    if not found:
+def require_one(versions: dict[str, str] | None = None) -> str:
+    """Returns the name of the one installed distribution. `versions` is by default `installed()`.
+
+    Raises ProviderError if none or several are installed. The message contains the command that repairs it.
+    """
+    versions = installed() if versions is None else versions
+    if not versions:
         raise ProviderError(
-            "ONNX Runtime is not installed: python -m pip install onnxruntime (on Windows with a GPU: onnxruntime-directml)"
+            "ONNX Runtime is not installed: python -m pip install onnxruntime"
+            " (on Windows with a GPU: onnxruntime-directml)"
         )
-    if len(found) > 1:
-        names = " and ".join(f"{name} {version}" for name, version in found.items())
-        keep = next((n for n in ("onnxruntime-directml", "onnxruntime-windowsml") if n in found), next(iter(found)))
+    if len(versions) > 1:
+        pairs = " and ".join(f"{name} {version}" for name, version in versions.items())
+        preferred = ("onnxruntime-directml", "onnxruntime-windowsml")
+        keep = next((name for name in preferred if name in versions), next(iter(versions)))
+        no_deps = "--no-deps " if keep == "onnxruntime-windowsml" else ""
         raise ProviderError(
-            f"{names} are installed together, and overwrite each other's files: python -m pip uninstall -y"
-            f" {' '.join(found)}, then python -m pip install {'--no-deps ' if keep == 'onnxruntime-windowsml' else ''}{keep}"
+            f"{pairs} are installed together, and overwrite each other's files: python -m pip uninstall -y"
+            f" {' '.join(versions)}, then python -m pip install {no_deps}{keep}"
         )
-    return next(iter(found))
+    return next(iter(versions))

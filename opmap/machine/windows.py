@@ -1,18 +1,23 @@
-"""Windows' own answers about the machine, through ctypes. Called on Windows only; a failure is an OSError.
+"""Asks Windows about the machine, through ctypes. A call that fails raises OSError.
 
-The driver version of an adapter is asked in three places, and the first that knows it is its source:
-`IDXGIAdapter::CheckInterfaceSupport` (from WDDM 2.3 on the version of the whole driver package), DXCore's
-`DriverVersion`, and `DEVPKEY_Device_DriverVersion` of the display device with the same PCI identification. Under Wine
-it is not reported: what these say there is made up by the layers that stand in for a driver.
+The module can be imported on every system, but its calls work on Windows (and Wine) only. ctypes and winreg have some
+names on Windows only. A function that uses one of them begins with a check of `sys.platform`, so that a type checker on
+another system skips the rest of the function.
 
-Every interface that is obtained is released, every DLL of the system is loaded from System32 only, and none of them is
-DirectML's or Direct3D 12's.
+Three sources know the driver version of an adapter. The first one that gives an answer is named in the fact:
+`IDXGIAdapter::CheckInterfaceSupport` (since WDDM 2.3 the version of the whole driver package), DXCore's
+`DriverVersion`, and `DEVPKEY_Device_DriverVersion` of the display device with the same PCI hardware id. Under Wine the
+driver version is not reported, because the layers that replace a driver there invent one.
+
+Every COM interface is released after use. System DLLs are loaded from System32 only. No DLL of DirectML or
+Direct3D 12 is loaded.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from ctypes import (
@@ -42,14 +47,15 @@ from ctypes.wintypes import (
     WCHAR,
 )
 from functools import cache
+from typing import Any, cast
 from uuid import UUID
 
-from .facts import Adapter, Fact, Module, one_line
+from .facts import Adapter, Fact, Module, hresult, one_line
 
 SEARCH_SYSTEM32 = 0x800
 DXGI_ERROR_NOT_FOUND = 0x887A0002
 DXGI_ADAPTER_FLAG_SOFTWARE = 2
-BASIC_RENDER_DRIVER = (0x1414, 0x8C)  # vendor and device of the WARP adapter, which not every Windows flags as software
+BASIC_RENDER_DRIVER = (0x1414, 0x8C)  # vendor id and device id of the WARP adapter; some Windows do not flag it
 DXCORE_DRIVER_VERSION = 1
 LIST_MODULES_ALL = 3
 DIGCF_PRESENT = 2
@@ -64,24 +70,39 @@ DRIVER_SOURCES = (
     "IDXCoreAdapter::GetProperty(DriverVersion)",
     "SetupDiGetDevicePropertyW(DEVPKEY_Device_DriverVersion)",
 )
+"""The sources of an adapter's driver version, in the order in which they are asked."""
 
 
 class GUID(ctypes.Structure):
+    """GUID."""
+
     _fields_ = [("data1", c_uint32), ("data2", c_uint16), ("data3", c_uint16), ("data4", c_uint8 * 8)]
 
     @classmethod
     def of(cls, text: str) -> GUID:
-        """From `54ec77fa-1377-44e6-8c32-88fd5f44c84c`."""
+        """Returns the GUID of a text such as `54ec77fa-1377-44e6-8c32-88fd5f44c84c`."""
         return cls.from_buffer_copy(UUID(text).bytes_le)
 
 
 class LUID(ctypes.Structure):
+    """LUID."""
+
+    low: int
+    high: int
     _fields_ = [("low", c_uint32), ("high", c_int32)]
 
 
 class AdapterDesc1(ctypes.Structure):
     """DXGI_ADAPTER_DESC1."""
 
+    description: str
+    vendor_id: int
+    device_id: int
+    subsystem_id: int
+    revision: int
+    dedicated_video_memory: int
+    luid: LUID
+    flags: int
     _fields_ = [
         ("description", WCHAR * 128),
         ("vendor_id", UINT),
@@ -99,12 +120,17 @@ class AdapterDesc1(ctypes.Structure):
 class VersionInfo(ctypes.Structure):
     """RTL_OSVERSIONINFOW."""
 
+    major: int
+    minor: int
+    build: int
     _fields_ = [(n, ULONG) for n in ("size", "major", "minor", "build", "platform")] + [("service_pack", WCHAR * 128)]
 
 
 class FixedFileInfo(ctypes.Structure):
     """VS_FIXEDFILEINFO."""
 
+    file_high: int
+    file_low: int
     _fields_ = [
         (n, DWORD)
         for n in (
@@ -134,65 +160,95 @@ DISPLAY_CLASS = GUID.of("4d36e968-e325-11ce-bfc1-08002be10318")
 DRIVER_VERSION = PropertyKey(GUID.of("a8b865dd-2e3d-4094-ad97-e593a70c75d6"), 3)
 
 
-# --- calling ----------------------------------------------------------------------------------------------------------
+# --- calls into DLLs --------------------------------------------------------------------------------------------------
 
 
 @cache
-def _library(name: str):
-    """A DLL of the system with function prototypes of our own (ctypes.windll would share them with everybody)."""
+def _library(name: str) -> ctypes.CDLL:
+    """Returns a system DLL with prototypes of its own: those of ctypes.windll belong to the whole process."""
+    if sys.platform != "win32":
+        raise OSError("not Windows")
     return ctypes.WinDLL(f"{name}.dll", winmode=SEARCH_SYSTEM32, use_last_error=True)
 
 
-def _function(library: str, name: str, restype, *argtypes):
-    function = getattr(_library(library), name)
+def _function(library: str, name: str, restype: type[Any] | None, *argtypes: type[Any]) -> Callable[..., Any]:
+    """Returns a function of a DLL. `restype` decides the type of its result. Raises AttributeError if it is missing."""
+    function: Any = getattr(_library(library), name)
     function.restype, function.argtypes = restype, argtypes
-    return function
+    return cast(Callable[..., Any], function)
 
 
-def _method(interface: c_void_p, slot: int, argtypes: tuple, *arguments, restype=None):
-    """Calls the method in a slot of the interface's table; a failed HRESULT is an OSError."""
+def _method(
+    interface: c_void_p,
+    slot: int,
+    argtypes: tuple[type[Any], ...],
+    *arguments: object,
+    restype: type[Any] | None = None,
+) -> None:
+    """Calls the method in a slot of a COM interface's table. The method returns an HRESULT if `restype` is None.
+
+    Raises OSError if the HRESULT is a failure.
+    """
+    if sys.platform != "win32":
+        raise OSError("not Windows")
     prototype = ctypes.WINFUNCTYPE(restype or ctypes.HRESULT, *argtypes)
-    return prototype(slot, f"slot {slot}")(interface, *arguments)
+    prototype(slot, f"slot {slot}")(interface, *arguments)
+
+
+def _create(library: str, name: str, iid: GUID, interface: c_void_p) -> None:
+    """Calls a DLL's function that creates a COM object, and stores its pointer in `interface`."""
+    if sys.platform != "win32":
+        raise OSError("not Windows")
+    function = _function(library, name, ctypes.HRESULT, POINTER(GUID), POINTER(c_void_p))
+    function(byref(iid), byref(interface))
 
 
 @contextmanager
 def _interface() -> Iterator[c_void_p]:
-    """A place for an interface pointer, which is released at the end."""
+    """Yields an empty pointer to a COM interface. Releases the interface at the end, if the pointer was set."""
     interface = c_void_p()
     try:
         yield interface
     finally:
         if interface:
-            _method(interface, 2, (), restype=ULONG)
+            _method(interface, 2, (), restype=ULONG)  # Release
 
 
 def _last_error() -> OSError:
+    if sys.platform != "win32":
+        raise OSError("not Windows")
     return ctypes.WinError(ctypes.get_last_error())
 
 
-# --- the system -------------------------------------------------------------------------------------------------------
+# --- system -----------------------------------------------------------------------------------------------------------
 
 
 def wine_version() -> str | None:
-    """Wine's version, None on Windows. A Wine that was told to hide (`HideWineExports`) is not recognised."""
+    """Returns Wine's version; None on Windows, and under a Wine whose setting `HideWineExports` is on."""
     try:
         function = _function("ntdll", "wine_get_version", ctypes.c_char_p)
     except AttributeError:  # Windows' own ntdll does not export it
         return None
-    return function().decode("ascii", "replace")
+    version: bytes = function()
+    return version.decode("ascii", "replace")
 
 
 def machine() -> str:
-    """The architecture of the processor, whatever this Python was built for."""
+    """Returns the architecture of the processor, which may differ from the one that this Python was built for."""
     process, native = USHORT(), USHORT()
-    ask = _function("kernel32", "IsWow64Process2", BOOL, HANDLE, POINTER(USHORT), POINTER(USHORT))
-    if not ask(_this_process(), byref(process), byref(native)):
+    is_wow64 = _function("kernel32", "IsWow64Process2", BOOL, HANDLE, POINTER(USHORT), POINTER(USHORT))
+    if not is_wow64(_this_process(), byref(process), byref(native)):
         raise _last_error()
     return MACHINES.get(native.value, f"0x{native.value:04X}")
 
 
 def os_build() -> Fact:
-    """Major, minor, build and update build revision; without the last, and with an error, where the registry lacks it."""
+    """Returns Windows' version as `major.minor.build.revision`.
+
+    If the registry has no update build revision, the value ends with the build, and the fact has an error.
+    """
+    if sys.platform != "win32":
+        raise OSError("not Windows")
     info = VersionInfo(size=sizeof(VersionInfo))
     status = _function("ntdll", "RtlGetVersion", LONG, POINTER(VersionInfo))(byref(info))
     if status < 0:
@@ -214,50 +270,57 @@ def os_build() -> Fact:
 
 
 def loaded_modules(names: Iterable[str]) -> list[Module]:
-    """The modules of this process with one of these file names, in any case.
+    """Returns the modules of this process whose file name is one of `names`, in any case.
 
-    The same name may be there twice, from two folders: those are two modules.
+    Two files of the same name from two folders are two modules.
     """
     wanted = {name.casefold() for name in names}
     paths = [_module_path(handle) for handle in _module_handles()]
     return [_module(path) for path in paths if path.rpartition("\\")[2].casefold() in wanted]
 
 
-def _this_process() -> int | None:
-    return _function("kernel32", "GetCurrentProcess", HANDLE)()
+def _this_process() -> int:
+    handle: int = _function("kernel32", "GetCurrentProcess", HANDLE)()
+    return handle
 
 
 def _module_handles() -> list[int]:
-    enumerate_ = _function(
+    enumerate_modules = _function(
         "kernel32", "K32EnumProcessModulesEx", BOOL, HANDLE, POINTER(HMODULE), DWORD, POINTER(DWORD), DWORD
     )
     room, needed = 256, DWORD()
     while True:
         handles = (HMODULE * room)()
-        if not enumerate_(_this_process(), handles, sizeof(handles), byref(needed), LIST_MODULES_ALL):
+        if not enumerate_modules(_this_process(), handles, sizeof(handles), byref(needed), LIST_MODULES_ALL):
             raise _last_error()
         count = needed.value // sizeof(HMODULE)
         if count <= room:
-            return [h for h in handles[:count] if h]
-        room = count + 32  # modules may be loaded meanwhile
+            return [handle for handle in handles[:count] if handle]
+        room = count + 32  # more modules may be loaded before the next call
 
 
 def _module_path(handle: int) -> str:
-    ask = _function("kernel32", "GetModuleFileNameW", DWORD, HMODULE, c_wchar_p, DWORD)
-    buffer = ctypes.create_unicode_buffer(32768)  # the longest path there is
-    return buffer[:length] if (length := ask(handle, buffer, len(buffer))) else ""  # "": unloaded meanwhile
+    """Returns the path of a module; an empty text if the module was unloaded meanwhile."""
+    get_path = _function("kernel32", "GetModuleFileNameW", DWORD, HMODULE, c_wchar_p, DWORD)
+    buffer = ctypes.create_unicode_buffer(32768)  # Windows' longest path
+    return buffer.value if get_path(handle, buffer, len(buffer)) else ""
 
 
 def _module(path: str) -> Module:
-    found: dict[str, str | None] = {}
+    answers: dict[str, str | None] = {}
     errors = []
     for name, probe in (("file_version", file_version), ("sha256", _sha256)):
         try:
-            found[name] = probe(path)
-        except Exception as error:  # each on its own: a file without a version still has a hash
-            found[name] = None
+            answers[name] = probe(path)
+        except Exception as error:  # one by one: a file without a version still has a hash
+            answers[name] = None
             errors.append(f"{name}: {one_line(error)}")
-    return Module(path=path, **found, error="; ".join(errors) or None)
+    return Module(
+        path=path,
+        file_version=answers["file_version"],
+        sha256=answers["sha256"],
+        error="; ".join(errors) or None,
+    )
 
 
 def _sha256(path: str) -> str:
@@ -266,7 +329,7 @@ def _sha256(path: str) -> str:
 
 
 def file_version(path: str) -> str:
-    """The file version of a DLL's version resource, as `1.15.4.0`."""
+    """Returns the file version in a DLL's version resource, as `1.15.4.0`. Raises OSError if there is none."""
     size = _function("version", "GetFileVersionInfoSizeW", DWORD, c_wchar_p, POINTER(DWORD))(path, byref(DWORD()))
     if not size:
         raise _last_error()
@@ -283,7 +346,7 @@ def file_version(path: str) -> str:
 
 
 def version_text(number: int) -> str:
-    """Four 16-bit parts of a 64-bit number, the highest first."""
+    """Returns the four 16-bit parts of a 64-bit number, the highest first, joined by dots."""
     return ".".join(str(number >> shift & 0xFFFF) for shift in (48, 32, 16, 0))
 
 
@@ -291,28 +354,28 @@ def version_text(number: int) -> str:
 
 
 def adapters() -> list[Adapter]:
-    """DXGI's adapters in the order of `EnumAdapters1`, which is what ONNX Runtime's `device_id` counts."""
-    found = []
+    """Returns DXGI's adapters in the order of `EnumAdapters1`, which is the order of ONNX Runtime's `device_id`."""
+    descriptions: list[Adapter] = []
     wine = wine_version()
     with _interface() as factory:
-        create = _function("dxgi", "CreateDXGIFactory1", ctypes.HRESULT, POINTER(GUID), POINTER(c_void_p))
-        create(byref(IID_IDXGI_FACTORY1), byref(factory))
+        _create("dxgi", "CreateDXGIFactory1", IID_IDXGI_FACTORY1, factory)
         while True:
+            index = len(descriptions)
             with _interface() as adapter:
                 try:
-                    _method(factory, 12, (UINT, POINTER(c_void_p)), len(found), byref(adapter))  # EnumAdapters1
+                    _method(factory, 12, (UINT, POINTER(c_void_p)), index, byref(adapter))  # EnumAdapters1
                 except OSError as error:
-                    if (error.winerror or 0) & 0xFFFFFFFF == DXGI_ERROR_NOT_FOUND:
-                        return found
+                    if hresult(error) == DXGI_ERROR_NOT_FOUND:
+                        return descriptions
                     raise
-                found.append(_describe(len(found), adapter, wine))
+                descriptions.append(_describe(index, adapter, wine))
 
 
 def _describe(index: int, interface: c_void_p, wine: str | None) -> Adapter:
     desc = AdapterDesc1()
     _method(interface, 10, (POINTER(AdapterDesc1),), byref(desc))  # GetDesc1
     if wine is not None:
-        version = Fact(None, DRIVER_SOURCES[0], f"Wine {wine}: the version is invented by what stands in for a driver")
+        version = Fact(None, DRIVER_SOURCES[0], f"Wine {wine}: the layers that replace a driver invent its version")
     else:
         version = driver_version(
             lambda: dxgi_driver_version(interface),
@@ -337,12 +400,15 @@ def _describe(index: int, interface: c_void_p, wine: str | None) -> Adapter:
 
 
 def luid_number(luid: LUID) -> int:
-    """The LUID as one unsigned number of 64 bits."""
+    """Returns the LUID as one unsigned 64-bit number."""
     return (luid.high & 0xFFFFFFFF) << 32 | luid.low
 
 
 def driver_version(*probes: Callable[[], str]) -> Fact:
-    """The answer of the first probe (in the order of DRIVER_SOURCES) that has one; else what each of them said."""
+    """Returns the answer of the first probe that gives a version. The probes stand in the order of DRIVER_SOURCES.
+
+    If none gives one, the value is None, and the error contains the answer of each probe.
+    """
     errors = []
     for source, probe in zip(DRIVER_SOURCES, probes, strict=True):
         try:
@@ -357,17 +423,16 @@ def driver_version(*probes: Callable[[], str]) -> Fact:
 
 
 def dxgi_driver_version(adapter: c_void_p) -> str:
-    """The user-mode driver's version, as DXGI has it."""
+    """Returns the version of the user-mode driver, from DXGI."""
     version = LARGE_INTEGER()
     _method(adapter, 9, (POINTER(GUID), POINTER(LARGE_INTEGER)), byref(IID_IDXGI_DEVICE), byref(version))
     return version_text(version.value)
 
 
 def dxcore_driver_version(luid: LUID) -> str:
-    """The driver version that DXCore has for the adapter with this LUID. DXCore is there from Windows 10 2004 on."""
+    """Returns the driver version of the adapter with this LUID, from DXCore, which exists since Windows 10 2004."""
     with _interface() as factory, _interface() as adapter:
-        create = _function("dxcore", "DXCoreCreateAdapterFactory", ctypes.HRESULT, POINTER(GUID), POINTER(c_void_p))
-        create(byref(IID_IDXCORE_ADAPTER_FACTORY), byref(factory))
+        _create("dxcore", "DXCoreCreateAdapterFactory", IID_IDXCORE_ADAPTER_FACTORY, factory)
         by_luid = (POINTER(LUID), POINTER(GUID), POINTER(c_void_p))
         _method(factory, 4, by_luid, byref(luid), byref(IID_IDXCORE_ADAPTER), byref(adapter))  # GetAdapterByLuid
         version = c_uint64()
@@ -378,26 +443,33 @@ def dxcore_driver_version(luid: LUID) -> str:
 
 
 def hardware_id(vendor: int, device: int, subsystem: int, revision: int) -> str:
-    r"""How Windows calls a PCI device, as `PCI\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1`."""
+    r"""Returns Windows' hardware id of a PCI device, as `PCI\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1`."""
     return f"PCI\\VEN_{vendor:04X}&DEV_{device:04X}&SUBSYS_{subsystem:08X}&REV_{revision:02X}"
 
 
 def setupapi_driver_version(hardware: str) -> str:
-    """The driver version of the display devices that are called so. Raises OSError where there is none, or several."""
-    found = {
+    """Returns the driver version of the display devices with this hardware id.
+
+    Raises OSError if there is no such device, if one has no version, or if their versions differ.
+    """
+    versions = {
         version or "unknown"
         for instance, version in display_devices(DRIVER_VERSION)
         if instance.upper().startswith(f"{hardware.upper()}\\")
     }
-    if len(found) != 1 or "unknown" in found:
-        raise OSError(
-            f"{hardware}: {'driver version ' + ' and '.join(sorted(found)) if found else 'no such display device'}"
-        )
-    return found.pop()
+    if len(versions) != 1 or "unknown" in versions:
+        problem = f"driver version {' and '.join(sorted(versions))}" if versions else "no such display device"
+        raise OSError(f"{hardware}: {problem}")
+    return versions.pop()
 
 
 def display_devices(key: PropertyKey) -> list[tuple[str, str | None]]:
-    r"""Every display device that is present: its instance, which is its hardware id, `\` and more, and a property."""
+    r"""Returns the instance id and one text property of every display device that is present.
+
+    An instance id begins with the hardware id and `\`. The property is None if the device does not have it.
+    """
+    if sys.platform != "win32":
+        raise OSError("not Windows")
     open_ = _function("setupapi", "SetupDiGetClassDevsW", HANDLE, POINTER(GUID), c_wchar_p, HANDLE, DWORD)
     step = _function("setupapi", "SetupDiEnumDeviceInfo", BOOL, HANDLE, DWORD, POINTER(DeviceInfo))
     close = _function("setupapi", "SetupDiDestroyDeviceInfoList", BOOL, HANDLE)
@@ -405,28 +477,29 @@ def display_devices(key: PropertyKey) -> list[tuple[str, str | None]]:
     if devices in (None, INVALID_HANDLE):
         raise _last_error()
     try:
-        found = []
+        entries: list[tuple[str, str | None]] = []
         info = DeviceInfo(size=sizeof(DeviceInfo))
-        while step(devices, len(found), byref(info)):
-            found.append((_instance(devices, info), _text_property(devices, info, key)))
+        while step(devices, len(entries), byref(info)):
+            entries.append((_instance(devices, info), _text_property(devices, info, key)))
         if ctypes.get_last_error() != ERROR_NO_MORE_ITEMS:
             raise _last_error()
-        return found
+        return entries
     finally:
         close(devices)
 
 
 def _instance(devices: int, info: DeviceInfo) -> str:
+    """Returns the instance id of a device."""
     argtypes = (HANDLE, POINTER(DeviceInfo), c_wchar_p, DWORD, POINTER(DWORD))
-    ask = _function("setupapi", "SetupDiGetDeviceInstanceIdW", BOOL, *argtypes)
+    get_instance_id = _function("setupapi", "SetupDiGetDeviceInstanceIdW", BOOL, *argtypes)
     buffer = ctypes.create_unicode_buffer(1024)
-    if not ask(devices, byref(info), buffer, len(buffer), None):
+    if not get_instance_id(devices, byref(info), buffer, len(buffer), None):
         raise _last_error()
     return buffer.value
 
 
 def _text_property(devices: int, info: DeviceInfo, key: PropertyKey) -> str | None:
-    """A property that is text; None where the device lacks it."""
+    """Returns a text property of a device; None if the device does not have it."""
     argtypes = (
         HANDLE,
         POINTER(DeviceInfo),
@@ -437,7 +510,7 @@ def _text_property(devices: int, info: DeviceInfo, key: PropertyKey) -> str | No
         POINTER(DWORD),
         DWORD,
     )
-    ask = _function("setupapi", "SetupDiGetDevicePropertyW", BOOL, *argtypes)
+    get_property = _function("setupapi", "SetupDiGetDevicePropertyW", BOOL, *argtypes)
     kind, buffer = ULONG(), ctypes.create_unicode_buffer(1024)
-    known = ask(devices, byref(info), byref(key), byref(kind), buffer, sizeof(buffer), None, 0)
-    return buffer.value if known and kind.value == DEVPROP_TYPE_STRING else None
+    exists = get_property(devices, byref(info), byref(key), byref(kind), buffer, sizeof(buffer), None, 0)
+    return buffer.value if exists and kind.value == DEVPROP_TYPE_STRING else None

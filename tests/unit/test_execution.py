@@ -1,13 +1,16 @@
-"""Providers: opened by name, third parties' plugged in, and the proof of where a node ran."""
+"""Providers: how they are opened by name, third-party providers, sessions, and the proof of placement."""
+
+import sys
 
 import numpy as np
 import pytest
 
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError, ProviderError
+from opmap.execution.dml_linux import VARIABLE
 from opmap.execution.provider import Placement, Provider
-from opmap.execution.providers import ProviderMissing, open_provider
-from opmap.execution.sessions import CPU, SessionProvider
+from opmap.execution.providers import ProviderMissing, available, open_provider
+from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
 from opmap.machine.runtimes import require_one
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
@@ -20,28 +23,29 @@ FEEDS = {"InputTensor": np.array([5, 6, 7], np.float32), "IndicesTensor": np.arr
 
 
 class TestOpening:
-    """A provider by name."""
+    """open_provider opens the provider that a name stands for."""
 
     @pytest.mark.parametrize("name", ["cpu", "CPU", "CPUExecutionProvider"])
-    def test_the_cpu(self, name):
-        """Short and long."""
+    def test_cpu(self, name):
+        """The CPU EP opens by its short name, in any case, and by its full name."""
         opened = open_provider(name)
         assert (CPU, False) == (opened.name, opened.directml)
         assert opened.version
 
-    def test_auto_finds_one(self):
-        """DirectML where it is there, else the CPU."""
-        assert open_provider("auto").name in ("DmlExecutionProvider", CPU)
+    def test_auto(self, monkeypatch):
+        """`auto` opens the CPU EP if ONNX Runtime has no DirectML EP."""
+        monkeypatch.delenv(VARIABLE, raising=False)
+        assert open_provider("auto").name in ((DIRECTML, CPU) if DIRECTML in available() else (CPU,))
 
-    def test_one_that_is_not_there(self):
-        """Missing is another thing than unknown."""
+    def test_missing(self):
+        """A missing execution provider raises ProviderMissing, an unknown name InputError."""
         with pytest.raises(ProviderMissing, match="NoSuchExecutionProvider is not in the installed onnxruntime"):
             open_provider("NoSuchExecutionProvider")
-        with pytest.raises(InputError, match="--provider must be one of auto, cpu, dml, directml, .*, got 'nothing'"):
+        with pytest.raises(InputError, match=r"--provider must be one of auto, cpu, dml, directml, .*, got 'nothing'"):
             open_provider("nothing")
 
     @pytest.mark.parametrize(
-        ("found", "message"),
+        ("versions", "message"),
         [
             ({}, "ONNX Runtime is not installed: python -m pip install onnxruntime"),
             (
@@ -55,19 +59,19 @@ class TestOpening:
             ),
         ],
     )
-    def test_distributions_that_break_each_other(self, found, message):
-        """The error is the command to run."""
+    def test_distributions(self, versions, message):
+        """If no ONNX Runtime or several distributions are installed, the error contains the command that repairs it."""
         with pytest.raises(ProviderError, match=message):
-            require_one(found)
+            require_one(versions)
         assert "onnxruntime-directml" == require_one({"onnxruntime-directml": "1.24.4"})
 
 
 class TestPlugins:
-    """MODULE:FACTORY."""
+    """MODULE:FACTORY opens a third-party provider."""
 
     @pytest.fixture(autouse=True)
     def module(self, tmp_path, monkeypatch):
-        """A module in the current directory."""
+        """Two modules with providers in the current directory."""
         text = """
 class Mine:
     name, version = "mine", 3
@@ -90,10 +94,10 @@ number = 3
         (tmp_path / "opmap_test_leaves.py").write_text("raise SystemExit('bye')", encoding="utf-8")
         monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(str(tmp_path))
-        monkeypatch.delitem(__import__("sys").modules, "opmap_test_plugin", raising=False)
+        monkeypatch.delitem(sys.modules, "opmap_test_plugin", raising=False)
 
-    def test_are_taken_at_their_word(self):
-        """Name, version and placement are the provider's own; it is closed."""
+    def test_own_attributes(self):
+        """Name, version and placement are the provider's own. Its close() is called."""
         opened = open_provider("opmap_test_plugin:Mine")
         assert ("mine", "3", None) == (opened.name, opened.version, opened.device_class)
         assert isinstance(opened.provider, Provider)
@@ -102,8 +106,8 @@ number = 3
         opened.close()
         assert opened.provider.closed
 
-    def test_need_no_more_than_run(self):
-        """The name is then the one asked for."""
+    def test_only_run(self):
+        """A provider without a name has the name on the command line."""
         opened = open_provider("opmap_test_plugin:Bare")
         assert ("opmap_test_plugin:Bare", None) == (opened.name, opened.version)
         opened.close()
@@ -119,28 +123,28 @@ number = 3
             ("opmap_test_plugin:empty", InputError, r"empty\(\) must return an object with a method run"),
             ("opmap_test_plugin:leaves", ProviderMissing, r"leaves\(\) raised SystemExit: bye"),
             ("opmap_test_plugin:Unnamed", InputError, "RuntimeError: no name"),
-            ("opmap_test_plugin:number", InputError, "must be something to call"),
+            ("opmap_test_plugin:number", InputError, "number must be callable, got a int"),
             ("opmap_test_leaves:f", InputError, "opmap_test_leaves:f: SystemExit: bye"),
         ],
     )
-    def test_that_cannot_be_used(self, name, error, message):
-        """Which part is wrong is said in one line."""
+    def test_refused(self, name, error, message):
+        """The error says in one line which part of MODULE:FACTORY cannot be used."""
         with pytest.raises(error, match=message) as raised:
             open_provider(name)
         assert "\n" not in str(raised.value)
 
-    def test_that_cannot_be_closed(self):
-        """The results are kept: it is a warning."""
+    def test_close_raises(self):
+        """An exception in close() is a warning, so that the results are kept."""
         with pytest.warns(RuntimeWarning, match=r"opmap_test_plugin:Clings: close\(\) raised RuntimeError: still busy"):
             open_provider("opmap_test_plugin:Clings").close()
 
 
 class TestSessions:
-    """ONNX Runtime."""
+    """SessionProvider runs models in ONNX Runtime."""
 
     @pytest.mark.parametrize("proof", ["assignment-info", "profile"])
-    def test_both_proofs_see_every_node(self, proof):
-        """Cast and Gather, on the CPU."""
+    def test_proofs(self, proof):
+        """Both proofs contain every node of the model: Cast and Gather, on the CPU EP."""
         provider = SessionProvider(CPU, proof=proof)
         if proof == "assignment-info" and provider.proof != SessionProvider(CPU).proof:
             pytest.skip("this ONNX Runtime has no assignment info")
@@ -151,16 +155,16 @@ class TestSessions:
         assert placement.proves(CPU)
         assert not placement.proves("DmlExecutionProvider")
 
-    def test_nothing_is_known_of_a_model_that_was_not_loaded(self):
-        """The placement of the model before is not left standing."""
+    def test_placement_after_failure(self):
+        """A model that cannot be loaded has no placement, also if a model was run before."""
         provider = SessionProvider(CPU)
         provider.run(MODEL, FEEDS)
         with pytest.raises(ProviderError):
             provider.run(b"", {})
-        assert None is provider.placement()
+        assert provider.placement() is None
 
-    def test_a_feed_of_another_type_is_an_error_of_the_run(self):
-        """Nothing is converted on the way."""
+    def test_wrong_feed_type(self):
+        """An input of a wrong data type is an error at stage `run`: it is not converted."""
         provider = SessionProvider(CPU)
         with pytest.raises(ProviderError) as raised:
             provider.run(MODEL, {**FEEDS, "IndicesTensor": np.array([2, 0], np.int64)})
@@ -169,7 +173,7 @@ class TestSessions:
 
 
 class TestPlacement:
-    """What counts as proof."""
+    """Placement.proves: every node, and at least one, ran on the provider."""
 
     @pytest.mark.parametrize(
         ("nodes", "proven"),
@@ -181,6 +185,6 @@ class TestPlacement:
             ((("Gather", "B"),), False),
         ],
     )
-    def test_every_node_and_at_least_one(self, nodes, proven):
-        """None elsewhere."""
+    def test_proves(self, nodes, proven):
+        """A node on another provider, or no node at all, is no proof."""
         assert proven == Placement("profile", nodes).proves("A")

@@ -1,5 +1,8 @@
-"""A worker that gets into trouble when it is asked to. `trouble_child.py ROOT` runs models as the real one does, except
-those that name a trouble; `trouble_child.py ROOT HEX` says hello and answers every model with these bytes."""
+"""A worker that fails on request, for tests. ROOT is the folder that contains the package opmap.
+
+`trouble_child.py ROOT TOKEN` runs models as the real worker does, but a model whose bytes are a key of TROUBLES starts
+that trouble. `trouble_child.py ROOT HEX TOKEN` sends Hello, and answers every other frame with the bytes HEX.
+"""
 
 import ctypes
 import faulthandler
@@ -26,7 +29,7 @@ def raise_long_message():
 
 
 def remove_device():
-    """ID3D12Device5::RemoveDevice (slot 58) on the device that this process has already: there is one per adapter."""
+    """Calls ID3D12Device5::RemoveDevice (slot 58). A process has one device per adapter: ONNX Runtime uses the same."""
 
     def method(slot, result):
         return ctypes.WINFUNCTYPE(result, ctypes.c_void_p)(table[slot])
@@ -35,12 +38,13 @@ def remove_device():
     device = ctypes.c_void_p()
     code = ctypes.WinDLL("d3d12").D3D12CreateDevice(None, 0xB000, guid, ctypes.byref(device))
     if code:
-        raise ProviderError(f"no ID3D12Device5 here: {code & 0xFFFFFFFF:08X}", stage="run")
+        raise ProviderError(f"cannot create an ID3D12Device5: {code & 0xFFFFFFFF:08X}", stage="run")
     table = ctypes.cast(ctypes.cast(device, ctypes.POINTER(ctypes.c_void_p))[0], ctypes.POINTER(ctypes.c_void_p))
     method(58, None)(device)
     print(f"GetDeviceRemovedReason: {method(37, ctypes.c_uint32)(device):08X}", file=sys.stderr)
 
 
+# Names and actions. The name stands in place of a model.
 TROUBLES = {
     b"exit": lambda: os._exit(7),
     b"crash": faulthandler._sigsegv,
@@ -60,7 +64,7 @@ def print_something():
 
 
 def allow_fallback():
-    """Takes away what makes nodes on the CPU an error."""
+    """Drops the session option that makes a node on the CPU EP an error."""
     import onnxruntime
 
     add = onnxruntime.SessionOptions.add_session_config_entry
@@ -70,10 +74,11 @@ def allow_fallback():
 
 
 BEFORE = {b"print": print_something, b"allow fallback": allow_fallback}
+"""Troubles that start before the model runs. Their name stands on a line in front of the model."""
 
 
 class TroubledProvider(worker_main.LoadingProvider):
-    """A trouble comes instead of the model, or on a line in front of it."""
+    """Starts the trouble that stands in place of the model, or on a line in front of it."""
 
     def run(self, model_bytes, feeds):
         if model_bytes in TROUBLES:
@@ -93,6 +98,7 @@ class TroubledProvider(worker_main.LoadingProvider):
 
 
 def answer_with(answer):
+    """Sends Hello, then answers every frame with the same bytes."""
     source, sink = os.fdopen(0, "rb", buffering=0), os.fdopen(1, "wb", buffering=0)
     frames.read(source)
     frames.write(sink, frames.Hello("1", [], os.getpid()))
