@@ -147,12 +147,11 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
     """Verdict, stage and message of a case that an exception ended."""
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
-    refused = error.verdict is Verdict.ERROR and error.stage == Stage.RUN
+    refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN
     if refused and outcome.expected is not None and undefined(outcome.expected):
         message = f"an index is out of range, and {provider.name} refused it: {error}"
         return {"verdict": Verdict.OBSERVED, "stage": Stage.RUN, "message": message}
-    stage = None if error.stage is None else Stage(error.stage)
-    return {"verdict": error.verdict, "stage": stage, "path": origin(str(error)), "message": str(error)}
+    return {"verdict": error.verdict, "stage": error.stage, "path": origin(str(error)), "message": str(error)}
 
 
 def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
