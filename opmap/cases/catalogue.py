@@ -19,12 +19,11 @@ from .random_cases import data_types, dimension_counts, draw_descriptor, index_t
 from .values import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
 
 SMOKE_ROWS = 68
-"""The number of rows of each operator's pair array that are in `smoke`. The rows are in an order in which the first ones
-hold every class."""
+"""The number of rows of each operator's pair array that are in `smoke`. The first rows of an array hold every class."""
 
 RANDOM, RANDOM_ELEMENTS = 100, 4096
-"""RANDOM: number of random descriptors per operator in `standard`. RANDOM_ELEMENTS: upper bound of elements in any of their
-tensors."""
+"""RANDOM: number of random descriptors per operator in `standard`. RANDOM_ELEMENTS: upper bound of elements in any of
+their tensors."""
 
 
 def catalogue(tier: Tier, ids: Iterable[str] | None = None) -> Iterator[Case]:
@@ -86,8 +85,8 @@ def _first_pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
 def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """Pairs of cases that expose state kept between runs; and a case of one index for every index pattern.
 
-    For each number of the operator: two descriptors with the same inputs that differ in this number only, and the second
-    one with another index type. A kernel or a result that is kept by too short a key is then used for the wrong case.
+    For each number of the operator: two descriptors with the same inputs that differ in this number only, and the
+    second one with another index type. A kernel or a result that is kept under too short a key meets the wrong case.
     """
     if wanted is not None and not wanted.may_have(operator=operator.name):
         return
@@ -158,7 +157,7 @@ def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
 
 
 def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Random descriptors: every axis, any number of batches, any length, also where the classes have no name for them."""
+    """Random descriptors: every axis, number of batches and length is possible, also those that no class names."""
     name = operator.name
     if wanted is not None and not wanted.may_have(operator=name):
         return
@@ -197,20 +196,39 @@ def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """The small scope. Index types, index patterns and data patterns take turns; all widths of a descriptor have the
     same."""
     descriptor = operator.descriptor
-    forms = list(itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS))
     first = descriptor.data_tensors()[0]
     for i, (sizes, numbers) in enumerate(operator.world(*WORLD)):
-        shape = shape_word(len(sizes[first]), descriptor.short_names, numbers)
-        if wanted is not None and not wanted.may_have(operator=operator.name, shape=shape):
-            continue
+        data = DATA_PATTERNS[i // len(_INDEX_FORMS) % 2]
+        widths: Iterable[DataType] = WIDTHS
+        if wanted is not None:
+            shape = shape_word(len(sizes[first]), descriptor.short_names, numbers)
+            parts = {"operator": operator.name, "shape": shape, "data": data}
+            patterns = [pattern for _, pattern in _index_forms_from(i)] if descriptor.index_tensors() else [""]
+            if not any(wanted.may_have(**parts, index_pattern=pattern) for pattern in patterns):
+                continue
+            widths = [t for t in WIDTHS if wanted.may_have(**parts, data_type=t.name)]
         desc = complete_sizes(descriptor, sizes, numbers)
-        index_type, pattern = DataType.INT64, ""
-        for j in range(len(forms) if desc.index_bounds else 0):
-            index_type, pattern = forms[(i + j) % len(forms)]
-            if all(allows(pattern, n, prod(desc.index_bounds[name])) for name, n in desc.index_counts.items()):
-                break
-        for data_type in WIDTHS:
-            yield from cases_with(retyped(desc, data_type, index_type), pattern, DATA_PATTERNS[i // len(forms) % 2])
+        index_type, pattern = next((form for form in _index_forms_from(i) if _allows(desc, form[1])))
+        pattern = pattern if desc.index_bounds else ""
+        for data_type in widths:
+            yield from cases_with(retyped(desc, data_type, index_type), pattern, data)
+
+
+_INDEX_FORMS = tuple(itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS))
+
+
+def _allows(desc: OperatorDesc, pattern: str) -> bool:
+    """Whether every index tensor of a descriptor can show an index pattern."""
+    return all(allows(pattern, count, prod(desc.index_bounds[name])) for name, count in desc.index_counts.items())
+
+
+def _index_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
+    """Index types with index patterns, from the one whose turn it is up to the first that every descriptor allows."""
+    for i in range(turn, turn + len(_INDEX_FORMS)):
+        index_type, pattern = _INDEX_FORMS[i % len(_INDEX_FORMS)]
+        yield index_type, pattern
+        if allows(pattern, 1, 1):
+            return
 
 
 _PARTS = {
@@ -230,7 +248,7 @@ def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iter
 def _extra(
     operator: AnyOperator, extra: Mapping[str, Mapping[str, int]], own: Mapping[str, str], wanted: CaseIds | None
 ) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
-    """For each wide or large class: the descriptors that the pair array's rows give with it and with the classes `own`."""
+    """For each wide or large class: the descriptors that the array's rows give with it and with the classes `own`."""
     if wanted is not None and not _may_be(operator, {"dimensions": "", **own}, wanted, any_shape=True):
         return
     for parameter, names in extra.items():
