@@ -67,7 +67,7 @@ class TestFiles:
         (tmp_path / "inner" / "model.json").write_text(json.dumps(model), encoding="utf-8")
         monkeypatch.chdir(tmp_path)
         (dispatch,) = read(os.path.join("inner", "model.json"))
-        assert "must be a file, 'data.bin' is none" == dispatch.error.message
+        assert "must be a file, got 'data.bin': there is no such file" == dispatch.error.message
 
     PATH = "$.resources.input.initialValues.sourcePath"
 
@@ -88,11 +88,11 @@ class TestFiles:
             (b"\x93NUMPY\x01\x00\xff\xff{", "must be a .npy file: "),
             (b"\x93NUMPY\x09\x09\x10\x00\x00\x00" + b"{" * 16, "must be a .npy file: "),
             (b"PK\x03\x04" + b"\0" * 40, "must be a .npy file: "),
-            (lying(shape="(5,)"), "must hold the 20 bytes that its header says, got 16"),
-            (lying(shape="(3,)"), "must hold the 12 bytes that its header says, got 16"),
+            (lying(shape="(5,)"), "must hold 20 bytes of values, as its header says, got 16"),
+            (lying(shape="(3,)"), "must hold 12 bytes of values, as its header says, got 16"),
             (lying(shape="(2**40,)"), "must be a .npy file: "),
-            (lying(shape=f"({10**18},)"), f"must hold the {4 * 10**18} bytes that its header says, got 16"),
-            (lying(shape="(-4,)"), "must hold the -16 bytes that its header says, got 16"),
+            (lying(shape=f"({10**18},)"), f"must hold {4 * 10**18} bytes of values, as its header says, got 16"),
+            (lying(shape="(-4,)"), "must hold -16 bytes of values, as its header says, got 16"),
             (lying(shape="(-2, -2)"), "must be a .npy file"),
             (lying(shape=f"(0, {10**30})", data=b""), "must"),
             (lying(shape=f"({', '.join('1' * 70)}, 4)"), "must be a .npy file"),
@@ -203,10 +203,10 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("absent.bin", "must be a file, 'absent.bin' is none"),
-            ("", "must be a file, '' is none"),
-            (".", "must be a file, '.' is none"),
-            ("below", "must be a file, 'below' is none"),
+            ("absent.bin", "must be a file, got 'absent.bin': there is no such file"),
+            ("", "must be a file, got '': there is no such file"),
+            (".", "must be a file, got '.': there is no such file"),
+            ("below", "must be a file, got 'below': there is no such file"),
             ("a\0b", "must be a"),
             ("x" * 5000, "must be a"),
         ],
@@ -222,15 +222,15 @@ class TestFiles:
     def test_a_text_without_a_folder_names_no_file(self):
         """There is nowhere to look."""
         path, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": "data.bin"}))
-        assert (self.PATH, "must not name a file: the text has no folder") == (path, message)
+        assert (self.PATH, "must not name a file: the model is a text without a folder") == (path, message)
 
     def test_large_files_are_not_read(self, tmp_path):
         """A sparse file costs nothing but its size."""
         with open(tmp_path / "huge.bin", "wb") as file:
             file.truncate(MAX_FILE_BYTES + 1)
         _, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": "huge.bin"}), tmp_path)
-        assert f"must be at most {MAX_FILE_BYTES} bytes, 'huge.bin' has {MAX_FILE_BYTES + 1}" == message
-        with pytest.raises(InputError, match=f"must be at most {MAX_FILE_BYTES} bytes"):
+        assert f"must be a file of at most {MAX_FILE_BYTES} bytes, 'huge.bin' has {MAX_FILE_BYTES + 1}" == message
+        with pytest.raises(InputError, match=f"must be a file of at most {MAX_FILE_BYTES} bytes, got {MAX_FILE_BYTES + 1}"):
             read(tmp_path / "huge.bin")
 
     def test_the_json_file_itself(self, tmp_path):

@@ -82,7 +82,7 @@ class TestRefusals:
             (("resources", "input", "initialValues"), ..., "$.resources.input", "must hold initialValues, got initialValuesDataType"),
             (("resources", "input", "initialValues"), [], "$.resources.input.initialValues", "must not be empty"),
             (("resources", "input", "initialValues"), 3, "$.resources.input.initialValues", "must be an array, {value, valueCount}"),
-            (("resources", "input", "initialValues"), "deferred", "$.resources.input.initialValues", "must be values, got 'deferred': they are unknown before the run"),
+            (("resources", "input", "initialValues"), "deferred", "$.resources.input.initialValues", "must be values that are known before the run, got 'deferred'"),
             (("resources", "input", "initialValues"), [1, 2, 3], "$.commands[0].bindings.InputTensor", "must hold 16 bytes from byte 0 on, resource 'input' has 12"),
             (("resources", "input", "initialValues"), [1, None, 3, 4], "$.resources.input.initialValues", 'value 1 must be a number, "NaN", "Inf" or "-Inf" for FLOAT32, got None'),
             (("resources", "input", "initialValues"), [1, 1e39, 3, 4], "$.resources.input.initialValues", "value 1 must be a number that FLOAT32 can hold"),
@@ -97,7 +97,7 @@ class TestRefusals:
             (("resources", "input", "initialValues"), {"valueStart": 1, "valueDelta": 1, "valueCount": 2**31}, "$.resources.input.initialValues", f"must be at most {MAX_ELEMENTS} values"),
             (("resources", "input", "initialValues"), {"sourcePath": 3}, "$.resources.input.initialValues.sourcePath", "must be str, got int"),
             (("resources", "input", "initialValuesDataType"), "STRING", "$.resources.input.initialValuesDataType", "must be one of"),
-            (("resources", "input", "initialValuesDataType"), ..., "$.resources.input", "must hold initialValuesDataType"),
+            (("resources", "input", "initialValuesDataType"), ..., "$.resources.input", "must hold initialValuesDataType, the type of its initial values"),
             (("resources", "input", "sizeInBytes"), 2**62, "$.resources.input.sizeInBytes", f"must be at most {MAX_ELEMENTS * 8} bytes, got {2**62}"),
             (("resources", "input", "sizeInBytes"), 2**80, "$.resources.input.sizeInBytes", "must be"),
             (("resources", "input", "sizeInBytes"), 8, "$.resources.input", "must hold 16 bytes of initial values at byte 0, got sizeInBytes 8"),
@@ -144,12 +144,12 @@ class TestRefusals:
 
     def test_values_that_are_too_many_together(self, monkeypatch):
         """Many dispatches of one tensor take memory for each."""
-        monkeypatch.setattr("opmap.dxdispatch.MAX_VALUES_BYTES", 36 + 36 + 36)  # the buffers, two dispatches
+        monkeypatch.setattr("opmap.dxdispatch.resources.MAX_VALUES_BYTES", 36 + 36 + 36)  # the buffers, two dispatches
         model = gather()
         model["commands"] = model["commands"][:1] * 3
         first, second, third = read_model(json.dumps(model))
         assert (None, None) == (first.error, second.error)
-        assert "must keep all values of the file within 108 bytes, got more here" == third.error.message
+        assert "must keep the values of all resources and dispatches within 108 bytes, got 124" == third.error.message
 
     def test_a_broken_rule_is_left_to_the_judge(self):
         """The descriptor is there, the values are not read."""
