@@ -1,4 +1,4 @@
-"""A page's contradictions, computed by running its examples under its own text."""
+"""Computes a page's contradictions: its examples are run under its own rules, tables, formulas and pseudocode."""
 
 from __future__ import annotations
 
@@ -11,19 +11,36 @@ import msgspec
 from ..descriptors import TensorDesc
 from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
-from ..pseudocode import Example, Line, Reference, canonical, check, compile_line, expand, parse_formula, run, show
-from ..pseudocode.tree import Membership
+from ..pseudocode import (
+    Example,
+    Line,
+    Program,
+    Reference,
+    canonical,
+    check,
+    compile_line,
+    expand,
+    parse_formula,
+    run,
+    show,
+)
+from ..pseudocode.formulas import Broken, Value
+from ..pseudocode.tree import Continuation, Membership
 from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor
-from .equivalence import assigns, same_formula, same_lines, tensors_of
+from .equivalence import same_formula, same_lines
 from .examples import facts, line_of, line_of_expansion, line_of_value, only_sizes, parsed, read_example
-from .finding import Finding
+from .finding import Finding, FindingKind
+from .statements import assigned_names, tensors_of
 
 
 @dataclass(frozen=True)
 class _Broken:
-    """One example that does not go with the rest of the page. `cause` is what it contradicts: a rule's id,
-    `pseudocode`, `values`, or `reading` where the example itself cannot be read."""
+    """One contradiction between an example and another part of the page.
+
+    `cause` names that part: a rule's id, `pseudocode`, `values` (the example's own printed values), or `reading` if the
+    example itself cannot be read. `example` is the example's id, `unreadable` whether it does not even parse.
+    """
 
     cause: str
     example: str
@@ -37,140 +54,148 @@ class _Broken:
 
 
 def contradictions(spec: Spec) -> tuple[Finding, ...]:
-    """Where a page contradicts itself: every example run under the rules, ranges, formulas and pseudocode as printed.
+    """Returns the contradictions of a page, sorted by line.
 
-    What every example contradicts is one finding, of the rule. A finding is linked to the shipped erratum whose
-    correction makes it go away.
+    Every example is run under the rules, ranges, tables, formulas and pseudocode as printed. A rule that every example
+    contradicts gives one finding, on the rule's line. A finding has the shipped erratum whose correction removes it.
     """
     broken = list(_broken(spec))
     errata = _errata_of(spec, {b.key for b in broken})
-    everywhere = {
+    by_cause: dict[str, list[_Broken]] = {}
+    for b in broken:
+        by_cause.setdefault(b.cause, []).append(b)
+    contradicted_by_all = {
         cause
-        for cause, checked in _checked(spec).items()
+        for cause, checked in _checked_examples(spec).items()
         if len(checked) > 1
-        and checked <= {b.example for b in broken if b.cause == cause}
-        and len({errata.get(b.key) for b in broken if b.cause == cause}) == 1
+        and checked <= {b.example for b in by_cause.get(cause, ())}
+        and len({errata.get(b.key) for b in by_cause.get(cause, ())}) == 1
     }
-    found = []
+    findings = []
     for b in broken:
         subject, line, message = f"example {b.example}", b.line, f"example {b.example}: {b.message}"
-        if b.cause in everywhere:
-            if next(other for other in broken if other.cause == b.cause) is not b:
+        if b.cause in contradicted_by_all:
+            if by_cause[b.cause][0] is not b:
                 continue
             subject, line = b.cause, _line_of(spec, b.cause) or b.line
             message = f"{b.cause}: every example contradicts it; {message}"
-        kind = "unreadable" if b.unreadable else "contradiction"
-        found.append(Finding(kind, line, subject, message, errata.get(b.key)))
-    return tuple(sorted(found, key=lambda finding: finding.line))
+        kind: FindingKind = "unreadable" if b.unreadable else "contradiction"
+        findings.append(Finding(kind, line, subject, message, errata.get(b.key)))
+    return tuple(sorted(findings, key=lambda finding: finding.line))
 
 
 def _errata_of(spec: Spec, keys: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Which shipped erratum's correction makes which of these go away; the first, where several do."""
-    found: dict[tuple[str, str], str] = {}
+    """Returns, for keys of contradictions, the id of the first shipped erratum whose correction removes each."""
+    errata: dict[tuple[str, str], str] = {}
     for erratum in load_spec(spec.name).errata if keys else ():
         corrected = _with_correction(spec, erratum)
         if corrected is not None:
-            for key in keys - found.keys() - {b.key for b in _broken(corrected)}:
-                found[key] = erratum.id
-    return found
+            for key in keys - errata.keys() - {b.key for b in _broken(corrected)}:
+                errata[key] = erratum.id
+    return errata
 
 
 def _with_correction(spec: Spec, erratum: Erratum) -> Spec | None:
-    """The spec with one erratum put right; None where it does not hold the wrong text."""
+    """Returns the spec with one erratum corrected, or None if the page does not hold the erratum's wrong text."""
     printed, corrected = load_spec(spec.name), load_spec(spec.name).corrected
-    example = re.fullmatch(r"example (\w+)", erratum.subject)
-    if example:
-        theirs = {e.id: e for e in spec.examples}.get(example[1])
-        if theirs is None:
+    if match := re.fullmatch(r"example (\w+)", erratum.subject):
+        example = {e.id: e for e in spec.examples}.get(match[1])
+        if example is None:
             return None
-        if facts(theirs) == facts(printed.example(theirs.id)):
-            text = corrected.example(theirs.id).text
-        elif erratum.printed in theirs.text:
-            text = theirs.text.replace(erratum.printed, erratum.corrected)
+        if facts(example) == facts(printed.example(example.id)):
+            text = corrected.example(example.id).text
+        elif erratum.printed in example.text:
+            text = example.text.replace(erratum.printed, erratum.corrected)
         else:
             return None
-        fixed = tuple(msgspec.structs.replace(e, text=text) if e is theirs else e for e in spec.examples)
-        return msgspec.structs.replace(spec, examples=fixed)
+        examples = tuple(msgspec.structs.replace(e, text=text) if e is example else e for e in spec.examples)
+        return msgspec.structs.replace(spec, examples=examples)
     rule = {r.id: r for r in spec.rules}.get(erratum.subject)
     if rule is None:
         return None
     if same_formula(rule.check, printed.rule(rule.id).check):
-        text = corrected.rule(rule.id).check
+        check = corrected.rule(rule.id).check
     elif erratum.printed in rule.check:
-        text = rule.check.replace(erratum.printed, erratum.corrected)
+        check = rule.check.replace(erratum.printed, erratum.corrected)
     else:
         return None
-    fixed = tuple(msgspec.structs.replace(r, check=text) if r is rule else r for r in spec.rules)
-    return msgspec.structs.replace(spec, rules=fixed)
+    rules = tuple(msgspec.structs.replace(r, check=check) if r is rule else r for r in spec.rules)
+    return msgspec.structs.replace(spec, rules=rules)
 
 
 def _line_of(spec: Spec, cause: str) -> int | None:
-    return spec.pseudocode.line if cause == "pseudocode" else next((r.line for r in spec.rules if r.id == cause), None)
+    """Returns the page's line of a rule or of the pseudocode, or None if it has none."""
+    if cause == "pseudocode":
+        return spec.pseudocode.line
+    return next((rule.line for rule in spec.rules if rule.id == cause), None)
 
 
-def _checked(spec: Spec) -> dict[str, set[str]]:
-    """Which examples each rule, and the pseudocode, can be held against."""
-    examples = {e.id: read for e in spec.examples if (read := parsed(e.text))}
-    worked = {id for id, example in examples.items() if not only_sizes(example)}
-    checked = {r.id: worked if ".DataType" in r.check else set(examples) for r in spec.rules}
-    return checked | {"pseudocode": worked}
+def _checked_examples(spec: Spec) -> dict[str, set[str]]:
+    """Returns the ids of the examples that are run under each rule, by rule id, and under `pseudocode`."""
+    examples = {e.id: example for e in spec.examples if (example := parsed(e.text))}
+    with_values = {id for id, example in examples.items() if not only_sizes(example)}
+    checked = {rule.id: with_values if ".DataType" in rule.check else set(examples) for rule in spec.rules}
+    return checked | {"pseudocode": with_values}
 
 
 def _broken(spec: Spec) -> Iterator[_Broken]:
+    """Yields the contradictions of all examples."""
     for example in spec.examples:
-        read = read_example(example.text)
-        if isinstance(read, PseudocodeError):
-            line = example.line + (read.text.count("\n", 0, read.offset) if read.offset else 0)
-            unreadable = read.problem.startswith(("unexpected", "nested"))
-            message = f"it cannot be read: {read.problem}" if unreadable else read.problem
+        content = read_example(example.text)
+        if isinstance(content, PseudocodeError):
+            line = example.line + (content.text.count("\n", 0, content.offset) if content.offset else 0)
+            unreadable = content.problem.startswith(("unexpected", "nested"))
+            message = f"it cannot be read: {content.problem}" if unreadable else content.problem
             yield _Broken("reading", example.id, line, message, unreadable)
         else:
-            yield from _Run(spec, example, read).broken()
+            yield from _Run(spec, example, content).broken()
 
 
 class _Run:
-    """One example, held against a spec."""
+    """One example, run under a spec."""
 
     def __init__(self, spec: Spec, example: SpecExample, parsed: Example):
         self.spec, self.example, self.parsed = spec, example, parsed
         self.shipped = load_spec(spec.name)
         self.fields = dict(parsed.fields)
-        if only_sizes(parsed):  # an example of sizes leaves out what is 0
+        if only_sizes(parsed):  # such an example leaves out the fields that are 0
             self.fields = {name: 0 for name in self.shipped.tensors("uint")} | self.fields
 
     def broken(self) -> Iterator[_Broken]:
-        """Everything that the example contradicts; where one thing makes the next impossible, the first."""
+        """Yields what the example contradicts. If one contradiction makes the next check impossible, only the first."""
         unreadable = next(self._unreadable(), None)
         if unreadable:
             yield unreadable
             return
-        causes = []
+        causes = set()
         for broken in self._rules(self.spec.rules):
-            causes.append(broken.cause)
+            causes.add(broken.cause)
             yield broken
         yield from self._support()
         if only_sizes(self.parsed):
             return
-        # what has no meaning cannot be run; a data type does not matter here
+        # The pseudocode gives a descriptor that breaks the corrected rules no meaning, so it cannot be run. Rules about
+        # data types do not matter for that.
         meaningless = [
             b for b in self._rules(self.shipped.corrected.rules, derived=True) if "DataType" not in b.message
         ]
         if not meaningless:
             yield from self._values()
-        elif not {b.cause for b in meaningless} & set(causes):
+        elif not {b.cause for b in meaningless} & causes:
             yield meaningless[0]
 
     def _found(self, cause: str, subject: str, message: str) -> _Broken:
         return _Broken(cause, self.example.id, line_of(self.example, subject), message)
 
-    # --- what it is made of ---
+    # --- fields and tensors ---
 
     def _unreadable(self) -> Iterator[_Broken]:
+        """Yields what keeps the example from being a descriptor with values."""
         tensors, numbers = self.shipped.tensors("input", "output"), self.shipped.tensors("uint")
         limits = tensor_rules()
         low, high = limits.dimension_counts
         for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
-            yield self._found("reading", name, f"{name} is no field of {self.spec.struct}")
+            yield self._found("reading", name, f"{name} is not a field of {self.spec.struct}")
         for name in tensors:
             if name not in self.parsed.tensors:
                 yield self._found("reading", "", f"it gives no {name}")
@@ -187,7 +212,8 @@ class _Run:
                 if not only_sizes(self.parsed):
                     yield self._found("reading", name, f"{name} has no data type")
             elif tensor.data_type not in DataType.__members__:
-                yield self._found("reading", name, f"{name}.DataType {tensor.data_type} is none of DirectML's")
+                message = f"{name}.DataType must be a data type of DirectML, got {tensor.data_type}"
+                yield self._found("reading", name, message)
             else:
                 try:
                     Tensor.from_values(DataType[tensor.data_type], tensor.sizes, tensor.values)
@@ -196,8 +222,9 @@ class _Run:
 
     # --- rules ---
 
-    def _environment(self) -> dict:
-        names: dict = dict(self.fields)
+    def _environment(self) -> dict[str, Value]:
+        """Returns the names that formulas may use, with their values."""
+        names: dict[str, Value] = dict(self.fields)
         for name, tensor in self.parsed.tensors.items():
             names[f"{name}.Sizes"] = tensor.sizes
             names[f"{name}.DimensionCount"] = len(tensor.sizes)
@@ -206,7 +233,7 @@ class _Run:
         return names
 
     def _rules(self, rules: tuple[Rule, ...], *, derived: bool = False) -> Iterator[_Broken]:
-        """The rules that the example breaks. Derived ones are on no page."""
+        """Yields the rules that the example breaks. Derived rules, which stand on no page, only if `derived` is set."""
         environment = self._environment()
         for rule in rules:
             if rule.check == "support" or (rule.derived and not derived):
@@ -220,24 +247,20 @@ class _Run:
                 yield self._found(rule.id, "", f"{where} cannot be evaluated: {error.problem}")
                 continue
             if broken:
-                statements = parse_formula(rule.check)
-                if assigns(statements):
-                    demands = f"the formula on {where} gives" if rule.line else f"{where} gives"
-                else:
-                    demands = (
-                        f"{where} gives the range" if isinstance(statements[0], Membership) else f"{where} demands"
-                    )
-                wanted = broken.wanted.removeprefix("in ")
-                message = f"{broken.subject}: {demands} {wanted}; the example has {broken.got}"
-                yield self._found(rule.id, broken.subject, message)
+                yield self._found(rule.id, broken.subject, _demand(rule, where, broken))
 
     def _support(self) -> Iterator[_Broken]:
-        """The tables: the highest feature level supports what the others do, and must support each example."""
+        """Yields the tensors that the table of the highest feature level does not support.
+
+        That level supports everything that the others support, and must support every example.
+        """
         rule = next((r for r in self.spec.rules if r.check == "support"), None)
         levels = tensor_rules().feature_levels
         tables = [t for t in self.spec.support if t.feature_level in levels]
         tables.sort(key=lambda table: levels.index(table.feature_level))
-        for name, tensor in self.parsed.tensors.items() if rule and tables else ():
+        if rule is None or not tables:
+            return
+        for name, tensor in self.parsed.tensors.items():
             support = tables[-1].tensors.get(name)
             if support is None or tensor.data_type is None:
                 continue
@@ -255,7 +278,7 @@ class _Run:
     # --- pseudocode ---
 
     def _values(self) -> Iterator[_Broken]:
-        """The general pseudocode, expanded for the example, against its expanded line; and its values."""
+        """Compares the page's pseudocode, expanded for the example, with the example's own line, then the values."""
         names = self.spec.pseudocode.tensors
         members = {n: TensorDesc(DataType[t.data_type], t.sizes) for n, t in self.parsed.tensors.items()} | self.fields
         desc = OPERATORS[self.spec.name].Desc.from_members(members)
@@ -273,7 +296,8 @@ class _Run:
                 return  # the pseudocode is what changed: its values are not asked for
         yield from self._computed(program, line)
 
-    def _computed(self, program, line: Line) -> Iterator[_Broken]:
+    def _computed(self, program: Program, line: Line) -> Iterator[_Broken]:
+        """Yields the first printed value that the pseudocode does not give."""
         names = self.spec.pseudocode.tensors
         tensors = {here: self.parsed.tensors[field] for here, field in names.items()}
         indices = {here: tensor.values for here, tensor in tensors.items()}
@@ -292,8 +316,20 @@ class _Run:
                 return
 
 
-def _in_words_of(lines: tuple, spec: Spec) -> tuple:
-    """The lines with each tensor under the name that the corrected spec gives it (`index` is `indices`)."""
+def _demand(rule: Rule, where: str, broken: Broken) -> str:
+    """Returns the message for a broken rule; `where` names the rule or its line."""
+    statements = parse_formula(rule.check)
+    if assigned_names(statements):
+        demands = f"the formula on {where} gives" if rule.line else f"{where} gives"
+    elif isinstance(statements[0], Membership):
+        demands = f"{where} gives the range"
+    else:
+        demands = f"{where} demands"
+    return f"{broken.subject}: {demands} {broken.wanted.removeprefix('in ')}; the example has {broken.got}"
+
+
+def _in_words_of(lines: tuple[Line | Continuation, ...], spec: Spec) -> tuple[Line | Continuation, ...]:
+    """Returns the lines with the tensor names of the corrected spec (`indices` in place of `index`)."""
     fields = spec.pseudocode.tensors
     corrected = load_spec(spec.name).corrected
     written = {fields[t]: t for line in corrected.lines if isinstance(line, Line) for t in tensors_of(line)}
@@ -310,11 +346,12 @@ def _in_words_of(lines: tuple, spec: Spec) -> tuple:
 
 
 def _nested(line: Line) -> dict[str, None]:
-    """The tensors that a line reads its indices from."""
+    """Returns the tensors from which a line reads indices, in order; the values are None."""
     return dict.fromkeys(c.tensor for c in line.source.coordinates if isinstance(c, Reference))
 
 
 def _position(at: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the coordinates of element number `at` in row-major order."""
     position = []
     for size in reversed(sizes):
         at, rest = divmod(at, size)

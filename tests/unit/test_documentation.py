@@ -9,7 +9,7 @@ import pytest
 from opmap.documentation import Finding, contradictions, differences, read_page, review_page
 from opmap.documentation.blocks import Block, original, read_blocks, visible
 from opmap.documentation.equivalence import same_formula
-from opmap.documentation.prose import Vocabulary
+from opmap.documentation.prose import ProseReader
 from opmap.errors import InputError
 from opmap.limits import MAX_PAGE_BYTES
 from opmap.spec import all_specs, load_spec
@@ -427,7 +427,7 @@ class TestProse:
         ],
     )  # fmt: skip
     def test_equalities(self, expected, field, sentence):
-        words = Vocabulary(load_spec("GATHER"))
+        words = ProseReader(load_spec("GATHER"))
         found = ", ".join(f"{e.left} == {e.right}" for e in words.equalities(words.plain(sentence), field))
         for long, short in (
             ("InputTensor", "I"),
@@ -449,7 +449,7 @@ class TestProse:
         ],
     )  # fmt: skip
     def test_intervals(self, expected, text):
-        assert expected == [interval for _, interval in Vocabulary(load_spec("GATHER")).intervals(text)]
+        assert expected == [interval for _, interval in ProseReader(load_spec("GATHER")).intervals(text)]
 
     @pytest.mark.parametrize(
         "expected, sentence",
@@ -461,7 +461,7 @@ class TestProse:
         ],
     )  # fmt: skip
     def test_bounds(self, expected, sentence):
-        words = Vocabulary(load_spec("GATHER_ND1"))
+        words = ProseReader(load_spec("GATHER_ND1"))
         assert expected == words.bound(words.plain(sentence))
 
 
