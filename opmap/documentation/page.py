@@ -83,13 +83,19 @@ def read_page(text: str, *, name: str) -> Page:
     text = text.removeprefix("\ufeff")
     shipped = load_spec(operator_of(text, name=name))
     blocks = read_blocks(text)
-    first, second = (_Reader(shipped, [rendering(block) for block in blocks]) for rendering in (original, visible))
+    originals, translations = ([rendering(block) for block in blocks] for rendering in (original, visible))
+    page = _Reader(shipped, originals)
+    if translations == originals:  # the page holds its text once
+        return Page(name, (page.spec,), tuple(dict.fromkeys(page.unreadable)))
+    translation = _Reader(shipped, translations)
     # A rule that the translation states in unreadable words is taken from the original.
-    originals = {rule.id: rule for rule in first.spec.rules}
-    rules = tuple(rule if rule.line is not None else originals.get(rule.id, rule) for rule in second.spec.rules)
-    translated = msgspec.structs.replace(second.spec, rules=rules)
-    readings = (first.spec,) if translated == first.spec else (first.spec, translated)
-    return Page(name, readings, tuple(dict.fromkeys(first.unreadable + second.unreadable)))
+    original_rules = {rule.id: rule for rule in page.spec.rules}
+    rules = tuple(
+        rule if rule.line is not None else original_rules.get(rule.id, rule) for rule in translation.spec.rules
+    )
+    translated = msgspec.structs.replace(translation.spec, rules=rules)
+    readings = (page.spec,) if translated == page.spec else (page.spec, translated)
+    return Page(name, readings, tuple(dict.fromkeys(page.unreadable + translation.unreadable)))
 
 
 def operator_of(text: str, *, name: str) -> str:
@@ -103,13 +109,15 @@ def operator_of(text: str, *, name: str) -> str:
     in_heading: list[str] = []
     elsewhere: list[str] = []
     for line in re.split(r"\r\n?|\n", text):
+        if "_OPERATOR_DESC" not in line:
+            continue
         structs = [word for word in re.findall(r"[A-Za-z0-9_]+", line) if re.fullmatch(r"DML_\w+_OPERATOR_DESC", word)]
-        if structs and re.match(r"(?:UID|title)\s*:", line):
-            in_title.append(structs[0])
-        elif structs and re.match(r"\s*(?:#|struct\b)", line):
-            in_heading.append(structs[0])
-        elif structs:
-            elsewhere.append(structs[0])
+        if re.match(r"(?:UID|title)\s*:", line):
+            in_title += structs[:1]
+        elif re.match(r"\s*(?:#|struct\b)", line):
+            in_heading += structs[:1]
+        else:
+            elsewhere += structs[:1]
     struct = next((structs[0] for structs in (in_title, in_heading, elsewhere) if structs), None)
     if struct is None:
         raise InputError(f"the page must name its operator, as {' or '.join(operators)}; it names none", file=name)
@@ -210,10 +218,12 @@ class _Reader:
 
     def _table_row(self, line: int, text: str) -> None:
         """Reads a row such as `InputTensor | Input | 1 to 8 | FLOAT32, FLOAT16`, with or without the bars."""
+        if self.level is None:
+            return
         text = self.prose.plain(text).strip(" |\t")
         tensor = next((t for t in self.prose.tensors if re.match(rf"{t}(?![A-Za-z0-9_.])", text)), None)
         types = list(re.finditer(r"(?<![A-Za-z0-9_])(?:[A-Z]*FLOAT|U?INT|BOOL)\d{0,3}(?![A-Za-z0-9_])", text))
-        if tensor is None or not types or self.level is None:
+        if tensor is None or not types:
             return
         counts = [int(n) for n in re.findall(r"[0-9]{1,3}", text[len(tensor) : types[0].start()])]
         if not counts:
