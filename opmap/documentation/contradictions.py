@@ -190,7 +190,7 @@ class _Run:
     # --- fields and tensors ---
 
     def _unreadable(self) -> Iterator[_Broken]:
-        """Yields what keeps the example from being a descriptor with values."""
+        """Yields the problems that keep the example from being a descriptor with values."""
         tensors, numbers = self.shipped.tensors("input", "output"), self.shipped.tensors("uint")
         limits = tensor_rules()
         low, high = limits.dimension_counts
@@ -240,14 +240,14 @@ class _Run:
                 continue
             if only_sizes(self.parsed) and ".DataType" in rule.check:
                 continue
-            where = rule.id if derived or not rule.line else f"line {rule.line}"
+            source = rule.id if derived or not rule.line else f"line {rule.line}"
             try:
                 broken = check(rule.check, environment)
             except PseudocodeError as error:
-                yield self._found(rule.id, "", f"{where} cannot be evaluated: {error.problem}")
+                yield self._found(rule.id, "", f"{source} cannot be evaluated: {error.problem}")
                 continue
             if broken:
-                yield self._found(rule.id, broken.subject, _demand(rule, where, broken))
+                yield self._found(rule.id, broken.subject, _demand(rule, source, broken))
 
     def _support(self) -> Iterator[_Broken]:
         """Yields the tensors that the table of the highest feature level does not support.
@@ -316,15 +316,15 @@ class _Run:
                 return
 
 
-def _demand(rule: Rule, where: str, broken: Broken) -> str:
-    """Returns the message for a broken rule; `where` names the rule or its line."""
+def _demand(rule: Rule, source: str, broken: Broken) -> str:
+    """Returns the message for a broken rule; `source` names the rule or its line."""
     statements = parse_formula(rule.check)
     if assigned_names(statements):
-        demands = f"the formula on {where} gives" if rule.line else f"{where} gives"
+        demands = f"the formula on {source} gives" if rule.line else f"{source} gives"
     elif isinstance(statements[0], Membership):
-        demands = f"{where} gives the range"
+        demands = f"{source} gives the range"
     else:
-        demands = f"{where} demands"
+        demands = f"{source} demands"
     return f"{broken.subject}: {demands} {broken.wanted.removeprefix('in ')}; the example has {broken.got}"
 
 

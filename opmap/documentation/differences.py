@@ -20,7 +20,7 @@ def differences(spec: Spec, shipped: Spec) -> tuple[Finding, ...]:
     """
     places = spec.places if isinstance(spec, PageSpec) else {}
     versions = (shipped, shipped.corrected)
-    found = [
+    unsorted = [
         *_fields(spec, shipped, places),
         *_pseudocode(spec, versions),
         *_rules(spec, versions),
@@ -29,7 +29,7 @@ def differences(spec: Spec, shipped: Spec) -> tuple[Finding, ...]:
     ]
     return tuple(
         Finding("difference", line or 1, subject, f"{subject}: {message}")
-        for line, subject, message in sorted(found, key=lambda difference: difference[0] or 1)
+        for line, subject, message in sorted(unsorted, key=lambda difference: difference[0] or 1)
     )
 
 

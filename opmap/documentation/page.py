@@ -123,7 +123,7 @@ def operator_of(text: str, *, name: str) -> str:
         raise InputError(f"the page must name its operator, as {' or '.join(operators)}; it names none", file=name)
     if struct not in operators:
         struct = struct if len(struct) <= 80 else struct[:79] + "…"
-        raise InputError(f"the page is about {struct}; known are {', '.join(operators)}", file=name)
+        raise InputError(f"the page must be about {' or '.join(operators)}, got {struct}", file=name)
     return operators[struct]
 
 
@@ -179,7 +179,7 @@ class _Reader:
             self.section = field
             return
         if not self.has_headings and "\n" not in block.text and len(block.text) < 200:
-            self.title = block  # plain text has no headings: any short line may be the title of what follows
+            self.title = block  # plain text has no headings: any short line may be a title
         for line, text in enumerate(block.text.split("\n"), block.line):
             self._note_feature_level(line, text)
             self._table_row(line, text)

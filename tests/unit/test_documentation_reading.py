@@ -159,8 +159,12 @@ class TestHostileInput:
             ("must name its operator", ""),
             ("must name its operator", "\0" * 100),
             ("must name its operator", "# A page about nothing\n"),
-            ("DML_SCATTER_OPERATOR_DESC; known are DML_GATHER_OPERATOR_DESC", "# DML_SCATTER_OPERATOR_DESC structure"),
-            ("…; known are", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),
+            (
+                "must be about DML_GATHER_OPERATOR_DESC or DML_GATHER_ELEMENTS_OPERATOR_DESC or DML_GATHER_ND_OPERATOR_DESC"
+                " or DML_GATHER_ND1_OPERATOR_DESC, got DML_SCATTER_OPERATOR_DESC",
+                "# DML_SCATTER_OPERATOR_DESC structure",
+            ),
+            ("OPERATOR_DESC, got DML_" + "A" * 75 + "…", "# DML_" + "A" * 500 + "_OPERATOR_DESC"),
             (f"at most {MAX_PAGE_BYTES} bytes, got {MAX_PAGE_BYTES + 1}", "a" * (MAX_PAGE_BYTES + 1)),
         ],
     )
