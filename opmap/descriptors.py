@@ -6,18 +6,16 @@ In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`);
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from math import prod
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar
 
 from .errors import InputError, PseudocodeError, RuleError
 from .pseudocode import (
     AccessMap,
     Expansion,
-    Line,
     Origin,
     Program,
     Statement,
@@ -26,13 +24,11 @@ from .pseudocode import (
     check,
     compile_map,
     expand,
-    parse_formula,
     right_align,
     run,
     strides_of,
     trace,
 )
-from .pseudocode.tree import Assignment, Comparison, Membership
 from .spec import Rule, Spec, Support, load_spec, tensor_rules
 from .tensors import DataType, Tensor
 
@@ -179,7 +175,7 @@ class OperatorDesc:
     @classmethod
     def members(cls) -> dict[str, str]:
         """Returns DirectML's name of every member -> its Python name, in the struct's order."""
-        return _members(cls)
+        return cls.spec().attributes
 
     @classmethod
     def from_members(cls, members: Mapping[str, TensorDesc | int]) -> Self:
@@ -188,7 +184,7 @@ class OperatorDesc:
 
     def replace(self, **members: TensorDesc | int) -> Self:
         """Returns a copy with some members changed, by their Python names."""
-        return dataclasses.replace(self, **members)  # type: ignore[arg-type]  # the subclass's own members
+        return dataclasses.replace(self, **members)
 
     @cached_property
     def tensors(self) -> dict[str, TensorDesc]:
@@ -295,12 +291,12 @@ class OperatorDesc:
     @classmethod
     def index_tensors(cls) -> tuple[str, ...]:
         """Returns DirectML's names of the inputs that hold indices: those that the pseudocode reads within brackets."""
-        return _index_tensors(cls)
+        return cls.spec().index_tensors
 
     @classmethod
     def data_tensors(cls) -> tuple[str, ...]:
         """Returns DirectML's names of the inputs whose elements are moved: all that hold no indices."""
-        return tuple(name for name in cls.spec().tensors("input") if name not in cls.index_tensors())
+        return cls.spec().data_tensors
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -341,7 +337,7 @@ class OperatorDesc:
         """Returns the inputs' flat elements by the pseudocode's names: index tensors as numbers, others as bit patterns."""
         indices = self.index_tensors()
         return {
-            name: _whole_numbers(tensors[field]) if field in indices else tensors[field].bits
+            name: tensors[field].integers if field in indices else tensors[field].bits
             for name, field in self.spec().pseudocode.tensors.items()
             if field in tensors
         }
@@ -392,8 +388,8 @@ def complete(cls: type[D], inputs: Mapping[str, TensorDesc], numbers: Mapping[st
     """
     (name,) = cls.spec().tensors("output")
     first = inputs[cls.data_tensors()[0]]
-    formula = assigned(_size_formula(cls), f"{name}.Sizes", environment(inputs, numbers))
-    sizes = right_align(formula, first.dimension_count)
+    value = assigned(cls.spec().size_formula, f"{name}.Sizes", environment(inputs, numbers))
+    sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None
     if sizes is None:
         raise InputError(f"the output does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
     return cls.from_members({**inputs, **numbers, name: TensorDesc(first.data_type, sizes)})
@@ -413,18 +409,6 @@ def complete_sizes(
     return complete(cls, inputs, numbers)
 
 
-@cache
-def _size_formula(cls: type[OperatorDesc]) -> tuple[Assignment | Comparison | Membership, ...]:
-    """The parsed rule that assigns the output's sizes."""
-    spec = cls.spec()
-    (name,) = spec.tensors("output")
-    for rule in spec.rules:
-        statements = parse_formula(rule.check) if rule.check != "support" else ()
-        if any(isinstance(s, Assignment) and s.name == f"{name}.Sizes" for s in statements):
-            return statements
-    raise KeyError(f"{spec.operator} has no size formula")
-
-
 _STATEMENTS: dict[tuple[Statement, ...], tuple[Statement, ...]] = {}
 """One object for all descriptors with the same statements: a catalogue of many descriptors has few different ones."""
 
@@ -440,25 +424,6 @@ def _access(statements: tuple[Statement, ...], sizes: _SizesByName) -> AccessMap
 @lru_cache(maxsize=64)
 def _program(statements: tuple[Statement, ...], sizes: _SizesByName) -> Program:
     return compile_map(_access(statements, sizes))
-
-
-@cache
-def _index_tensors(cls: type[OperatorDesc]) -> tuple[str, ...]:
-    spec = cls.spec()
-    lines = [line for line in spec.lines if isinstance(line, Line)]
-    names = {index.tensor for line in lines for side in (line.target, line.source) for index in side.indices}
-    fields = (field for name, field in spec.pseudocode.tensors.items() if name in names)
-    return tuple(dict.fromkeys(fields))
-
-
-@cache
-def _members(cls: type[OperatorDesc]) -> dict[str, str]:
-    return {f.name: re.sub(r"(?<!^)(?=[A-Z])", "_", f.name).lower() for f in cls.spec().fields}
-
-
-def _whole_numbers(tensor: Tensor) -> Sequence[int]:
-    """The elements of an index tensor, whose data type is an integer type."""
-    return cast("Sequence[int]", tensor.values)
 
 
 def _one_of(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Reading text files from outside: with a limit, as UTF-8, and one clear line for everything else."""
+"""Reads text files from outside: size-limited and as UTF-8."""
 
 from __future__ import annotations
 
@@ -9,20 +9,26 @@ from .errors import InputError
 from .limits import MAX_FILE_BYTES
 
 
-def read_text(path: str | os.PathLike) -> str:
-    """A file's text. Raises InputError for what is no file, too large, or no UTF-8."""
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Returns a file's text, without a byte order mark.
+
+    Raises InputError if there is no such file, or if it is not a regular file, cannot be read, is larger than
+    MAX_FILE_BYTES, or is not UTF-8.
+    """
     path = Path(path)
     try:
         if not path.is_file():
-            what = "got a folder" if path.is_dir() else "got a device, a pipe or a socket"
-            raise InputError(f"must be a file, {what}" if path.exists() else "no such file")
+            if not path.exists():
+                raise InputError("no such file")
+            kind = "a folder" if path.is_dir() else "a device, a pipe or a socket"
+            raise InputError(f"must be a file, got {kind}")
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise InputError(f"must be at most {MAX_FILE_BYTES} bytes, got {size}")
+            raise InputError(f"must be a file of at most {MAX_FILE_BYTES} bytes, got {size}")
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"must be UTF-8 text, got byte 0x{error.object[error.start]:02x} at {error.start}") from None
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(getattr(error, "strerror", None) or str(error)) from None

@@ -1,22 +1,22 @@
-"""What opmap accepts from outside, checked before memory is taken. Errors name the limit that was passed."""
+"""Limits for input from outside. They are checked before memory is taken; the error names the limit."""
 
 MAX_FILE_BYTES = 64 * 2**20
-"""Size of a JSON file, of a list, or of a file that a JSON file names."""
+"""The largest text file (JSON, list of case ids), and the largest file that a JSON file names, in bytes."""
 
 MAX_PAGE_BYTES = 1_000_000
-"""Size of a documentation page."""
+"""The largest documentation page, in bytes of UTF-8."""
 
 MAX_NESTING = 64
-"""Depth of brackets in a JSON file."""
+"""The deepest nesting of brackets in a JSON file."""
 
 MAX_ELEMENTS = 2**24
-"""Elements of one tensor in a file, and of the output that follows from it."""
+"""The largest number of elements of a tensor that a JSON file describes, its output included."""
 
 MAX_VALUES_BYTES = 2**30
-"""Memory that the values of one JSON file take, over all its resources and dispatches."""
+"""The most memory that the values of one JSON file may take, in bytes, over all its resources and dispatches."""
 
 MAX_FRAME_HEADER = 2**20
-"""Bytes of the JSON header of a frame between opmap and its worker process."""
+"""The largest JSON header of a frame between opmap and its worker process, in bytes."""
 
 MAX_FRAME_BODY = 2**31
-"""Bytes of a frame's model and tensors."""
+"""The largest model with its tensors in a frame, in bytes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import onnx
 from onnx import TensorProto, helper
@@ -68,7 +68,8 @@ class MappedModel:
     @cached_property
     def model_bytes(self) -> bytes:
         """The serialized model; the same bytes on every platform."""
-        return self.model.SerializeToString(deterministic=True)
+        serialized: bytes = self.model.SerializeToString(deterministic=True)
+        return serialized
 
     def feed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the tensors for the graph inputs, converted if the host converts them."""
@@ -130,9 +131,8 @@ class _Writer:
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
         (output,) = desc.spec().tensors("output")
         node_output = output if lowering.output_shape == desc.output.sizes else f"{output}.onnx"
-        self.nodes.append(
-            helper.make_node(lowering.op_type, inputs, [node_output], name=lowering.op_type, **lowering.attributes)
-        )
+        attributes: dict[str, Any] = dict(lowering.attributes)  # one of make_node's own keywords has another type
+        self.nodes.append(helper.make_node(lowering.op_type, inputs, [node_output], lowering.op_type, **attributes))
         if node_output != output:
             self._reshape(node_output, output, lowering.output_shape, desc.output.sizes)
         graph = helper.make_graph(

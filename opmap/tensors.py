@@ -1,4 +1,4 @@
-"""Tensors as bit patterns: one unsigned integer per element, so that NaN payloads, -0 and denormals survive."""
+"""Tensors as bit patterns: one unsigned integer per element. NaN payloads, -0 and denormals survive."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Literal, TypeVar, cast
 
 from .errors import InputError
 
 
 class DataType(enum.Enum):
-    """DML_TENSOR_DATA_TYPE, as far as operators here use it: number, bytes per element, kind, struct code."""
+    """DML_TENSOR_DATA_TYPE, the types that the operators use.
+
+    `number` is DirectML's, `size` the bytes per element, `kind` the kind of number, `code` the letter of Python's struct
+    and array modules.
+    """
 
     FLOAT32 = (1, 4, "float", "f")
     FLOAT16 = (2, 2, "float", "e")
@@ -29,22 +34,24 @@ class DataType(enum.Enum):
     UINT64 = (10, 8, "unsigned", "Q")
     INT64 = (11, 8, "signed", "q")
 
-    def __init__(self, number: int, size: int, kind: str, code: str):
+    def __init__(self, number: int, size: int, kind: Literal["float", "signed", "unsigned"], code: str):
         self.number, self.size, self.kind, self.code = number, size, kind, code
 
     @property
     def bits_code(self) -> str:
-        """The array code of its bit patterns."""
+        """The array code of the unsigned integer with the same size."""
         return {1: "B", 2: "H", 4: "I", 8: "Q"}[self.size]
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Lowest and highest value of an integer type."""
+        """The lowest and the highest value of an integer type."""
         width = self.size * 8
         return (-(1 << width - 1), (1 << width - 1) - 1) if self.kind == "signed" else (0, (1 << width) - 1)
 
 
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+_Number = TypeVar("_Number", bound=int | float | None)
 
 
 @dataclass(frozen=True)
@@ -55,73 +62,86 @@ class Tensor:
     sizes: tuple[int, ...]
     bits: Sequence[int]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if prod(self.sizes) != len(self.bits):
             raise ValueError(f"{len(self.bits)} elements for sizes {list(self.sizes)}")
 
     @classmethod
-    def from_values(cls, data_type: DataType, sizes: Iterable[int], values: Iterable[int | float | str]) -> Tensor:
-        """From numbers, or "NaN", "Inf" and "-Inf" for floats. Raises InputError for what the type cannot hold."""
+    def from_values(cls, data_type: DataType, sizes: Iterable[int], values: Iterable[object]) -> Tensor:
+        """Returns the tensor with these values: numbers, for floats also "NaN", "Inf" and "-Inf".
+
+        Raises InputError if a value does not fit the type, ValueError if the number of values does not fit the sizes.
+        """
         return cls(data_type, tuple(sizes), to_bits(data_type, values))
 
     @classmethod
     def from_bytes(cls, data_type: DataType, sizes: Iterable[int], raw: bytes) -> Tensor:
-        """From little-endian memory."""
+        """Returns the tensor with these elements in little-endian memory, row-major."""
         return cls(data_type, tuple(sizes), array(data_type.bits_code, raw))
 
     def to_bytes(self) -> bytes:
-        """Little-endian memory."""
+        """Returns the elements as little-endian memory, row-major."""
         bits = self.bits if isinstance(self.bits, array) else array(self.data_type.bits_code, self.bits)
         return bits.tobytes()
 
     @cached_property
     def values(self) -> Sequence[int | float]:
-        """The elements as numbers. Floats are for reading: a signalling NaN does not survive being one."""
+        """The elements as numbers, for display and as indices. A signalling NaN loses its bits when it becomes a float."""
         return from_bits(self.data_type, self.bits)
 
+    @property
+    def integers(self) -> Sequence[int]:
+        """The elements of a tensor of an integer type, such as an index tensor."""
+        assert self.data_type.kind != "float", "only integer types have whole numbers"
+        return cast("Sequence[int]", self.values)
 
-def to_bits(data_type: DataType, values: Iterable[int | float | str]) -> array:
-    """The bit patterns of numbers. Raises InputError for what the type cannot hold."""
-    values = list(values)
+
+def to_bits(data_type: DataType, values: Iterable[object]) -> array[int]:
+    """Returns the bit patterns of numbers; for floats also of "NaN", "Inf" and "-Inf", in upper or lower case.
+
+    Raises InputError if a value does not fit the type; the message names its position.
+    """
     if data_type.kind == "float":
-        values = [_float(data_type, v, i) for i, v in enumerate(values)]
+        floats = [_float(data_type, value, at) for at, value in enumerate(values)]
         try:
-            raw = struct.pack(f"<{len(values)}{data_type.code}", *values)
+            raw = struct.pack(f"<{len(floats)}{data_type.code}", *floats)
         except OverflowError:
-            at, value = next((i, v) for i, v in enumerate(values) if not _fits(data_type, v))
-            raise InputError(f"value {at} must be a number that {data_type.name} can hold, got {value!r}") from None
+            at, too_large = next((i, v) for i, v in enumerate(floats) if not _fits(data_type, v))
+            raise InputError(f"value {at} must be a number that {data_type.name} can hold, got {too_large!r}") from None
         return array(data_type.bits_code, raw)
     low, high = data_type.limits
+    integers = []
     for at, value in enumerate(values):
         if isinstance(value, float) and value.is_integer():
-            values[at] = value = int(value)
+            value = int(value)
         if type(value) is not int or not low <= value <= high:
             raise InputError(
                 f"value {at} must be a whole number from {low} to {high} for {data_type.name}, got {value!r}"
             )
-    return array(data_type.bits_code, array(data_type.code, values).tobytes())
+        integers.append(value)
+    return array(data_type.bits_code, array(data_type.code, integers).tobytes())
 
 
 def from_bits(data_type: DataType, bits: Sequence[int]) -> Sequence[int | float]:
-    """The numbers that bit patterns stand for."""
+    """Returns the numbers that bit patterns stand for."""
     if data_type.kind == "unsigned":
         return bits
     bits = bits if isinstance(bits, array) else array(data_type.bits_code, bits)
     if data_type.kind == "signed":
-        values = array(data_type.code)
+        values: array[int] = array(data_type.code)
         values.frombytes(memoryview(bits).cast("B"))
         return values
     return struct.unpack(f"<{len(bits)}{data_type.code}", bits)
 
 
-def plain(value: int | float | None) -> int | float | str | None:
-    """A value as JSON can hold it: "NaN", "Inf" and "-Inf" for what JSON has no number for."""
+def plain(value: _Number) -> _Number | str:
+    """Returns a value as JSON can hold it: "NaN", "Inf" or "-Inf" for the floats that JSON has no number for."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
     return value
 
 
-def _float(data_type: DataType, value, at: int) -> float:
+def _float(data_type: DataType, value: object, at: int) -> float:
     if isinstance(value, str) and value.lower() in _SPECIAL:
         return _SPECIAL[value.lower()]
     if isinstance(value, bool) or not isinstance(value, (int, float)):

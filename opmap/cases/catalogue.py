@@ -208,7 +208,7 @@ def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
                 continue
             widths = [t for t in WIDTHS if wanted.may_have(**parts, data_type=t.name)]
         desc = complete_sizes(descriptor, sizes, numbers)
-        index_type, pattern = next((form for form in _index_forms_from(i) if _allows(desc, form[1])))
+        index_type, pattern = next(form for form in _index_forms_from(i) if _allows(desc, form[1]))
         pattern = pattern if desc.index_bounds else ""
         for data_type in widths:
             yield from cases_with(retyped(desc, data_type, index_type), pattern, data)

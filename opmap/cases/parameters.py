@@ -97,7 +97,7 @@ def classify(case: Case) -> dict[str, str | None]:
     if bounds:
         pattern = case.index_pattern
         shown = pattern is not None and all(
-            shows(pattern, list(case.tensors[name].values), bounds[name]) for name in bounds
+            shows(pattern, list(case.tensors[name].integers), bounds[name]) for name in bounds
         )
         one = all(len(case.tensors[name].bits) == 1 for name in bounds)
         classes["index_pattern"] = pattern if shown else None

@@ -78,7 +78,8 @@ def random_descriptors(count: int, *, seed: int = 0, max_elements: int = 256) ->
 def dimension_counts(operator: str) -> tuple[int, int]:
     """Returns the lowest and highest dimension count that the highest feature level supports."""
     descriptor = OPERATORS[operator].descriptor
-    return descriptor.spec().support[0].tensors[descriptor.data_tensors()[0]].dimension_counts
+    counts: tuple[int, int] = descriptor.spec().support[0].tensors[descriptor.data_tensors()[0]].dimension_counts
+    return counts
 
 
 def _supported(operator: str, names: Sequence[str]) -> tuple[DataType, ...]:

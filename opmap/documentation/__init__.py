@@ -1,4 +1,9 @@
-"""Documentation pages, in any language: taken apart, their examples run, their contradictions computed."""
+"""Takes documentation pages apart, in any language, and finds what is wrong with them.
+
+A page becomes blocks (`blocks`), its sentences and examples become facts (`prose`, `examples`), and the facts become a
+spec (`page`, `page_rules`). The spec is held against its own examples (`contradictions`) and against the shipped spec
+(`differences`). `review` does all of it.
+"""
 
 from .contradictions import contradictions
 from .differences import differences
@@ -6,12 +11,4 @@ from .finding import Finding
 from .page import Page, PageSpec, read_page
 from .review import review_page
 
-__all__ = [
-    "Finding",
-    "Page",
-    "PageSpec",
-    "contradictions",
-    "differences",
-    "review_page",
-    "read_page",
-]
+__all__ = ["Finding", "Page", "PageSpec", "contradictions", "differences", "read_page", "review_page"]

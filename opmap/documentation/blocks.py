@@ -1,7 +1,7 @@
-"""A page as a list of blocks, in order: headings, code, table rows, text. Markdown and plain text give the same list.
+"""Takes a page apart into blocks, in order: headings, code, table rows, text. Markdown and plain text give the same.
 
-Markdown is read by markdown-it. What it takes for prose is searched for code once more, line by line: a page saved as
-plain text has no fences.
+Markdown is read by markdown-it. Text that markdown-it reads as prose is searched for code once more, line by line,
+because a page that was saved as plain text has no fences.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from html import unescape
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of the page and the line it starts on; a row's cells are separated by `|`."""
+    """A piece of the page and the line that it starts on, from 1. The cells of a row are separated by `|`."""
 
     kind: Literal["heading", "code", "row", "text"]
     line: int
@@ -24,48 +27,50 @@ class Block:
 
 
 def read_blocks(text: str) -> tuple[Block, ...]:
-    """Takes a page apart. The YAML in front of it is left out."""
+    """Returns the blocks of a page, sorted by line. YAML in front of the page is left out."""
     lines = re.split(r"\r\n?|\n", text)
     if lines[0].strip() == "---":
         end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), -1)
         lines[: end + 1] = [""] * (end + 1)
     taken = [False] * len(lines)
-    found = []
+    blocks = []
     for block, start, end in _marked(lines):
-        found.append(block)
+        blocks.append(block)
         taken[start:end] = [True] * (min(end, len(lines)) - start)
-    found += _unmarked(lines, taken)
-    return tuple(sorted(found, key=lambda block: block.line))
+    blocks += _unmarked(lines, taken)
+    return tuple(sorted(blocks, key=lambda block: block.line))
 
 
 # --- Markdown ------------------------------------------------------------------------------------------------------
 
 
 @cache
-def _markdown():
+def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark").enable("table").disable("inline")
 
 
 def _marked(lines: Sequence[str]) -> Iterator[tuple[Block, int, int]]:
-    """Fences, headings and table rows, and the lines that they take (from 0, the last one excluded)."""
-    cells = None
+    """Yields fences, headings and table rows, each with its first line and the line after its last, from 0."""
+    cells: list[str] | None = None
+    row_start = row_end = 0
     for token in (tokens := iter(_markdown().parse("\n".join(lines)))):
+        start, end = token.map or (0, 0)
         if token.type == "fence":
-            yield Block("code", token.map[0] + 2, token.content), *token.map
+            yield Block("code", start + 2, token.content), start, end
         elif token.type == "heading_open":
-            yield Block("heading", token.map[0] + 1, next(tokens).content), *token.map
+            yield Block("heading", start + 1, next(tokens).content), start, end
         elif token.type == "tr_open":
-            cells, rows = [], token.map
+            cells, row_start, row_end = [], start, end
         elif token.type == "inline" and cells is not None:
             cells.append(token.content)
-        elif token.type == "tr_close":
-            yield Block("row", rows[0] + 1, " | ".join(cells)), *rows
+        elif token.type == "tr_close" and cells is not None:
+            yield Block("row", row_start + 1, " | ".join(cells)), row_start, row_end
             cells = None
 
 
-# --- everything else -----------------------------------------------------------------------------------------------
+# --- text without marks: paragraphs and unfenced code --------------------------------------------------------------
 
 _QUOTE = re.compile(r"^ {0,3}(?:> ?)+")
 _ITEM = re.compile(r"^\s*(?:[*+•-]|\d{1,3}[.)])\s")
@@ -77,7 +82,10 @@ _LONGEST_CODE = 10_000
 
 
 def _unmarked(lines: Sequence[str], taken: Sequence[bool]) -> Iterator[Block]:
-    """Code without fences, and paragraphs; a list's items are paragraphs."""
+    """Yields code without fences, and paragraphs. Each item of a list is a paragraph.
+
+    `taken` marks the lines that belong to other blocks.
+    """
     paragraph: list[str] = []
     at = 0
 
@@ -105,30 +113,30 @@ def _unmarked(lines: Sequence[str], taken: Sequence[bool]) -> Iterator[Block]:
 
 
 def _code_end(lines: Sequence[str], taken: Sequence[bool], start: int) -> int:
-    """Where the code that starts on this line ends; `start` where none does.
+    """Returns the line after the code that starts at line `start`, or `start` if no code starts there.
 
-    Pseudocode, a struct, or entries (`Axis: 0`, `Sizes = {`) with the values and comments below them. An entry that is
-    given a second time starts another block.
+    Code is pseudocode, a struct, or entries (`Axis: 0`, `Sizes = {`) with the values and comments below them. An entry
+    with a name that the block already has starts another block.
     """
     entries: set[str] = set()
-    kind, depth, end = None, 0, start
+    block_kind, depth, end = None, 0, start
     for at in range(start, len(lines)):
         line = _QUOTE.sub("", lines[at])
         if taken[at] or not line.isascii() or len(line) > _LONGEST_CODE:
             break
         if depth <= 0:
-            here = "line" if _REFERENCE.match(line) else "struct" if _STRUCT.match(line) else None
-            entry = _ENTRY.match(line) if here is None else None
+            kind = "line" if _REFERENCE.match(line) else "struct" if _STRUCT.match(line) else None
+            entry = _ENTRY.match(line) if kind is None else None
             if entry:
-                here = "entry"
+                kind = "entry"
                 if entry[1] in entries:
                     break
                 entries.add(entry[1])
-            if here is None and (kind is None or not _FOLLOWING.match(line)):
+            if kind is None and (block_kind is None or not _FOLLOWING.match(line)):
                 break
-            if here is not None and kind not in (None, here):
+            if kind is not None and block_kind not in (None, kind):
                 break
-            kind = here or kind
+            block_kind = kind or block_kind
         code = line.split("//", 1)[0]
         depth += sum(map(code.count, "[({")) - sum(map(code.count, "])}"))
         if line.strip():
@@ -136,24 +144,28 @@ def _code_end(lines: Sequence[str], taken: Sequence[bool], start: int) -> int:
     return end
 
 
-# --- text that stands twice ----------------------------------------------------------------------------------------
+# --- translated pages ----------------------------------------------------------------------------------------------
 
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)(?![\w.])([^<>]*)>")
 
 
 def original(block: Block) -> Block:
-    """The block with the text that it was translated from, where that stands hidden beside the translation."""
+    """Returns the block with the hidden original text in place of its translation, if the page holds both."""
     return block if block.kind == "code" else replace(block, text=_without_tags(block.text, keep_translation=False))
 
 
 def visible(block: Block) -> Block:
-    """The block as a reader sees it."""
+    """Returns the block as a reader sees it: with the translation, without the hidden original."""
     return block if block.kind == "code" else replace(block, text=_without_tags(block.text, keep_translation=True))
 
 
 def _without_tags(text: str, *, keep_translation: bool) -> str:
-    """Translated pages hold `<span>…</span><span class="sxs-lookup">…</span>`: the translation, then the original."""
-    pieces: list[tuple[str, list[str]]] = []  # "", "translation" or "original", and the text
+    """Removes tags, and of each text that stands twice either the original or the translation.
+
+    Translated pages hold such texts as `<span>…</span><span class="sxs-lookup">…</span>`: the translation, then the
+    original. A span without an original beside it is kept.
+    """
+    pieces: list[tuple[str, list[str]]] = []  # kind ("", "translation" or "original") and text
     spans: list[bool] = []
     originals = 0
     closed = False

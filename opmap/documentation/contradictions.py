@@ -1,10 +1,11 @@
-"""A page's contradictions, computed by running its examples under its own text."""
+"""Computes a page's contradictions: its examples are run under its own rules, tables, formulas and pseudocode."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 
@@ -12,10 +13,12 @@ from ..descriptors import TensorDesc
 from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
 from ..pseudocode import (
+    Copy,
     Example,
     Line,
     Program,
     Reference,
+    Statement,
     canonical,
     check,
     compile_statements,
@@ -24,18 +27,23 @@ from ..pseudocode import (
     run,
     show,
 )
-from ..pseudocode.tree import Membership
+from ..pseudocode.formulas import Broken, Value
+from ..pseudocode.tree import Continuation, Membership
 from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor
-from .equivalence import assigns, same_formula, same_lines, tensors_of
+from .equivalence import same_formula, same_lines
 from .examples import facts, line_of, line_of_expansion, line_of_value, only_sizes, parsed, read_example
-from .finding import Finding
+from .finding import Finding, FindingKind
+from .statements import assigned_names, tensors_of
 
 
 @dataclass(frozen=True)
 class _Broken:
-    """One example that does not go with the rest of the page. `cause` is what it contradicts: a rule's id,
-    `pseudocode`, `values`, or `reading` where the example itself cannot be read."""
+    """One contradiction between an example and another part of the page.
+
+    `cause` names that part: a rule's id, `pseudocode`, `values` (the example's own printed values), or `reading` if the
+    example itself cannot be read. `example` is the example's id, `unreadable` whether it does not even parse.
+    """
 
     cause: str
     example: str
@@ -49,140 +57,148 @@ class _Broken:
 
 
 def contradictions(spec: Spec) -> tuple[Finding, ...]:
-    """Where a page contradicts itself: every example run under the rules, ranges, formulas and pseudocode as printed.
+    """Returns the contradictions of a page, sorted by line.
 
-    What every example contradicts is one finding, of the rule. A finding is linked to the shipped erratum whose
-    correction makes it go away.
+    Every example is run under the rules, ranges, tables, formulas and pseudocode as printed. A rule that every example
+    contradicts gives one finding, on the rule's line. A finding has the shipped erratum whose correction removes it.
     """
     broken = list(_broken(spec))
     errata = _errata_of(spec, {b.key for b in broken})
-    everywhere = {
+    by_cause: dict[str, list[_Broken]] = {}
+    for b in broken:
+        by_cause.setdefault(b.cause, []).append(b)
+    contradicted_by_all = {
         cause
-        for cause, checked in _checked(spec).items()
+        for cause, checked in _checked_examples(spec).items()
         if len(checked) > 1
-        and checked <= {b.example for b in broken if b.cause == cause}
-        and len({errata.get(b.key) for b in broken if b.cause == cause}) == 1
+        and checked <= {b.example for b in by_cause.get(cause, ())}
+        and len({errata.get(b.key) for b in by_cause.get(cause, ())}) == 1
     }
-    found = []
+    findings = []
     for b in broken:
         subject, line, message = f"example {b.example}", b.line, f"example {b.example}: {b.message}"
-        if b.cause in everywhere:
-            if next(other for other in broken if other.cause == b.cause) is not b:
+        if b.cause in contradicted_by_all:
+            if by_cause[b.cause][0] is not b:
                 continue
             subject, line = b.cause, _line_of(spec, b.cause) or b.line
             message = f"{b.cause}: every example contradicts it; {message}"
-        kind = "unreadable" if b.unreadable else "contradiction"
-        found.append(Finding(kind, line, subject, message, errata.get(b.key)))
-    return tuple(sorted(found, key=lambda finding: finding.line))
+        kind: FindingKind = "unreadable" if b.unreadable else "contradiction"
+        findings.append(Finding(kind, line, subject, message, errata.get(b.key)))
+    return tuple(sorted(findings, key=lambda finding: finding.line))
 
 
 def _errata_of(spec: Spec, keys: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Which shipped erratum's correction makes which of these go away; the first, where several do."""
-    found: dict[tuple[str, str], str] = {}
+    """Returns, for keys of contradictions, the id of the first shipped erratum whose correction removes each."""
+    errata: dict[tuple[str, str], str] = {}
     for erratum in load_spec(spec.name).errata if keys else ():
         corrected = _with_correction(spec, erratum)
         if corrected is not None:
-            for key in keys - found.keys() - {b.key for b in _broken(corrected)}:
-                found[key] = erratum.id
-    return found
+            for key in keys - errata.keys() - {b.key for b in _broken(corrected)}:
+                errata[key] = erratum.id
+    return errata
 
 
 def _with_correction(spec: Spec, erratum: Erratum) -> Spec | None:
-    """The spec with one erratum put right; None where it does not hold the wrong text."""
+    """Returns the spec with one erratum corrected, or None if the page does not hold the erratum's wrong text."""
     printed, corrected = load_spec(spec.name), load_spec(spec.name).corrected
-    example = re.fullmatch(r"example (\w+)", erratum.subject)
-    if example:
-        theirs = {e.id: e for e in spec.examples}.get(example[1])
-        if theirs is None:
+    if match := re.fullmatch(r"example (\w+)", erratum.subject):
+        example = {e.id: e for e in spec.examples}.get(match[1])
+        if example is None:
             return None
-        if facts(theirs) == facts(printed.example(theirs.id)):
-            text = corrected.example(theirs.id).text
-        elif erratum.printed in theirs.text:
-            text = theirs.text.replace(erratum.printed, erratum.corrected)
+        if facts(example) == facts(printed.example(example.id)):
+            text = corrected.example(example.id).text
+        elif erratum.printed in example.text:
+            text = example.text.replace(erratum.printed, erratum.corrected)
         else:
             return None
-        fixed = tuple(msgspec.structs.replace(e, text=text) if e is theirs else e for e in spec.examples)
-        return msgspec.structs.replace(spec, examples=fixed)
+        examples = tuple(msgspec.structs.replace(e, text=text) if e is example else e for e in spec.examples)
+        return msgspec.structs.replace(spec, examples=examples)
     rule = {r.id: r for r in spec.rules}.get(erratum.subject)
     if rule is None:
         return None
     if same_formula(rule.check, printed.rule(rule.id).check):
-        text = corrected.rule(rule.id).check
+        check = corrected.rule(rule.id).check
     elif erratum.printed in rule.check:
-        text = rule.check.replace(erratum.printed, erratum.corrected)
+        check = rule.check.replace(erratum.printed, erratum.corrected)
     else:
         return None
-    fixed = tuple(msgspec.structs.replace(r, check=text) if r is rule else r for r in spec.rules)
-    return msgspec.structs.replace(spec, rules=fixed)
+    rules = tuple(msgspec.structs.replace(r, check=check) if r is rule else r for r in spec.rules)
+    return msgspec.structs.replace(spec, rules=rules)
 
 
 def _line_of(spec: Spec, cause: str) -> int | None:
-    return spec.pseudocode.line if cause == "pseudocode" else next((r.line for r in spec.rules if r.id == cause), None)
+    """Returns the page's line of a rule or of the pseudocode, or None if it has none."""
+    if cause == "pseudocode":
+        return spec.pseudocode.line
+    return next((rule.line for rule in spec.rules if rule.id == cause), None)
 
 
-def _checked(spec: Spec) -> dict[str, set[str]]:
-    """Which examples each rule, and the pseudocode, can be held against."""
-    examples = {e.id: read for e in spec.examples if (read := parsed(e.text))}
-    worked = {id for id, example in examples.items() if not only_sizes(example)}
-    checked = {r.id: worked if ".DataType" in r.check else set(examples) for r in spec.rules}
-    return checked | {"pseudocode": worked}
+def _checked_examples(spec: Spec) -> dict[str, set[str]]:
+    """Returns the ids of the examples that are run under each rule, by rule id, and under `pseudocode`."""
+    examples = {e.id: example for e in spec.examples if (example := parsed(e.text))}
+    with_values = {id for id, example in examples.items() if not only_sizes(example)}
+    checked = {rule.id: with_values if ".DataType" in rule.check else set(examples) for rule in spec.rules}
+    return checked | {"pseudocode": with_values}
 
 
 def _broken(spec: Spec) -> Iterator[_Broken]:
+    """Yields the contradictions of all examples."""
     for example in spec.examples:
-        read = read_example(example.text)
-        if isinstance(read, PseudocodeError):
-            line = example.line + (read.text.count("\n", 0, read.offset) if read.offset else 0)
-            unreadable = read.problem.startswith(("unexpected", "nested"))
-            message = f"it cannot be read: {read.problem}" if unreadable else read.problem
+        content = read_example(example.text)
+        if isinstance(content, PseudocodeError):
+            line = example.line + (content.text.count("\n", 0, content.offset) if content.offset else 0)
+            unreadable = content.problem.startswith(("unexpected", "nested"))
+            message = f"it cannot be read: {content.problem}" if unreadable else content.problem
             yield _Broken("reading", example.id, line, message, unreadable)
         else:
-            yield from _Run(spec, example, read).broken()
+            yield from _Run(spec, example, content).broken()
 
 
 class _Run:
-    """One example, held against a spec."""
+    """One example, run under a spec."""
 
     def __init__(self, spec: Spec, example: SpecExample, parsed: Example):
         self.spec, self.example, self.parsed = spec, example, parsed
         self.shipped = load_spec(spec.name)
         self.fields = dict(parsed.fields)
-        if only_sizes(parsed):  # an example of sizes leaves out what is 0
+        if only_sizes(parsed):  # such an example leaves out the fields that are 0
             self.fields = {name: 0 for name in self.shipped.tensors("uint")} | self.fields
 
     def broken(self) -> Iterator[_Broken]:
-        """Everything that the example contradicts; where one thing makes the next impossible, the first."""
+        """Yields what the example contradicts. If one contradiction makes the next check impossible, only the first."""
         unreadable = next(self._unreadable(), None)
         if unreadable:
             yield unreadable
             return
-        causes = []
+        causes = set()
         for broken in self._rules(self.spec.rules):
-            causes.append(broken.cause)
+            causes.add(broken.cause)
             yield broken
         yield from self._support()
         if only_sizes(self.parsed):
             return
-        # what has no meaning cannot be run; a data type does not matter here
+        # The pseudocode gives a descriptor that breaks the corrected rules no meaning, so it cannot be run. Rules about
+        # data types do not matter for that.
         meaningless = [
             b for b in self._rules(self.shipped.corrected.rules, derived=True) if "DataType" not in b.message
         ]
         if not meaningless:
             yield from self._values()
-        elif not {b.cause for b in meaningless} & set(causes):
+        elif not {b.cause for b in meaningless} & causes:
             yield meaningless[0]
 
     def _found(self, cause: str, subject: str, message: str) -> _Broken:
         return _Broken(cause, self.example.id, line_of(self.example, subject), message)
 
-    # --- what it is made of ---
+    # --- fields and tensors ---
 
     def _unreadable(self) -> Iterator[_Broken]:
+        """Yields the problems that keep the example from being a descriptor with values."""
         tensors, numbers = self.shipped.tensors("input", "output"), self.shipped.tensors("uint")
         limits = tensor_rules()
         low, high = limits.dimension_counts
         for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
-            yield self._found("reading", name, f"{name} is no field of {self.spec.struct}")
+            yield self._found("reading", name, f"{name} is not a field of {self.spec.struct}")
         for name in tensors:
             if name not in self.parsed.tensors:
                 yield self._found("reading", "", f"it gives no {name}")
@@ -199,7 +215,8 @@ class _Run:
                 if not only_sizes(self.parsed):
                     yield self._found("reading", name, f"{name} has no data type")
             elif tensor.data_type not in DataType.__members__:
-                yield self._found("reading", name, f"{name}.DataType {tensor.data_type} is none of DirectML's")
+                message = f"{name}.DataType must be a data type of DirectML, got {tensor.data_type}"
+                yield self._found("reading", name, message)
             else:
                 try:
                     Tensor.from_values(DataType[tensor.data_type], tensor.sizes, tensor.values)
@@ -208,8 +225,9 @@ class _Run:
 
     # --- rules ---
 
-    def _environment(self) -> dict:
-        names: dict = dict(self.fields)
+    def _environment(self) -> dict[str, Value]:
+        """Returns the names that formulas may use, with their values."""
+        names: dict[str, Value] = dict(self.fields)
         for name, tensor in self.parsed.tensors.items():
             names[f"{name}.Sizes"] = tensor.sizes
             names[f"{name}.DimensionCount"] = len(tensor.sizes)
@@ -218,38 +236,34 @@ class _Run:
         return names
 
     def _rules(self, rules: tuple[Rule, ...], *, derived: bool = False) -> Iterator[_Broken]:
-        """The rules that the example breaks. Derived ones are on no page."""
+        """Yields the rules that the example breaks. Derived rules, which stand on no page, only if `derived` is set."""
         environment = self._environment()
         for rule in rules:
             if rule.check == "support" or (rule.derived and not derived):
                 continue
             if only_sizes(self.parsed) and ".DataType" in rule.check:
                 continue
-            where = rule.id if derived or not rule.line else f"line {rule.line}"
+            source = rule.id if derived or not rule.line else f"line {rule.line}"
             try:
                 broken = check(rule.check, environment)
             except PseudocodeError as error:
-                yield self._found(rule.id, "", f"{where} cannot be evaluated: {error.problem}")
+                yield self._found(rule.id, "", f"{source} cannot be evaluated: {error.problem}")
                 continue
             if broken:
-                statements = parse_formula(rule.check)
-                if assigns(statements):
-                    demands = f"the formula on {where} gives" if rule.line else f"{where} gives"
-                else:
-                    demands = (
-                        f"{where} gives the range" if isinstance(statements[0], Membership) else f"{where} demands"
-                    )
-                wanted = broken.wanted.removeprefix("in ")
-                message = f"{broken.subject}: {demands} {wanted}; the example has {broken.got}"
-                yield self._found(rule.id, broken.subject, message)
+                yield self._found(rule.id, broken.subject, _demand(rule, source, broken))
 
     def _support(self) -> Iterator[_Broken]:
-        """The tables: the highest feature level supports what the others do, and must support each example."""
+        """Yields the tensors that the table of the highest feature level does not support.
+
+        That level supports everything that the others support, and must support every example.
+        """
         rule = next((r for r in self.spec.rules if r.check == "support"), None)
         levels = tensor_rules().feature_levels
         tables = [t for t in self.spec.support if t.feature_level in levels]
         tables.sort(key=lambda table: levels.index(table.feature_level))
-        for name, tensor in self.parsed.tensors.items() if rule and tables else ():
+        if rule is None or not tables:
+            return
+        for name, tensor in self.parsed.tensors.items():
             support = tables[-1].tensors.get(name)
             if support is None or tensor.data_type is None:
                 continue
@@ -267,63 +281,85 @@ class _Run:
     # --- pseudocode ---
 
     def _values(self) -> Iterator[_Broken]:
-        """The general pseudocode, expanded for the example, against its expanded line; and its values."""
+        """Compares the page's pseudocode, expanded for the example, with the example's own line, then the values."""
         names = self.spec.pseudocode.tensors
-        members = {n: TensorDesc(DataType[t.data_type], t.sizes) for n, t in self.parsed.tensors.items()} | self.fields
-        desc = OPERATORS[self.spec.name].descriptor.from_members(members)
+        tensors = self.parsed.tensors.items()
+        descs = {name: TensorDesc(DataType[t.data_type], t.sizes) for name, t in tensors if t.data_type}
+        desc = OPERATORS[self.spec.name].descriptor.from_members({**descs, **self.fields})
         printed, lines = self.parsed.expansion, self.spec.lines
         try:
             statements = expand(_in_words_of(lines, self.spec), desc.expansion(), self.fields)
             sizes = {name: self.parsed.tensors[field].sizes for name, field in names.items()}
             program = compile_statements(statements, sizes)
         except PseudocodeError as error:
-            yield self._found("pseudocode", "", f"the pseudocode does not fit it: {error.problem}")
+            yield self._found("pseudocode", "", f"the pseudocode does not fit the example: {error.problem}")
             return
         line = statements[-1]  # an example prints the line that moves single elements
         if printed is not None and canonical(printed, names) != canonical(line, names):
             message = f"the page's pseudocode is {line} here; the example prints {printed}"
             yield _Broken("pseudocode", self.example.id, line_of_expansion(self.example), message)
             if not same_lines(lines, self.shipped.corrected.lines, names):
-                return  # the pseudocode is what changed: its values are not asked for
+                return  # another pseudocode gives other values
         yield from self._computed(program)
 
     def _computed(self, program: Program) -> Iterator[_Broken]:
+        """Yields the first printed value that the pseudocode does not give."""
         names = self.spec.pseudocode.tensors
-        tensors = {here: self.parsed.tensors[field] for here, field in names.items()}
-        values = {here: tensor.values for here, tensor in tensors.items()}
+        values = {name: self.parsed.tensors[field].values for name, field in names.items()}
         for index in program.access.index_bounds:
             if any(type(v) is not int for v in values[index]):
-                yield self._found("values", names[index], "its indices are no whole numbers")
+                yield self._found("values", names[index], "its indices must be whole numbers")
                 return
         (output,) = self.shipped.tensors("output")
         wanted = self.parsed.tensors[output]
-        for at, (computed, printed) in enumerate(zip(run(program, values), wanted.values)):
+        elements = cast("Mapping[str, Sequence[int]]", values)  # moved only, so that floats do as well
+        for at, (computed, printed) in enumerate(zip(run(program, elements), wanted.values, strict=True)):
             if computed != printed:
                 element = f"{output}[{','.join(map(str, _position(at, wanted.sizes)))}]"
-                says = "no value: an index is out of range" if computed is None else computed
+                says = "no value" if computed is None else computed
                 message = f"{element}: the pseudocode gives {says}; the example prints {printed}"
                 yield _Broken("values", self.example.id, line_of_value(self.example, output, at), message)
                 return
 
 
-def _in_words_of(lines: tuple, spec: Spec) -> tuple:
-    """The lines with each tensor under the name that the corrected spec gives it (`index` is `indices`)."""
+def _demand(rule: Rule, source: str, broken: Broken) -> str:
+    """Returns the message for a broken rule; `source` names the rule or its line."""
+    statements = parse_formula(rule.check)
+    if assigned_names(statements):
+        demands = f"the formula on {source} gives" if rule.line else f"{source} gives"
+    elif isinstance(statements[0], Membership):
+        demands = f"{source} gives the range"
+    else:
+        demands = f"{source} demands"
+    return f"{broken.subject}: {demands} {broken.wanted.removeprefix('in ')}; the example has {broken.got}"
+
+
+def _in_words_of(lines: tuple[Statement | Continuation, ...], spec: Spec) -> tuple[Statement | Continuation, ...]:
+    """Returns the lines with the tensor names of the corrected spec (`indices` in place of `index`)."""
     fields = spec.pseudocode.tensors
     corrected = load_spec(spec.name).corrected
-    written = {fields[t]: t for line in corrected.lines if isinstance(line, Line) for t in tensors_of(line)}
+    written = {fields[tensor]: tensor for line in corrected.lines for tensor in tensors_of(line)}
 
-    def rename(node):
-        if isinstance(node, Reference):
-            return Reference(written.get(fields.get(node.tensor), node.tensor), tuple(map(rename, node.coordinates)))
-        return node
+    def name(tensor: str) -> str:
+        return written.get(fields.get(tensor, ""), tensor)
 
-    return tuple(
-        Line(rename(line.target), rename(line.source), line.condition) if isinstance(line, Line) else line
-        for line in lines
-    )
+    def renamed(reference: Reference) -> Reference:
+        coordinates = (renamed(c) if isinstance(c, Reference) else c for c in reference.coordinates)
+        return Reference(name(reference.tensor), tuple(coordinates))
+
+    def changed(line: Statement | Continuation) -> Statement | Continuation:
+        match line:
+            case Line(target, source, condition):
+                return Line(renamed(target), renamed(source), condition)
+            case Copy(tensor, other):
+                return Copy(name(tensor), name(other))
+        return line
+
+    return tuple(map(changed, lines))
 
 
 def _position(at: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the coordinates of element number `at` in row-major order."""
     position = []
     for size in reversed(sizes):
         at, rest = divmod(at, size)

@@ -1,116 +1,136 @@
-"""Where a page's facts differ from the shipped spec. White space, comments, names of coordinates and the order of
-types are no facts."""
+"""Compares a page with the shipped spec of its operator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..pseudocode import parse_formula
 from ..spec import Spec, SpecExample
-from .equivalence import assigns, same_formula, same_lines
-from .examples import facts, line_of, line_of_expansion, line_of_value
+from .equivalence import same_formula, same_lines
+from .examples import EXPANSION, VALUES, facts, line_of, line_of_expansion, line_of_value
 from .finding import Finding
+from .page import PageSpec
+from .statements import assigned_names
 
 
 def differences(spec: Spec, shipped: Spec) -> tuple[Finding, ...]:
-    """Where the facts of a page differ from the shipped spec: neither as printed there nor as corrected."""
-    places = getattr(spec, "places", {})
-    both = (shipped, shipped.corrected)
-    found = [
+    """Returns the facts in which a page differs from the shipped spec, sorted by line.
+
+    A fact differs if it is neither as the shipped spec prints it nor as its errata correct it.
+    """
+    places = spec.places if isinstance(spec, PageSpec) else {}
+    versions = (shipped, shipped.corrected)
+    unsorted = [
         *_fields(spec, shipped, places),
-        *_pseudocode(spec, both),
-        *_rules(spec, both),
-        *_examples(spec, both),
+        *_pseudocode(spec, versions),
+        *_rules(spec, versions),
+        *_examples(spec, versions),
         *_tables(spec, shipped, places),
     ]
     return tuple(
         Finding("difference", line or 1, subject, f"{subject}: {message}")
-        for line, subject, message in sorted(found, key=lambda f: f[0] or 1)
+        for line, subject, message in sorted(unsorted, key=lambda difference: difference[0] or 1)
     )
 
 
 _Differences = Iterator[tuple[int | None, str, str]]
+"""Differences as line (None: no line of the page), subject and message."""
 
 
 def _fields(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Differences:
-    theirs, ours = {f.name: f.kind for f in spec.fields}, {f.name: f.kind for f in shipped.fields}
-    for name in [*theirs, *(n for n in ours if n not in theirs)]:
+    page_fields = {field.name: field.kind for field in spec.fields}
+    shipped_fields = {field.name: field.kind for field in shipped.fields}
+    for name in dict.fromkeys([*page_fields, *shipped_fields]):
         line = places.get(f"field {name}", places.get("struct"))
-        if name not in ours:
+        if name not in shipped_fields:
             yield line, f"field {name}", "the shipped spec has no such field"
-        elif name not in theirs:
+        elif name not in page_fields:
             yield line, f"field {name}", "missing"
-        elif theirs[name] != ours[name]:
-            yield line, f"field {name}", f"{theirs[name]}; the shipped spec has {ours[name]}"
-    if set(theirs) == set(ours) and list(theirs) != list(ours):
-        yield places.get("struct"), "struct", f"its fields are in the order {', '.join(theirs)}"
+        elif page_fields[name] != shipped_fields[name]:
+            yield line, f"field {name}", f"{page_fields[name]}; the shipped spec has {shipped_fields[name]}"
+    if set(page_fields) == set(shipped_fields) and list(page_fields) != list(shipped_fields):
+        yield places.get("struct"), "struct", f"its fields are in the order {', '.join(page_fields)}"
     if spec.introduced != shipped.introduced:
         message = f"in DML_FEATURE_LEVEL_{spec.introduced}; the shipped spec has {shipped.introduced}"
         yield places.get("introduced"), "introduced", message
 
 
-def _pseudocode(spec: Spec, both: tuple[Spec, Spec]) -> _Differences:
+def _pseudocode(spec: Spec, versions: tuple[Spec, Spec]) -> _Differences:
     if not spec.pseudocode.line:
         yield None, "pseudocode", "no pseudocode that can be read"
-    elif not any(same_lines(spec.lines, shipped.lines, spec.pseudocode.tensors) for shipped in both):
-        wanted = "; ".join(map(str, both[1].lines))
-        yield spec.pseudocode.line, "pseudocode", f"{'; '.join(map(str, spec.lines))}, the shipped spec has {wanted}"
+    elif not any(same_lines(spec.lines, version.lines, spec.pseudocode.tensors) for version in versions):
+        page_lines, shipped_lines = ("; ".join(map(str, lines)) for lines in (spec.lines, versions[1].lines))
+        yield spec.pseudocode.line, "pseudocode", f"{page_lines}, the shipped spec has {shipped_lines}"
 
 
-def _rules(spec: Spec, both: tuple[Spec, Spec]) -> _Differences:
-    known = {r.id: r for r in both[1].rules}
+def _rules(spec: Spec, versions: tuple[Spec, Spec]) -> _Differences:
+    corrected = {rule.id: rule for rule in versions[1].rules}
     for rule in spec.rules:
         if rule.check == "support":
             continue
-        if rule.id not in known:
-            yield rule.line, rule.id, f"{_shown(rule.check)}; the shipped spec has no such rule"
+        if rule.id not in corrected:
+            yield rule.line, rule.id, f"{_in_one_line(rule.check)}; the shipped spec has no such rule"
         elif rule.line is None:
-            if "\n" in known[rule.id].check.strip() and assigns(parse_formula(known[rule.id].check)):
+            check = corrected[rule.id].check
+            if "\n" in check.strip() and assigned_names(parse_formula(check)):
                 yield None, rule.id, "no size formula that can be read"
-        elif not any(same_formula(rule.check, shipped.rule(rule.id).check) for shipped in both):
-            yield rule.line, rule.id, f"{_shown(rule.check)}; the shipped spec has {_shown(known[rule.id].check)}"
+        elif not any(same_formula(rule.check, version.rule(rule.id).check) for version in versions):
+            shipped_check = _in_one_line(corrected[rule.id].check)
+            yield rule.line, rule.id, f"{_in_one_line(rule.check)}; the shipped spec has {shipped_check}"
 
 
-def _examples(spec: Spec, both: tuple[Spec, Spec]) -> _Differences:
-    known = [{e.id: e for e in shipped.examples} for shipped in both]
-    after = None
+def _examples(spec: Spec, versions: tuple[Spec, Spec]) -> _Differences:
+    printed_examples, corrected_examples = ({e.id: e for e in version.examples} for version in versions)
     for example in spec.examples:
-        if example.id not in known[0]:
+        if example.id not in printed_examples:
             yield example.line, f"example {example.id}", "the shipped spec has no such example"
-        elif (said := facts(example)) is not None:
-            printed, corrected = (facts(examples[example.id]) for examples in known)
-            if said not in (printed, corrected):
-                for name in dict.fromkeys([*said, *corrected]):
-                    if said.get(name) not in (printed.get(name), corrected.get(name)):
-                        yield _changed(example, name, said.get(name), corrected.get(name))
-    written = [e.id for e in spec.examples]
-    for id in known[0]:
-        if id in written:
-            after = next(e.line for e in spec.examples if e.id == id)
+        elif (stated := facts(example)) is not None:
+            printed = facts(printed_examples[example.id]) or {}
+            corrected = facts(corrected_examples[example.id]) or {}
+            if stated not in (printed, corrected):
+                for name in dict.fromkeys([*stated, *corrected]):
+                    if stated.get(name) not in (printed.get(name), corrected.get(name)):
+                        yield _changed_fact(example, name, stated.get(name), corrected.get(name))
+    lines = {example.id: example.line for example in spec.examples}
+    line_before = None
+    for id in printed_examples:
+        if id in lines:
+            line_before = lines[id]
         else:
-            yield after, f"example {id}", "missing"
+            yield line_before, f"example {id}", "missing"
 
 
-def _changed(example: SpecExample, name: str, said, wanted) -> tuple[int, str, str]:
-    if name.endswith("'s values"):
-        tensor = name.removesuffix("'s values")
-        pairs = enumerate(zip(said or (), wanted or ()))
-        at, (said, wanted) = next(((i, pair) for i, pair in pairs if pair[0] != pair[1]), (0, (said, wanted)))
+def _changed_fact(example: SpecExample, name: str, stated: object, wanted: object) -> tuple[int, str, str]:
+    """Returns one difference of an example. Of a tensor's values, only the first that differs is named."""
+    if name.endswith(VALUES):
+        tensor = name.removesuffix(VALUES)
+        at, stated, wanted = _first_difference(stated, wanted)
         line, name = line_of_value(example, tensor, at), f"value {at} of {tensor}"
     else:
-        line = line_of_expansion(example) if name == "its line" else line_of(example, name)
-    got, want = ("missing" if value is None else value for value in (said, wanted))
+        line = line_of_expansion(example) if name == EXPANSION else line_of(example, name)
+    got, want = ("missing" if fact is None else fact for fact in (stated, wanted))
     return line, f"example {example.id}", f"{name} is {got}; the shipped spec has {want}"
 
 
+def _first_difference(stated: object, wanted: object) -> tuple[int, object, object]:
+    """Returns the first position at which two value lists differ, and both values; else 0 and both lists."""
+    if isinstance(stated, Sequence) and isinstance(wanted, Sequence):
+        # Lists of different lengths have different sizes: that is a difference of its own.
+        for at, (got, want) in enumerate(zip(stated, wanted, strict=False)):
+            if got != want:
+                return at, got, want
+    return 0, stated, wanted
+
+
 def _tables(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Differences:
-    theirs, ours = {t.feature_level: t for t in spec.support}, {t.feature_level: t for t in shipped.support}
-    for level, table in theirs.items():
+    page_tables = {table.feature_level: table for table in spec.support}
+    shipped_tables = {table.feature_level: table for table in shipped.support}
+    for level, table in page_tables.items():
         subject = f"support {level}"
-        if level not in ours:
+        if level not in shipped_tables:
             yield table.line, subject, f"the shipped spec has no table for DML_FEATURE_LEVEL_{level}"
             continue
-        for tensor, wanted in ours[level].tensors.items():
+        for tensor, wanted in shipped_tables[level].tensors.items():
             support = table.tensors.get(tensor)
             line = places.get(f"{subject} {tensor}", table.line)
             if support is None:
@@ -119,16 +139,20 @@ def _tables(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Difference
             if support.dimension_counts != wanted.dimension_counts:
                 got, want = (" to ".join(map(str, dict.fromkeys(s.dimension_counts))) for s in (support, wanted))
                 yield line, subject, f"{tensor} has {got} dimensions; the shipped spec has {want}"
-            more = ", ".join(t for t in support.data_types if t not in wanted.data_types)
-            less = ", ".join(t for t in wanted.data_types if t not in support.data_types)
-            if more or less:
-                changes = [f"has {more}, which the shipped spec does not"] * bool(more) + [f"lacks {less}"] * bool(less)
+            added = ", ".join(t for t in support.data_types if t not in wanted.data_types)
+            removed = ", ".join(t for t in wanted.data_types if t not in support.data_types)
+            changes = []
+            if added:
+                changes.append(f"has {added}, which the shipped spec does not")
+            if removed:
+                changes.append(f"lacks {removed}")
+            if changes:
                 yield line, subject, f"{tensor} {' and '.join(changes)}"
-    for level in ours:
-        if level not in theirs:
-            lines = [t.line for t in spec.support]
-            yield (min(lines) if lines else None), f"support {level}", f"no table for DML_FEATURE_LEVEL_{level}"
+    for level in shipped_tables:
+        if level not in page_tables:
+            first_line = min((table.line for table in spec.support), default=None)
+            yield first_line, f"support {level}", f"no table for DML_FEATURE_LEVEL_{level}"
 
 
-def _shown(check: str) -> str:
+def _in_one_line(check: str) -> str:
     return "; ".join(map(str, parse_formula(check)))

@@ -1,16 +1,17 @@
-"""Whether two texts say the same in other words: other names of coordinates, other order of terms, other spacing."""
+"""Compares texts by what they say: the names of coordinates, the order of terms and the spacing do not matter."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import PseudocodeError
-from ..pseudocode import Line, Reference, canonical, parse_formula
+from ..pseudocode import Line, Statement, canonical, parse_formula
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
     Continuation,
     Element,
+    Expression,
     Integer,
     Listing,
     Membership,
@@ -23,113 +24,94 @@ from ..pseudocode.tree import (
 # --- lines ---------------------------------------------------------------------------------------------------------
 
 
-def same_lines(one: Sequence, other: Sequence, tensors: Mapping[str, str]) -> bool:
-    """Whether pseudocode lines are equal up to the names of coordinates; `tensors` gives each tensor's field."""
-    return [_plain_line(line, tensors) for line in one] == [_plain_line(line, tensors) for line in other]
+def same_lines(
+    one: Sequence[Statement | Continuation], other: Sequence[Statement | Continuation], tensors: Mapping[str, str]
+) -> bool:
+    """Returns whether two pseudocodes are equal up to the names of coordinates and tensors.
+
+    `tensors` maps the tensor names of the pseudocode to fields; two names of one field are equal.
+    """
+    return [_normal_form(line, tensors) for line in one] == [_normal_form(line, tensors) for line in other]
 
 
-def _plain_line(line: Line | Continuation, tensors: Mapping[str, str]) -> tuple:
+def _normal_form(line: Statement | Continuation, tensors: Mapping[str, str]) -> tuple[str, tuple[str, int] | None]:
     if isinstance(line, Continuation):
-        return ("...",)
-    condition = line.condition and (line.condition[0].lower(), line.condition[1])
-    return canonical(line, tensors), condition
-
-
-def tensors_of(line: Line) -> Iterator[str]:
-    """The tensor names of a line."""
-    waiting = [line.target, line.source]
-    while waiting:
-        reference = waiting.pop()
-        yield reference.tensor
-        waiting += [c for c in reference.coordinates if isinstance(c, Reference)]
+        return str(line), None
+    condition = line.condition if isinstance(line, Line) else None
+    return canonical(line, tensors), condition and (condition[0].lower(), condition[1])
 
 
 # --- formulas ------------------------------------------------------------------------------------------------------
 
+_Terms = dict[int | None, int]
+"""A sum: node id -> how often the node is added. The constant has the key None."""
+
 
 def same_formula(one: str, other: str) -> bool:
-    """Whether two formulas or constraints say the same: sums in any order, with or without names for parts."""
+    """Returns whether two formulas or constraints say the same.
+
+    The order of terms does not matter, nor whether a formula defines names for its parts. Texts that cannot be read are
+    the same only if they are equal.
+    """
     if one == other:
         return True
-    numbers: dict[tuple, int] = {}
+    ids: dict[tuple[object, ...], int] = {}
     try:
-        return _statements(one, numbers) == _statements(other, numbers)
+        return _statement_ids(one, ids) == _statement_ids(other, ids)
     except PseudocodeError:
         return False
 
 
-def _statements(text: str, numbers: dict) -> list[int]:
-    """The statements as numbers: `numbers` gives equal nodes the same one, so that no text grows when parts of it are
-    put in for their names."""
-    defined: dict[str, int | dict] = {}
-    found = []
+def _statement_ids(text: str, ids: dict[tuple[object, ...], int]) -> list[int]:
+    """Returns one id per statement. Statements that say the same have the same id.
 
-    def number(*node) -> int:
-        return numbers.setdefault(node, len(numbers))
+    `ids` gives every distinct node of the tree one id, and is shared by the texts that are compared. With ids in place
+    of nodes, a name that is replaced by its definition costs one number, however large the definition is. Otherwise
+    definitions that use each other twice would double the text with every line.
+    """
+    definitions: dict[str, _Terms] = {}
+    statement_ids = []
 
-    def value(node) -> int:
-        return number("sum", *sorted(terms(node).items(), key=str))
+    def node_id(*node: object) -> int:
+        return ids.setdefault(node, len(ids))
 
-    def terms(node) -> dict:
-        """A number as what is added up: {node: how often}, None for the constant."""
+    def value_id(node: Expression | Repeat) -> int:
+        return node_id("sum", *sorted(terms(node).items(), key=str))
+
+    def terms(node: Expression | Repeat) -> _Terms:
+        """Returns an expression as a sum, without the terms that cancel out."""
         match node:
-            case Integer(n):
-                return {None: n}
-            case Name(text) if text in defined:
-                return defined[text]
+            case Integer(number):
+                return {None: number}
+            case Name(text) if text in definitions:
+                return definitions[text]
             case Sum(parts):
-                total: dict = {}
+                total: _Terms = {}
                 for sign, part in parts:
                     for term, count in terms(part).items():
                         total[term] = total.get(term, 0) + (count if sign == "+" else -count)
                 return {term: count for term, count in total.items() if count}
             case Name(text):
-                return {number("name", text): 1}
-            case Repeat(n):
-                return {number("repeat", n): 1}
+                return {node_id("name", text): 1}
+            case Repeat(number):
+                return {node_id("repeat", number): 1}
             case Element(name, index):
-                return {number("element", name, value(index)): 1}
+                return {node_id("element", name, value_id(index)): 1}
             case Slice(name, start, stop):
-                return {number("slice", name, value(start), value(stop)): 1}
+                return {node_id("slice", name, value_id(start), value_id(stop)): 1}
             case Listing(items):
-                return {number("list", *map(value, items)): 1}
+                return {node_id("list", *map(value_id, items)): 1}
         raise PseudocodeError(f"{node} has no value")
 
     for statement in parse_formula(text):
         match statement:
             case Assignment(name, expression) if "." not in name:
-                defined[name] = terms(expression)
+                definitions[name] = terms(expression)
             case Assignment(name, expression):
-                found.append(number("==", value(Name(name)), value(expression)))
+                statement_ids.append(node_id("==", value_id(Name(name)), value_id(expression)))
             case Comparison(left, sign, right):
-                found.append(number(sign, value(left), value(right)))
+                statement_ids.append(node_id(sign, value_id(left), value_id(right)))
             case Membership(left, interval):
-                bounds = value(interval.start), value(interval.stop)
-                found.append(number("closed" if interval.closed else "half-open", value(left), *bounds))
-    return found
-
-
-def assigns(statements: Iterable, name: str | None = None) -> tuple[str, ...]:
-    """The names that statements assign; only `name`, where it is given."""
-    return tuple(s.name for s in statements if isinstance(s, Assignment) and name in (None, s.name))
-
-
-def membership(check: str) -> str | None:
-    """`Axis`, for `Axis in [0, n)`."""
-    match _only_statement(check):
-        case Membership(Name(name), _):
-            return name
-    return None
-
-
-def upper_bound(check: str) -> str | None:
-    """The left side of `left <= right`."""
-    match _only_statement(check):
-        case Comparison(left, "<=", _):
-            return str(left)
-    return None
-
-
-def _only_statement(check: str):
-    statements = parse_formula(check) if check != "support" else ()
-    return statements[0] if len(statements) == 1 else None
+                bounds = value_id(interval.start), value_id(interval.stop)
+                statement_ids.append(node_id("closed" if interval.closed else "half-open", value_id(left), *bounds))
+    return statement_ids

@@ -1,30 +1,36 @@
-"""What is wrong with a page: one line each."""
+"""A finding: one thing that is wrong with a page."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-_LONGEST = 400
+_LONGEST_MESSAGE = 400
+
+FindingKind = Literal["contradiction", "difference", "unreadable"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A contradiction of the page with itself, a difference from the shipped spec, or a block that cannot be read.
+    """One thing that is wrong with a page.
 
-    `line` counts from 1. `subject` is a rule id, `pseudocode`, `example 3`, `support 2_1` or a field. `erratum` is the
-    shipped erratum whose correction makes the finding go away, or None.
+    `kind` is `contradiction` (the page contradicts itself), `difference` (it differs from the shipped spec) or
+    `unreadable` (a block cannot be read). `line` counts from 1. `subject` is a rule id, `pseudocode`, `example 3`,
+    `support 2_1` or a field. `erratum` is the id of the shipped erratum whose correction removes the finding, or None.
+    A long message is cut.
     """
 
-    kind: Literal["contradiction", "difference", "unreadable"]
+    kind: FindingKind
     line: int
     subject: str
     message: str
     erratum: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         message = " ".join(self.message.split())
-        object.__setattr__(self, "message", message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…")
+        if len(message) > _LONGEST_MESSAGE:
+            message = message[: _LONGEST_MESSAGE - 1] + "…"
+        object.__setattr__(self, "message", message)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"line {self.line}: {self.kind}: {self.message}" + (f" [{self.erratum}]" if self.erratum else "")

@@ -1,7 +1,7 @@
-"""A page's own text, put into the shape of the shipped spec.
+"""Reads a page into a spec: the page's own text in the form of the shipped spec.
 
-What a page does not say, or says in words that cannot be read, is taken from the corrected spec of its operator, and
-has no line there: nothing is found wrong with text that the page does not hold.
+If the page does not state a fact, or states it in words that cannot be read, the fact is taken from the corrected spec
+of the operator and has no line. So nothing is found wrong with text that the page does not hold.
 """
 
 from __future__ import annotations
@@ -9,38 +9,47 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, NoReturn, TypeVar
 
 import msgspec
 
 from ..errors import InputError, PseudocodeError
 from ..limits import MAX_PAGE_BYTES
 from ..pseudocode import Line, parse_formula, parse_lines
-from ..spec import Breaks, Field, Pseudocode, Rule, Spec, SpecExample, Support, TensorSupport, all_specs, load_spec
+from ..spec import Field, Pseudocode, Spec, SpecExample, Support, TensorSupport, all_specs, load_spec
 from .blocks import Block, original, read_blocks, visible
-from .equivalence import assigns, membership, same_formula, same_lines, tensors_of, upper_bound
+from .equivalence import same_lines
 from .examples import parsed
 from .finding import Finding
-from .prose import Equality, Vocabulary
+from .page_rules import PageRules
+from .prose import Equality, ProseReader
+from .statements import assigned_names, tensors_of
 
 _LONGEST_FORMULA = 4000
 _MOST_EXAMPLES = 200
 _MOST_RANGES = 20
+"""Pages come from outside. Pages of Microsoft stay far below these limits."""
+
 _Parsed = TypeVar("_Parsed")
 
 
 class PageSpec(Spec, frozen=True, forbid_unknown_fields=True, dict=True):
-    """A spec made of a page's text: lines are the page's, and `places` holds those that a Spec has no room for."""
+    """A spec made from a page's text. Lines are the page's.
 
-    places: dict[str, int] = {}
+    `places` gives the lines of facts that have no line in a Spec: `struct`, `field Axis`, `introduced`, `support 2_1`,
+    `support 2_1 InputTensor`.
+    """
+
+    places: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Page:
     """A page taken apart.
 
-    `spec` holds what it says; where the page holds its text twice, the translation beside the original, `readings` has
-    both, the original first. `unreadable` are the blocks that look like code of the operator and are not.
+    `readings` holds the page as one spec. If the page holds its text twice, the translation beside the hidden original,
+    it holds two: the original first. `unreadable` are findings about blocks that look like code of the operator but
+    cannot be read.
     """
 
     name: str
@@ -49,20 +58,24 @@ class Page:
 
     @property
     def spec(self) -> PageSpec:
-        """What the page says, in the language it was written in."""
+        """The page in the language in which it was written."""
         return self.readings[0]
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The rules that no sentence of the page could be read for: they are the shipped spec's."""
-        read = {rule.id for spec in self.readings for rule in spec.rules if rule.line is not None}
-        return tuple(r.id for r in self.spec.rules if r.id not in read and not r.derived and r.check != "support")
+        """The ids of the rules that no sentence of the page states in readable words. They are the shipped spec's."""
+        stated = {rule.id for spec in self.readings for rule in spec.rules if rule.line is not None}
+        return tuple(
+            rule.id
+            for rule in self.spec.rules
+            if rule.id not in stated and not rule.derived and rule.check != "support"
+        )
 
 
 def read_page(text: str, *, name: str) -> Page:
-    """Takes a documentation page apart, Markdown or plain text, in any language; `name` is for messages.
+    """Takes a documentation page apart: Markdown or plain text, in any language. `name` is for messages.
 
-    Raises InputError where it is too large, or names no operator that is known.
+    Raises InputError if the page is too large, or if it is not about an operator that opmap knows.
     """
     size = len(text.encode("utf-8", "replace"))
     if size > MAX_PAGE_BYTES:
@@ -70,42 +83,59 @@ def read_page(text: str, *, name: str) -> Page:
     text = text.removeprefix("\ufeff")
     shipped = load_spec(operator_of(text, name=name))
     blocks = read_blocks(text)
-    first, second = (_Reader(shipped, [rendering(block) for block in blocks]) for rendering in (original, visible))
-    # what the translation says in words that cannot be read is what it was translated from
-    known = {rule.id: rule for rule in first.spec.rules}
-    rules = tuple(rule if rule.line is not None else known.get(rule.id, rule) for rule in second.spec.rules)
-    translated = msgspec.structs.replace(second.spec, rules=rules)
-    readings = (first.spec,) if translated == first.spec else (first.spec, translated)
-    return Page(name, readings, tuple(dict.fromkeys(first.unreadable + second.unreadable)))
+    originals, translations = ([rendering(block) for block in blocks] for rendering in (original, visible))
+    page = _Reader(shipped, originals)
+    if translations == originals:  # the page holds its text once
+        return Page(name, (page.spec,), tuple(dict.fromkeys(page.unreadable)))
+    translation = _Reader(shipped, translations)
+    # A rule that the translation states in unreadable words is taken from the original.
+    original_rules = {rule.id: rule for rule in page.spec.rules}
+    rules = tuple(
+        rule if rule.line is not None else original_rules.get(rule.id, rule) for rule in translation.spec.rules
+    )
+    translated = msgspec.structs.replace(translation.spec, rules=rules)
+    readings = (page.spec,) if translated == page.spec else (page.spec, translated)
+    return Page(name, readings, tuple(dict.fromkeys(page.unreadable + translation.unreadable)))
 
 
 def operator_of(text: str, *, name: str) -> str:
-    """The operator that a page is about, by its short name: of its UID, its title, its struct, or the first that it names."""
-    known = {spec.struct: spec.name for spec in all_specs()}
-    places = ([], [], [])
+    """Returns the short name of the operator that a page is about.
+
+    That is the struct in the page's UID or title; without one, in a heading or struct definition; else the first that
+    is named. Raises InputError if the page names none, or one that opmap does not know.
+    """
+    operators = {spec.struct: spec.name for spec in all_specs()}
+    in_title: list[str] = []
+    in_heading: list[str] = []
+    elsewhere: list[str] = []
     for line in re.split(r"\r\n?|\n", text):
+        if "_OPERATOR_DESC" not in line:
+            continue
         structs = [word for word in re.findall(r"[A-Za-z0-9_]+", line) if re.fullmatch(r"DML_\w+_OPERATOR_DESC", word)]
-        if structs:
-            first = 0 if re.match(r"(?:UID|title)\s*:", line) else 1 if re.match(r"\s*(?:#|struct\b)", line) else 2
-            places[first].append(structs[0])
-    found = next((place[0] for place in places if place), None)
-    if found is None:
-        raise InputError(f"the page must name its operator, as {' or '.join(known)}; it names none", file=name)
-    if found not in known:
-        found = found if len(found) <= 80 else found[:79] + "…"
-        raise InputError(f"the page is about {found}; known are {', '.join(known)}", file=name)
-    return known[found]
+        if re.match(r"(?:UID|title)\s*:", line):
+            in_title += structs[:1]
+        elif re.match(r"\s*(?:#|struct\b)", line):
+            in_heading += structs[:1]
+        else:
+            elsewhere += structs[:1]
+    struct = next((structs[0] for structs in (in_title, in_heading, elsewhere) if structs), None)
+    if struct is None:
+        raise InputError(f"the page must name its operator, as {' or '.join(operators)}; it names none", file=name)
+    if struct not in operators:
+        struct = struct if len(struct) <= 80 else struct[:79] + "…"
+        raise InputError(f"the page must be about {' or '.join(operators)}, got {struct}", file=name)
+    return operators[struct]
 
 
 class _Reader:
-    """Goes through the blocks once, in order; `spec` and `unreadable` are the result."""
+    """Reads the blocks of a page, in order. `spec` and `unreadable` are the result."""
 
     def __init__(self, shipped: Spec, blocks: Iterable[Block]):
         self.shipped = shipped
-        self.words = Vocabulary(shipped)
+        self.prose = ProseReader(shipped)
         self.unreadable: list[Finding] = []
         self.places: dict[str, int] = {}
-        # what the page says
+        # the page's facts
         self.introduced = shipped.introduced
         self.fields = shipped.fields
         self.pseudocode: Pseudocode | None = None
@@ -115,7 +145,7 @@ class _Reader:
         self.intervals: list[tuple[int, str, str]] = []
         self.bounds: list[tuple[int, str, str]] = []
         self.formulas: list[tuple[int, str]] = []
-        # where it is
+        # the reader's position: the section's field, the last feature level that was named, the last title
         self.section: str | None = None
         self.level: tuple[int, str] | None = None
         self.title: Block | None = None
@@ -123,76 +153,90 @@ class _Reader:
         blocks = list(blocks)
         self.has_headings = any(block.kind == "heading" for block in blocks)
         for block in blocks:
-            getattr(self, f"_{block.kind}")(block)
+            self._read(block)
         self.spec = self._spec()
 
     # --- blocks ---
 
+    def _read(self, block: Block) -> None:
+        match block.kind:
+            case "heading":
+                self._heading(block)
+            case "text":
+                self._text(block)
+            case "row":
+                self._table_row(block.line, block.text)
+            case "code":
+                self._code(block)
+
     def _heading(self, block: Block) -> None:
-        self.section = self.words.field(block.text)
+        self.section = self.prose.field(block.text)
         self.title = block
-        self._mentioned(block.line, block.text)
+        self._note_feature_level(block.line, block.text)
 
     def _text(self, block: Block) -> None:
-        if field := self.words.field(block.text):
+        if field := self.prose.field(block.text):
             self.section = field
             return
         if not self.has_headings and "\n" not in block.text and len(block.text) < 200:
-            self.title = block
-        lines = block.text.split("\n")
-        for number, line in enumerate(lines, block.line):
-            self._mentioned(number, line)
-            self._table_row(number, line)
-        for after, sentence in self.words.sentences(block.text):
-            line = block.line + after
+            self.title = block  # plain text has no headings: any short line may be a title
+        for line, text in enumerate(block.text.split("\n"), block.line):
+            self._note_feature_level(line, text)
+            self._table_row(line, text)
+        for line_offset, sentence in self.prose.sentences(block.text):
+            line = block.line + line_offset
             introduced = re.search(r"\bThis operator was introduced in DML_FEATURE_LEVEL_(\d+_\d+)", sentence)
             if introduced:
                 self.introduced = introduced[1]
                 self.places["introduced"] = line
-            for equality in self.words.equalities(sentence, self.section):
+            for equality in self.prose.equalities(sentence, self.section):
                 self.equalities.setdefault((equality, self.section), line)
-            if self.section in self.words.tensors and (bound := self.words.bound(sentence)):
+            if self.section and self.section in self.prose.tensors and (bound := self.prose.bound(sentence)):
                 self.bounds.append((line, self.section, bound))
-        if self.section in self.words.numbers:
-            for after, interval in self.words.intervals(block.text):
-                self.intervals.append((block.line + after, self.section, interval))
-
-    def _row(self, block: Block) -> None:
-        self._table_row(block.line, block.text)
+        if self.section and self.section in self.prose.numbers:
+            for line_offset, interval in self.prose.intervals(block.text):
+                self.intervals.append((block.line + line_offset, self.section, interval))
 
     def _code(self, block: Block) -> None:
-        kind = self._kind(block.text)
-        if kind is None:
-            if not self._struct(block):
-                self._text(block)
-        else:
-            getattr(self, f"_{kind}")(block)
+        match self._code_kind(block.text):
+            case "example":
+                self._example(block)
+            case "pseudocode":
+                self._pseudocode(block)
+            case "formula":
+                self._formula(block)
+            case None:
+                if not self._struct(block):
+                    self._text(block)
 
     # --- tables ---
 
-    def _mentioned(self, line: int, text: str) -> None:
+    def _note_feature_level(self, line: int, text: str) -> None:
+        """Remembers the last feature level that the text names: the tables below belong to it."""
         for level in re.findall(r"DML_FEATURE_LEVEL_(\d{1,2}_\d{1,2})", text):
             self.level = line, level
 
     def _table_row(self, line: int, text: str) -> None:
-        """`InputTensor | Input | 1 to 8 | FLOAT32, FLOAT16`, with or without the bars."""
-        text = self.words.plain(text).strip(" |\t")
-        tensor = next((t for t in self.words.tensors if re.match(rf"{t}(?![A-Za-z0-9_.])", text)), None)
-        types = [m for m in re.finditer(r"(?<![A-Za-z0-9_])(?:[A-Z]*FLOAT|U?INT|BOOL)\d{0,3}(?![A-Za-z0-9_])", text)]
-        if tensor is None or not types or self.level is None:
+        """Reads a row such as `InputTensor | Input | 1 to 8 | FLOAT32, FLOAT16`, with or without the bars."""
+        if self.level is None:
+            return
+        text = self.prose.plain(text).strip(" |\t")
+        tensor = next((t for t in self.prose.tensors if re.match(rf"{t}(?![A-Za-z0-9_.])", text)), None)
+        types = list(re.finditer(r"(?<![A-Za-z0-9_])(?:[A-Z]*FLOAT|U?INT|BOOL)\d{0,3}(?![A-Za-z0-9_])", text))
+        if tensor is None or not types:
             return
         counts = [int(n) for n in re.findall(r"[0-9]{1,3}", text[len(tensor) : types[0].start()])]
         if not counts:
             return
         heading, level = self.level
-        names = tuple(m[0] for m in types)
-        support = TensorSupport(dimension_counts=(min(counts), max(counts)), data_types=names)
+        data_types = tuple(match[0] for match in types)
+        support = TensorSupport(dimension_counts=(min(counts), max(counts)), data_types=data_types)
         table = self.tables.setdefault(level, {})
         self.places.setdefault(f"support {level}", heading)
         subject = f"support {level} {tensor}"
         if table.get(tensor, support) != support:
             at = self.places[subject]
-            message = f"{subject}: says otherwise than line {at} for the same tensor and feature level"
+            message = f"{subject}: this row differs from the one on line {at} for the same tensor and feature level"
             self.unreadable.append(Finding("contradiction", line, subject, message))
             return
         table[tensor] = support
@@ -200,23 +244,28 @@ class _Reader:
 
     # --- code ---
 
-    def _kind(self, text: str) -> str | None:
-        """What a block of code is: read as what it parses as, else as what it looks like."""
+    def _code_kind(self, text: str) -> Literal["example", "pseudocode", "formula"] | None:
+        """Returns the kind of a code block, or None if it is no such code of this operator.
+
+        The kind is that of the notation in which the block parses. A block that does not parse has the kind that its
+        beginning looks like, so that it is reported as unreadable.
+        """
         if not text.strip():
             return None
         example = parsed(text)
         if example and (example.tensors or example.fields):
-            known = {*self.words.tensors, *self.words.numbers}
-            return "example" if known & {*example.tensors, *example.fields} else None
+            fields = {*self.prose.tensors, *self.prose.numbers}
+            return "example" if fields & {*example.tensors, *example.fields} else None
         if len(text) <= _LONGEST_FORMULA:
             lines = _try(parse_lines, text)
-            if lines and any(isinstance(line, Line) and self._speaks_of_tensors(line) for line in lines):
+            tensors = self.shipped.pseudocode.tensors
+            if lines and any(isinstance(line, Line) and line.target.tensor in tensors for line in lines):
                 return "pseudocode"
             (output,) = self.shipped.tensors("output")
             statements = _try(parse_formula, text)
-            if statements and assigns(statements, f"{output}.Sizes"):
+            if statements and f"{output}.Sizes" in assigned_names(statements):
                 return "formula"
-        names = "|".join(self.words.tensors)
+        names = "|".join(self.prose.tensors)
         if re.search(rf"(?m)^\s*(?:{names})\s*:\s*\(", text):
             return "example"
         if re.search(rf"(?m)^\s*(?:{names})\.Sizes\s*=", text):
@@ -225,33 +274,30 @@ class _Reader:
             return "pseudocode"
         return None
 
-    def _speaks_of_tensors(self, line: Line) -> bool:
-        return line.target.tensor in self.shipped.pseudocode.tensors
-
     def _pseudocode(self, block: Block) -> None:
         if self.pseudocode is not None:
             return
         text = block.text.strip("\n")
+        tensors = self.shipped.pseudocode.tensors
         try:
-            lines = parse_lines(text) if len(text) <= _LONGEST_FORMULA else _refuse("is too long")
-            unknown = {t for line in lines if isinstance(line, Line) for t in tensors_of(line)} - set(
-                self.shipped.pseudocode.tensors
-            )
+            lines = parse_lines(text) if len(text) <= _LONGEST_FORMULA else _refuse("it is too long")
+            names = {name for line in lines for name in tensors_of(line)}
+            unknown = sorted(names - set(tensors))
             if unknown:
-                _refuse(f"names {', '.join(sorted(unknown))}, which is no tensor of {self.shipped.name}")
+                _refuse(f"it names {', '.join(unknown)}, which is no tensor of {self.shipped.name}")
         except PseudocodeError as error:
             self._cannot_read(block, "pseudocode", error)
             return
-        for theirs in (self.shipped, self.shipped.corrected):
-            if same_lines(lines, theirs.lines, self.shipped.pseudocode.tensors):  # coordinates under other names
-                text = theirs.pseudocode.text
+        for version in (self.shipped, self.shipped.corrected):
+            if same_lines(lines, version.lines, tensors):  # the same but for the names of coordinates
+                text = version.pseudocode.text
                 break
         self.pseudocode = msgspec.structs.replace(self.shipped.pseudocode, line=block.line, text=text)
 
     def _formula(self, block: Block) -> None:
         try:
             if len(block.text) > _LONGEST_FORMULA:
-                _refuse("is too long")
+                _refuse("it is too long")
             parse_formula(block.text)
         except PseudocodeError as error:
             self._cannot_read(block, "size formula", error)
@@ -267,9 +313,10 @@ class _Reader:
             return
         example = parsed(block.text)
         typed = any(t.data_type for t in example.tensors.values()) if example else "DataType" in block.text
-        taken = {e.id for e in self.examples}
-        title = re.sub(r"\s+", " ", self.words.plain(self.title.text)).strip() if self.title else ""
-        numbered = re.match(r"\D{0,40}?(\d{1,3})\s*[.．。:：、]\s*(.*)", title)
+        taken = {example.id for example in self.examples}
+        title = re.sub(r"\s+", " ", self.prose.plain(self.title.text)).strip() if self.title else ""
+        # "Example 2. Title", also with the full-width full stop and colon and the stops of Chinese and Japanese
+        numbered = re.match(r"\D{0,40}?(\d{1,3})\s*[.\uff0e\u3002:\uff1a\u3001]\s*(.*)", title)
         if not typed:
             id, title = "sizes", ""
         elif numbered and numbered[1] not in taken:
@@ -282,17 +329,18 @@ class _Reader:
             self.section, self.title = None, None
 
     def _struct(self, block: Block) -> bool:
-        """`struct DML_…_OPERATOR_DESC { … };`"""
+        """Reads `struct DML_…_OPERATOR_DESC { … };`. Returns whether the block is this struct."""
         is_struct = re.match(rf"\s*(?:typedef\s+)?struct\s+{self.shipped.struct}\b", block.text)
         if not is_struct or len(block.text) > _LONGEST_FORMULA:
             return False
-        kinds = {field.name: field.kind for field in self.shipped.fields}
-        members = []
+        outputs = self.shipped.tensors("output")
+        fields = []
         for member in re.finditer(r"(?m)^\s*(?:const\s+)?([A-Za-z_]\w*)\s*(\*?)\s*([A-Za-z_]\w*)\s*;", block.text):
-            kind = kinds.get(member[3], "input") if member[2] else "uint"
-            members.append(Field(name=member[3], kind="input" if member[2] and kind == "uint" else kind))
-            self.places[f"field {member[3]}"] = block.line + block.text.count("\n", 0, member.start(3))
-        self.fields = tuple(members)
+            pointer, name = member[2], member[3]
+            # Inputs and outputs are pointers alike: the shipped spec tells which is which.
+            fields.append(Field(name=name, kind="uint" if not pointer else "output" if name in outputs else "input"))
+            self.places[f"field {name}"] = block.line + block.text.count("\n", 0, member.start(3))
+        self.fields = tuple(fields)
         self.places["struct"] = block.line
         return True
 
@@ -304,22 +352,21 @@ class _Reader:
 
     def _spec(self) -> PageSpec:
         corrected = self.shipped.corrected
-        rules = _Rules(self.shipped)
+        rules = PageRules(self.shipped)
         for (equality, _), line in self.equalities.items():
-            rules.equality(line, equality.left, equality.right)
-        for field in self.words.numbers:
+            rules.add_equality(line, equality.left, equality.right)
+        for field in self.prose.numbers:
             ranges = [(line, text) for line, name, text in self.intervals if name == field]
-            rules.intervals(field, ranges[:_MOST_RANGES])
+            rules.add_intervals(field, ranges[:_MOST_RANGES])
         for line, tensor, expression in self.bounds[:_MOST_RANGES]:
-            rules.bound(line, tensor, expression)
+            rules.add_bound(line, tensor, expression)
         for line, text in self.formulas[:_MOST_RANGES]:
-            rules.formula(line, text)
+            rules.add_formula(line, text)
         support = [
             Support(feature_level=level, line=self.places[f"support {level}"], tensors=tensors)
             for level, tensors in self.tables.items()
         ]
-        own = {name: getattr(corrected, name) for name in corrected.__struct_fields__}
-        own |= {
+        facts = msgspec.structs.asdict(corrected) | {
             "introduced": self.introduced,
             "fields": self.fields,
             "pseudocode": self.pseudocode or msgspec.structs.replace(corrected.pseudocode, line=0),
@@ -328,94 +375,16 @@ class _Reader:
             "examples": tuple(self.examples),
             "places": self.places,
         }
-        return PageSpec(**own)
-
-
-class _Rules:
-    """The rules of a page: the shipped ones, with the page's text where it states them."""
-
-    def __init__(self, shipped: Spec):
-        self.printed = {rule.id: rule for rule in shipped.rules}
-        self.rules = {r.id: msgspec.structs.replace(r, line=None) for r in shipped.corrected.rules}
-        self.others: list[tuple[int, str, str]] = []
-
-    def _put(self, id: str, line: int, check: str | None = None) -> None:
-        rule = self.rules[id]
-        self.rules[id] = msgspec.structs.replace(rule, line=rule.line or line, check=check or rule.check)
-
-    def equality(self, line: int, left: str, right: str) -> None:
-        check = f"{left} == {right}"
-        same, printed = (
-            [id for id, rule in rules.items() if not rule.derived and _states(rule, check)]
-            for rules in (self.rules, self.printed)
-        )
-        if same:
-            for id in [id for id in same if self.rules[id].line is None][:1]:
-                self._put(id, line)
-        elif printed:
-            self._put(printed[0], line, check)
-        elif left.endswith((".DimensionCount", ".DataType")) or self._simple(left):
-            self.others.append((line, left, right))
-
-    def _simple(self, left: str) -> list[str]:
-        """The rules that demand that `left` equals another field, and nothing more."""
-        return [r.id for r in self.rules.values() if not r.derived and re.fullmatch(rf"{left} ==? [\w.]+", r.check)]
-
-    def intervals(self, field: str, intervals: list[tuple[int, str]]) -> None:
-        waiting = [r.id for r in self.rules.values() if not r.derived and membership(r.check) == field]
-        others = []
-        for line, interval in intervals:
-            check = f"{field} in {interval}"
-            for id in waiting:
-                if _states(self.rules[id], check) or _states(self.printed[id], check):
-                    self._put(id, line, check)
-                    waiting.remove(id)
-                    break
-            else:
-                others.append((line, check))
-        for id, (line, check) in zip(waiting, others):
-            self._put(id, line, check)
-        for line, check in others[len(waiting) :]:
-            self._add(line, check, f"The range of {field}.")
-
-    def bound(self, line: int, tensor: str, expression: str) -> None:
-        for rule in list(self.rules.values()):
-            left = upper_bound(rule.check)
-            if left is not None and not rule.derived and left.startswith(f"{tensor}."):
-                self._put(rule.id, line, f"{left} <= {expression}")
-
-    def formula(self, line: int, text: str) -> None:
-        for rule in list(self.rules.values()):
-            for name in assigns(_try(parse_formula, text) or ()):
-                if rule.check != "support" and name in assigns(parse_formula(rule.check)) and "." in name:
-                    self._put(rule.id, line, text)
-
-    def result(self) -> tuple[Rule, ...]:
-        for line, left, right in self.others:
-            free = [id for id in self._simple(left) if self.rules[id].line is None]
-            if free:
-                sign = "=" if " = " in self.rules[free[0]].check else "=="
-                self._put(free[0], line, f"{left} {sign} {right}")
-            else:
-                self._add(line, f"{left} == {right}", "A constraint of the page.")
-        return tuple(self.rules.values())
-
-    def _add(self, line: int, check: str, text: str) -> None:
-        """A rule that the shipped spec does not have."""
-        id = f"line {line}" if f"line {line}" not in self.rules else f"line {line}: {check}"
-        self.rules[id] = Rule(id=id, line=line, text=text, check=check, breaks=Breaks(example="", set={}))
-
-
-def _states(rule: Rule, check: str) -> bool:
-    return rule.check != "support" and same_formula(rule.check, check)
+        return PageSpec(**facts)
 
 
 def _try(parse: Callable[[str], _Parsed], text: str) -> _Parsed | None:
+    """Returns the parsed text, or None if it cannot be read."""
     try:
         return parse(text)
     except PseudocodeError:
         return None
 
 
-def _refuse(problem: str):
+def _refuse(problem: str) -> NoReturn:
     raise PseudocodeError(problem)

@@ -1,7 +1,7 @@
-"""What can be read from the prose in any language: the identifiers, and the order they stand in.
+"""Reads constraints from prose in any language, by the identifiers in a sentence and their order.
 
-`The *DimensionCount* of this tensor must match *InputTensor.DimensionCount*` is read as the names that it holds. Where
-a translation has lost one of them the sentence says nothing here.
+`The *DimensionCount* of this tensor must match *InputTensor.DimensionCount*` is read as the two names that it holds. If
+a translation has lost one of the names, nothing is read from the sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMPARED = ("DimensionCount", "DataType")
 
 @dataclass(frozen=True)
 class Equality:
-    """`left` must equal `right`, both as `InputTensor.DataType`."""
+    """`left` must equal `right`. Both are attributes of tensors, as `InputTensor.DataType`."""
 
     left: str
     right: str
@@ -29,7 +29,10 @@ class Equality:
 
 @dataclass(frozen=True)
 class _Word:
-    """A known name: a tensor, an attribute (of a tensor, if it says of which), or a number field."""
+    """A name of the operator in a sentence: a tensor, an attribute with or without its tensor, or a number field.
+
+    `start` and `end` are offsets into the sentence.
+    """
 
     tensor: str | None = None
     attribute: str | None = None
@@ -39,28 +42,30 @@ class _Word:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """The names of one operator, and how sentences are read with them."""
+class ProseReader:
+    """Reads sentences with the names of one operator."""
 
     spec: Spec
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
+        """The names of the tensor fields."""
         return self.spec.tensors("input", "output")
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
+        """The names of the number fields."""
         return self.spec.tensors("uint")
 
     def plain(self, text: str) -> str:
-        """Without emphasis and code marks, and with names put together again: `*InputTensor. Sizes*`."""
+        """Returns the text without Markdown marks, and with split names joined: `*InputTensor. Sizes*`."""
         return self._split.sub(r"\1.\2", re.sub(r"[*`\\]", "", text))
 
     def sentences(self, text: str) -> Iterator[tuple[int, str]]:
-        """Sentences, each with the number of line ends before it; none that is longer than a page's could be."""
+        """Yields the sentences of a text, each with the number of line ends before it. Too long ones are left out."""
         text, at = self.plain(text), 0
         lines = 0
-        for end in [*(m.end() for m in re.finditer(r"[.!?](?=\s)|[。！？]", text)), len(text)]:
+        for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
             sentence = text[at:end]
             before = sentence[: len(sentence) - len(sentence.lstrip())]
             if sentence.strip() and len(sentence) <= LONGEST_SENTENCE:
@@ -69,58 +74,66 @@ class Vocabulary:
             at = end
 
     def field(self, text: str) -> str | None:
-        """The field whose section begins with this text: `-field Axis`, or only the name."""
+        """Returns the field whose section starts with this heading (`-field Axis`, or only the name), or None."""
         name = self.plain(text).strip().removeprefix("-field").strip()
         return name if name in self.tensors or name in self.numbers else None
 
     def equalities(self, sentence: str, field: str | None) -> tuple[Equality, ...]:
-        """The equalities that a sentence states: of `field`, in whose section it stands, or of all tensors it lists."""
+        """Returns the equalities that a sentence states.
+
+        They are about the tensors that it lists (`InputTensor and OutputTensor must have the same DataType`), or else
+        about `field`, the field in whose section the sentence stands.
+        """
         words = self._words(sentence)
         if any(word.number for word in words):
             return ()
         return self._listed(words) or (self._of_field(words, field) if field in self.tensors else ())
 
     def intervals(self, text: str) -> Iterator[tuple[int, str]]:
-        """`[0, *InputTensor.DimensionCount*)`, each with the number of line ends before it."""
+        """Yields intervals such as `[0, InputTensor.DimensionCount)`, each with the number of line ends before it."""
         text, lines, at = self.plain(text), 0, 0
         for match in _INTERVAL.finditer(text):
             lines, at = lines + text.count("\n", at, match.start()), match.start()
             interval = f"[{' '.join(match[1].split())}, {' '.join(match[2].split())}{match[3]}"
             names = re.findall(r"[A-Za-z_][\w.]*", interval)
-            if names and all(map(self._known, names)) and _is_formula(f"x in {interval}"):
+            if names and all(map(self._is_name, names)) and _is_formula(f"x in {interval}"):
                 yield lines, interval
 
     def bound(self, sentence: str) -> str | None:
-        """What something `cannot exceed`."""
+        """Returns the expression in `… cannot exceed InputTensor.DimensionCount`, or None."""
         match = _BOUND.search(sentence)
         if match is None:
             return None
-        expression = re.sub(r"\bminus\b|−|–", "-", re.sub(r"\bplus\b", "+", match[1])).rstrip(". ")
+        expression = re.sub(rf"\bminus\b|[{_DASHES}]", "-", re.sub(r"\bplus\b", "+", match[1])).rstrip(". ")
         names = re.findall(r"[A-Za-z_][\w.]*", expression)
-        known = names and all(map(self._known, names)) and _is_formula(f"x <= {expression}")
-        return expression if known else None
+        readable = names and all(map(self._is_name, names)) and _is_formula(f"x <= {expression}")
+        return expression if readable else None
 
     # --- words ---
 
     @cached_property
-    def _split(self) -> re.Pattern:
+    def _split(self) -> re.Pattern[str]:
+        """A tensor and its attribute with spaces around the point."""
         return re.compile(rf"({'|'.join(self.tensors)})[ \t]?\.[ \t]?({'|'.join(_ATTRIBUTES)})")
 
     @cached_property
-    def _piece(self) -> re.Pattern:
+    def _piece(self) -> re.Pattern[str]:
+        """One name of the operator, or a point."""
         longest_first = sorted(self.numbers, key=len, reverse=True)
         tensors, attributes = "|".join(self.tensors), "|".join(_ATTRIBUTES)
         return re.compile(rf"({'|'.join(longest_first)})|(?:({tensors})\.)?({attributes})|({tensors})|\.")
 
-    def _known(self, name: str) -> bool:
+    def _is_name(self, name: str) -> bool:
+        """Whether the operator has this number field, or this attribute of a tensor."""
         tensor, _, attribute = name.partition(".")
         return name in self.numbers or (tensor in self.tensors and attribute in _ATTRIBUTES)
 
     def _words(self, sentence: str) -> list[_Word]:
-        """The known names in their order; names that a translation has run together are taken apart."""
-        words = []
+        """Returns the operator's names in a sentence, in order. Names that a translation ran together are separated."""
+        words: list[_Word] = []
         for run in re.finditer(r"[A-Za-z_][A-Za-z0-9_.]*", sentence):
-            pieces, at = [], 0
+            pieces: list[_Word] = []
+            at = 0
             while at < len(run[0]) and (piece := self._piece.match(run[0], at)):
                 number, of, attribute, tensor = piece.groups()
                 if number or attribute or tensor:
@@ -132,7 +145,7 @@ class Vocabulary:
         return words
 
     def _listed(self, words: list[_Word]) -> tuple[Equality, ...]:
-        """`InputTensor and OutputTensor must have the same DataType`."""
+        """Reads `InputTensor and OutputTensor must have the same DataType`: several tensors and one attribute."""
         tensors = {word.tensor for word in words if word.tensor}
         attributes = {word.attribute for word in words if word.attribute}
         if len(tensors) < 2 or len(attributes) != 1 or any(word.tensor and word.attribute for word in words):
@@ -144,43 +157,52 @@ class Vocabulary:
         return tuple(Equality(f"{other}.{attribute}", f"{first}.{attribute}") for other in others)
 
     def _of_field(self, words: list[_Word], field: str) -> tuple[Equality, ...]:
-        """`The DimensionCount and DataType of this tensor must match InputTensor.DimensionCount`: attributes of this
-        tensor, then what they must match, where that names another tensor's."""
-        groups: list[tuple[list[_Word], list[_Word]]] = []
+        """Reads `The DimensionCount and DataType of this tensor must match InputTensor.DimensionCount`.
+
+        Such a sentence has clauses. Each names attributes of `field` first, then attributes of another tensor.
+        """
+        clauses: list[tuple[list[_Word], list[_Word]]] = []
         for word in words:
             if word.tensor not in (None, field):
-                if groups:
-                    groups[-1][1].append(word)
+                if clauses:
+                    clauses[-1][1].append(word)
             elif word.attribute and (word.tensor is None or word.attribute in _COMPARED):
-                if not groups or groups[-1][1] or word.start - groups[-1][0][-1].end > _CONJUNCTION:
-                    groups.append(([], []))
-                groups[-1][0].append(word)
-        if len(groups) > 1 and not groups[-1][1] and groups[-2][1]:
-            # the last attributes belong to what goes before: `… must match InputTensor.DimensionCount and DataType`
-            own, _ = groups.pop()
-            of = groups[-1][1][-1].tensor
-            groups[-1][1].extend(_Word(of, word.attribute) for word in own)
+                if not clauses or clauses[-1][1] or word.start - clauses[-1][0][-1].end > _CONJUNCTION:
+                    clauses.append(([], []))
+                clauses[-1][0].append(word)
+        if len(clauses) > 1 and not clauses[-1][1] and clauses[-2][1]:
+            # The last attributes belong to the other tensor: `… must match InputTensor.DimensionCount and DataType`.
+            own, _ = clauses.pop()
+            of = clauses[-1][1][-1].tensor
+            clauses[-1][1].extend(_Word(of, word.attribute) for word in own)
         stated = []
-        for own, matched in groups:
-            if any(word.attribute is None for word in matched):  # `… must match those of InputTensor`
+        for own, others in clauses:
+            if any(word.attribute is None for word in others):  # `… must match those of InputTensor`
                 continue
-            for attribute in [word.attribute for word in own] if matched else ():
-                same = [word for word in matched if word.attribute == attribute] or matched[:1]
+            for attribute in [word.attribute for word in own] if others else ():
+                same = [word for word in others if word.attribute == attribute] or others[:1]
                 stated += [Equality(f"{field}.{attribute}", f"{word.tensor}.{word.attribute}") for word in same]
         return tuple(stated)
 
 
 LONGEST_SENTENCE = 2000
+"""The longest sentence that is read, in characters. No page has a longer one, and hostile text could take long to read."""
 
 _CONJUNCTION = 12
-"""Attributes with more characters between them (` and its `) stand in clauses of their own."""
+"""The most characters between two attributes of one clause (` and its `). With more, another clause starts."""
+
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f]")
+"""The end of a sentence; the last three marks are those of Chinese and Japanese."""
+
+_DASHES = "\\u2212\\u2013"
+"""The minus sign and the en dash, escaped for a regular expression: pages use them for a hyphen-minus."""
 
 _INTERVAL = re.compile(
     r"\[\s{0,2}([A-Za-z0-9_.+ -]{1,80}?)\s{0,2},\s{0,2}([A-Za-z0-9_.+ -]{1,120}?)\s{0,2}(\)|\](?!\())"
 )
 _BOUND = re.compile(
     r"\b(?:cannot|can't|can not|must not|may not|mustn't)\s+exceed\s+"
-    r"([A-Za-z_0-9.]+(?:\s*(?:[-+−–]|\b(?:minus|plus)\b)\s*[A-Za-z_0-9.]+){0,5})"
+    rf"([A-Za-z_0-9.]+(?:\s*(?:[-+{_DASHES}]|\b(?:minus|plus)\b)\s*[A-Za-z_0-9.]+){{0,5}})"
 )
 
 

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a page."""
+"""Reviews a page: everything that is wrong with it, in one list."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from .page import read_page
 
 
 def review_page(text: str, name: str) -> tuple[Finding, ...]:
-    """A page's contradictions, its differences from the shipped spec and what cannot be read, by line.
+    """Returns all findings of a documentation page, sorted by line: contradictions, differences, unreadable blocks.
 
-    `name` is for messages. Raises InputError for what is not a page of a known operator.
+    `text` is the whole page, Markdown or plain text; `name` is the file's name for messages. Raises InputError if the
+    text is too large or is not about an operator that opmap knows.
     """
     page = read_page(text, name=name)
-    found = list(page.unreadable)
+    findings = list(page.unreadable)
     for spec in page.readings:
-        found += [*contradictions(spec), *differences(spec, load_spec(spec.name))]
-    return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.line))
+        findings += [*contradictions(spec), *differences(spec, load_spec(spec.name))]
+    without_duplicates = dict.fromkeys(findings)
+    return tuple(sorted(without_duplicates, key=lambda finding: finding.line))

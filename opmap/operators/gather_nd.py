@@ -63,7 +63,7 @@ def classify(desc: Desc) -> dict[str, str | None]:
 def build(choice: Choice) -> Desc | None:
     """Returns the descriptor that GATHER_ND1 builds without batches."""
     desc = gather_nd1.build({**choice, "batches": "0"})
-    return desc and _without_batches(desc)
+    return None if desc is None else _without_batches(desc)
 
 
 def world(dimensions: int, size: int) -> Iterator[Outline]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import PseudocodeError
-from .tree import Constant, Coordinate, Copy, Line, Reference, Statement
+from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement
 
 Sizes = tuple[int, ...]
 
@@ -202,7 +202,12 @@ def aligned(reference: Reference, sizes: Sequence[int]) -> list[tuple[Coordinate
     skipped = len(sizes) - len(reference.coordinates)
     if skipped < 0 or any(size != 1 for size in sizes[: max(skipped, 0)]):
         raise PseudocodeError(f"{reference} does not address a tensor of sizes {_braces(sizes)}")
-    return list(zip(reference.coordinates, sizes[skipped:], strides_of(sizes)[skipped:], strict=True))
+    coordinates = []
+    for coordinate in reference.coordinates:
+        if isinstance(coordinate, Rest):
+            raise PseudocodeError(f"{reference} is not expanded")
+        coordinates.append(coordinate)
+    return list(zip(coordinates, sizes[skipped:], strides_of(sizes)[skipped:], strict=True))
 
 
 def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import PseudocodeError
-from .tree import Constant, Continuation, Coordinate, Copy, Index, Line, Reference, Rest, Statement
+from .tree import Constant, Continuation, Coordinate, Copy, Line, Reference, Rest, Statement, Subscript
 
 COORDINATES = "abcdefghijklmnop"
 """Names of coordinates, in the order of the output's dimensions."""
@@ -96,7 +96,7 @@ def _expanded(reference: Reference, expansion: Expansion) -> Reference:
 def _expand_reference(reference: Reference, expansion: Expansion) -> tuple[Reference, ...]:
     """Returns one reference, or one per coordinate of its index tuple."""
     series = list(expansion.rest.get(reference.tensor, ()))
-    coordinates: list[Index] = []
+    coordinates: list[Subscript] = []
     for coordinate in reference.coordinates:
         match coordinate:
             case Rest():
@@ -129,7 +129,7 @@ def canonical(statement: Statement, tensors: Mapping[str, str] | None = None) ->
     def renamed(reference: Reference) -> Reference:
         return Reference(fields.get(reference.tensor, reference.tensor), tuple(map(rename, reference.coordinates)))
 
-    def rename(node: Index) -> Index:
+    def rename(node: Subscript) -> Subscript:
         match node:
             case Reference():
                 return renamed(node)

@@ -1,6 +1,6 @@
-"""Size formulas and constraints, evaluated: they are the documentation's own text, never retyped as code.
+"""Evaluates size formulas and constraints. Their text comes from the documentation and is never retyped as code.
 
-An environment maps names as the pages write them to values: `Axis` to a number, `InputTensor.Sizes` to a tuple of
+An environment maps names, as the pages write them, to values: `Axis` to a number, `InputTensor.Sizes` to a tuple of
 numbers, `InputTensor.DataType` to a string.
 """
 
@@ -12,29 +12,54 @@ from dataclasses import dataclass
 
 from ..errors import PseudocodeError
 from .parser import parse_formula
-from .tree import Assignment, Comparison, Element, Integer, Interval, Listing, Membership, Name, Repeat, Slice, Sum
+from .tree import (
+    Assignment,
+    Comparison,
+    Element,
+    Expression,
+    FormulaStatement,
+    Integer,
+    Interval,
+    Listing,
+    Membership,
+    Name,
+    Repeat,
+    Slice,
+    Sum,
+)
+
+Item = int | str | Repeat
+"""One element of a list. Lists of sizes hold numbers, and at most one `1...` at the front."""
+
+Value = int | str | tuple[Item, ...]
+"""The value of an expression: a number, the name of a data type, or a list."""
+
+Environment = Mapping[str, Value]
 
 LONGEST_LIST = 1000
-"""More numbers than any list of sizes has: definitions that double each other end here."""
+"""The largest number of elements in a list. Without it, definitions that double each other would fill the memory."""
 
 _COMPARE = {"==": operator.eq, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
-_SAY = {"==": "", "<=": "at most ", ">=": "at least ", "<": "less than ", ">": "more than "}
+_WORDS = {"==": "", "<=": "at most ", ">=": "at least ", "<": "less than ", ">": "more than "}
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A statement that does not hold: the field it is about, what was wanted there, what was got."""
+    """A statement that does not hold: the field it constrains, and the wanted and actual values as text."""
 
     subject: str
     wanted: str
     got: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"must be {self.wanted}, got {self.got}"
 
 
-def evaluate(node, environment: Mapping):
-    """The value of an expression. Raises PseudocodeError for an unknown name or an index outside its list."""
+def evaluate(node: Expression, environment: Environment) -> Value:
+    """Returns the value of an expression.
+
+    Raises PseudocodeError for an unknown name, an index outside its list, or a list of more than LONGEST_LIST elements.
+    """
     match node:
         case Integer(value):
             return value
@@ -45,44 +70,53 @@ def evaluate(node, environment: Mapping):
         case Sum(terms):
             total = 0
             for sign, term in terms:
-                value = _number(term, environment)
-                total += value if sign == "+" else -value
+                number = _number(term, environment)
+                total += number if sign == "+" else -number
             return total
         case Element(name, index):
-            sizes, at = _list(Name(name), environment), _number(index, environment)
-            if not 0 <= at < len(sizes):
-                raise PseudocodeError(f"{name}[{at}] is outside its {len(sizes)} elements")
-            return sizes[at]
+            elements, at = _list(Name(name), environment), _number(index, environment)
+            if not 0 <= at < len(elements):
+                raise PseudocodeError(f"{name}[{at}] is outside its {len(elements)} elements")
+            element = elements[at]
+            if isinstance(element, Repeat):  # a name that a formula gives to `{1..., 2}`
+                raise PseudocodeError(f"{name}[{at}] is not a number")
+            return element
         case Slice(name):
             start, stop = slice_bounds(node, environment)
             return _list(Name(name), environment)[start:stop]
         case Listing(items):
-            flat: list = []
+            flat: list[Item] = []
             for item in items:
-                value = item if isinstance(item, Repeat) else evaluate(item, environment)
-                flat.extend(value) if isinstance(value, tuple) else flat.append(value)
+                part = item if isinstance(item, Repeat) else evaluate(item, environment)
+                if isinstance(part, tuple):
+                    flat.extend(part)
+                else:
+                    flat.append(part)
                 if len(flat) > LONGEST_LIST:
                     raise PseudocodeError(f"a list of more than {LONGEST_LIST} numbers")
             return tuple(flat)
     raise PseudocodeError(f"{node} has no value")
 
 
-def _number(node, environment: Mapping) -> int:
+def _number(node: Expression, environment: Environment) -> int:
     value = evaluate(node, environment)
     if not isinstance(value, int):
         raise PseudocodeError(f"{node} is not a number")
     return value
 
 
-def _list(node, environment: Mapping) -> tuple:
+def _list(node: Expression, environment: Environment) -> tuple[Item, ...]:
     value = evaluate(node, environment)
     if not isinstance(value, tuple):
         raise PseudocodeError(f"{node} is not a list of numbers")
     return value
 
 
-def slice_bounds(node: Slice, environment: Mapping) -> tuple[int, int]:
-    """Start and stop of a slice; empty where the stop lies before the start."""
+def slice_bounds(node: Slice, environment: Environment) -> tuple[int, int]:
+    """Returns start and stop of a slice. They are equal if the stop lies before the start: the slice is empty.
+
+    Raises PseudocodeError if the slice reaches outside its list.
+    """
     count = len(_list(Name(node.name), environment))
     start, stop = _number(node.start, environment), _number(node.stop, environment)
     if stop <= start:
@@ -92,47 +126,55 @@ def slice_bounds(node: Slice, environment: Mapping) -> tuple[int, int]:
     return start, stop
 
 
-def right_align(sizes: Sequence, count: int) -> tuple[int, ...] | None:
-    """Sizes in `count` dimensions, or None where they do not fit.
+def right_align(sizes: Sequence[Item], count: int) -> tuple[int, ...] | None:
+    """Returns sizes in `count` dimensions, or None if they do not fit.
 
-    `1...` in front is taken as often as needed. Without it, leading ones are cropped or prepended.
+    A `1...` at the front is repeated as often as needed. Without it, leading ones are cropped or prepended. Sizes that
+    hold anything else than numbers fit nowhere.
     """
-    if sizes and isinstance(sizes[0], Repeat):
-        missing = count - (len(sizes) - 1)
-        return (sizes[0].value,) * missing + tuple(sizes[1:]) if missing >= 0 else None
-    while len(sizes) > count and sizes[0] == 1:
-        sizes = sizes[1:]
-    return (1,) * (count - len(sizes)) + tuple(sizes) if len(sizes) <= count else None
+    repeat = sizes[0] if sizes and isinstance(sizes[0], Repeat) else None
+    items = sizes if repeat is None else sizes[1:]
+    numbers = [item for item in items if isinstance(item, int)]
+    if len(numbers) < len(items):
+        return None
+    if repeat is None:
+        while len(numbers) > count and numbers[0] == 1:
+            del numbers[0]
+    missing = count - len(numbers)
+    return (1 if repeat is None else repeat.value,) * missing + tuple(numbers) if missing >= 0 else None
 
 
-def assigned(statements: Sequence, name: str, environment: Mapping):
-    """The value that a formula gives to `name`; names that it defines on the way are known in what follows."""
-    local = dict(environment)
+def assigned(statements: Sequence[FormulaStatement], name: str, environment: Environment) -> Value:
+    """Returns the value that a formula assigns to `name`. Names that it defines above may be used below.
+
+    Raises PseudocodeError if no statement assigns the name, or if an expression has no value.
+    """
+    names = dict(environment)
     for statement in statements:
         if isinstance(statement, Assignment):
-            value = evaluate(statement.value, local)
+            value = evaluate(statement.value, names)
             if statement.name == name:
                 return value
-            local[statement.name] = value
+            names[statement.name] = value
     raise PseudocodeError(f"the formula does not give {name}")
 
 
-def check(text: str, environment: Mapping) -> Broken | None:
-    """The first statement of `text` that does not hold in this environment, or None. Raises PseudocodeError.
+def check(text: str, environment: Environment) -> Broken | None:
+    """Returns the first statement of `text` that does not hold in this environment, or None if all hold.
 
-    `Field = expression` asks for equality after right-alignment; `name = expression` with a name that is no field
-    defines it for the statements below.
+    `Field = expression` demands equality after right-alignment. `name = expression` defines the name for the statements
+    below if it is not in the environment. Raises PseudocodeError if the text cannot be read or has no value.
     """
-    local = environment
+    names = environment
     for statement in parse_formula(text):
         if isinstance(statement, Assignment) and statement.name not in environment:
-            local = {**local, statement.name: evaluate(statement.value, local)}
-        elif broken := _check(statement, local):
+            names = {**names, statement.name: evaluate(statement.value, names)}
+        elif broken := _check(statement, names):
             return broken
     return None
 
 
-def _check(statement, environment: Mapping) -> Broken | None:
+def _check(statement: FormulaStatement, environment: Environment) -> Broken | None:
     match statement:
         case Assignment(name, expression):
             wanted, got = evaluate(expression, environment), environment[name]
@@ -143,43 +185,48 @@ def _check(statement, environment: Mapping) -> Broken | None:
                 return Broken(name, f"{show(wanted)}, which does not fit {len(got)} dimensions", show(got))
             return None if aligned == got else Broken(name, show(aligned), show(got))
         case Membership(value, interval):
-            got = _number(value, environment)
+            number = _number(value, environment)
             start, stop = _number(interval.start, environment), _number(interval.stop, environment)
-            if start <= got < stop + interval.closed:
+            if start <= number < stop + interval.closed:
                 return None
-            return Broken(str(value), f"in {_beside(interval, Interval(start, stop, interval.closed))}", show(got))
+            bounds = Interval(Integer(start), Integer(stop), interval.closed)
+            return Broken(str(value), f"in {_with_value(interval, str(bounds))}", show(number))
         case Comparison(left, sign, right):
             got, wanted = evaluate(left, environment), evaluate(right, environment)
             if isinstance(got, tuple):
                 return _check_lists(left, got, right, _list(right, environment), environment)
             if type(got) is type(wanted) and _COMPARE[sign](got, wanted):
                 return None
-            return Broken(_subject(left, environment), _SAY[sign] + _beside(right, show(wanted)), show(got))
+            return Broken(_subject(left, environment), _WORDS[sign] + _with_value(right, show(wanted)), show(got))
     raise PseudocodeError(f"{statement} is not a constraint")
 
 
-def _check_lists(left, got: tuple, right, wanted: tuple, environment: Mapping) -> Broken | None:
-    """Equality of two lists, `1...` taken as often as needed; names the first element that differs."""
+def _check_lists(
+    left: Expression, got: tuple[Item, ...], right: Expression, wanted: tuple[Item, ...], environment: Environment
+) -> Broken | None:
+    """Compares two lists; a `1...` in `wanted` is repeated as often as needed. Returns the first element that differs."""
     if wanted and isinstance(wanted[0], Repeat):
         wanted = right_align(wanted, len(got)) or wanted[1:]
     start = slice_bounds(left, environment)[0] if isinstance(left, Slice) else 0
     name = left.name if isinstance(left, Slice) else str(left)
     if len(got) != len(wanted):
         return Broken(name, f"{len(wanted)} sizes ({right})", show(got))
-    for i, (g, w) in enumerate(zip(got, wanted)):
-        if g != w:
-            return Broken(f"{name}[{start + i}]", show(w), show(g))
+    for at, (got_item, wanted_item) in enumerate(zip(got, wanted, strict=True), start):
+        if got_item != wanted_item:
+            return Broken(f"{name}[{at}]", show(wanted_item), show(got_item))
     return None
 
 
-def _subject(node, environment: Mapping) -> str:
+def _subject(node: Expression, environment: Environment) -> str:
+    """The text of an expression; in `Sizes[n]` the index is shown as a number."""
     return f"{node.name}[{evaluate(node.index, environment)}]" if isinstance(node, Element) else str(node)
 
 
-def _beside(node, value) -> str:
-    return str(value) if str(node) == str(value) else f"{node} = {value}"
+def _with_value(node: Expression | Interval, value: str) -> str:
+    """`Axis + 1 = 2`, or the value alone if the text is the value."""
+    return value if str(node) == value else f"{node} = {value}"
 
 
-def show(value) -> str:
-    """A value as the pages write it."""
+def show(value: object) -> str:
+    """Returns a value as the pages write it: lists in braces, without spaces."""
     return "{" + ",".join(map(show, value)) + "}" if isinstance(value, (tuple, list)) else str(value)

@@ -117,7 +117,9 @@ def _write(move: CompiledMove, target: Pieces, tensors: Tensors, before: Sequenc
         output[place] = values[address] if address >= 0 and not written[place] else None
         written[place] = 1
     if isinstance(before, array) and None not in output:
-        return array(before.typecode, output)
+        elements = before[:0]
+        elements.extend(value for value in output if value is not None)
+        return elements
     return output
 
 

@@ -1,10 +1,12 @@
-"""How the text of DirectML's pseudocode becomes a tree."""
+"""Reads the text of DirectML's notations into the nodes of `tree.py`, with the grammar in `grammar.lark`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING, cast
 
 from ..errors import PseudocodeError
 from .tree import (
@@ -17,6 +19,8 @@ from .tree import (
     Element,
     Example,
     ExampleTensor,
+    Expression,
+    FormulaStatement,
     Integer,
     Interval,
     Line,
@@ -28,34 +32,48 @@ from .tree import (
     Rest,
     Slice,
     Statement,
+    Subscript,
     Sum,
 )
 
+if TYPE_CHECKING:
+    from lark import Lark, Token, Transformer
+
+    Build = Transformer[Token, object]
+
+_Number = int | float
+_Rows = list["_Number | _Rows"]
+_Sizes = tuple[int, ...]
+
 
 def parse_lines(text: str) -> tuple[Statement | Continuation, ...]:
-    """Reads pseudocode lines. Raises PseudocodeError."""
-    return _parse("lines", text)
+    """Returns the lines of a pseudocode text. Raises PseudocodeError if the text cannot be read."""
+    return cast("tuple[Statement | Continuation, ...]", _parse("lines", text))
 
 
-def parse_formula(text: str) -> tuple[Assignment | Comparison | Membership, ...]:
-    """Reads the statements of a size formula or constraint. Raises PseudocodeError."""
-    return _parse("formula", text)
+def parse_formula(text: str) -> tuple[FormulaStatement, ...]:
+    """Returns the statements of a size formula or constraint. Raises PseudocodeError if the text cannot be read."""
+    return cast("tuple[FormulaStatement, ...]", _parse("formula", text))
 
 
 def parse_example(text: str) -> Example:
-    """Reads a worked example; comments other than an expanded line are skipped. Raises PseudocodeError."""
-    return _parse("example", _blank_comments(text))
+    """Returns a worked example. Comments are skipped, except an expanded line.
+
+    Raises PseudocodeError if the text cannot be read, or if an example contradicts itself: a name that is given twice,
+    or values that do not have the sizes beside them.
+    """
+    return cast(Example, _parse("example", _blank_comments(text)))
 
 
 def _blank_comments(text: str) -> str:
-    """Comments become spaces, so that offsets stay; an expanded line stays."""
-    kept = []
+    """Replaces comments by spaces, so that offsets into the text stay right. An expanded line is kept."""
+    lines = []
     for line in text.split("\n"):
         start = line.find("//")
         if start >= 0 and not (line[:start].strip() == "" and _is_line(line[start + 2 :])):
             line = line[:start] + " " * (len(line) - start)
-        kept.append(line)
-    return "\n".join(kept)
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _is_line(text: str) -> bool:
@@ -66,7 +84,7 @@ def _is_line(text: str) -> bool:
 
 
 @cache
-def _parser():
+def _parser() -> Lark:
     from lark import Lark
 
     grammar = files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
@@ -74,7 +92,7 @@ def _parser():
 
 
 @cache
-def _parse(start: str, text: str):
+def _parse(start: str, text: str) -> object:
     from lark.exceptions import UnexpectedInput, VisitError
 
     _check_nesting(text)
@@ -83,21 +101,23 @@ def _parse(start: str, text: str):
     except UnexpectedInput as error:
         at_end = getattr(getattr(error, "token", None), "type", None) == "$END"
         offset = len(text) if at_end or error.pos_in_stream is None else error.pos_in_stream
-        found = text[offset : offset + 1]
-        raise PseudocodeError(f"unexpected {found!r}" if found.strip() else "unexpected end", text, offset) from None
+        character = text[offset : offset + 1]
+        problem = f"unexpected {character!r}" if character.strip() else "unexpected end"
+        raise PseudocodeError(problem, text, offset) from None
     except VisitError as error:
         if isinstance(error.orig_exc, PseudocodeError):
             raise PseudocodeError(error.orig_exc.problem, text, error.orig_exc.offset) from None
-        if isinstance(error.orig_exc, ValueError):  # int() refuses {1.5}, and thousands of digits
+        if isinstance(error.orig_exc, ValueError):  # int() refuses {1.5}, and numbers of thousands of digits
             raise PseudocodeError("unexpected number", text) from None
         raise
 
 
 DEEPEST = 64
-"""More brackets within brackets than any page has."""
+"""The deepest nesting of brackets. No page comes near it; a deeper text could exhaust the stack."""
 
 
 def _check_nesting(text: str) -> None:
+    """Raises PseudocodeError if brackets are nested more than DEEPEST deep."""
     depth = 0
     for bracket in re.finditer(r"[\[({]|[\])}]", text):
         depth += 1 if bracket[0] in "[({" else -1
@@ -106,95 +126,100 @@ def _check_nesting(text: str) -> None:
 
 
 @cache
-def _build():
-    from lark import Transformer, v_args
+def _build() -> type[Build]:
+    from lark import Token, Transformer, v_args
 
     @v_args(inline=True)
-    class Build(Transformer):
-        """Makes the nodes above; methods are named after the grammar's rules."""
+    class Build(Transformer[Token, object]):
+        """Makes the nodes from lark's parse tree. Each method has the name of the grammar's rule that it handles."""
 
-        def lines(self, *lines):
+        def lines(self, *lines: Line | Continuation) -> tuple[Line | Continuation, ...]:
             return lines
 
-        def line(self, target, source, name, value):
-            return Line(target, source, (str(name), int(value)) if name else None)
+        def line(self, target: Reference, source: Reference, name: Token | None, value: Token | None) -> Line:
+            return Line(target, source, (str(name), int(value)) if name and value else None)
 
-        def copy(self, target, source):
+        def copy(self, target: Token, source: Token) -> Copy:
             return Copy(str(target), str(source))
 
-        def continuation(self):
+        def continuation(self) -> Continuation:
             return Continuation()
 
-        def reference(self, tensor, *coordinates):
+        def reference(self, tensor: Token, *coordinates: Subscript | None) -> Reference:
             return Reference(str(tensor), tuple(c for c in coordinates if c is not None))
 
-        def coordinate(self, name):
+        def coordinate(self, name: Token) -> Coordinate:
             return Coordinate(str(name))
 
-        def rest(self):
+        def rest(self) -> Rest:
             return Rest()
 
-        def constant(self, value):
+        def constant(self, value: Token) -> Constant:
             return Constant(int(value))
 
-        def formula(self, *statements):
+        def formula(self, *statements: FormulaStatement) -> tuple[FormulaStatement, ...]:
             return statements
 
-        def assignment(self, name, value):
+        def assignment(self, name: Name, value: Expression) -> Assignment:
             return Assignment(name.text, value)
 
-        def comparison(self, left, operator, right):
+        def comparison(self, left: Expression, operator: Token, right: Expression) -> Comparison:
             return Comparison(left, str(operator), right)
 
-        def membership(self, value, interval):
+        def membership(self, value: Expression, interval: Interval) -> Membership:
             return Membership(value, interval)
 
-        def half_open(self, start, stop):
+        def half_open(self, start: Expression, stop: Expression) -> Interval:
             return Interval(start, stop, closed=False)
 
-        def closed(self, start, stop):
+        def closed(self, start: Expression, stop: Expression) -> Interval:
             return Interval(start, stop, closed=True)
 
-        def sum(self, first, *rest):
-            return Sum((("+", first), *zip(map(str, rest[::2]), rest[1::2])))
+        def sum(self, first: Expression, *rest: Token | Expression) -> Sum:
+            signs, terms = rest[::2], cast("tuple[Expression, ...]", rest[1::2])
+            return Sum((("+", first), *zip(map(str, signs), terms, strict=True)))
 
-        def name(self, text):
+        def name(self, text: Token) -> Name:
             return Name(str(text))
 
-        def integer(self, value):
+        def integer(self, value: Token) -> Integer:
             return Integer(int(value))
 
-        def slice(self, name, start, stop):
+        def slice(self, name: Token, start: Expression, stop: Expression) -> Slice:
             return Slice(str(name), start, stop)
 
-        def element(self, name, index):
+        def element(self, name: Token, index: Expression) -> Element:
             return Element(str(name), index)
 
-        def list(self, *items):
+        def list(self, *items: Expression | Repeat | None) -> Listing:
             return Listing(tuple(item for item in items if item is not None))
 
-        def repeat(self, value):
+        def repeat(self, value: Token) -> Repeat:
             return Repeat(int(value))
 
-        def example(self, *entries):
-            fields, tensors, expansion = {}, {}, None
+        def example(self, *entries: tuple[str, int | ExampleTensor] | Line) -> Example:
+            fields: dict[str, int] = {}
+            tensors: dict[str, ExampleTensor] = {}
+            expansion = None
             for entry in entries:
                 if isinstance(entry, Line):
                     expansion = entry
+                    continue
+                name, value = entry
+                if name in (fields if isinstance(value, int) else tensors):
+                    raise PseudocodeError(f"{name} is given twice")
+                if isinstance(value, int):
+                    fields[name] = value
                 else:
-                    name, value = entry
-                    into = fields if isinstance(value, int) else tensors
-                    if name in into:
-                        raise PseudocodeError(f"{name} is given twice")
-                    into[name] = value
+                    tensors[name] = value
             return Example(fields, tensors, expansion)
 
-        def field(self, name, value):
+        def field(self, name: Token, value: Token) -> tuple[str, int]:
             if not str(value).isdigit():
                 raise PseudocodeError(f"{name} must be a whole number, got {value}", offset=value.start_pos)
             return str(name), int(value)
 
-        def tensor(self, name, sizes, data_type, values):
+        def tensor(self, name: Token, sizes: _Sizes, data_type: Token, values: _Rows) -> tuple[str, ExampleTensor]:
             flat, shape = _flatten(values)
             if shape != sizes:
                 raise PseudocodeError(
@@ -202,16 +227,16 @@ def _build():
                 )
             return str(name), ExampleTensor(sizes, str(data_type), flat)
 
-        def sizes(self, name, sizes):
+        def sizes(self, name: Token, sizes: _Sizes) -> tuple[str, ExampleTensor]:
             return str(name).removesuffix(".Sizes"), ExampleTensor(sizes)
 
-        def expansion(self, line):
+        def expansion(self, line: Line) -> Line:
             return line
 
-        def braces(self, *numbers):
+        def braces(self, *numbers: Token | None) -> _Sizes:
             return tuple(int(n) for n in numbers if n is not None)
 
-        def values(self, *values):
+        def values(self, *values: Token | _Rows | None) -> _Rows:
             return [
                 v if isinstance(v, list) else float(v) if set(v) & set(".eE") else int(v)
                 for v in values
@@ -221,17 +246,21 @@ def _build():
     return Build
 
 
-def _flatten(values: list) -> tuple[tuple, tuple[int, ...]]:
-    """Nested lists -> flat values and sizes. Raises PseudocodeError where rows differ in length."""
-    if not any(isinstance(v, list) for v in values):
-        return tuple(values), (len(values),)
-    if not all(isinstance(v, list) for v in values):
+def _flatten(rows: _Rows) -> tuple[tuple[_Number, ...], _Sizes]:
+    """Returns the values of nested lists in row-major order, and the sizes.
+
+    Raises PseudocodeError if rows differ in length or if a row mixes values and rows.
+    """
+    numbers = tuple(item for item in rows if not isinstance(item, list))
+    if len(numbers) == len(rows):
+        return numbers, (len(numbers),)
+    if numbers:
         raise PseudocodeError("a row mixes values and rows")
-    rows = [_flatten(v) for v in values]
-    if len({shape for _, shape in rows}) != 1:
+    flattened = [_flatten(row) for row in rows if isinstance(row, list)]
+    if len({shape for _, shape in flattened}) != 1:
         raise PseudocodeError("rows differ in length")
-    return tuple(v for flat, _ in rows for v in flat), (len(rows), *rows[0][1])
+    return tuple(value for values, _ in flattened for value in values), (len(rows), *flattened[0][1])
 
 
-def _braces(sizes) -> str:
+def _braces(sizes: Iterable[int]) -> str:
     return "{" + ",".join(map(str, sizes)) + "}"

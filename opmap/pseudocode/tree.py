@@ -1,23 +1,23 @@
-"""What DirectML's pseudocode is made of, and how its text is read.
+"""The nodes of a parsed text in DirectML's notations.
 
-Four notations, one grammar (`grammar.lark`): the lines that say what an operator computes, the formulas for sizes and
-constraints, and the worked examples. `str()` of every node gives the notation back.
+The reference pages use three notations: lines of pseudocode (what an operator computes), formulas (sizes and
+constraints), and worked examples. `parser.py` makes the nodes. `str()` of a line or formula node is its text again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# --- what an operator computes -------------------------------------------------------------------------------------
+# --- lines of pseudocode -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Coordinate:
-    """A named coordinate, `x`; or several, where the name stands for a series (`batch`)."""
+    """A named coordinate, `x`. A name such as `batch` stands for a series of coordinates until the line is expanded."""
 
     name: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
 
@@ -27,15 +27,15 @@ class Constant:
 
     value: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.value)
 
 
 @dataclass(frozen=True)
 class Rest:
-    """`...`: a series of coordinates that the descriptor decides."""
+    """`...` between brackets: a series of coordinates. How many it stands for depends on the descriptor."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "..."
 
 
@@ -44,9 +44,9 @@ class Reference:
     """One element of a tensor, `indices[y, 0]`."""
 
     tensor: str
-    coordinates: tuple[Coordinate | Constant | Rest | Reference, ...]
+    coordinates: tuple[Subscript, ...]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.coordinates))}]"
 
     @property
@@ -55,13 +55,13 @@ class Reference:
         return tuple(c for c in self.coordinates if isinstance(c, Reference))
 
 
-Index = Coordinate | Constant | Rest | Reference
-"""What may stand between the brackets of a reference."""
+Subscript = Coordinate | Constant | Rest | Reference
+"""One entry between the brackets of a reference. A reference among them reads its coordinate from another tensor."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """`target = source`, with the `// if name == value` that limits it, if any."""
+    """`target = source`. `condition` is (name, value) if the line ends in `// if name == value`, else None."""
 
     target: Reference
     source: Reference
@@ -72,7 +72,7 @@ class Line:
         """The side whose coordinates are the loops: the target, or the source if the target reads indices."""
         return self.source if self.target.indices else self.target
 
-    def __str__(self):
+    def __str__(self) -> str:
         condition = f" // if {self.condition[0]} == {self.condition[1]}" if self.condition else ""
         return f"{self.target} = {self.source}{condition}"
 
@@ -84,7 +84,7 @@ class Copy:
     target: str
     source: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.target} = {self.source}"
 
 
@@ -94,9 +94,9 @@ Statement = Copy | Line
 
 @dataclass(frozen=True)
 class Continuation:
-    """A line that is only `...`: the lines above go on in the same way."""
+    """A line that holds only `...`: the series of lines above it continues in the same way."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "..."
 
 
@@ -105,105 +105,113 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Name:
+    """A name, `Axis` or `InputTensor.Sizes`."""
+
     text: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text
 
 
 @dataclass(frozen=True)
 class Integer:
+    """A number, `1`."""
+
     value: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.value)
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """`1...`: as many of this number as are needed."""
+    """`1...` at the front of a list: this number, repeated until the list has the length that is needed."""
 
     value: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.value}..."
 
 
 @dataclass(frozen=True)
 class Sum:
-    """`a - b + c`: the signs go with the terms; the first is "+"."""
+    """`a - b + c`, as pairs of sign and term. The sign of the first term is "+"."""
 
-    terms: tuple[tuple[str, object], ...]
+    terms: tuple[tuple[str, Expression], ...]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.terms[0][1]) + "".join(f" {sign} {_inner(term)}" for sign, term in self.terms[1:])
 
 
 @dataclass(frozen=True)
 class Element:
-    """`Sizes[n]`."""
+    """`Sizes[n]`: one element of a list."""
 
     name: str
-    index: object
+    index: Expression
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.name}[{self.index}]"
 
 
 @dataclass(frozen=True)
 class Slice:
-    """`Sizes[a .. b]`, b excluded."""
+    """`Sizes[a .. b]`: the elements from a to b, b excluded."""
 
     name: str
-    start: object
-    stop: object
+    start: Expression
+    stop: Expression
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.name}[{self.start} .. {self.stop}]"
 
 
 @dataclass(frozen=True)
 class Listing:
-    """`{a, b}`: numbers and lists of numbers, put one after the other."""
+    """`{a, b}`: numbers and lists of numbers, joined to one list."""
 
-    items: tuple[object, ...]
+    items: tuple[Expression | Repeat, ...]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "{" + ", ".join(map(str, self.items)) + "}"
+
+
+Expression = Name | Integer | Sum | Element | Slice | Listing
+"""A node that has a value."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """`[0, n)`, or `[0, n]` where closed."""
+    """`[0, n)`, or `[0, n]` if `closed`."""
 
-    start: object
-    stop: object
+    start: Expression
+    stop: Expression
     closed: bool
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"[{self.start}, {self.stop}{']' if self.closed else ')'}"
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """`name = expression`: defines a name, or says what a field must be."""
+    """`name = expression`: defines a name, or states the value of a field."""
 
     name: str
-    value: object
+    value: Expression
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.name} = {self.value}"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`left == right`, or another comparison."""
+    """`left == right`, or another comparison: `<=`, `>=`, `<`, `>`."""
 
-    left: object
+    left: Expression
     operator: str
-    right: object
+    right: Expression
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.left} {self.operator} {self.right}"
 
 
@@ -211,14 +219,18 @@ class Comparison:
 class Membership:
     """`value in [a, b)`."""
 
-    value: object
+    value: Expression
     interval: Interval
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.value} in {self.interval}"
 
 
-def _inner(node):
+FormulaStatement = Assignment | Comparison | Membership
+"""One line of a formula."""
+
+
+def _inner(node: Expression) -> str:
     return f"({node})" if isinstance(node, Sum) else str(node)
 
 
@@ -227,7 +239,11 @@ def _inner(node):
 
 @dataclass(frozen=True)
 class ExampleTensor:
-    """A tensor as an example prints it; `values` are flat, row-major, numbers as written. Empty where only sizes are."""
+    """A tensor of a worked example.
+
+    `values` are the printed numbers in row-major order. An example that shows only sizes has `data_type` None and no
+    values.
+    """
 
     sizes: tuple[int, ...]
     data_type: str | None = None
@@ -236,7 +252,7 @@ class ExampleTensor:
 
 @dataclass(frozen=True)
 class Example:
-    """A worked example: fields, tensors, and the expanded line where one is printed."""
+    """A worked example: its number fields and tensors by name, and the expanded line if one is printed."""
 
     fields: dict[str, int]
     tensors: dict[str, ExampleTensor]

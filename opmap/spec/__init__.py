@@ -1,4 +1,4 @@
-"""The documentation as data: one TOML file per operator, and what reads them."""
+"""The documentation as data: one TOML file per operator, and the loader that reads them."""
 
 from .loader import (
     Breaks,

@@ -1,21 +1,30 @@
-"""Loads the spec files. A spec holds the page's text as printed; `corrected()` is the same with the errata put right."""
+"""Loads the spec files, one TOML file per operator.
+
+A spec holds the text of its reference page as printed. `Spec.corrected` is the same spec with every erratum corrected.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import Literal
+from importlib.resources.abc import Traversable
+from typing import Literal, TypeVar
 
 import msgspec
 
 from ..errors import InputError
 from ..files import read_text
-from ..pseudocode import Example, parse_example, parse_lines
+from ..pseudocode import Example, Line, Statement, parse_example, parse_formula, parse_lines
+from ..pseudocode.tree import Assignment, Continuation, FormulaStatement
+
+_T = TypeVar("_T")
 
 
 class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a page stands: its id (`NS:directml.…`), public address, and the repository file at a commit."""
+    """The source of a spec: the page's id (`NS:directml.…`), its public address, and its file at a commit of the
+    documentation's repository."""
 
     id: str
     address: str
@@ -25,7 +34,7 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The general lines, and which field each of their tensor names is."""
+    """The general pseudocode of an operator, as printed. `tensors` maps its tensor names to fields of the struct."""
 
     line: int
     text: str
@@ -33,23 +42,24 @@ class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member of the struct."""
+    """A member of the operator's struct. `uint` is a number."""
 
     name: str
     kind: Literal["input", "output", "uint"]
 
 
 class Breaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to break a rule: the example to start from, and the fields to set."""
+    """A descriptor that breaks a rule: the id of an example, and the fields to change in it."""
 
     example: str
     set: dict[str, int | str | list[int]]
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One constraint: its id, our words for it, and the formula that states it (`support` is the support table).
+    """One constraint of a page: its id, our words for it, and the formula that states it.
 
-    A derived rule is printed nowhere, and follows from what the page gives a meaning to.
+    `check` is a formula, or `support` for the tables of supported data types and dimension counts. A derived rule stands
+    on no page: a descriptor that breaks it is valid by the printed rules, but the page's pseudocode gives it no meaning.
     """
 
     id: str
@@ -61,7 +71,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A worked example, as printed."""
+    """A worked example, as printed, and its line on the page."""
 
     id: str
     line: int
@@ -69,19 +79,19 @@ class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str = ""
 
     def parsed(self) -> Example:
-        """The example's fields, tensors and expanded line."""
+        """Returns the example's fields, tensors and expanded line. Raises PseudocodeError if it cannot be read."""
         return parse_example(self.text)
 
 
 class TensorSupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a feature level supports for one tensor; dimension counts as [lowest, highest]."""
+    """The data types and dimension counts that a feature level supports for one tensor. Counts are (lowest, highest)."""
 
     dimension_counts: tuple[int, int]
     data_types: tuple[str, ...]
 
 
 class Support(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table: a feature level, and what it and the ones above support."""
+    """One table of a page: the types and counts that are supported from a feature level on, for each tensor field."""
 
     feature_level: str
     line: int
@@ -91,8 +101,10 @@ class Support(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Printed text that is wrong, and the corrected text.
 
-    `subject` is a rule id, `pseudocode`, `example N` or `example N title`. Kinds: `contradiction` (the page contradicts
-    itself: computed from its examples), `gap` (the printed rule lets pass what has no meaning), `note` (a wording).
+    `subject` names the corrected text: a rule id, `pseudocode`, `example N` or `example N title`. The kinds:
+    `contradiction`: the page contradicts itself, which running its examples shows.
+    `gap`: the printed rule accepts descriptors that the page gives no meaning.
+    `note`: the wording is wrong, and no example depends on it.
     """
 
     id: str
@@ -104,7 +116,10 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """One operator's reference page."""
+    """The reference page of one operator.
+
+    `number` is the operator's value in DML_OPERATOR_TYPE, `introduced` the first feature level that has it, as `2_1`.
+    """
 
     operator: str
     number: int
@@ -120,34 +135,64 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @property
     def name(self) -> str:
-        """The operator without its prefix, `GATHER`."""
+        """The operator's short name, `GATHER`."""
         return self.operator.removeprefix("DML_OPERATOR_")
 
     @cached_property
-    def lines(self):
-        """The general pseudocode, parsed."""
+    def lines(self) -> tuple[Statement | Continuation, ...]:
+        """The lines of the general pseudocode."""
         return parse_lines(self.pseudocode.text)
 
+    @cached_property
+    def attributes(self) -> dict[str, str]:
+        """The struct's members in their order -> their names in Python: `IndexDimensions` -> `index_dimensions`."""
+        return {f.name: re.sub(r"(?<!^)(?=[A-Z])", "_", f.name).lower() for f in self.fields}
+
+    @cached_property
+    def index_tensors(self) -> tuple[str, ...]:
+        """The inputs that hold indices: those that the pseudocode reads within brackets."""
+        lines = [line for line in self.lines if isinstance(line, Line)]
+        names = {index.tensor for line in lines for side in (line.target, line.source) for index in side.indices}
+        return tuple(dict.fromkeys(field for name, field in self.pseudocode.tensors.items() if name in names))
+
+    @cached_property
+    def data_tensors(self) -> tuple[str, ...]:
+        """The inputs whose elements are moved: all that hold no indices."""
+        return tuple(name for name in self.tensors("input") if name not in self.index_tensors)
+
+    @cached_property
+    def size_formula(self) -> tuple[FormulaStatement, ...]:
+        """The parsed rule that assigns the output's sizes. Raises KeyError if no rule does."""
+        (output,) = self.tensors("output")
+        for rule in self.rules:
+            statements = parse_formula(rule.check) if rule.check != "support" else ()
+            if any(isinstance(s, Assignment) and s.name == f"{output}.Sizes" for s in statements):
+                return statements
+        raise KeyError(f"{self.operator} has no size formula")
+
     def tensors(self, *kinds: str) -> tuple[str, ...]:
-        """The names of the tensor fields of these kinds (`input`, `output`), in the struct's order."""
-        return tuple(f.name for f in self.fields if f.kind in kinds)
+        """Returns the names of the fields of these kinds (`input`, `output`, `uint`), in the struct's order."""
+        return tuple(field.name for field in self.fields if field.kind in kinds)
 
     def rule(self, id: str) -> Rule:
-        """The rule with this id. Raises KeyError."""
-        return {r.id: r for r in self.rules}[id]
+        """Returns the rule with this id. Raises KeyError if there is none."""
+        return {rule.id: rule for rule in self.rules}[id]
 
     def example(self, id: str) -> SpecExample:
-        """The example with this id. Raises KeyError."""
-        return {e.id: e for e in self.examples}[id]
+        """Returns the example with this id. Raises KeyError if there is none."""
+        return {example.id: example for example in self.examples}[id]
 
     @cached_property
     def corrected(self) -> Spec:
-        """This spec with every erratum's printed text replaced; it has no errata left."""
+        """The spec with the printed text of every erratum replaced by the corrected text. It has no errata.
+
+        Raises ValueError if an erratum names an unknown subject or a text that the subject does not hold.
+        """
         by_subject: dict[str, list[Erratum]] = {}
         for erratum in self.errata:
             by_subject.setdefault(erratum.subject, []).append(erratum)
 
-        def fixed(subject: str, text: str) -> str:
+        def corrected(subject: str, text: str) -> str:
             for erratum in by_subject.pop(subject, ()):
                 if erratum.printed not in text:
                     raise ValueError(f"{erratum.id}: {subject} does not hold the printed text {erratum.printed!r}")
@@ -156,13 +201,15 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
         spec = msgspec.structs.replace(
             self,
-            pseudocode=msgspec.structs.replace(self.pseudocode, text=fixed("pseudocode", self.pseudocode.text)),
-            rules=tuple(msgspec.structs.replace(r, check=fixed(r.id, r.check)) for r in self.rules),
+            pseudocode=msgspec.structs.replace(self.pseudocode, text=corrected("pseudocode", self.pseudocode.text)),
+            rules=tuple(msgspec.structs.replace(rule, check=corrected(rule.id, rule.check)) for rule in self.rules),
             examples=tuple(
                 msgspec.structs.replace(
-                    e, text=fixed(f"example {e.id}", e.text), title=fixed(f"example {e.id} title", e.title)
+                    example,
+                    text=corrected(f"example {example.id}", example.text),
+                    title=corrected(f"example {example.id} title", example.title),
                 )
-                for e in self.examples
+                for example in self.examples
             ),
             errata=(),
         )
@@ -172,13 +219,13 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
 
 class TensorBreaks(Breaks, frozen=True, forbid_unknown_fields=True):
-    """How to break a rule of every tensor: an example of an operator's page, and the fields to set."""
+    """A descriptor that breaks a rule of every tensor: an example of the operator's page, and the fields to change."""
 
     operator: str
 
 
 class TensorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule of every tensor."""
+    """A rule that holds for every tensor of every operator."""
 
     id: str
     text: str
@@ -186,7 +233,7 @@ class TensorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the pages say of tensors in general; feature levels in ascending order."""
+    """The rules and limits that hold for every tensor. Feature levels are in ascending order."""
 
     struct: str
     address: str
@@ -237,9 +284,9 @@ def remove_spec(name: str) -> None:
 
 @cache
 def tensor_rules() -> TensorRules:
-    """The rules that hold for every tensor."""
+    """Returns the rules that hold for every tensor."""
     return _decode(files(__package__).joinpath("tensor.toml"), TensorRules)
 
 
-def _decode(path, type):
-    return msgspec.toml.decode(path.read_bytes(), type=type)
+def _decode(file: Traversable, type: type[_T]) -> _T:
+    return msgspec.toml.decode(file.read_bytes(), type=type)

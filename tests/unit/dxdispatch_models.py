@@ -1,4 +1,4 @@
-"""DxDispatch models for tests: a plain one, the same with a value changed, and what reading one gives."""
+"""DxDispatch models for tests: a plain one, changes to it, and the result of reading one."""
 
 import copy
 import json
@@ -40,16 +40,16 @@ def gather():
 
 
 def changed(*path, to, model=None):
-    """The model with the value at a path replaced; `...` as value takes it away."""
+    """The model with the value at a path replaced, or removed if the new value is `...`."""
     model = copy.deepcopy(model or gather())
-    *way, last = path
-    at = model
-    for step in way:
-        at = at[step]
+    *parents, name = path
+    parent = model
+    for step in parents:
+        parent = parent[step]
     if to is ...:
-        del at[last]
+        del parent[name]
     else:
-        at[last] = to
+        parent[name] = to
     return model
 
 
@@ -63,7 +63,7 @@ def one(model, folder=None):
 
 
 def output(model, folder=None):
-    """The values that the only dispatch gives by the pseudocode."""
+    """The output values of the only dispatch, computed by the pseudocode."""
     dispatch = one(model, folder)
     if dispatch.error:
         raise dispatch.error
@@ -73,7 +73,7 @@ def output(model, folder=None):
 
 
 def problem(model, folder=None):
-    """(path, message) of what is wrong with the only dispatch, or with the file."""
+    """Path and message of the error of the only dispatch, or of the whole model."""
     try:
         error = one(model, folder).error
     except InputError as raised:
@@ -87,7 +87,7 @@ EXPECTED = [14.0, 12.0, 14.0, 11.0, 13.0]
 
 
 def lying(shape="(4,)", descr="'<f4'", fortran="False", data=b"\0" * 16, version=b"\x01\x00", header=None):
-    """A .npy file whose header says anything."""
+    """The bytes of a .npy file with any header, whether or not it fits the data."""
     text = header if header is not None else f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}"
     raw = text.encode("latin-1")
     raw += b" " * (-(len(raw) + 11) % 64) + b"\n"

@@ -120,7 +120,9 @@ class TestClosedWorld:
         """One step in one member; an axis in the middle of many is at no boundary of its own."""
         desc, _ = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "1")
         assert "GATHER.F1" in boundary_rules(desc)
-        middle = next(d for d in OPERATORS["GATHER"].descriptors(4, 2) if len(d.input_tensor.sizes) == 4 and d.axis == 1)
+        middle = next(
+            d for d in OPERATORS["GATHER"].descriptors(4, 2) if len(d.input_tensor.sizes) == 4 and d.axis == 1
+        )
         assert "GATHER.F1" not in boundary_rules(middle)
 
 
@@ -226,7 +228,9 @@ class TestIndexPaths:
     def test_pass_on_the_cpu(self, operator, path, index_type, conversion):
         """With every index type and conversion."""
         known, module = arrays(operator), OPERATORS[operator]
-        choice = next(c for c in known.choices(known.triples) if (c["index_path"], c["index_type"]) == (path, index_type))
+        choice = next(
+            c for c in known.choices(known.triples) if (c["index_path"], c["index_type"]) == (path, index_type)
+        )
         judge = dataclasses.replace(open_judge("cpu"), index_conversion=conversion)
         for case in cases_of(module, choice):
             record = judge(case)

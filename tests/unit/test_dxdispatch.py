@@ -28,7 +28,7 @@ class TestLeniencies:
         )
 
     def test_comments_trailing_commas_and_what_follows(self):
-        """None of these is JSON."""
+        """Strict JSON allows none of them."""
         text = json.dumps(gather(), indent=1).replace("[3,", "[ // first\n 3,").replace("2\n", "2, /* last */\n")
         assert EXPECTED == output(text + "\n text } after { the root value")
 
@@ -42,7 +42,7 @@ class TestLeniencies:
     @pytest.mark.parametrize("name", ["GATHER", "gather", "DML_OPERATOR_GATHER", "dml_operator_gather"])
     @pytest.mark.parametrize("key", ["type", "Type"])
     def test_operator_names(self, name, key):
-        """Long and short."""
+        """Long and short names, in upper and lower case."""
         model = changed("dispatchables", "gather", "type", to=...)
         assert EXPECTED == output(changed("dispatchables", "gather", key, to=name, model=model))
 
@@ -78,7 +78,7 @@ class TestLeniencies:
         assert EXPECTED == output(changed(*DESC, "InputTensor", to=tensor))
 
     def test_fields_of_a_tensor_arrive(self):
-        """Strides, size, alignment and flag stand in the descriptor."""
+        """Strides, size, alignment and flag are read into the descriptor."""
         tensor = {"DataType": "FLOAT32", "Sizes": [4], "Strides": [2], "TotalTensorSizeInBytes": 64}
         tensor |= {"GuaranteedBaseOffsetAlignment": 16, "Flags": "OWNED_BY_DML"}
         model = changed(*DESC, "InputTensor", to=tensor)
@@ -99,7 +99,7 @@ class TestLeniencies:
         ],
     )
     def test_initial_values(self, values, expected):
-        """A list, a list with types, a constant, a sequence."""
+        """A list, a list of values with types, a constant, a sequence."""
         model = changed("resources", "input", "initialValues", to=values)
         if isinstance(values, list) and isinstance(values[0], dict):
             del model["resources"]["input"]["initialValuesDataType"]
@@ -143,13 +143,13 @@ class TestLeniencies:
         assert float(total) == list(one(model).tensors["InputTensor"].values)[-1]
 
     def test_a_buffer_larger_than_its_values(self):
-        """Values at an offset, zeros around."""
+        """The values start at an offset; the other bytes are zero."""
         resource = {"initialValuesDataType": "FLOAT32", "initialValues": [12, 13], "sizeInBytes": 16}
         model = changed("resources", "input", to={**resource, "initialValuesOffsetInBytes": 4})
         assert [0.0, 12.0, 13.0, 0.0] == list(one(model).tensors["InputTensor"].values)
 
     def test_a_binding_with_an_offset(self):
-        """Elements are counted in the tensor's type, or in the size that is given."""
+        """The offset counts elements of the tensor's type, or of elementSizeInBytes."""
         binding = {"name": "input", "elementOffset": 2}
         values = [0, 0, 11, 12, 13, 14]
         model = changed("resources", "input", "initialValues", to=values)
@@ -158,13 +158,13 @@ class TestLeniencies:
         assert EXPECTED == output(changed("commands", 0, "bindings", "InputTensor", to=binding, model=model))
 
     def test_two_dispatches_share_their_inputs(self):
-        """That is no chain."""
+        """Two dispatches that read one resource are no chain."""
         model = gather()
         model["commands"].insert(1, model["commands"][0])
         assert [None, None] == [d.error for d in read_model(json.dumps(model))]
 
     def test_one_bad_dispatch_does_not_hide_the_next(self):
-        """What is wrong with one stands in it; the other is read."""
+        """The error is in the first dispatch; the second is read."""
         model = gather()
         model["commands"].insert(0, {"type": "dispatch", "dispatchable": "absent", "bindings": {}})
         first, second = read_model(json.dumps(model))
@@ -172,13 +172,13 @@ class TestLeniencies:
         assert None is second.error
 
     def test_initial_values_of_the_output_are_ignored(self):
-        """Even where they are none."""
+        """Even if they would be refused for an input."""
         for values in ("deferred", [], {"valueCount": 10**9, "value": 0}):
             assert EXPECTED == output(changed("resources", "output", "initialValues", to=values))
 
 
 class TestWriting:
-    """What is written is read back as the same."""
+    """A written model is read back as the same descriptor and values."""
 
     @given(strategies.cases())
     def test_round_trip(self, case):
@@ -192,7 +192,7 @@ class TestWriting:
         }
 
     def test_every_field_of_a_tensor(self):
-        """Strides, size, alignment and flag are written where they are set."""
+        """Strides, size, alignment and flag are written if they are set."""
         desc = next(OPERATORS["GATHER"].samples())
         tensor = TensorDesc(DataType.FLOAT32, desc.input_tensor.sizes, (2,), 64, 16, True)
         written = desc_json(desc.replace(input_tensor=tensor))
@@ -207,7 +207,7 @@ class TestWriting:
         assert {"DataType": "FLOAT32", "Sizes": list(desc.output.sizes)} == written["desc"]["OutputTensor"]
 
     def test_house_style(self):
-        """As the models that DxDispatch ships: lower-case keys, short data types, long operator names."""
+        """Models look like those that DxDispatch ships: lower-case keys, short data types, long operator names."""
         case = gather()
         dispatch = one(case)
         written = model_json("gather", dispatch.desc, dispatch.tensors)

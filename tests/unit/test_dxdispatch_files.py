@@ -1,4 +1,4 @@
-"""The files that DxDispatch JSON names, and the JSON file itself: in the right folder, of any content, of any kind."""
+"""The files that DxDispatch JSON names, and the JSON file itself: where they may lie and what they may hold."""
 
 import io
 import itertools
@@ -48,16 +48,16 @@ class TestFiles:
         ids=["little-endian", "big-endian", "two-dimensional", "fortran-order", "version 2", "version 3"],
     )
     def test_npy(self, tmp_path, content):
-        """Byte order and element order are the file's, the values come out row by row."""
+        """Values are read in row-major order, whatever byte order and element order the file has."""
         assert EXPECTED == output(self.source(tmp_path, "data.npy", content), tmp_path)
 
     def test_raw(self, tmp_path):
-        """Anything that is not .npy is memory; a folder below is inside."""
+        """A file that is not .npy holds the resource's bytes. It may lie in a subfolder."""
         raw = np.array([11, 12, 13, 14], "<f4").tobytes()
         assert EXPECTED == output(self.source(tmp_path, "below/data.bin", raw), tmp_path)
 
     def test_read_finds_them_beside_the_json_file(self, tmp_path, monkeypatch):
-        """Not in the current directory."""
+        """The current directory does not matter."""
         model = self.source(tmp_path, "data.bin", np.array([11, 12, 13, 14], "<f4").tobytes())
         (tmp_path / "model.json").write_text(json.dumps(model), encoding="utf-8")
         monkeypatch.chdir(tmp_path.parent)
@@ -67,7 +67,7 @@ class TestFiles:
         (tmp_path / "inner" / "model.json").write_text(json.dumps(model), encoding="utf-8")
         monkeypatch.chdir(tmp_path)
         (dispatch,) = read(os.path.join("inner", "model.json"))
-        assert "must be a file, 'data.bin' is none" == dispatch.error.message
+        assert "must be a file, got 'data.bin': there is no such file" == dispatch.error.message
 
     PATH = "$.resources.input.initialValues.sourcePath"
 
@@ -88,11 +88,11 @@ class TestFiles:
             (b"\x93NUMPY\x01\x00\xff\xff{", "must be a .npy file: "),
             (b"\x93NUMPY\x09\x09\x10\x00\x00\x00" + b"{" * 16, "must be a .npy file: "),
             (b"PK\x03\x04" + b"\0" * 40, "must be a .npy file: "),
-            (lying(shape="(5,)"), "must hold the 20 bytes that its header says, got 16"),
-            (lying(shape="(3,)"), "must hold the 12 bytes that its header says, got 16"),
+            (lying(shape="(5,)"), "must hold 20 bytes of values, as its header says, got 16"),
+            (lying(shape="(3,)"), "must hold 12 bytes of values, as its header says, got 16"),
             (lying(shape="(2**40,)"), "must be a .npy file: "),
-            (lying(shape=f"({10**18},)"), f"must hold the {4 * 10**18} bytes that its header says, got 16"),
-            (lying(shape="(-4,)"), "must hold the -16 bytes that its header says, got 16"),
+            (lying(shape=f"({10**18},)"), f"must hold {4 * 10**18} bytes of values, as its header says, got 16"),
+            (lying(shape="(-4,)"), "must hold -16 bytes of values, as its header says, got 16"),
             (lying(shape="(-2, -2)"), "must be a .npy file"),
             (lying(shape=f"(0, {10**30})", data=b""), "must"),
             (lying(shape=f"({', '.join('1' * 70)}, 4)"), "must be a .npy file"),
@@ -114,7 +114,7 @@ class TestFiles:
         ids=itertools.count(),
     )
     def test_npy_files_that_lie(self, tmp_path, content, message):
-        """No pickle is loaded, and a header is believed only where the file's size agrees."""
+        """A wrong header is refused before memory is taken for the size that it states."""
         path, got = problem(self.source(tmp_path, "data.npy", content), tmp_path)
         assert got.startswith(message)
         assert path in (self.PATH, "$.resources.input.initialValues")
@@ -143,7 +143,7 @@ class TestFiles:
         ],
     )
     def test_paths_that_leave_the_folder(self, tmp_path, name):
-        """Refused whether or not the file is there."""
+        """They are refused whether or not the file exists."""
         folder = tmp_path / "inside"
         (folder / "below").mkdir(parents=True)
         (tmp_path / "outside.bin").write_bytes(b"\0" * 16)
@@ -152,7 +152,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("name", ["../outside.bin", "/etc/hostname", "//server/share/x", "\\\\server\\share\\x"])
     def test_nothing_outside_is_touched(self, tmp_path, monkeypatch, name):
-        """To look up a network share is to send credentials to its server."""
+        """Looking up a network share would send credentials to its server."""
         looked_up = []
         resolve = Path.resolve
         monkeypatch.setattr(Path, "resolve", lambda self, **k: looked_up.append(self) or resolve(self, **k))
@@ -164,19 +164,19 @@ class TestFiles:
         "name", ["C:\\Windows\\win.ini", "C:win.ini", "\\\\server\\share\\x", "..\\outside.bin", "NUL", "CON"]
     )
     def test_paths_of_windows_that_leave_the_folder(self, tmp_path, name):
-        """Drives, shares, devices."""
+        """Drives, shares and devices."""
         path, _ = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), tmp_path)
         assert self.PATH == path
 
     def test_an_absolute_path_inside_the_folder_is_inside(self, tmp_path):
-        """What counts is where the file is."""
+        """An absolute path is fine if the file lies inside the folder."""
         (tmp_path / "data.bin").write_bytes(np.array([11, 12, 13, 14], "<f4").tobytes())
         model = changed("resources", "input", "initialValues", to={"sourcePath": str(tmp_path / "data.bin")})
         assert EXPECTED == output(model, tmp_path)
 
     @POSIX
     def test_links_that_leave_the_folder(self, tmp_path):
-        """A link is followed before the place is looked at; one that stays inside is fine."""
+        """A link to a file outside is refused; a link to a file inside is fine."""
         folder = tmp_path / "inside"
         folder.mkdir()
         (tmp_path / "outside.bin").write_bytes(np.array([11, 12, 13, 14], "<f4").tobytes())
@@ -191,7 +191,7 @@ class TestFiles:
 
     @POSIX
     def test_links_in_a_circle_and_pipes(self, tmp_path):
-        """Neither hangs nor raises anything else."""
+        """Both are refused in one line, and reading does not hang."""
         (tmp_path / "a").symlink_to("b")
         (tmp_path / "b").symlink_to("a")
         os.mkfifo(tmp_path / "pipe")
@@ -203,38 +203,40 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("absent.bin", "must be a file, 'absent.bin' is none"),
-            ("", "must be a file, '' is none"),
-            (".", "must be a file, '.' is none"),
-            ("below", "must be a file, 'below' is none"),
+            ("absent.bin", "must be a file, got 'absent.bin': there is no such file"),
+            ("", "must be a file, got '': there is no such file"),
+            (".", "must be a file, got '.': there is no such file"),
+            ("below", "must be a file, got 'below': there is no such file"),
             ("a\0b", "must be a"),
             ("x" * 5000, "must be a"),
         ],
         ids=itertools.count(),
     )
     def test_paths_that_are_no_file(self, tmp_path, name, message):
-        """A folder, a NUL, a lone surrogate, a name too long."""
+        """A missing file, a folder, a name with a NUL, a name that is too long."""
         (tmp_path / "below").mkdir()
         path, got = problem(changed("resources", "input", "initialValues", to={"sourcePath": name}), tmp_path)
         assert self.PATH == path
         assert got.startswith(message)
 
     def test_a_text_without_a_folder_names_no_file(self):
-        """There is nowhere to look."""
+        """A model that is only a text has no folder to look in."""
         path, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": "data.bin"}))
-        assert (self.PATH, "must not name a file: the text has no folder") == (path, message)
+        assert (self.PATH, "must not name a file: the model is a text without a folder") == (path, message)
 
     def test_large_files_are_not_read(self, tmp_path):
-        """A sparse file costs nothing but its size."""
+        """The size is checked before the file is read. The file is sparse: it takes no space on disk."""
         with open(tmp_path / "huge.bin", "wb") as file:
             file.truncate(MAX_FILE_BYTES + 1)
         _, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": "huge.bin"}), tmp_path)
-        assert f"must be at most {MAX_FILE_BYTES} bytes, 'huge.bin' has {MAX_FILE_BYTES + 1}" == message
-        with pytest.raises(InputError, match=f"must be at most {MAX_FILE_BYTES} bytes"):
+        assert f"must be a file of at most {MAX_FILE_BYTES} bytes, 'huge.bin' has {MAX_FILE_BYTES + 1}" == message
+        with pytest.raises(
+            InputError, match=f"must be a file of at most {MAX_FILE_BYTES} bytes, got {MAX_FILE_BYTES + 1}"
+        ):
             read(tmp_path / "huge.bin")
 
     def test_the_json_file_itself(self, tmp_path):
-        """A folder, nothing, bytes that are no text."""
+        """A folder, a missing file, bytes that are not UTF-8, a name with a NUL."""
         (tmp_path / "bytes").write_bytes(b"{\xff}")
         for name, message in (
             ("", "got a folder"),
@@ -247,7 +249,7 @@ class TestFiles:
 
     @POSIX
     def test_the_json_file_itself_is_a_pipe(self, tmp_path):
-        """Reading it would wait for ever."""
+        """A pipe is refused, because reading it could wait for ever."""
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(InputError, match="must be a file, got a device, a pipe or a socket"):
             read(tmp_path / "pipe")

@@ -1,4 +1,4 @@
-"""DxDispatch JSON that is wrong: refused in one line, safe against any text."""
+"""Wrong DxDispatch JSON: it is refused in one line, whatever the text is."""
 
 import copy
 import itertools
@@ -15,7 +15,7 @@ from opmap.limits import MAX_ELEMENTS, MAX_NESTING
 
 
 class TestRefusals:
-    """What is wrong is said in one line: the place, what was wanted, what was got."""
+    """An error is one line: the place, the wanted value, the actual value."""
 
     @pytest.mark.parametrize(
         ("text", "path", "message"),
@@ -49,7 +49,7 @@ class TestRefusals:
         ids=itertools.count(),
     )
     def test_files(self, text, path, message):
-        """The file as a whole."""
+        """Errors of the file as a whole."""
         with pytest.raises(InputError) as raised:
             read_model(text)
         assert path == raised.value.path
@@ -82,7 +82,7 @@ class TestRefusals:
             (("resources", "input", "initialValues"), ..., "$.resources.input", "must hold initialValues, got initialValuesDataType"),
             (("resources", "input", "initialValues"), [], "$.resources.input.initialValues", "must not be empty"),
             (("resources", "input", "initialValues"), 3, "$.resources.input.initialValues", "must be an array, {value, valueCount}"),
-            (("resources", "input", "initialValues"), "deferred", "$.resources.input.initialValues", "must be values, got 'deferred': they are unknown before the run"),
+            (("resources", "input", "initialValues"), "deferred", "$.resources.input.initialValues", "must be values that are known before the run, got 'deferred'"),
             (("resources", "input", "initialValues"), [1, 2, 3], "$.commands[0].bindings.InputTensor", "must hold 16 bytes from byte 0 on, resource 'input' has 12"),
             (("resources", "input", "initialValues"), [1, None, 3, 4], "$.resources.input.initialValues", 'value 1 must be a number, "NaN", "Inf" or "-Inf" for FLOAT32, got None'),
             (("resources", "input", "initialValues"), [1, 1e39, 3, 4], "$.resources.input.initialValues", "value 1 must be a number that FLOAT32 can hold"),
@@ -97,7 +97,7 @@ class TestRefusals:
             (("resources", "input", "initialValues"), {"valueStart": 1, "valueDelta": 1, "valueCount": 2**31}, "$.resources.input.initialValues", f"must be at most {MAX_ELEMENTS} values"),
             (("resources", "input", "initialValues"), {"sourcePath": 3}, "$.resources.input.initialValues.sourcePath", "must be str, got int"),
             (("resources", "input", "initialValuesDataType"), "STRING", "$.resources.input.initialValuesDataType", "must be one of"),
-            (("resources", "input", "initialValuesDataType"), ..., "$.resources.input", "must hold initialValuesDataType"),
+            (("resources", "input", "initialValuesDataType"), ..., "$.resources.input", "must hold initialValuesDataType, the type of its initial values"),
             (("resources", "input", "sizeInBytes"), 2**62, "$.resources.input.sizeInBytes", f"must be at most {MAX_ELEMENTS * 8} bytes, got {2**62}"),
             (("resources", "input", "sizeInBytes"), 2**80, "$.resources.input.sizeInBytes", "must be"),
             (("resources", "input", "sizeInBytes"), 8, "$.resources.input", "must hold 16 bytes of initial values at byte 0, got sizeInBytes 8"),
@@ -117,13 +117,13 @@ class TestRefusals:
         ],
     )  # fmt: skip
     def test_values(self, path, value, where, message):
-        """One value changed."""
+        """Errors of one dispatch, each with one value changed in a valid model."""
         got_path, got_message = problem(changed(*path, to=value))
         assert where == got_path
         assert got_message.startswith(message), got_message
 
     def test_tensors_that_are_too_large(self):
-        """Sizes are looked at before memory is taken: the input, what its strides cover, and the output."""
+        """Sizes are checked before memory is taken: of the input, of the memory that its strides span, of the output."""
         count = MAX_ELEMENTS + 1
         assert (
             f"must have at most {MAX_ELEMENTS} elements, got {count}"
@@ -143,16 +143,16 @@ class TestRefusals:
         assert f"the output must have at most {MAX_ELEMENTS} elements, got {2**25}" == problem(model)[1]
 
     def test_values_that_are_too_many_together(self, monkeypatch):
-        """Many dispatches of one tensor take memory for each."""
-        monkeypatch.setattr("opmap.dxdispatch.MAX_VALUES_BYTES", 36 + 36 + 36)  # the buffers, two dispatches
+        """Every dispatch counts, also if they all read the same resources."""
+        monkeypatch.setattr("opmap.dxdispatch.resources.MAX_VALUES_BYTES", 36 + 36 + 36)  # the buffers, two dispatches
         model = gather()
         model["commands"] = model["commands"][:1] * 3
         first, second, third = read_model(json.dumps(model))
         assert (None, None) == (first.error, second.error)
-        assert "must keep all values of the file within 108 bytes, got more here" == third.error.message
+        assert "must keep the values of all resources and dispatches within 108 bytes, got 124" == third.error.message
 
     def test_a_broken_rule_is_left_to_the_judge(self):
-        """The descriptor is there, the values are not read."""
+        """The dispatch has its descriptor and no error; its values are not read."""
         dispatch = one(changed(*DESC, "Axis", to=1))
         assert None is dispatch.error
         assert "GATHER.F1" == dispatch.desc.violations()[0].rule
@@ -160,7 +160,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("first", ["GATHER", "DML_OPERATOR_SCATTER", "broken", "hlsl"])
     def test_chains_are_refused_by_name(self, first):
-        """What a dispatch before has written is not what the file says, whatever that dispatch was."""
+        """A resource that an earlier dispatch writes has lost the file's values, even if opmap cannot read that dispatch."""
         model = gather()
         fields = copy.deepcopy(model["dispatchables"]["gather"]["desc"])
         if first == "broken":
@@ -179,7 +179,7 @@ class TestRefusals:
         assert "$.commands[1].bindings.InputTensor" == second.error.path
 
     def test_chains_behind_something_that_names_no_output(self):
-        """Whatever a shader binds may be what it writes."""
+        """A shader may write any resource that it binds."""
         model = gather()
         model["dispatchables"]["first"] = {"type": "hlsl"}
         model["commands"].insert(
@@ -188,7 +188,7 @@ class TestRefusals:
         assert "chains of dispatches ('first', then 'gather')" in read_model(json.dumps(model))[1].error.message
 
     def test_names_with_odd_characters_stay_on_one_line(self):
-        """A path quotes what is no plain name."""
+        """A path quotes a name that is not a plain identifier."""
         model = changed("dispatchables", "gather", "desc", to=[])
         model["dispatchables"]['a"\n\u2028'] = model["dispatchables"].pop("gather")
         model["commands"][0]["dispatchable"] = 'a"\n\u2028'
@@ -234,11 +234,11 @@ ODD = st.sampled_from(
 
 
 class TestAnyFile:
-    """Whatever a file holds, the answer is dispatches or InputError."""
+    """Reading any file gives dispatches, or an InputError."""
 
     @given(st.data())
     def test_a_valid_document_with_values_changed(self, data):
-        """One to three values are replaced, taken away, or exchanged."""
+        """One to three values are replaced, removed, or copied from another place."""
         model = gather()
         for _ in range(data.draw(st.integers(1, 3))):
             path = data.draw(st.sampled_from([p for p in _places(model) if p]))
@@ -248,7 +248,7 @@ class TestAnyFile:
 
     @given(st.data())
     def test_a_valid_document_with_its_text_changed(self, data):
-        """A piece of the text is taken away or replaced."""
+        """A piece of the text is removed or replaced."""
         text = json.dumps(gather())
         start = data.draw(st.integers(0, len(text)))
         stop = data.draw(st.integers(start, min(start + 20, len(text))))
@@ -256,14 +256,14 @@ class TestAnyFile:
 
     @given(st.binary(max_size=200))
     def test_a_npy_file_with_any_bytes(self, tmp_path_factory, content):
-        """Any bytes after the magic."""
+        """Any bytes after the magic number."""
         folder = tmp_path_factory.getbasetemp()
         (folder / "fuzz.npy").write_bytes(b"\x93NUMPY\x01\x00" + content)
         self.reads(json.dumps(changed("resources", "input", "initialValues", to={"sourcePath": "fuzz.npy"})), folder)
 
     @given(st.data())
     def test_a_npy_file_with_any_header(self, tmp_path_factory, data):
-        """Fields of a header that are no such thing."""
+        """Header fields with values of any kind."""
         anything = st.sampled_from(
             [
                 "()",
@@ -292,7 +292,7 @@ class TestAnyFile:
                 "'<f4",
                 "((",
                 "'\\0'",
-            ]  # fmt: skip
+            ]
         )
         fields = {name: data.draw(anything) for name in ("shape", "descr", "fortran")}
         if data.draw(st.booleans()):
@@ -306,11 +306,11 @@ class TestAnyFile:
     def reads(self, text, folder=None):
         """Reading it gives dispatches or an InputError of one line."""
         try:
-            found = read_model(text, folder=folder)
+            dispatches = read_model(text, folder=folder)
         except InputError as error:
             assert "\n" not in str(error)
             return
-        for dispatch in found:
+        for dispatch in dispatches:
             assert dispatch.error is None or "\n" not in str(dispatch.error)
             if dispatch.error is None and not dispatch.desc.violations():
                 dispatch.desc.interpret(dispatch.tensors)

@@ -335,7 +335,9 @@ class TestAccess:
         """Of the operators here, GATHER has none."""
         desc = next(c.desc for c in catalogue_of("smoke") if c.id == "gather_nd1/example.1")
         assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed.shared_loops
-        assert not any(c.desc.access.moves[-1].indexed.shared_loops for c in catalogue_of("smoke") if c.desc.operator == "GATHER")
+        assert not any(
+            c.desc.access.moves[-1].indexed.shared_loops for c in catalogue_of("smoke") if c.desc.operator == "GATHER"
+        )
 
 
 class TestCommand:

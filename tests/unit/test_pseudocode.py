@@ -317,7 +317,9 @@ def gather(count, axis, k):
     ones = TensorDesc(DataType.FLOAT32, (1,) * count)
     indices = TensorDesc(DataType.INT64, (1,) * count)
     return complete(
-        OPERATORS["GATHER"].descriptor, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis, "IndexDimensions": k}
+        OPERATORS["GATHER"].descriptor,
+        {"InputTensor": ones, "IndicesTensor": indices},
+        {"Axis": axis, "IndexDimensions": k},
     )
 
 
@@ -325,7 +327,9 @@ def gather_elements(count, axis):
     """A GATHER_ELEMENTS descriptor with all sizes 1."""
     ones = TensorDesc(DataType.FLOAT32, (1,) * count)
     indices = TensorDesc(DataType.INT64, (1,) * count)
-    return complete(OPERATORS["GATHER_ELEMENTS"].descriptor, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis})
+    return complete(
+        OPERATORS["GATHER_ELEMENTS"].descriptor, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis}
+    )
 
 
 def gather_nd1(count, rank, index_rank, batches, size):

@@ -1,4 +1,4 @@
-"""The specs: every example passes under the corrected text, every rule can be broken, every erratum is one."""
+"""The specs: every example passes under the corrected text, every rule can be broken, every erratum is a real one."""
 
 import dataclasses
 import itertools
@@ -26,30 +26,34 @@ EXAMPLES = [
 ]
 
 
+SAME_DEMAND = {"GATHER.C4": "GATHER.C3", "GATHER_ND.C4": "GATHER_ND.C3", "GATHER_ND1.C4": "GATHER_ND1.C3"}
+"""Rule -> the rule above it that demands the same."""
+
+
 def errata(kind):
     """The errata of a kind, as test parameters."""
     return [pytest.param(spec, e, id=e.id) for spec in all_specs() for e in spec.errata if e.kind == kind]
 
 
 def broken(spec, breaks):
-    """The descriptor that breaks a rule: an example with some members set, as they are written in DxDispatch JSON."""
+    """The descriptor that breaks a rule: an example with some members changed, as DxDispatch JSON writes them."""
     desc, tensors = example_descriptor(spec.corrected, breaks.example)
     model = model_json("broken", desc, tensors)
     for name, value in breaks.set.items():
-        *way, member = name.split(".")
-        at = model["dispatchables"]["broken"]["desc"]
-        for step in way:
-            at = at[step]
-        at[member] = value
+        *parents, member = name.split(".")
+        parent = model["dispatchables"]["broken"]["desc"]
+        for step in parents:
+            parent = parent[step]
+        parent[member] = value
     (dispatch,) = read_model(json.dumps(model))
     return dispatch.desc
 
 
 class TestFiles:
-    """What the files hold fits together."""
+    """The contents of the spec files are consistent."""
 
     def test_every_operator_has_a_spec_and_every_spec_an_operator(self):
-        """Both are found by being there."""
+        """Both are discovered in their folders, in the order of DirectML's numbers."""
         assert [spec.name for spec in all_specs()] == list(OPERATORS)
         assert {"GATHER": 67, "GATHER_ELEMENTS": 107, "GATHER_ND": 108, "GATHER_ND1": 140}.items() <= {
             spec.name: spec.number for spec in all_specs()
@@ -57,7 +61,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("spec", SPECS)
     def test_ids_are_unique_and_say_where_they_belong(self, spec):
-        """A rule's id begins with its operator; no id stands twice, over all files."""
+        """A rule's id begins with its operator. No id is used twice in all files."""
         rules = [rule.id for rule in spec.rules]
         assert all(id.startswith(f"{spec.name}.") for id in rules + [e.id for e in spec.errata])
         everything = [x.id for s in all_specs() for x in (*s.rules, *s.errata)] + [r.id for r in tensor_rules().rules]
@@ -65,7 +69,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("spec", SPECS)
     def test_members_are_those_of_the_dataclass_in_order(self, spec):
-        """The spec's fields are the descriptor's, under their names here."""
+        """The descriptor's dataclass has the spec's fields under their Python names; numbers have short names."""
         desc = OPERATORS[spec.name].descriptor
         assert [f.name for f in spec.fields] == list(desc.members())
         assert [f.name for f in dataclasses.fields(desc)] == list(desc.members().values())
@@ -73,13 +77,13 @@ class TestFiles:
 
     @pytest.mark.parametrize("spec", SPECS)
     def test_rules_stand_on_a_line_unless_derived(self, spec):
-        """A rule is printed somewhere, or marked as following from the rest."""
+        """A rule has a line on the page, or it is derived and its id says so."""
         assert all((rule.line is None) == rule.derived for rule in spec.rules)
         assert [r.derived for r in spec.rules] == [r.id.split(".")[1].startswith("D") for r in spec.rules]
 
     @pytest.mark.parametrize("spec", SPECS)
     def test_support_tables_begin_where_the_operator_does(self, spec):
-        """The lowest table is the level of the introduction, and higher levels take nothing away."""
+        """The lowest table is of the level that introduced the operator. Higher levels support at least as much."""
         levels = tensor_rules().feature_levels
         tables = sorted(spec.support, key=lambda t: levels.index(t.feature_level))
         assert spec.introduced == tables[0].feature_level
@@ -93,7 +97,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("spec", SPECS)
     def test_support_tables_are_those_of_the_pages(self, spec):
-        """Levels differ in dimension counts, in data types, in index types."""
+        """Each level's dimension counts, data types and index types."""
         rows = {
             "4_1": ((1, 8), set(DataType), {"INT64", "INT32", "UINT64", "UINT32"}),
             "3_0": ((1, 8), {t for t in DataType if t.size < 8}, {"INT64", "INT32", "UINT64", "UINT32"}),
@@ -114,18 +118,18 @@ class TestExamples:
     """Every worked example passes under the corrected text."""
 
     def test_there_are_ten(self):
-        """Five, one, two and two; two more hold sizes alone."""
+        """Five, one, two and two. The two that show only sizes are not counted."""
         assert 10 == len(EXAMPLES)
 
     @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
     def test_keeps_the_rules(self, spec, example):
-        """No rule is broken."""
+        """The example breaks no rule."""
         desc, _ = example_descriptor(spec.corrected, example.id)
         assert () == desc.violations()
 
     @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
     def test_its_line_is_the_general_one_expanded(self, spec, example):
-        """Up to names, the expansion is the line that the page prints beside the example."""
+        """The expanded line is the line that the page prints beside the example, up to names."""
         desc, _ = example_descriptor(spec.corrected, example.id)
         tensors = spec.pseudocode.tensors
         assert canonical(example.parsed().expansion, tensors) == canonical(desc.statements[-1], tensors)
@@ -139,7 +143,7 @@ class TestExamples:
 
     @pytest.mark.parametrize(("spec", "example"), EXAMPLES)
     def test_its_own_line_gives_them_too(self, spec, example):
-        """The line printed beside the example, run as it stands, gives the printed values."""
+        """The line that the page prints beside the example gives the printed values."""
         desc, tensors = example_descriptor(spec.corrected, example.id)
         program = compile_statements([example.parsed().expansion], desc.pseudocode_sizes)
         got = run(program, desc.pseudocode_tensors({n: t for n, t in tensors.items() if n in desc.inputs}))
@@ -147,7 +151,7 @@ class TestExamples:
 
     @pytest.mark.parametrize("name", ["GATHER_ND", "GATHER_ND1"])
     def test_the_example_of_sizes(self, name):
-        """The inline sizes follow from the corrected formula, and not from the printed one."""
+        """The example's sizes follow from the corrected formula, and not from the printed one."""
         spec = load_spec(name)
         rule = f"{name}.C6"
         example = spec.example("sizes").parsed()
@@ -158,7 +162,7 @@ class TestExamples:
         assert Broken("OutputTensor.Sizes", "{1,2,5,6,7}", "{1,1,2,6,7}") == check(spec.rule(rule).check, names)
 
     def test_a_wrong_value_would_be_seen(self):
-        """An example changed in one index gives other values."""
+        """With one index changed, the example gives other values."""
         desc, tensors = example_descriptor(load_spec("GATHER").corrected, "1")
         indices = tensors["IndicesTensor"]
         tensors["IndicesTensor"] = Tensor.from_values(indices.data_type, indices.sizes, [3, 1, 3, 0, 1])
@@ -166,20 +170,18 @@ class TestExamples:
 
 
 class TestRules:
-    """Each rule can be broken, and says so."""
-
-    SAYS_THE_SAME = {"GATHER.C4": "GATHER.C3", "GATHER_ND.C4": "GATHER_ND.C3", "GATHER_ND1.C4": "GATHER_ND1.C3"}
+    """Each rule can be broken, and the violation names it."""
 
     @pytest.mark.parametrize(("spec", "rule"), RULES)
     def test_its_example_breaks_it(self, spec, rule):
-        """The rule is among those broken, and the first unless another says the same."""
+        """The rule is broken. It is also the first broken rule, unless another rule demands the same."""
         violations = broken(spec, rule.breaks).violations()
         assert rule.id in [v.rule for v in violations]
-        assert self.SAYS_THE_SAME.get(rule.id, rule.id) == violations[0].rule
+        assert SAME_DEMAND.get(rule.id, rule.id) == violations[0].rule
 
     @pytest.mark.parametrize(("spec", "rule"), RULES)
     def test_its_message_names_a_field_that_was_changed_or_follows(self, spec, rule):
-        """The subject is a member of the struct, wanted and got are there and differ."""
+        """The subject is a member of the struct; the wanted and the actual value are given and differ."""
         violation = next(v for v in broken(spec, rule.breaks).violations() if v.rule == rule.id)
         assert violation.subject.partition(".")[0] in OPERATORS[spec.name].descriptor.members()
         assert violation.wanted and violation.got
@@ -188,13 +190,13 @@ class TestRules:
 
     @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in tensor_rules().rules])
     def test_the_example_of_a_tensor_rule_breaks_it_alone(self, rule):
-        """In the one tensor that is changed, and nothing else is wrong."""
+        """The rule is broken in the changed tensor, and no other rule is."""
         (violation,) = broken(load_spec(rule.breaks.operator), rule.breaks).violations()
         (changed,) = {name.partition(".")[0] for name in rule.breaks.set}
         assert (rule.id, changed) == (violation.rule, violation.subject.partition(".")[0])
 
     def test_messages(self):
-        """A few in full, as a user reads them."""
+        """Five messages in full, as a user reads them."""
         texts = {
             v.rule: str(v)
             for s in all_specs()
@@ -216,10 +218,10 @@ class TestRules:
 
 
 class TestErrata:
-    """Printed text that is wrong stands in the spec as printed, and is put right in one place."""
+    """The spec holds wrong text as printed; the corrected spec replaces it."""
 
-    def test_there_are_those_that_are_known(self):
-        """The ids, so that one that gets lost is missed."""
+    def test_there_are_these(self):
+        """The list of all ids: a lost erratum would be noticed."""
         assert [
             *("GATHER.E1", "GATHER.E2", "GATHER.E3", "GATHER.E4", "GATHER.E5"),
             *("GATHER_ELEMENTS.E1", "GATHER_ELEMENTS.E2"),
@@ -230,7 +232,7 @@ class TestErrata:
 
     @pytest.mark.parametrize(("spec", "erratum"), [*errata("contradiction"), *errata("gap"), *errata("note")])
     def test_printed_text_stands_in_the_spec_and_not_in_the_corrected_one(self, spec, erratum):
-        """What is called printed is, and correcting it leaves none of it."""
+        """The spec holds the printed text, and the corrected spec holds the corrected text in its place."""
         printed, corrected = _subject(spec, erratum.subject), _subject(spec.corrected, erratum.subject)
         assert erratum.printed in printed
         assert erratum.corrected in corrected
@@ -238,7 +240,7 @@ class TestErrata:
 
     @pytest.mark.parametrize("spec", SPECS)
     def test_nothing_else_is_changed(self, spec):
-        """The corrected spec differs in the subjects of errata only, and has none left."""
+        """The corrected spec differs only in the subjects of errata, and has no errata."""
         subjects = {e.subject for e in spec.errata}
         corrected = spec.corrected
         assert () == corrected.errata
@@ -248,13 +250,13 @@ class TestErrata:
 
     @pytest.mark.parametrize(("spec", "erratum"), errata("contradiction"))
     def test_a_contradiction_can_be_computed(self, spec, erratum):
-        """With this one text as printed and all others corrected, an example of the page fails."""
+        """With this text as printed and all others corrected, an example of the page fails."""
         assert [] == _failures(spec.corrected)
         assert [] != _failures(_only(spec, erratum))
 
     @pytest.mark.parametrize(("spec", "erratum"), errata("gap"))
     def test_a_gap_has_a_witness(self, spec, erratum):
-        """Some descriptor of small sizes is let pass by the printed rule and refused by the corrected one."""
+        """The printed rule accepts some small descriptor that the corrected rule refuses."""
         witness = next(_witnesses(spec, erratum), None)
         assert witness is not None
         first = [v.rule for v in witness.violations()]
@@ -277,7 +279,7 @@ def _only(spec, erratum):
 
 
 def _failures(spec):
-    """What does not hold in a spec's own examples: rules, expanded line, values."""
+    """The rules and expanded lines that do not hold in a spec's own examples, as messages."""
     failures = []
     for example in spec.examples:
         parsed = parse_example(example.text)
@@ -306,7 +308,7 @@ def _failures(spec):
 
 
 def _witnesses(spec, erratum):
-    """Descriptors of one to three dimensions that the printed rule lets pass and the corrected one refuses."""
+    """Descriptors of one to three dimensions that the printed rule accepts and the corrected rule refuses."""
     printed, corrected = spec.rule(erratum.subject).check, spec.corrected.rule(erratum.subject).check
     fields = [f.name for f in spec.fields if f.kind == "uint"]
     for count in (1, 2, 3):
@@ -317,7 +319,7 @@ def _witnesses(spec, erratum):
                     "InputTensor": TensorDesc(DataType.FLOAT32, data),
                     "IndicesTensor": TensorDesc(DataType.INT64, indices),
                     "OutputTensor": TensorDesc(DataType.FLOAT32, data),
-                    **dict(zip(fields, numbers)),
+                    **dict(zip(fields, numbers, strict=True)),
                 }
                 desc = OPERATORS[spec.name].descriptor.from_members(members)
                 names = environment(desc.tensors, desc.numbers)

@@ -1,4 +1,4 @@
-"""Tensors are bit patterns: what goes in comes out, and what a type cannot hold is refused."""
+"""Tensors as bit patterns: they survive every conversion, and values that a type cannot hold are refused."""
 
 import math
 import struct
@@ -25,7 +25,7 @@ class TestDataTypes:
     """DML_TENSOR_DATA_TYPE."""
 
     def test_numbers_and_sizes(self):
-        """As the header has them."""
+        """The numbers of DirectML.h, and the sizes in bytes."""
         assert {
             **{"FLOAT32": (1, 4), "FLOAT16": (2, 2), "UINT32": (3, 4), "UINT16": (4, 2), "UINT8": (5, 1)},
             **{
@@ -49,11 +49,11 @@ class TestDataTypes:
 
 
 class TestBits:
-    """Bit patterns survive every way that they take."""
+    """Bit patterns survive every conversion."""
 
     @given(st.data(), st.sampled_from(DataType))
     def test_through_bytes_and_arrays(self, data, data_type):
-        """Tensor, memory, NumPy array and back, NaN payloads included."""
+        """From tensor to bytes, to a NumPy array of either byte order, and back; NaN payloads included."""
         bits = data.draw(patterns(data_type))
         tensor = Tensor(data_type, (len(bits),), bits)
         assert bits == list(Tensor.from_bytes(data_type, (len(bits),), tensor.to_bytes()).bits)
@@ -79,16 +79,16 @@ class TestBits:
         assert bits == list(to_bits(data_type, from_bits(data_type, bits)))
 
     def test_a_big_endian_float_array(self):
-        """Bytes are swapped, values are not touched."""
+        """The bytes are swapped; the bit pattern of a signalling NaN stays."""
         values = np.array([0x7F800001, 0x80000000], ">u4").view(">f4")
         assert [0x7F800001, 0x80000000] == list(from_array(values).bits)
 
     def test_an_array_that_is_not_contiguous(self):
-        """Elements come out row by row."""
+        """The elements are read in row-major order."""
         assert [1, 4, 2, 5, 3, 6] == list(from_array(np.arange(1, 7, dtype=np.int8).reshape(2, 3).T).bits)
 
     def test_sizes_and_elements_agree(self):
-        """A tensor of the wrong length cannot be made."""
+        """A tensor with the wrong number of elements is refused."""
         with pytest.raises(ValueError, match=r"3 elements for sizes \[2, 2\]"):
             Tensor(DataType.INT8, (2, 2), [1, 2, 3])
 
@@ -113,7 +113,7 @@ class TestValues:
         ],
     )
     def test_bit_patterns(self, data_type, values, expected):
-        """Rows computed by hand."""
+        """Bit patterns computed by hand."""
         assert expected == list(to_bits(data_type, values))
 
     @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ class TestValues:
         ],
     )
     def test_what_does_not_fit_is_refused(self, data_type, value, message):
-        """The error says which element, what was wanted, what was got."""
+        """The error names the element, the wanted value and the actual one."""
         with pytest.raises(InputError) as raised:
             to_bits(data_type, [0, value])
         assert message in str(raised.value)
@@ -156,7 +156,7 @@ class TestValues:
         ],
     )
     def test_as_json_can_hold_them(self, value, expected):
-        """What JSON has no number for becomes a string, and is read back."""
+        """NaN and infinities become strings, which are read back."""
         assert expected == plain(value)
         if isinstance(expected, str):
             assert plain(from_bits(DataType.FLOAT32, to_bits(DataType.FLOAT32, [expected]))[0]) == expected

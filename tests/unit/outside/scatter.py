@@ -68,9 +68,7 @@ def build(choice):
                 ):
                     sizes = size_classes.spread(others, count - 1)
                     made = outline((*sizes[:axis], length, *sizes[axis:]), axis, along)
-                    return complete_sizes(
-                        Desc, *made, data_type=data_type, index_type=DataType[choice["index_type"]]
-                    )
+                    return complete_sizes(Desc, *made, data_type=data_type, index_type=DataType[choice["index_type"]])
     return None
 
 
