@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from opmap.cases.catalogue import catalogue
-from opmap.cli import COMMANDS, main
+from opmap.cli import main
 from opmap.dxdispatch import model_json
+from opmap.options import COMMANDS
 
 EXAMPLES = {case.id: case for case in catalogue("smoke") if "/example." in case.id}
 
@@ -64,7 +65,14 @@ class TestUsage:
             (["build", "-o", ""], "must name a file or folder"),
             (["validate", "--known-failures", ""], "--known-failures: must name a file or folder"),
             (["validate", "--provider", "vulkan"], "got 'vulkan'"),
-            (["validate", "--provider", "fault:nope"], "index-off-by-one"),
+            (
+                ["validate", "--provider", "fault:index-of-by-one"],
+                "got 'index-of-by-one'; similar: index-off-by-one, ",
+            ),
+            (["validate", "--provider", "fault:?"], "got '?' (opmap faults lists them)"),
+            (["validate", "--provder", "cpu"], "opmap validate: unknown option --provder, did you mean --provider?"),
+            (["validate", "--?=1"], "opmap validate: unknown option --? (see opmap validate --help)"),
+            (["validate", "gather/example.1"], "opmap validate: unexpected argument 'gather/example.1'"),
             (["validate", "--provider", "no_such_module:make"], "no_such_module"),
             (["validate", "--known-failures", "no-such-file"], "no-such-file"),
             (["explain", "x.json", "--at", "one"], "got 'one'"),

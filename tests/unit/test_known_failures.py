@@ -17,8 +17,9 @@ from opmap.execution.providers import OpenProvider
 from opmap.machine.facts import Fact
 from opmap.session import open_judge
 from opmap.verdicts import known_failures
+from opmap.verdicts.active_failures import ActiveFailures, Place, applies, locate
 from opmap.verdicts.judge import Judge
-from opmap.verdicts.known_failures import EXCUSABLE, SCHEMA, Known, KnownFailure, Place, applies, load, locate, write
+from opmap.verdicts.known_failures import EXCUSABLE, SCHEMA, KnownFailure, load, write
 from opmap.verdicts.record import Record
 from opmap.vocabulary import Verdict
 
@@ -147,7 +148,7 @@ class TestLocate:
 
     def test_asked(self, judge):
         """After one case was run, so that DirectML.dll is loaded."""
-        assert HERE == locate(judge, [entry(driver=">=1")], CASE)
+        assert HERE == locate(judge, [entry(driver=">=1")])
         assert ["run", "environment"] == judge.provider.provider.asked
 
     @pytest.mark.parametrize(
@@ -155,14 +156,14 @@ class TestLocate:
     )
     def test_not_asked(self, judge, keys):
         """Not where no entry could apply for it."""
-        place = locate(judge, [entry(**keys)], CASE)
+        place = locate(judge, [entry(**keys)])
 
         assert [] == judge.provider.provider.asked
         assert (HERE.adapter, None, None) == (place.adapter, place.driver, place.directml)
 
     def test_cpu(self):
         """The CPU EP has a version and a device class, and no adapter or driver."""
-        place = locate(open_judge("cpu"), [entry(provider="cpu", driver=">=1")], CASE)
+        place = locate(open_judge("cpu"), [entry(provider="cpu", driver=">=1")])
 
         assert ("CPUExecutionProvider", None, None) == (place.provider, place.adapter, place.driver)
         assert place.onnxruntime and place.feature_level
@@ -173,7 +174,7 @@ class TestVerdicts:
 
     def judged(self, verdict, stage=None, /, **keys) -> Record:
         record = Record(case=CASE.id, verdict=verdict, stage=stage, message="said")
-        return Known([entry(**keys)], HERE).apply(CASE, record)
+        return ActiveFailures([entry(**keys)], HERE).apply(CASE, record)
 
     @pytest.mark.parametrize("verdict", EXCUSABLE)
     def test_known(self, verdict):
@@ -236,20 +237,20 @@ class TestVerdicts:
     )
     def test_which(self, item, keys, expected):
         """An entry speaks of the cases and probes that have all it names."""
-        assert expected is (Known([entry(**keys)], HERE).find(item) is not None)
+        assert expected is (ActiveFailures([entry(**keys)], HERE).find(item) is not None)
 
     def test_first(self):
         """Of several entries the first counts, whether it is a glob or an id."""
         whole, one = entry(case="gather/*", verdict="crash"), entry()
 
-        assert [0, 0] == [Known(both, HERE).find(CASE) for both in ([whole, one], [one, whole])]
+        assert [0, 0] == [ActiveFailures(both, HERE).find(CASE) for both in ([whole, one], [one, whole])]
 
 
 class TestProblems:
     """Entries that expired or match nothing are named, each in one line."""
 
     def problems(self, *entries, items=(CASE, PROBE), place=HERE, tier="smoke", today=datetime.date(2026, 6, 1)):
-        return Known(entries, place, file="known.toml", today=today).problems(items, tier)
+        return ActiveFailures(entries, place, file="known.toml", today=today).problems(items, tier)
 
     def test_none(self):
         """An entry that matches a case or a probe is no problem."""
@@ -291,9 +292,7 @@ class TestFile:
 
     def test_whole(self, tmp_path):
         """Every key that the module's own example has."""
-        text = "\n".join(
-            line.strip() for line in known_failures.__doc__.split("\n\n", 1)[1].split("`provider`")[0].split("\n")
-        )
+        text = "\n".join(line.strip() for line in known_failures.__doc__.splitlines() if line.startswith("    "))
         file = tmp_path / "known.toml"
         file.write_text(text, encoding="utf-8")
 
@@ -400,11 +399,11 @@ class TestWrite:
     def test_round_trip(self, tmp_path, capsys):
         """What is written is refused until every reason is filled in, and then makes the run green."""
         file = tmp_path / "new.toml"
-        arguments = ["validate", "--provider", "fault:negative-index-as-zero", "--tier", "standard"]
+        arguments = ["validate", "--provider", "fault:negative-index-as-zero"]
         arguments += ["--filter", "gather_nd1/*"]
 
         codes = [main([*arguments, "--write-known-failures", str(file)])]
-        assert "each wants its reason" in capsys.readouterr().err
+        assert "fill in the reason of each" in capsys.readouterr().err
         codes.append(main([*arguments, "--known-failures", str(file)]))
         assert "$.known[0].reason: must say why" in capsys.readouterr().err
         file.write_text(
@@ -416,17 +415,16 @@ class TestWrite:
         verdicts = {r["verdict"] for r in json.loads(capsys.readouterr().out)["cases"]}
         assert [1, 2, 0] == codes
         assert {"pass", "known-failure"} == verdicts
-        assert {"standard"} == {e["tier"] for e in tomllib.loads(file.read_text(encoding="utf-8"))["known"]}
 
     def test_keys(self, tmp_path):
-        """Every excusable verdict, with stage, adapter and device class where they are known."""
+        """Every excusable verdict, with tier, stage, adapter and device class if they are known."""
         records = [
             Record(case=f"c/{v}", verdict=v, stage="run", device_class="emulated", message="a\n# b\x7f")
             for v in Verdict
         ]
         file = tmp_path / "new.toml"
 
-        count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" [é]\x7f*'), "smoke")
+        count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" [é]\x7f*'), "standard")
 
         known = tomllib.loads(file.read_text(encoding="utf-8"))["known"]
         assert len(EXCUSABLE) == count == len(known)
@@ -437,6 +435,7 @@ class TestWrite:
             "device_class": "emulated",
             "verdict": "mismatch",
             "stage": "run",
+            "tier": "standard",
             "reason": "TODO: why",
         } == known[0]
 

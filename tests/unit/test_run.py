@@ -97,7 +97,7 @@ class TestOrder:
     def test_results(self, tmp_path):
         """The records end in the items' order, in the bundle too; before that each is flushed as it came."""
         bundle = Bundle(tmp_path / "r", {})
-        run, seen = Run(bundle=bundle), []
+        run, seen = Run(bundle), []
 
         def judge(item):
             assert seen == [r["case"] for r in lines(tmp_path / "r")]
@@ -187,13 +187,17 @@ class TestRepeat:
 
     def test_stable(self, capsys):
         """The CPU EP gives the same each time, and so do the probes."""
-        assert 0 == main(["validate", "--provider", "cpu", "--repeat", "3", "--require-provider"])
+        arguments = ["validate", "--provider", "cpu", "--repeat", "3", "--require-provider", "--shard", "1/4"]
+
+        assert 0 == main(arguments)
+        assert "probes: " in capsys.readouterr().out
 
     def test_probes(self, tmp_path, validate):
         """A probe is repeated like a case."""
         stub(tmp_path, "if self.count % 3 == 0: raise RuntimeError('lost')")
 
-        _, out, _ = validate("--provider", "stub:make", "--repeat", "3", "--json")
+        globs = ("--filter", "*/example.*", "--filter", "probe/*")
+        _, out, _ = validate("--provider", "stub:make", "--repeat", "3", "--json", *globs)
 
         document = json.loads(out)
         assert {"mismatch"} == {r["verdict"] for r in document["cases"]}
@@ -212,7 +216,7 @@ class TestSame:
         options = {"a": (), "b": ("--shuffle", "1"), "c": ("--shuffle", "2", "--repeat", "2")}
 
         codes = {
-            opmap(tmp_path, "--provider", "stub:make", "--report", name, *more, PYTHONHASHSEED=str(i))
+            opmap(tmp_path, "--provider", "stub:make", "--shard", "1/3", "--report", name, *more, PYTHONHASHSEED=str(i))
             for i, (name, more) in enumerate(options.items())
         }
 
