@@ -172,7 +172,7 @@ RUN_OPTIONS = (
         name="known-failures",
         type=path,
         metavar="FILE",
-        help="a TOML file of failures that are known: they do not fail the run",
+        help="a TOML file of failures that are known and do not fail the run (see opmap manual known-failures)",
     ),
     Option(
         name="repeat",
