@@ -288,7 +288,6 @@ class TestSharedOptions:
 
         assert ["gather/example.2", "gather/example.4"] == chosen
 
-
     def test_feature_level(self, run):
         """A case that the feature level does not support is fine, and nothing has to be proven then."""
         options = ("--opmap-provider", "cpu", "--opmap-filter", "gather_nd/float32/d[78].*")
