@@ -34,7 +34,7 @@ Advance: TypeAlias = Callable[[], None]
 """A function that is called after each step, to show progress."""
 
 
-def _still() -> None:
+def _no_progress() -> None:
     """Shows no progress."""
 
 
@@ -166,7 +166,7 @@ class Session:
         options = self.options
         return Selection(tier=options.tier, globs=options.filter, ids=case_ids(options.case), shard=options.shard)
 
-    def choose(self, advance: Advance = _still) -> list[Case]:
+    def choose(self, advance: Advance = _no_progress) -> list[Case]:
         """Returns the chosen cases in the order of the catalogue, and keeps them.
 
         Calls `advance` for each case that is looked at. Raises InputError if nothing matches.
@@ -224,7 +224,7 @@ class Session:
             raise InputError(f"--filter must match a case: {self.provider_name} has no probes")
         return items
 
-    def judge_all(self, advance: Advance = _still) -> None:
+    def judge_all(self, advance: Advance = _no_progress) -> None:
         """Judges all items, and writes each record to the results bundle. Calls `advance` after each item.
 
         Ctrl-C or too many failures end the run early. Raises InputError if the bundle cannot be written.
@@ -309,18 +309,27 @@ class Session:
         return self.exit_code
 
 
-def open_judge(provider: str, *, place: Mapping[str, Any] | None = None, **options: Any) -> Judge:
+def open_judge(
+    provider: str,
+    *,
+    place: Mapping[str, Any] | None = None,
+    feature_level: str = FEATURE_LEVELS[-1],
+    index_conversion: IndexConversion | None = None,
+    brief: bool = False,
+) -> Judge:
     """Returns a judge on the provider of this name, which may be `fault:NAME`.
 
-    `place` holds the options of `open_provider`, and `options` those of Judge. Raises ProviderMissing if the provider is
-    not installed or has no device, InputError for a name that nothing has.
+    `place` holds the keyword options of `open_provider`; the other options are those of Judge. Raises ProviderMissing if
+    the provider is not installed or has no device, InputError if there is no provider of this name.
     """
     fault = provider.removeprefix("fault:")
     if fault != provider:
         from .faults import open_fault
 
-        return Judge(open_fault(fault), **options)
-    return Judge(open_provider(provider, **place or {}), **options)
+        opened = open_fault(fault)
+    else:
+        opened = open_provider(provider, **place or {})
+    return Judge(opened, feature_level=feature_level, index_conversion=index_conversion, brief=brief)
 
 
 def _judge_once(item: Case | Probe, judge: Judge) -> Record:
