@@ -1,4 +1,4 @@
-"""opmap holds ONNX Runtime's DirectML execution provider against DirectML's own documentation, bit for bit."""
+"""opmap compares ONNX Runtime's DirectML execution provider with DirectML's own documentation, bit for bit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _PUBLIC = {
     "OperatorDesc": "descriptors",
     "OpmapError": "errors",
     "Record": "verdicts.record",
+    "Session": "session",
+    "SessionOptions": "session",
     "Spec": "spec",
     "Tensor": "tensors",
     "TensorDesc": "descriptors",
@@ -24,16 +26,17 @@ _PUBLIC = {
     "register_operator": "registration",
     "unregister_operator": "registration",
 }
+"""Public name -> the module that defines it."""
 
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str):
-    """Loads a public name when it is first used: importing opmap imports neither onnx nor onnxruntime."""
+def __getattr__(name: str) -> object:
+    """Loads a public name when it is first used, so that importing opmap loads neither onnx nor onnxruntime."""
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_PUBLIC[name]}", __name__), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

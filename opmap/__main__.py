@@ -1,4 +1,4 @@
-"""`python -m opmap`."""
+"""Runs the command line as `python -m opmap`."""
 
 import sys
 

@@ -1,236 +1,49 @@
-"""The options of the command line. Light to import, as `--help` is to be quick: no NumPy, no ONNX."""
+"""The options of every command, and those that the command line and the pytest plugin share.
+
+Light to import, so that `--help` is quick: this module loads neither NumPy nor ONNX.
+"""
 
 from __future__ import annotations
 
 import argparse
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
+from .vocabulary import TIERS
 
-class _Parser(argparse.ArgumentParser):
-    """Errors in one line; the usage is what --help is for."""
-
-    def error(self, message: str):
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The parser of the command line; `command` in what it gives is the name of the command."""
-    parser = _Parser(
-        prog="opmap",
-        description="Holds ONNX Runtime's DirectML execution provider against DirectML's own documentation, bit for bit.",
-        epilog="exit codes: 0 fine, 1 something was found wrong, 2 bad usage or bad input, 130 interrupted",
-    )
-    parser.add_argument("--version", action=_Version, help="print the version and exit")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-
-    def command(name: str, text: str, example: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=text, description=text, epilog=f"example: {example}")
-
-    validate = command(
-        "validate",
-        "Run the case catalogue on an execution provider and judge every result.",
-        "opmap validate --provider dml --require-provider --report results",
-    )
-    _provider_options(validate)
-    _tier_option(validate, "how many cases")
-    validate.add_argument(
-        "--filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches; may be repeated"
-    )
-    validate.add_argument(
-        "--case", action="append", default=[], metavar="ID|@FILE", help="only these cases; a file holds one id per line"
-    )
-    validate.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
-    validate.add_argument("--known-failures", type=path, metavar="FILE", help="TOML file of failures that are known")
-    validate.add_argument(
-        "--write-known-failures",
-        type=path,
-        metavar="FILE",
-        help="write what is red now into this new file, for a person to say why",
-    )
-    validate.add_argument(
-        "--repeat",
-        type=count,
-        default=1,
-        metavar="N",
-        help="run each case N times; different results are a mismatch",
-    )
-    validate.add_argument(
-        "--shuffle",
-        type=number,
-        metavar="SEED",
-        help="another order of the cases, the same for the same seed",
-    )
-    output = validate.add_mutually_exclusive_group()
-    output.add_argument("--report", type=path, metavar="DIR", help="write the results bundle into this new folder")
-    output.add_argument("--resume", type=path, metavar="DIR", help="go on with an interrupted run's bundle")
-    _place_options(validate)
-    validate.add_argument("--max-failures", type=count, metavar="N", help="stop after N cases that are wrong")
-
-    check = command(
-        "check",
-        "Judge the dispatches of DxDispatch JSON files.",
-        "opmap check dispatch.json --provider cpu",
-    )
-    check.add_argument("files", nargs="+", metavar="FILE")
-    _provider_options(check)
-    _place_options(check)
-
-    map_ = command(
-        "map",
-        "Write the equivalent ONNX model of a DxDispatch JSON file.",
-        "opmap map dispatch.json -o model.onnx",
-    )
-    map_.add_argument("file", metavar="FILE")
-    map_.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        type=path,
-        metavar="PATH",
-        help="NAME.onnx, or a folder: model.onnx and test_data_set_0/",
-    )
-    map_.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
-    map_.add_argument(
-        "--json", action="store_true", help="print the substitutions and the descriptor that the EP emits"
-    )
-    _descriptor_options(map_)
-
-    explain = command(
-        "explain",
-        "Show the page's pseudocode, expanded for a descriptor, and how one output element is read.",
-        "opmap explain dispatch.json --at 1,0",
-    )
-    explain.add_argument("file", metavar="FILE")
-    explain.add_argument(
-        "--at", type=coordinates, metavar="I,J,...", help="an output element; one coordinate per dimension"
-    )
-    explain.add_argument("--case", metavar="NAME", help="the dispatchable, where the file dispatches several")
-
-    rules = command("rules", "List the rules, or show one with an example that breaks it.", "opmap rules TENSOR.C5")
-    rules.add_argument("id", nargs="?", metavar="ID")
-    rules.add_argument("--json", action="store_true", help="print JSON")
-
-    docs = command(
-        "docs",
-        "Take reference pages apart, in any language: run their examples, list what contradicts what.",
-        "opmap docs page.md",
-    )
-    docs.add_argument("files", nargs="+", metavar="FILE")
-    docs.add_argument("--new-only", action="store_true", help="leave out what the shipped spec lists as an erratum")
-    docs.add_argument("--json", action="store_true", help="print JSON")
-
-    faults = command(
-        "faults",
-        "Show which planted faults the cases of a tier catch, and which cases catch each.",
-        "opmap faults --tier standard",
-    )
-    _tier_option(faults, "how many cases")
-    faults.add_argument("--json", action="store_true", help="print JSON")
-
-    catalog = command(
-        "catalog",
-        "Show what the cases of a tier cover: classes of parameters, their pairs and triples, rules, examples, kernels.",
-        "opmap catalog --tier standard",
-    )
-    _tier_option(catalog, "which cases")
-    shown = catalog.add_mutually_exclusive_group()
-    shown.add_argument("--list", action="store_true", help="print the ids of the cases instead, one a line")
-    shown.add_argument("--json", action="store_true", help="print JSON")
-
-    build = command("build", "Write the collection of ONNX models with their test data.", "opmap build -o models")
-    build.add_argument("-o", "--output", required=True, type=path, metavar="DIR")
-
-    doctor = command("doctor", "Say what is installed, what can run, and what to do about the rest.", "opmap doctor")
-    doctor.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-def _tier_option(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument(
-        "--tier", choices=("smoke", "standard", "full"), default="smoke", help=f"{what} (default: smoke)"
-    )
-
-
-def _provider_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--provider",
-        default="auto",
-        help="auto, dml (or directml), cpu, an EP by ONNX Runtime's name, fault:NAME, or MODULE:FACTORY (default: auto)",
-    )
-    parser.add_argument("--require-provider", action="store_true", help="a missing provider is an error")
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
-    _descriptor_options(parser)
-
-
-def _place_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("where and how the DirectML EP runs")
-    group.add_argument(
-        "--adapter",
-        type=lambda text: text or None,
-        metavar="SUBSTRING",
-        help="the adapter whose name holds this, in any case",
-    )
-    group.add_argument(
-        "--device-id",
-        type=number,
-        metavar="N",
-        help="the adapter of this number (opmap doctor lists them)",
-    )
-    group.add_argument("--disable-metacommands", action="store_true", help="without the driver's own kernels")
-    group.add_argument("--timeout-per-case", type=seconds, default=30.0, metavar="S", help="seconds (default: 30)")
-    group.add_argument("--dml-runtime", metavar="DIR", help="on Linux: a folder that tools/dml_linux set up")
-
-
-def _descriptor_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--feature-level",
-        type=feature_level,
-        default=None,
-        metavar="L",
-        help="DML_FEATURE_LEVEL, as 2_1 (default: the newest)",
-    )
-    parser.add_argument(
-        "--index-conversion",
-        choices=("graph", "host"),
-        help="where indices are converted that ONNX cannot take as they are",
-    )
-
-
-class _Version(argparse.Action):
-    def __init__(self, **keywords):
-        super().__init__(nargs=0, **keywords)
-
-    def __call__(self, parser, *_):
-        from importlib.metadata import version
-
-        parser.exit(0, f"opmap {version('opmap')}\n")
-
-
-# --- what the values of options may be ---
+# --- the types of values: each turns the text of an option into its value, or raises ArgumentTypeError ---
 
 
 def path(text: str) -> str:
-    """The name of a file or folder."""
+    """Returns the name of a file or folder."""
     if not text:
         raise argparse.ArgumentTypeError("must name a file or folder, got nothing")
     return text
 
 
+def optional(text: str) -> str | None:
+    """Returns the text, or None for an empty one: a script may pass a variable that is not set."""
+    return text or None
+
+
 def count(text: str) -> int:
-    """A whole number from 1 on."""
+    """Returns a whole number that is at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
     return int(text)
 
 
 def number(text: str) -> int:
-    """A whole number from 0 on."""
+    """Returns a whole number that is at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number from 0 on, got {text!r}")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """A number of seconds, more than 0."""
+    """Returns a number of seconds that is greater than 0."""
     try:
         value = float(text)
     except ValueError:
@@ -241,7 +54,7 @@ def seconds(text: str) -> float:
 
 
 def shard(text: str) -> tuple[int, int]:
-    """`I/N`: which of how many parts."""
+    """Returns (I, N) for `I/N`: part I of N parts."""
     part, _, parts = text.partition("/")
     if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, got {text!r}")
@@ -249,7 +62,7 @@ def shard(text: str) -> tuple[int, int]:
 
 
 def coordinates(text: str) -> tuple[int, ...]:
-    """`1,0`: the coordinates of an element."""
+    """Returns the coordinates of an element: (1, 0) for `1,0`."""
     parts = [p.strip() for p in text.strip("[] ").split(",")]
     if not all(p.isdecimal() for p in parts):
         raise argparse.ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {text!r}")
@@ -257,10 +70,399 @@ def coordinates(text: str) -> tuple[int, ...]:
 
 
 def feature_level(text: str) -> str:
-    """`2_1`: a DML_FEATURE_LEVEL, with or without its prefix."""
+    """Returns a feature level in short form: `2_1`, also for `DML_FEATURE_LEVEL_2_1` and `2.1`."""
     from .descriptors import FEATURE_LEVELS
 
     level = text.upper().removeprefix("DML_FEATURE_LEVEL_").replace(".", "_")
     if level not in FEATURE_LEVELS:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(FEATURE_LEVELS)}, got {text!r}")
     return level
+
+
+# --- the options that the command line and the pytest plugin share ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option. `add` declares it for argparse as `--name`, or for pytest as `--opmap-name`.
+
+    A `flag` takes no value. A `repeated` option may stand several times and collects its values in a list. `pytest_note`
+    is added to the help under pytest.
+    """
+
+    name: str
+    help: str
+    type: Callable[[str], object] | None = None
+    default: object = None
+    metavar: str | None = None
+    choices: Sequence[str] | None = None
+    flag: bool = False
+    repeated: bool = False
+    pytest_note: str = ""
+
+    def add(self, add_option: Callable[..., object], prefix: str = "--", **changes: object) -> None:
+        """Declares the option with `add_option`: argparse's `add_argument` or pytest's `addoption`.
+
+        `changes` replaces keywords of the declaration.
+        """
+        keywords: dict[str, object] = {"help": self.help}
+        if self.flag:
+            keywords["action"] = "store_true"
+        elif self.repeated:
+            keywords |= {"action": "append", "default": [], "metavar": self.metavar}
+        else:
+            keywords |= {"default": self.default, "metavar": self.metavar}
+            if self.type is not None:
+                keywords["type"] = self.type
+            if self.choices is not None:
+                keywords["choices"] = self.choices
+        add_option(f"{prefix}{self.name}", **keywords | changes)
+
+
+PROVIDER = Option(
+    name="provider",
+    metavar="NAME",
+    default="auto",
+    help="auto, dml (or directml), cpu, an execution provider by ONNX Runtime's name, fault:NAME, or MODULE:FACTORY "
+    "(default: auto)",
+)
+REQUIRE_PROVIDER = Option(
+    name="require-provider", flag=True, help="fail if the provider is missing, or if a case is not run on it"
+)
+FEATURE_LEVEL = Option(
+    name="feature-level",
+    type=feature_level,
+    metavar="L",
+    help="judge by this DML_FEATURE_LEVEL, for example 2_1 (default: the newest)",
+)
+INDEX_CONVERSION = Option(
+    name="index-conversion",
+    choices=("graph", "host"),
+    help="where to convert indices whose type ONNX does not take: in the graph, or on the host before the run "
+    "(default: graph; on DirectML host for INT64)",
+)
+TIER = Option(
+    name="tier",
+    choices=TIERS,
+    default=TIERS[0],
+    help=f"how many cases: each tier contains the tier before it (default: {TIERS[0]})",
+)
+
+PROVIDER_OPTIONS = (PROVIDER, REQUIRE_PROVIDER, FEATURE_LEVEL, INDEX_CONVERSION)
+"""The provider, and how its results are judged."""
+
+SELECTION_OPTIONS = (
+    TIER,
+    Option(
+        name="filter", repeated=True, metavar="GLOB", help="only cases and probes whose id matches; may be repeated"
+    ),
+    Option(
+        name="case",
+        repeated=True,
+        metavar="ID|@FILE",
+        help="only the case with this id, or with the ids in a file, one per line; may be repeated",
+        pytest_note="for a file write --opmap-case=@FILE",
+    ),
+    Option(name="shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N parts of the cases"),
+)
+"""Which cases and probes are run."""
+
+RUN_OPTIONS = (
+    Option(
+        name="known-failures",
+        type=path,
+        metavar="FILE",
+        help="a TOML file of failures that are known and do not fail the run (see opmap manual known-failures)",
+    ),
+    Option(
+        name="repeat",
+        type=count,
+        default=1,
+        metavar="N",
+        help="run each case N times; different results are a mismatch (default: 1)",
+    ),
+    Option(
+        name="shuffle",
+        type=number,
+        metavar="SEED",
+        help="run the cases in another order; the same seed gives the same order",
+    ),
+    Option(name="max-failures", type=count, metavar="N", help="stop after N failed cases"),
+)
+"""How the cases are run."""
+
+DIRECTML_OPTIONS = (
+    Option(
+        name="adapter",
+        type=optional,
+        metavar="SUBSTRING",
+        help="DirectML: use the adapter whose name contains this text, in any case",
+    ),
+    Option(
+        name="device-id",
+        type=number,
+        metavar="N",
+        help="DirectML: use the adapter with this number (opmap doctor lists them)",
+    ),
+    Option(name="disable-metacommands", flag=True, help="DirectML: do not use the driver's own kernels"),
+    Option(
+        name="timeout-per-case",
+        type=seconds,
+        default=30.0,
+        metavar="S",
+        help="DirectML: time limit of a case in seconds (default: 30)",
+    ),
+    Option(
+        name="dml-runtime",
+        metavar="DIR",
+        help="DirectML on Linux: the folder that tools/dml_linux set up (default: OPMAP_DML_RUNTIME)",
+    ),
+)
+"""Where and how the DirectML execution provider runs."""
+
+SHARED_OPTIONS = (*PROVIDER_OPTIONS, *SELECTION_OPTIONS, *RUN_OPTIONS, *DIRECTML_OPTIONS)
+"""The options of `opmap validate` that the pytest plugin has too."""
+
+
+def add_pytest_options(add_option: Callable[..., object]) -> None:
+    """Declares the shared options as `--opmap-NAME`. The provider's default is None: no provider was named."""
+    for option in SHARED_OPTIONS:
+        changes: dict[str, object] = {"default": None} if option is PROVIDER else {}
+        if option.pytest_note:
+            changes["help"] = f"{option.help}; {option.pytest_note}"
+        option.add(add_option, "--opmap-", **changes)
+
+
+# --- the commands ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command: its help, an example of its use, and a function that declares its options."""
+
+    help: str
+    example: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line. `command` in its result is the name of the command."""
+    parser = _Parser(
+        prog="opmap",
+        description="Compares ONNX Runtime's DirectML execution provider with DirectML's own documentation, bit for bit.",
+        epilog="exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted",
+    )
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, dest="command", parser_class=_CommandParser
+    )
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(
+            name, help=command.help, description=command.help, epilog=f"example: {command.example}"
+        )
+        command.add_options(added)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports an error in one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+class _CommandParser(_Parser):
+    """The parser of one command. It refuses what it does not know by itself, so that the message names the command."""
+
+    def parse_known_args(  # type: ignore[override]  # typeshed has four overloads, argparse calls it with two arguments
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        values, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name, _, _ = unknown[0].partition("=")
+            if not name.startswith("-"):
+                self.error(f"unexpected argument {name!r}")
+            similar = difflib.get_close_matches(name, self._option_string_actions, n=1)
+            self.error(f"unknown option {name}{f', did you mean {similar[0]}?' if similar else ''}")
+        return values, unknown
+
+
+class _Version(argparse.Action):
+    """Prints the version and ends."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **keywords: Any):
+        super().__init__(option_strings, dest, nargs=0, **keywords)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        parser.exit(0, f"opmap {version('opmap')}\n")
+
+
+def _add(parser: argparse.ArgumentParser, options: Sequence[Option], title: str | None = None) -> None:
+    group = parser.add_argument_group(title) if title else parser
+    for option in options:
+        option.add(group.add_argument)
+
+
+def _validate(parser: argparse.ArgumentParser) -> None:
+    _add(parser, PROVIDER_OPTIONS)
+    _add(parser, SELECTION_OPTIONS, "which cases")
+    _add(parser, RUN_OPTIONS, "how they are run")
+    _add(parser, DIRECTML_OPTIONS, "where and how the DirectML execution provider runs")
+    group = parser.add_argument_group("what is written")
+    group.add_argument(
+        "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
+    )
+    group.add_argument(
+        "--write-known-failures",
+        type=path,
+        metavar="FILE",
+        help="write the failures of this run into a new file for --known-failures; a person then fills in the reasons",
+    )
+    bundle = group.add_mutually_exclusive_group()
+    bundle.add_argument("--report", type=path, metavar="DIR", help="write the results bundle into this new folder")
+    bundle.add_argument("--resume", type=path, metavar="DIR", help="continue the interrupted run of this bundle")
+
+
+def _check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a DxDispatch JSON file")
+    _add(parser, PROVIDER_OPTIONS)
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
+    )
+    _add(parser, DIRECTML_OPTIONS, "where and how the DirectML execution provider runs")
+
+
+def _map(parser: argparse.ArgumentParser) -> None:
+    _add_dispatch(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=path,
+        metavar="PATH",
+        help="NAME.onnx, or a folder that gets model.onnx and test_data_set_0/",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the substitutions and the predicted DirectML descriptor as JSON"
+    )
+    _add(parser, (FEATURE_LEVEL, INDEX_CONVERSION))
+
+
+def _explain(parser: argparse.ArgumentParser) -> None:
+    _add_dispatch(parser)
+    parser.add_argument(
+        "--at", type=coordinates, metavar="I,J,...", help="an output element, by one coordinate per dimension"
+    )
+
+
+def _add_dispatch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a DxDispatch JSON file")
+    parser.add_argument("--case", metavar="NAME", help="the dispatchable, if the file dispatches several")
+
+
+def _rules(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", nargs="?", metavar="ID", help="a rule id (default: all rules)")
+    _add_json(parser)
+
+
+def _docs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a reference page as Markdown, in any language")
+    parser.add_argument("--new-only", action="store_true", help="leave out what the spec of opmap lists as an erratum")
+    _add_json(parser)
+
+
+def _faults(parser: argparse.ArgumentParser) -> None:
+    _add(parser, (TIER,))
+    _add_json(parser)
+
+
+def _catalog(parser: argparse.ArgumentParser) -> None:
+    _add(parser, (TIER,))
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--list", action="store_true", help="print the ids of the cases, one per line")
+    output.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _build(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=path,
+        metavar="DIR",
+        help="a new folder, or one that this command wrote before",
+    )
+
+
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    _add_json(parser)
+
+
+def _manual(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("page", nargs="?", metavar="PAGE", help="the name of a page (default: list the pages)")
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+COMMANDS: dict[str, Command] = {
+    "validate": Command(
+        help="Run the cases of the catalogue on an execution provider and judge every result.",
+        example="opmap validate --provider dml --require-provider --report results",
+        add_options=_validate,
+    ),
+    "check": Command(
+        help="Judge the dispatches of DxDispatch JSON files.",
+        example="opmap check dispatch.json --provider cpu",
+        add_options=_check,
+    ),
+    "map": Command(
+        help="Write the ONNX model that is equivalent to a DxDispatch JSON file.",
+        example="opmap map dispatch.json -o model.onnx",
+        add_options=_map,
+    ),
+    "explain": Command(
+        help="Show the documentation's pseudocode, expanded for a descriptor, and how an output element is read.",
+        example="opmap explain dispatch.json --at 1,0",
+        add_options=_explain,
+    ),
+    "rules": Command(
+        help="List the rules of the documentation, or show one rule with an example that breaks it.",
+        example="opmap rules TENSOR.C5",
+        add_options=_rules,
+    ),
+    "docs": Command(
+        help="Check reference pages: run their examples, and list contradictions and differences from opmap's spec.",
+        example="opmap docs page.md",
+        add_options=_docs,
+    ),
+    "faults": Command(
+        help="List the planted faults, and show which cases of a tier catch each of them.",
+        example="opmap faults --tier standard",
+        add_options=_faults,
+    ),
+    "catalog": Command(
+        help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",
+        example="opmap catalog --tier standard",
+        add_options=_catalog,
+    ),
+    "build": Command(
+        help="Write the collection of ONNX models with their test data.",
+        example="opmap build -o models",
+        add_options=_build,
+    ),
+    "doctor": Command(
+        help="Show what is installed, which providers and adapters can run, and what to do about problems.",
+        example="opmap doctor",
+        add_options=_doctor,
+    ),
+    "manual": Command(
+        help="List the pages of the manual, or show one of them.",
+        example="opmap manual providers",
+        add_options=_manual,
+    ),
+}
+"""Each command by its name. Its code is the function `run` in the module of this name in opmap/commands/."""

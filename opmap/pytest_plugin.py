@@ -1,314 +1,206 @@
-"""The pytest plugin: `opmap_case` is each case of the tier, `opmap_probe` each probe, `opmap_check` judges one.
+"""The pytest plugin. A test gets each case of the tier as `opmap_case`, each probe as `opmap_probe`, and judges it.
 
     def test_case(opmap_case, opmap_check):
         opmap_check(opmap_case)
 
-Light to import: opmap itself is loaded when a test asks for these fixtures.
+Light to import: the rest of opmap is loaded when a test asks for these fixtures, or when an option asks for it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from . import options
+from .errors import OpmapError
+from .options import add_pytest_options
+from .verdicts.tally import Tally
+from .vocabulary import Verdict
 
 if TYPE_CHECKING:
+    from .cases.case import Case
+    from .cases.probes import Probe
+    from .execution.providers import ProviderMissing
+    from .session import Session
     from .verdicts.judge import Judge
     from .verdicts.record import Record
+
+    Check: TypeAlias = Callable[[Case | Probe], Record]
 
 _STATE = pytest.StashKey["_State"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, all with the prefix --opmap-."""
-    group = parser.getgroup("opmap", "opmap: DirectML conformance")
-    group.addoption(
-        "--opmap-provider", metavar="NAME", help="auto, dml, cpu, an EP's name, fault:NAME or MODULE:FACTORY"
-    )
-    group.addoption("--opmap-tier", default="smoke", choices=("smoke", "standard", "full"), help="how many cases")
-    group.addoption("--opmap-filter", action="append", default=[], metavar="GLOB", help="only cases whose id matches")
-    group.addoption(
-        "--opmap-case",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="only these cases; with =@FILE, those in a file, one id per line",
-    )
-    group.addoption("--opmap-shard", type=options.shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
-    group.addoption(
-        "--opmap-repeat",
-        type=options.count,
-        default=1,
-        metavar="N",
-        help="run each case N times; different results are a mismatch",
-    )
-    group.addoption(
-        "--opmap-shuffle",
-        type=options.number,
-        metavar="SEED",
-        help="another order of the cases, the same for the same seed",
-    )
-    group.addoption(
-        "--opmap-require-provider", action="store_true", help="fail where a case is not proven to run on the provider"
-    )
-    group.addoption(
-        "--opmap-known-failures", type=options.path, metavar="FILE", help="TOML file of failures that are known"
-    )
-    group.addoption("--opmap-max-failures", type=options.count, metavar="N", help="stop after N cases that are wrong")
-    group.addoption("--opmap-adapter", metavar="SUBSTRING", help="DirectML: the adapter whose name holds this")
-    group.addoption("--opmap-device-id", type=options.number, metavar="N", help="DirectML: the adapter of this number")
-    group.addoption(
-        "--opmap-disable-metacommands", action="store_true", help="DirectML: without the driver's own kernels"
-    )
-    group.addoption(
-        "--opmap-timeout-per-case", type=options.seconds, default=30.0, metavar="S", help="DirectML: seconds"
-    )
-    group.addoption(
-        "--opmap-dml-runtime", metavar="DIR", help="DirectML on Linux: a folder that tools/dml_linux set up"
-    )
+    """Adds the options of `opmap validate`, with the prefix --opmap-."""
+    add_pytest_options(parser.getgroup("opmap", "opmap: DirectML conformance").addoption)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A provider or a file that means nothing is a usage error, not a failure of every case."""
-    config.pluginmanager.register(_state(config), "opmap-state")
-    if config.getoption("--opmap-known-failures"):
-        _state(config).known()
-    if config.getoption("--opmap-provider"):
-        state = _state(config)
-        workers = getattr(config.option, "numprocesses", None) or 0
-        if workers > 1 and not isinstance(state.judge(), Exception) and state.judge().provider.directml:
-            state.close()
-            raise pytest.UsageError(
-                f"opmap: one adapter takes one worker, got -n {workers}: leave out -n, or give -n 1"
-            )
-        state.judge()
-    if config.getoption("--opmap-known-failures"):
-        _state(config).entries()
+    """Opens the provider and reads the known failures if they were named: an error in them ends the run here."""
+    state = config.stash[_STATE] = _State(config)
+    config.pluginmanager.register(state, "opmap-state")
+    named, known_failures = config.getoption("--opmap-provider"), config.getoption("--opmap-known-failures")
+    if named or known_failures:
+        state.open()
+    if named:
+        _refuse_workers(config, state)
+
+
+def _refuse_workers(config: pytest.Config, state: _State) -> None:
+    """Raises UsageError if several processes of pytest-xdist would use one adapter."""
+    workers = getattr(config.option, "numprocesses", None) or 0
+    provider = state.session.provider
+    if workers > 1 and provider is not None and provider.directml:
+        state.close()
+        raise pytest.UsageError(f"opmap: one adapter takes one worker, got -n {workers}: leave out -n, or give -n 1")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Provider and versions, where a provider was named."""
-    return _state(config).header() if config.getoption("--opmap-provider") else None
+    """Returns the line that says where the cases run, if a provider was named."""
+    return config.stash[_STATE].header() if config.getoption("--opmap-provider") else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per case for every test function that takes `opmap_case`, and one per probe for `opmap_probe`."""
-    from .errors import InputError
-
-    for fixture, items in (("opmap_case", _State.cases), ("opmap_probe", _State.probes)):
+    """Makes one test per case of every test function with `opmap_case`, and one per probe with `opmap_probe`."""
+    for fixture in ("opmap_case", "opmap_probe"):
         if fixture in metafunc.fixturenames:
+            session = metafunc.config.stash[_STATE].session
             try:
-                found = items(_state(metafunc.config))
-            except InputError as error:
+                items: Sequence[Case | Probe] = session.cases if fixture == "opmap_case" else session.probes
+            except OpmapError as error:
                 raise pytest.UsageError(f"opmap: {error}") from None
-            metafunc.parametrize(fixture, found, ids=[item.id for item in found])
+            metafunc.parametrize(fixture, items, ids=[item.id for item in items])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """A run in which nothing was proven on the provider asked for, or with a stale known failure, is red; where the
-    provider was required, also one that judged nothing."""
-    state = _state(session.config)
+    """Fails a run in which cases ran and none is proven to have run on the provider, or with a stale known failure.
+
+    If the provider is required, a run without a proven case fails too.
+    """
     if exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
         return
-    unproven = not state.proven and (state.must_prove or state.required)
+    state = session.config.stash[_STATE]
+    unproven = not state.tally.proven and (state.tally.ran or state.required)
     if unproven or state.problems():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter) -> None:
-    """What ran where."""
-    state = _state(terminalreporter.config)
-    if state.judged or state.required:
-        terminalreporter.write_line(
-            f"{state.header()}: {state.proven} of {state.judged} cases proven to have run there"
-        )
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints how many cases are proven to have run on the provider, and the stale known failures."""
+    state = terminalreporter.config.stash[_STATE]
+    if state.tally.judged or state.required:
+        proven, judged = state.tally.proven, state.tally.judged
+        terminalreporter.write_line(f"{state.header()}: {proven} of {judged} cases proven to have run there")
     for problem in state.problems():
         terminalreporter.write_line(f"opmap: {problem}", red=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the provider."""
-    _state(config).close()
+    if _STATE in config.stash:
+        config.stash[_STATE].close()
 
 
 @pytest.fixture
-def opmap_check(request: pytest.FixtureRequest):
-    """A function that judges a case or probe, and fails, skips or xfails the test by its verdict; it returns the record."""
-    state = _state(request.config)
+def opmap_check(request: pytest.FixtureRequest) -> Check:
+    """A function that judges a case or probe and returns its record. By the verdict it fails, skips or xfails the test."""
+    state = request.config.stash[_STATE]
+    state.open()
 
-    def check(case) -> Record:
-        record = state.judge_item(case)
+    def check(item: Case | Probe) -> Record:
+        record = state.session.judge(item)
         request.node.user_properties += [
             ("opmap_case", record.case),
-            ("opmap_verdict", str(record.verdict)),
+            ("opmap_verdict", str(record.verdict)),  # pytest-xdist sends no enums
             ("opmap_provider", record.provider),
             ("opmap_proven", str(record.proven).lower()),
             ("opmap_device_class", record.device_class or ""),
         ]
         message = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}: {record.message}"
-        required = state.required and record.verdict == "not-run"
-        if record.verdict == "known-failure":
+        if record.verdict == Verdict.KNOWN_FAILURE:
             pytest.xfail(message)
-        if record.verdict == "not-run" and not required:
+        if record.verdict == Verdict.NOT_RUN and not state.required:
             pytest.skip(message)
-        if not record.good or required:
-            state.failed += 1
-            if state.failed == state.config.getoption("--opmap-max-failures"):
-                request.session.shouldfail = f"opmap: stopped after {state.failed} failures"
-            pytest.fail(f"{case.id}: {message}", pytrace=False)
+        if not record.good:
+            state.count_failure(request.session)
+            pytest.fail(f"{item.id}: {message}", pytrace=False)
         return record
 
     return check
 
 
 class _State:
-    """What one session knows: the options, the provider once opened, and what was proven.
+    """The session of opmap in one pytest process, and the counts of its results.
 
-    It is a plugin of its own, so that it counts what is reported: under pytest-xdist, in the process that started the others,
-    what all of them report.
+    It is registered as a plugin, so that it receives every report. Under pytest-xdist the controlling process receives the
+    reports of all workers.
     """
 
     def __init__(self, config: pytest.Config):
         self.config = config
-        self.name = config.getoption("--opmap-provider") or "auto"
-        self.required = config.getoption("--opmap-require-provider")
-        self.judged = self.proven = self.failed = 0
-        self.must_prove = False
-        self._told: dict[tuple, int] = {}
-        self._judge: Judge | Exception | None = None
-        self._entries = self._known = self._problems = None
+        self.required = bool(config.getoption("--opmap-require-provider"))
+        self.tally = Tally()
+        self._failures = 0
+        self._counted: dict[tuple[str | None, str], int] = {}
+
+    @cached_property
+    def session(self) -> Session:
+        """The session. Raises UsageError if the file of known failures cannot be used."""
+        from .session import Session, SessionOptions
+
+        prefix, options = "opmap_", vars(self.config.option)
+        named = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
+        try:
+            return Session(SessionOptions.read(named))
+        except OpmapError as error:
+            raise pytest.UsageError(f"opmap: {error}") from None
+
+    def open(self) -> Judge | ProviderMissing:
+        """Returns the judge on the provider, or the error that says why the provider is missing. Raises UsageError."""
+        try:
+            return self.session.open()
+        except OpmapError as error:
+            raise pytest.UsageError(f"opmap: {error}") from None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts the cases that a test judged, each once: every report of a test repeats what those before it told."""
+        """Counts the cases that a test judged.
+
+        Each report of a test repeats the properties of the reports before it: only the new ones are counted.
+        """
         test = getattr(report, "worker_id", None), report.nodeid
-        new = report.user_properties[self._told.get(test, 0) :]
-        self._told[test] = len(report.user_properties)
+        properties: list[tuple[str, Any]] = report.user_properties[self._counted.get(test, 0) :]
+        self._counted[test] = len(report.user_properties)
         keys = ("opmap_case", "opmap_verdict", "opmap_proven")
-        for case, verdict, proven in zip(*([value for name, value in new if name == key] for key in keys)):
-            self._count(case, verdict, proven == "true")
+        values = ([value for name, value in properties if name == key] for key in keys)
+        for case, verdict, proven in zip(*values, strict=True):
+            self.tally.add(case, verdict, proven == "true")
 
-    def _count(self, case: str, verdict: str, proven: bool) -> None:
-        if not case.startswith("probe/"):
-            self.judged += 1
-            self.proven += proven
-            self.must_prove |= verdict != "not-run"
-
-    def cases(self) -> list:
-        return self._shuffled(self._selected().cases())
-
-    def probes(self) -> list:
-        judge = self.judge()
-        return [] if isinstance(judge, Exception) else self._shuffled(self._selected().probes(judge.provider))
-
-    def _selected(self):
-        from .cases.selection import Selection, case_ids
-
-        option = self.config.getoption
-        return Selection(
-            tier=option("--opmap-tier"),
-            globs=option("--opmap-filter"),
-            ids=case_ids(option("--opmap-case")),
-            shard=option("--opmap-shard"),
-        )
-
-    def _shuffled(self, items: list):
-        from .verdicts.run import shuffled
-
-        return shuffled(items, self.config.getoption("--opmap-shuffle"))
-
-    def judge(self) -> Judge | Exception:
-        """The judge, or the error that says why the provider is missing."""
-        if self._judge is None:
-            from .errors import OpmapError
-            from .execution.providers import ProviderMissing
-            from .session import open_judge
-
-            option = self.config.getoption
-            place = {
-                "adapter": option("--opmap-adapter") or None,
-                "device_id": option("--opmap-device-id"),
-                "disable_metacommands": option("--opmap-disable-metacommands"),
-                "timeout": option("--opmap-timeout-per-case"),
-                "dml_runtime": option("--opmap-dml-runtime"),
-            }
-            try:
-                self._judge = open_judge(self.name, place=place, brief=True)
-            except ProviderMissing as error:
-                self._judge = error
-            except OpmapError as error:
-                raise pytest.UsageError(f"opmap: {error}") from None
-        return self._judge
+    def count_failure(self, session: pytest.Session) -> None:
+        """Counts a failed case, and ends the run after as many as --opmap-max-failures allows."""
+        self._failures += 1
+        if self._failures == self.config.getoption("--opmap-max-failures"):
+            session.shouldfail = f"opmap: stopped after {self._failures} failures"
 
     def header(self) -> str:
-        from .verdicts.judge import Judge
-
-        judge = self.judge()
-        if not isinstance(judge, Judge):
-            return f"opmap: {self.name} is not there ({judge})"
-        provider = judge.provider
+        """Returns the line that says where the cases run."""
+        judge, provider = self.open(), self.session.provider
+        if provider is None:
+            return f"opmap: {self.session.options.provider} is not there ({judge})"
         version = f" (ONNX Runtime {provider.version})" if provider.version else ""
         adapter = f", adapter {provider.adapter}" if provider.adapter else ""
         return f"opmap: {provider.name}{version}{adapter}, device class {provider.device_class or 'unknown'}"
 
-    def judge_item(self, item) -> Record:
-        from .cases.probes import Probe
-        from .verdicts.judge import Judge
-        from .verdicts.probes import judge_probe
-        from .verdicts.run import missing, settle
-
-        judge = self.judge()
-        if not isinstance(judge, Judge):
-            return missing(item, self.name, judge)
-        repeat = range(self.config.getoption("--opmap-repeat"))
-        records = [judge_probe(item, judge.provider) if isinstance(item, Probe) else judge(item) for _ in repeat]
-        return self.known().apply(item, settle(records))
-
-    def entries(self) -> tuple:
-        """The known failures of the file, whether or not they apply here."""
-        if self._entries is None:
-            from .errors import InputError
-            from .verdicts.known_failures import load
-
-            file = self.config.getoption("--opmap-known-failures")
-            try:
-                self._entries = load(file) if file else ()
-            except InputError as error:
-                raise pytest.UsageError(f"opmap: {error}") from None
-        return self._entries
-
-    def known(self):
-        """The known failures, held against where the tests run."""
-        if self._known is None:
-            from .verdicts.known_failures import known_at
-
-            file = self.config.getoption("--opmap-known-failures")
-            self._known = known_at(self.judge(), self.name, self.entries(), file)
-        return self._known
-
     def problems(self) -> list[str]:
-        """A line for each known failure that expired or matches nothing, once the tests have run; a worker of pytest-xdist
-        leaves that to the process that started it."""
+        """Returns a line for each stale known failure; none in a worker of pytest-xdist and with --collect-only."""
         options = self.config.option
-        if not self.entries() or hasattr(self.config, "workerinput") or options.collectonly:
+        if not options.opmap_known_failures or hasattr(self.config, "workerinput") or options.collectonly:
             return []
-        if self._problems is None:
-            from .cases.catalogue import catalogue
-            from .cases.probes import probes
-
-            tier = self.config.getoption("--opmap-tier")
-            self._problems = self.known().problems([*catalogue(tier), *probes()], tier)
-        return self._problems
+        return self.session.problems
 
     def close(self) -> None:
-        provider = getattr(self._judge, "provider", None)
-        if provider:
-            provider.close()
-
-
-def _state(config: pytest.Config) -> _State:
-    if _STATE not in config.stash:
-        config.stash[_STATE] = _State(config)
-    return config.stash[_STATE]
+        """Ends the provider, if it was opened."""
+        if "session" in self.__dict__:
+            self.session.close()

@@ -1,20 +1,348 @@
-"""One run, from options to exit code."""
+"""One run, from its options to its exit code. The command line and the pytest plugin both use it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .execution.providers import open_provider
-from .faults import open_fault
-from .verdicts.judge import Judge
+from .cases.case import CASE_IDS, Case
+from .cases.catalogue import catalogue
+from .cases.probes import Probe, probes
+from .cases.selection import Selection, case_ids
+from .descriptors import FEATURE_LEVELS
+from .dxdispatch import Dispatch
+from .errors import InputError
+from .execution.providers import OpenProvider, ProviderMissing, open_provider
+from .mapping import IndexConversion
+from .reporting.bundle import Bundle
+from .verdicts.judge import Judge, refuse
+from .verdicts.record import Record
+from .verdicts.run import Run, not_run, settle, shuffled
+from .vocabulary import TIERS, Tier
+
+if TYPE_CHECKING:  # loaded only if a run has known failures
+    from .verdicts.active_failures import ActiveFailures
+    from .verdicts.known_failures import KnownFailure
+
+Advance: TypeAlias = Callable[[], None]
+"""A function that is called after each step, to show progress."""
 
 
-def open_judge(provider: str, *, place: Mapping[str, object] | None = None, **options) -> Judge:
-    """A judge on the provider of this name, `fault:<name>` included; `place` is open_provider's options, others are Judge's.
+def _no_progress() -> None:
+    """Shows no progress."""
 
-    Raises ProviderMissing where the provider is not there, InputError for a name that means nothing.
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """What was asked for. Each field is the option of this name (see `opmap validate --help`)."""
+
+    provider: str = "auto"
+    require_provider: bool = False
+    feature_level: str | None = None
+    index_conversion: IndexConversion | None = None
+    tier: Tier = TIERS[0]
+    filter: Sequence[str] = ()
+    case: Sequence[str] = ()
+    shard: tuple[int, int] = (1, 1)
+    known_failures: str | None = None
+    write_known_failures: str | None = None
+    repeat: int = 1
+    shuffle: int | None = None
+    max_failures: int | None = None
+    report: str | None = None
+    resume: str | None = None
+    adapter: str | None = None
+    device_id: int | None = None
+    disable_metacommands: bool = False
+    timeout_per_case: float = 30.0
+    dml_runtime: str | None = None
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> SessionOptions:
+        """Returns the options from parsed values by their names. A missing value, or None, is the default."""
+        names = (field.name for field in dataclasses.fields(cls))
+        return cls(**{name: values[name] for name in names if values.get(name) is not None})
+
+
+class Session:
+    """One run on one provider.
+
+    `opmap validate` calls `choose`, `judge_all`, `close` and `finish` in this order. The pytest plugin takes `cases` and
+    `probes`, and calls `judge` for one item at a time. The provider is opened when it is first needed.
+
+    With `brief`, the record of a case that passed holds a digest of its output instead of the values. Raises InputError
+    if the file of known failures cannot be used.
     """
-    name = provider.removeprefix("fault:")
-    if name != provider:
-        return Judge(open_fault(name), **options)
-    return Judge(open_provider(provider, **place or {}), **options)
+
+    def __init__(self, options: SessionOptions, *, brief: bool = True):
+        self.options, self.brief = options, brief
+        self.known_failures: tuple[KnownFailure, ...] = ()
+        if options.known_failures:
+            from .verdicts.known_failures import load
+
+            self.known_failures = load(options.known_failures)
+        if options.write_known_failures:
+            from .verdicts.known_failures import check_new
+
+            check_new(options.write_known_failures)
+        self.results = Run(max_failures=options.max_failures)
+        self.bundle: Bundle | None = None
+        self.active_failures: ActiveFailures | None = None
+        self._opened: Judge | ProviderMissing | None = None
+        self._cases: list[Case] | None = None
+
+    # --- the provider ---
+
+    def open(self) -> Judge | ProviderMissing:
+        """Opens the provider, unless it is open, and finds the known failures that apply to it.
+
+        Returns the judge on the provider, or the error that says why the provider is missing. Raises InputError for a
+        provider that does not exist, and for options that the provider does not take.
+        """
+        if self._opened is None:
+            self._opened = self._open()
+            if self.known_failures:
+                self.active_failures = self._active_failures()
+        return self._opened
+
+    def _open(self) -> Judge | ProviderMissing:
+        options = self.options
+        place = {
+            "adapter": options.adapter,
+            "device_id": options.device_id,
+            "disable_metacommands": options.disable_metacommands,
+            "timeout": options.timeout_per_case,
+            "dml_runtime": options.dml_runtime,
+        }
+        try:
+            return open_judge(
+                options.provider,
+                place=place,
+                feature_level=self.feature_level,
+                index_conversion=options.index_conversion,
+                brief=self.brief,
+            )
+        except ProviderMissing as error:
+            return error
+
+    @property
+    def provider(self) -> OpenProvider | None:
+        """The provider, or None if it is missing. Opens it."""
+        judge = self.open()
+        return judge.provider if isinstance(judge, Judge) else None
+
+    @property
+    def feature_level(self) -> str:
+        """The feature level by which cases are judged."""
+        return self.options.feature_level or FEATURE_LEVELS[-1]
+
+    @property
+    def provider_name(self) -> str:
+        """ONNX Runtime's name of the provider; if it is missing, the name that was asked for."""
+        return self.provider.name if self.provider else self.options.provider
+
+    def close(self) -> None:
+        """Ends the provider, if it was opened."""
+        if isinstance(self._opened, Judge):
+            self._opened.provider.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- what is run ---
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The cases and probes that were asked for. Raises InputError if a file of ids cannot be read."""
+        options = self.options
+        return Selection(tier=options.tier, globs=options.filter, ids=case_ids(options.case), shard=options.shard)
+
+    def choose(self, advance: Advance = _no_progress) -> list[Case]:
+        """Returns the chosen cases in the order of the catalogue, and keeps them.
+
+        Calls `advance` for each case that is looked at. Raises InputError if nothing matches.
+        """
+        if self._cases is None:
+            self._cases = self.selection.cases(advance)
+        return self._cases
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """The chosen cases in the order in which they are run."""
+        return shuffled(self.choose(), self.options.shuffle)
+
+    @property
+    def probes(self) -> Sequence[Probe]:
+        """The chosen probes in the order in which they are run. A missing provider has none."""
+        return shuffled(self._chosen_probes(), self.options.shuffle)
+
+    def _chosen_probes(self) -> list[Probe]:
+        return self.selection.probes(self.provider) if self.provider else []
+
+    # --- judging ---
+
+    def judge(self, item: Case | Probe) -> Record:
+        """Returns the record of a case or probe: run as often as asked for, with known failures taken into account.
+
+        A provider's errors become verdicts. If the provider is missing, the verdict is `not-run`.
+        """
+        judge = self.open()
+        if not isinstance(judge, Judge):
+            return not_run(case=item.id, operator=_operator(item), provider=self.options.provider, error=judge)
+        record = settle([_judge_once(item, judge) for _ in range(self.options.repeat)])
+        return self.active_failures.apply(item, record) if self.active_failures else record
+
+    def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
+        """Returns the record of a dispatch command in a file, and adds it to the results.
+
+        A dispatch that no provider can run is an `error` at stage `read` or `validate`, also if the provider is missing.
+        """
+        judge, provider = self.open(), self.options.provider
+        record = (
+            judge.dispatch(dispatch, file)
+            if isinstance(judge, Judge)
+            else refuse(dispatch, file, provider=provider, feature_level=self.feature_level)
+            or not_run(case=dispatch.name, operator=dispatch.operator, provider=provider, error=judge, file=file)
+        )
+        self.results.add(record)
+        return record
+
+    @cached_property
+    def items(self) -> list[Case | Probe]:
+        """The chosen cases, then the chosen probes. Raises InputError if there are none."""
+        items: list[Case | Probe] = [*self.choose(), *self._chosen_probes()]
+        if not items and self.provider:
+            raise InputError(f"--filter must match a case: {self.provider_name} has no probes")
+        return items
+
+    def judge_all(self, advance: Advance = _no_progress) -> None:
+        """Judges all items, and writes each record to the results bundle. Calls `advance` after each item.
+
+        Ctrl-C or too many failures end the run early. Raises InputError if the bundle cannot be written.
+        """
+        self._open_bundle()
+        if not self.provider:
+            self.results.skip(map(self.judge, self.items))
+            return
+        self.results.judge(self.items, self.judge, advance, seed=self.options.shuffle)
+        if self.bundle:
+            self.bundle.environment(self.provider.environment())
+
+    def _open_bundle(self) -> None:
+        options = self.options
+        folder = options.report or options.resume
+        if folder:
+            self.bundle = Bundle(folder, self._selection_json(), resume=bool(options.resume))
+            self.results = Run(self.bundle, options.max_failures)
+
+    def _selection_json(self) -> dict[str, object]:
+        """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""
+        options = self.options
+        known_failures = Path(options.known_failures).read_bytes() if options.known_failures else None
+        return {
+            "ids": _digest("\n".join(item.id for item in self.items).encode()),
+            "case_ids": CASE_IDS,
+            "known_failures": known_failures and _digest(known_failures),
+            "repeat": options.repeat,
+            "shuffle": options.shuffle,
+            "provider": self.provider_name,
+            "tier": options.tier,
+            "filter": list(options.filter),
+            "case": self.selection.ids,
+            "shard": "/".join(map(str, options.shard)),
+            "feature_level": options.feature_level,
+            "index_conversion": options.index_conversion,
+            "adapter": options.adapter,
+            "device_id": options.device_id,
+            "disable_metacommands": options.disable_metacommands,
+        }
+
+    # --- known failures ---
+
+    def _active_failures(self) -> ActiveFailures:
+        from .verdicts.active_failures import active_failures
+
+        options = self.options
+        return active_failures(self.open(), options.provider, self.known_failures, options.known_failures or "")
+
+    @cached_property
+    def problems(self) -> list[str]:
+        """A line for each known failure that expired, or that matches nothing in the tier. Each makes the run red."""
+        if self.known_failures:
+            self.open()
+        if not self.active_failures:
+            return []
+        return self.active_failures.problems(chain(catalogue(self.options.tier), probes()), self.options.tier)
+
+    def write_known_failures(self, path: str) -> int:
+        """Writes a new file with an entry for each failure of the run, and returns the number of entries.
+
+        Raises InputError if the file exists or cannot be written.
+        """
+        from .verdicts.known_failures import write
+
+        place = (self.active_failures or self._active_failures()).place
+        return write(path, self.results.records, place, self.options.tier)
+
+    # --- the end ---
+
+    @property
+    def exit_code(self) -> int:
+        """130 after Ctrl-C, 1 if the run is red, 0 if it is green."""
+        if self.results.interrupted:
+            return 130
+        return int(bool(self.problems) or self.results.red(required=self.options.require_provider))
+
+    def finish(self) -> int:
+        """Completes the results bundle, and returns the exit code."""
+        if self.bundle:
+            self.bundle.close(self.results.records, self.exit_code, self.problems)
+        return self.exit_code
+
+
+def open_judge(
+    provider: str,
+    *,
+    place: Mapping[str, Any] | None = None,
+    feature_level: str = FEATURE_LEVELS[-1],
+    index_conversion: IndexConversion | None = None,
+    brief: bool = False,
+) -> Judge:
+    """Returns a judge on the provider of this name, which may be `fault:NAME`.
+
+    `place` holds the keyword options of `open_provider`; the other options are those of Judge. Raises ProviderMissing if
+    the provider is not installed or has no device, InputError if there is no provider of this name.
+    """
+    fault = provider.removeprefix("fault:")
+    if fault != provider:
+        from .faults import open_fault
+
+        opened = open_fault(fault)
+    else:
+        opened = open_provider(provider, **place or {})
+    return Judge(opened, feature_level=feature_level, index_conversion=index_conversion, brief=brief)
+
+
+def _judge_once(item: Case | Probe, judge: Judge) -> Record:
+    if isinstance(item, Probe):
+        from .verdicts.probes import judge_probe
+
+        return judge_probe(item, judge.provider)
+    return judge(item)
+
+
+def _operator(item: Case | Probe) -> str:
+    return ", ".join(item.operators) if isinstance(item, Probe) else f"DML_OPERATOR_{item.desc.operator}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

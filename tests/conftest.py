@@ -1,11 +1,11 @@
-"""Settings of the property tests: no deadline; on a CI machine the same examples in every run."""
+"""Settings of the property tests: they have no deadline, and run the same examples each time in CI."""
 
 import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # shared runners are
+SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # shared runners are slow
 
 settings.register_profile("default", **SLOW)
 settings.register_profile("ci", **SLOW, derandomize=True, print_blob=True)

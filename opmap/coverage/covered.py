@@ -35,13 +35,14 @@ class Covered:
     world: set[tuple[object, ...]] = field(default_factory=set)
 
     @property
-    def _operator(self) -> AnyOperator:
+    def definition(self) -> AnyOperator:
+        """What the operator's file gives."""
         return OPERATORS[self.operator]
 
     @cached_property
     def parameters(self) -> dict[str, tuple[str, ...]]:
         """The operator's parameters with their classes, in the order of the covering arrays' columns."""
-        return arrays(self.operator).parameters if has_arrays(self.operator) else parameters(self._operator)
+        return arrays(self.operator).parameters if has_arrays(self.operator) else parameters(self.definition)
 
     def take(self, case: Case) -> None:
         """Counts one case."""
@@ -73,12 +74,12 @@ class Covered:
         Strength 1 promises every class, rule, example and field; strength 2 also every possible pair and the wide classes;
         strength 3 also every possible triple, the large classes and the small scope.
         """
-        spec = self._operator.descriptor.spec()
+        spec = self.definition.descriptor.spec()
         lacking = [f"{n} {c}" for n, known in self.parameters.items() for c in known if (n, c) not in self.classes]
         lacking += self._missing_combinations(strength) if has_arrays(self.operator) else ["covering arrays"]
         lacking += [f"rule {r.id}" for r in spec.rules if r.id not in self.rules]
         lacking += [f"rule {id}" for id in tensor_rule_ids(reachable=True) if id not in self.rules]
-        lacking += [f"example {e.id}" for e in runnable_examples(self._operator) if e.id not in self.examples]
+        lacking += [f"example {e.id}" for e in runnable_examples(self.definition) if e.id not in self.examples]
         lacking += [f"field {f.name}" for f in spec.fields if len(self.fields.get(f.name, ())) < 2]
         return lacking
 
@@ -107,7 +108,7 @@ class Covered:
 
     def small_world(self) -> Iterator[OperatorDesc]:
         """Gives every valid descriptor of the small scope in each data width."""
-        for desc in self._operator.descriptors(*WORLD):
+        for desc in self.definition.descriptors(*WORLD):
             for data_type in WIDTHS:
                 yield retyped(desc, data_type, DataType.INT64)
 

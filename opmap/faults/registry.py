@@ -1,5 +1,7 @@
 """Named wrong ways to move data. Each runs as a provider, to show what a failure looks like and to test the suite."""
 
+import difflib
+
 from ..errors import InputError
 from ..execution.providers import OpenProvider
 from .addresses import ADDRESS_FAULTS
@@ -26,5 +28,10 @@ FAULTS: dict[str, Fault] = {
 def open_fault(name: str) -> OpenProvider:
     """The provider `fault:<name>`. Raises InputError for an unknown name."""
     if name not in FAULTS:
-        raise InputError(f"--provider fault:NAME must be one of {', '.join(FAULTS)}, got {name!r}")
+        similar = difflib.get_close_matches(name, FAULTS, n=3, cutoff=0.4)
+        hint = f"; similar: {', '.join(similar)}" if similar else ""
+        raise InputError(
+            f"--provider fault:NAME must name one of the {len(FAULTS)} planted faults, got {name!r}{hint}"
+            " (opmap faults lists them)"
+        )
     return OpenProvider(f"fault:{name}", None, None, FaultProvider(FAULTS[name]))

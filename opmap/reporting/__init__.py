@@ -1,1 +1,1 @@
-"""What is left of a run: tables and the results bundle."""
+"""The output of a run: tables for the terminal, JSON, model folders, and the results bundle."""

@@ -1,4 +1,4 @@
-"""The results bundle: a folder with `run.json` (what was asked for, where, the totals) and `results.jsonl` (a record a line)."""
+"""The results bundle: a folder with `run.json` (what was asked for, where, the totals) and `results.jsonl` (one record per line)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ from ..verdicts.record import SCHEMA, Record
 
 
 class Bundle:
-    """Writes records as they come, each line flushed: what was judged before a crash is kept. When the run ends the lines are
-    put in the catalogue's order, whichever order they came in.
+    """A results bundle that is being written.
 
-    Raises InputError where the folder holds results already (`resume` goes on with them), or cannot be written.
+    Each record is written and flushed as soon as there is one, so that a crash loses none. `close` puts the lines into the
+    order of the catalogue. `done` holds the records of an interrupted run that this run continues (`resume`).
+
+    Raises InputError if the folder is not empty, if it holds no run to resume, or if it cannot be written.
     """
 
-    def __init__(self, folder: str | os.PathLike, selection: dict, *, resume: bool = False):
+    def __init__(self, folder: str | os.PathLike[str], selection: Mapping[str, object], *, resume: bool = False):
         self.folder = Path(folder)
-        self.run = {"schema": SCHEMA, "selection": selection, "environment": None}
+        self.run: dict[str, object] = {"schema": SCHEMA, "selection": selection, "environment": None}
         self.done: list[Record] = []
         try:
             if resume:
                 self._read()
             self.folder.mkdir(parents=True, exist_ok=True)
             if not resume and any(self.folder.iterdir()):
-                raise InputError("--report must be a new or empty folder (--resume goes on with one)", file=str(folder))
-            self._results = open(self.folder / "results.jsonl", "ab")
+                raise InputError(
+                    "--report must be a new or empty folder (--resume continues an interrupted run)", file=str(folder)
+                )
+            self._results = open(self.folder / "results.jsonl", "ab")  # noqa: SIM115  # open until the run ends
             self._write_run(None)
         except OSError as error:
             raise InputError(error.strerror or str(error), file=str(folder)) from None
@@ -41,23 +45,22 @@ class Bundle:
         self._results.flush()
 
     def environment(self, facts: Mapping[str, object]) -> None:
-        """Keeps what is known about where the cases ran."""
+        """Writes the facts about the machine and the software on which the cases ran."""
         self.run["environment"] = facts
         self._write_run(None)
 
     def close(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
-        """Writes the records once more, in this order, and the totals of the whole run."""
+        """Writes all records once more in this order, and the totals of the run."""
         records = list(records)
         self._results.close()
         self.run["problems"] = list(problems)
         self._replace("results.jsonl", b"".join(msgspec.json.encode(record) + b"\n" for record in records))
-        totals = Counter(r.verdict for r in records)
+        totals = Counter(str(record.verdict) for record in records)
         self._write_run({"verdicts": dict(sorted(totals.items())), "exit_code": exit_code})
 
-    def _write_run(self, totals: dict | None) -> None:
-        self._replace(
-            "run.json", msgspec.json.format(msgspec.json.encode({**self.run, "totals": totals}), indent=2) + b"\n"
-        )
+    def _write_run(self, totals: dict[str, object] | None) -> None:
+        content = msgspec.json.encode({**self.run, "totals": totals})
+        self._replace("run.json", msgspec.json.format(content, indent=2) + b"\n")
 
     def _replace(self, name: str, content: bytes) -> None:
         temporary = self.folder / f"{name}.new"
@@ -65,7 +68,7 @@ class Bundle:
         os.replace(temporary, self.folder / name)
 
     def _read(self) -> None:
-        """Takes over an interrupted run; a line that was being written when it ended is dropped."""
+        """Reads the records of an interrupted run. A line that was not written to its end is removed."""
         run_file, results = self.folder / "run.json", self.folder / "results.jsonl"
         if not run_file.is_file() or not results.is_file():
             raise InputError(
@@ -73,7 +76,7 @@ class Bundle:
                 file=str(self.folder),
             )
         try:
-            before = msgspec.json.decode(run_file.read_bytes())
+            run = msgspec.json.decode(run_file.read_bytes())
             lines = results.read_bytes().splitlines(keepends=True)
             if lines and not lines[-1].endswith(b"\n"):
                 lines.pop()
@@ -81,20 +84,24 @@ class Bundle:
             self.done = [msgspec.json.decode(line, type=Record) for line in lines]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"--resume: {error}", file=str(self.folder)) from None
-        if not isinstance(before, dict):
+        if not isinstance(run, dict):
             raise InputError(
-                f"--resume: run.json must hold an object, got a {type(before).__name__}", file=str(self.folder)
+                f"--resume: run.json must hold an object, got a {type(run).__name__}", file=str(self.folder)
             )
-        was, now = _asked(before), _asked(self.run)
-        for key in dict.fromkeys((*now, *was)):
-            if was.get(key) != now.get(key):
-                wanted, got = (msgspec.json.encode(asked.get(key)).decode() for asked in (was, now))
+        self._check_same(run)
+
+    def _check_same(self, run: Mapping[str, object]) -> None:
+        """Raises InputError if the interrupted run was started with another selection."""
+        before, now = _selection(run), _selection(self.run)
+        for key in dict.fromkeys((*now, *before)):
+            if before.get(key) != now.get(key):
+                wanted, got = (msgspec.json.encode(selection.get(key)).decode() for selection in (before, now))
                 raise InputError(f"--resume must go on with the same {key}: {wanted}, got {got}", file=str(self.folder))
 
 
-def _asked(run: dict) -> dict:
-    """What a run was asked for: what says least, the ids' digest, last."""
+def _selection(run: Mapping[str, object]) -> dict[str, object]:
+    """Returns what a run was asked for. The digest of the ids comes last: another difference explains more."""
     selection = run.get("selection")
-    asked = dict(selection) if isinstance(selection, dict) else {"selection": selection}
-    ids = asked.pop("ids", None)
-    return {"schema": run.get("schema"), **asked, "ids": ids}
+    entries = dict(selection) if isinstance(selection, dict) else {"selection": selection}
+    ids = entries.pop("ids", None)
+    return {"schema": run.get("schema"), **entries, "ids": ids}

@@ -1,123 +1,175 @@
-"""What the cases of a tier cover, for a person and for a program."""
+"""What the cases of a tier cover, as tables for the terminal and as JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..cases.case import Case
 from ..cases.catalogue import catalogue
 from ..cases.parameters import WIDTHS, WORLD
 from ..cases.probes import probes
 from ..coverage.boundaries import UNREACHABLE_RULES
-from ..coverage.covered import measure, runnable_examples
+from ..coverage.covered import Covered, measure, runnable_examples
 from ..coverage.kernels import Kernels, kernel_files, kernels_reached
-from ..operators import OPERATORS
+from ..vocabulary import Tier
 
-STRENGTHS = {"smoke": 1, "standard": 2, "full": 3}
-"""What a tier promises to cover: single classes, pairs, triples."""
+STRENGTHS: dict[Tier, int] = {"smoke": 1, "standard": 2, "full": 3}
+"""Tier -> how many classes at a time it promises to cover: single classes, pairs, triples."""
 
-_COUNTED = ("values", "pairs", "triples", "rules", "examples", "fields")
+Share = tuple[int, int]
+"""How many are covered, and how many are possible."""
 
 
-def told(tier: str, advance: Callable[[], None] = lambda: None) -> dict:
-    """The coverage of a tier, as JSON holds it: [covered, possible]. `missing` lists what the tier promises and has not."""
-    reached = [(kernels, Counter()) for kernels in kernel_files()]
+class OperatorCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The coverage of one operator. `world` is there only for a tier that promises the small world."""
 
-    def cases():
+    operator: str
+    cases: int
+    values: Share
+    pairs: Share
+    triples: Share
+    rules: Share
+    examples: Share
+    fields: Share
+    world: Share | msgspec.UnsetType = msgspec.UNSET
+
+
+_SHARES = ("values", "pairs", "triples", "rules", "examples", "fields")
+
+
+class KernelCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The coverage of one kind of kernel class; `names` are its classes, of which a device has one.
+
+    `bytes` is the size of an element. `why` says why no case can reach it, `exclusive` why a device has only one of them.
+    """
+
+    bytes: int
+    tuples: bool
+    indices: str
+    dimensions: int
+    names: list[str]
+    cases: int
+    why: str | None
+    exclusive: str | None
+
+
+class TierCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The coverage of a tier. `missing` lists what the tier promises and does not cover; `bool` holds the ids of BOOL probes."""
+
+    tier: Tier
+    cases: int
+    operators: list[OperatorCoverage]
+    tensor_rules: list[str]
+    unreachable_rules: dict[str, str]
+    kernels: list[KernelCoverage]
+    bool: list[str]
+    missing: list[str]
+
+
+def tier_coverage(tier: Tier, advance: Callable[[], None] = lambda: None) -> TierCoverage:
+    """Returns what the cases of a tier cover. Calls `advance` after each case."""
+    reached: list[tuple[Kernels, Counter[tuple[int, bool, str, int]]]] = [(k, Counter()) for k in kernel_files()]
+
+    def cases() -> Iterator[Case]:
         for case in catalogue(tier):
             for kernels, counts in reached:
                 counts += kernels_reached(kernels, [case])
             advance()
             yield case
 
-    operators, missing, tensor_rules, strength = [], [], set(), STRENGTHS[tier]
-    for found in measure(cases()).values():
-        spec = OPERATORS[found.operator].descriptor.spec()
-        missing += [f"{found.operator}: {what}" for what in found.missing(strength=strength)]
-        rules = {r.id for r in spec.rules}
-        tensor_rules |= found.rules - rules
-        covered = [len(found.classes), len(found.pairs), len(found.triples), len(found.rules & rules)]
-        covered += [len(found.examples), sum(len(v) > 1 for v in found.fields.values())]
-        possible = [
-            *found.possible(strength=strength),
-            len(rules),
-            len(runnable_examples(OPERATORS[found.operator])),
-            len(spec.fields),
-        ]
-        counts = {name: [a, b] for name, a, b in zip(_COUNTED, covered, possible)}
-        if strength > 2:
-            counts["world"] = [len(found.world), len(WIDTHS) * sum(1 for _ in OPERATORS[found.operator].world(*WORLD))]
-        operators.append({"operator": spec.operator, "cases": found.cases, **counts})
-    kernels = [_kernels(*found) for found in reached]
-    missing += [
-        f"kernel class {' or '.join(c['names'])}" for k in kernels for c in k if not c["cases"] and not c["why"]
-    ]
-    return {
-        "tier": tier,
-        "cases": sum(row["cases"] for row in operators),
-        "operators": operators,
-        "tensor_rules": sorted(tensor_rules),
-        "unreachable_rules": UNREACHABLE_RULES,
-        "kernels": [c for k in kernels for c in k],
-        "bool": [p.id for p in probes() if "bool[" in p.model],
-        "missing": missing,
-    }
+    covered = list(measure(cases()).values())
+    operators = [_operator(c, STRENGTHS[tier]) for c in covered]
+    kernels = [kind for kernels, counts in reached for kind in _kernels(kernels, counts)]
+    missing = [f"{c.operator}: {text}" for c in covered for text in c.missing(strength=STRENGTHS[tier])]
+    missing += [f"kernel class {' or '.join(k.names)}" for k in kernels if not k.cases and not k.why]
+    return TierCoverage(
+        tier=tier,
+        cases=sum(operator.cases for operator in operators),
+        operators=operators,
+        tensor_rules=sorted({rule for c in covered for rule in c.rules - _rules(c)}),
+        unreachable_rules=UNREACHABLE_RULES,
+        kernels=kernels,
+        bool=[p.id for p in probes() if "bool[" in p.model],
+        missing=missing,
+    )
 
 
-def _kernels(kernels: Kernels, reached: Counter) -> list[dict]:
-    return [
-        {
-            "bytes": kind[0],
-            "tuples": kind[1],
-            "indices": kind[2],
-            "dimensions": kind[3],
-            "names": list(names),
-            "cases": reached[kind],
-            "why": kernels.why_not(kind),
-            "exclusive": kernels.exclusive if len(names) > 1 else None,
-        }
-        for kind, names in kernels.kinds().items()
-    ]
+def _operator(covered: Covered, strength: int) -> OperatorCoverage:
+    values, pairs, triples = covered.possible(strength=strength)
+    rules, fields = _rules(covered), covered.definition.descriptor.spec().fields
+    width_count, descriptor_count = len(WIDTHS), sum(1 for _ in covered.definition.world(*WORLD)) if strength > 2 else 0
+    return OperatorCoverage(
+        operator=covered.definition.descriptor.spec().operator,
+        cases=covered.cases,
+        values=(len(covered.classes), values),
+        pairs=(len(covered.pairs), pairs),
+        triples=(len(covered.triples), triples),
+        rules=(len(covered.rules & rules), len(rules)),
+        examples=(len(covered.examples), len(runnable_examples(covered.definition))),
+        fields=(sum(len(values) > 1 for values in covered.fields.values()), len(fields)),
+        world=(len(covered.world), width_count * descriptor_count) if strength > 2 else msgspec.UNSET,
+    )
 
 
-def print_coverage(console: Console, found: dict) -> None:
-    """The tables, what cannot be reached and why, and what is missing."""
-    table = Table(title=f"{found['tier']}: {found['cases']} cases", title_justify="left", box=SIMPLE_HEAD, padding=0)
+def _rules(covered: Covered) -> set[str]:
+    """Returns the ids of the operator's own rules."""
+    return {rule.id for rule in covered.definition.descriptor.spec().rules}
+
+
+def _kernels(kernels: Kernels, counts: Counter[tuple[int, bool, str, int]]) -> Iterator[KernelCoverage]:
+    for kind, names in kernels.kinds().items():
+        size, tuples, indices, dimensions = kind
+        yield KernelCoverage(
+            bytes=size,
+            tuples=tuples,
+            indices=indices,
+            dimensions=dimensions,
+            names=list(names),
+            cases=counts[kind],
+            why=kernels.why_not(kind),
+            exclusive=kernels.exclusive if len(names) > 1 else None,
+        )
+
+
+def print_coverage(console: Console, coverage: TierCoverage) -> None:
+    """Prints the tables, what cannot be reached and why, and what is missing."""
+    title = f"{coverage.tier}: {coverage.cases} cases"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     table.add_column("operator", no_wrap=True)
-    for name in ("cases", *_COUNTED):
+    for name in ("cases", *_SHARES):
         table.add_column(name, justify="right", no_wrap=True)
-    for row in found["operators"]:
-        cells = [_share(*row[name]) for name in _COUNTED]
-        table.add_row(row["operator"].removeprefix("DML_OPERATOR_"), str(row["cases"]), *cells)
+    for row in coverage.operators:
+        cells = [_share(getattr(row, name)) for name in _SHARES]
+        table.add_row(row.operator.removeprefix("DML_OPERATOR_"), str(row.cases), *cells)
     console.print(table)
 
     def say(text: str, style: str = "") -> None:
         console.print(escape(text), soft_wrap=True, highlight=False, style=style)
 
-    worlds = [row["world"] for row in found["operators"] if "world" in row]
+    worlds = [row.world for row in coverage.operators if row.world is not msgspec.UNSET]
     if worlds:
-        covered, possible = map(sum, zip(*worlds))
+        covered, possible = (sum(share[i] for share in worlds) for i in (0, 1))
         dimensions, size = WORLD
-        what = f"all descriptors of up to {dimensions} dimensions and sizes up to {size}, in each data width"
-        say(f"small world, {what}: {covered} of {possible}")
-    say(f"rules of every tensor: {', '.join(found['tensor_rules'])}")
-    for id, why in found["unreachable_rules"].items():
+        text = f"all descriptors of up to {dimensions} dimensions and sizes up to {size}, in each data width"
+        say(f"small world, {text}: {covered} of {possible}")
+    say(f"rules of every tensor: {', '.join(coverage.tensor_rules)}")
+    for id, why in coverage.unreachable_rules.items():
         say(f"  not reachable: {id}, {why}")
-    say(
-        f"BOOL, the EP's extension, has no descriptor; it stands in a table of its own, the probes: {', '.join(found['bool'])}"
-    )
-    _print_kernels(console, found["kernels"], say)
-    for what in found["missing"]:
-        say(f"missing: {what}", "red")
+    say(f"BOOL has no descriptor: it is an extension of the EP, and these probes cover it: {', '.join(coverage.bool)}")
+    _print_kernels(console, coverage.kernels, say)
+    for text in coverage.missing:
+        say(f"missing: {text}", "red")
 
 
-def _print_kernels(console: Console, kernels: list[dict], say) -> None:
-    dimensions = sorted({c["dimensions"] for c in kernels})
+def _print_kernels(console: Console, kernels: list[KernelCoverage], say: Callable[[str], None]) -> None:
+    dimensions = sorted({k.dimensions for k in kernels})
     table = Table(
         title="DirectML's kernel classes, inferred from names in its library; nothing shows which kernel ran",
         title_justify="left",
@@ -126,26 +178,27 @@ def _print_kernels(console: Console, kernels: list[dict], say) -> None:
         table.add_column(name)
     for count in dimensions:
         table.add_column(f"cases up to {count}D", justify="right")
-    rows: dict[tuple, list[str]] = {}
-    for c in kernels:
-        key = f"{c['bytes'] * 8} bits", "tuples" if c["tuples"] else "single", c["indices"]
-        rows.setdefault(key, []).append("-" if c["why"] else str(c["cases"]) if c["cases"] else "[red]0[/]")
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for k in kernels:
+        key = f"{k.bytes * 8} bits", "tuples" if k.tuples else "single", k.indices
+        rows.setdefault(key, []).append("-" if k.why else str(k.cases) if k.cases else "[red]0[/]")
     for key, cells in rows.items():
         table.add_row(*key, *cells)
     console.print(table)
-    names = sum(len(c["names"]) for c in kernels)
-    reached = sum(c["cases"] > 0 for c in kernels)
-    possible = sum(not c["why"] for c in kernels)
+    names = sum(len(k.names) for k in kernels)
+    reached = sum(k.cases > 0 for k in kernels)
+    possible = sum(not k.why for k in kernels)
     say(f"{reached} of {possible} reachable classes on one adapter; the library names {names}")
-    why: dict[str, int] = {}
-    for c in kernels:
-        if c["why"]:
-            why[c["why"]] = why.get(c["why"], 0) + len(c["names"])
-        elif c["exclusive"]:
-            why[c["exclusive"]] = why.get(c["exclusive"], 0) + len(c["names"]) - 1
-    for reason, count in why.items():
+    unreachable: Counter[str] = Counter()
+    for k in kernels:
+        if k.why:
+            unreachable[k.why] += len(k.names)
+        elif k.exclusive:
+            unreachable[k.exclusive] += len(k.names) - 1
+    for reason, count in unreachable.items():
         say(f"  {count} not reachable: {reason}")
 
 
-def _share(covered: int, possible: int) -> str:
+def _share(share: Share) -> str:
+    covered, possible = share
     return f"{covered}/{possible}" if covered < possible else f"[green]{possible}[/]"

@@ -1,4 +1,4 @@
-"""`opmap doctor`: what is installed, what can run, and what to do about the rest."""
+"""The output of `opmap doctor`: what is installed, what can run, and what to do about problems."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..machine.runtimes import WINDOWSML_HINT, installed, require_one
 
 
 def diagnose(console: Console, *, json: bool = False) -> int:
-    """Prints what it finds; 1 where something must be done first, else 0."""
+    """Prints the facts about this machine. Returns 1 if a problem must be solved before anything can run, else 0."""
     facts = collect()
     problem = _problem(facts)
     advice = [] if problem else _advice(facts)
     if json:
-        told = {"facts": facts, "runtimes": installed(), "advice": advice, "problem": problem}
-        print(msgspec.json.encode(told).decode())
+        document = {"facts": facts, "runtimes": installed(), "advice": advice, "problem": problem}
+        print(msgspec.json.encode(document).decode())
         return int(problem is not None)
     for name, value in _rows(facts):
         console.print(f"{name:13} {value}", soft_wrap=True, highlight=False, markup=False)
@@ -34,6 +34,7 @@ def diagnose(console: Console, *, json: bool = False) -> int:
 
 
 def _rows(facts: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
+    """Yields (name, value) for each line."""
     packages = facts["packages"].value or {}
     yield "opmap", packages.get("opmap") or "not installed"
     yield "Python", f"{facts['python'].value} on {facts['platform'].value} {facts['machine'].value}"
@@ -55,7 +56,7 @@ def _rows(facts: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
 
 
 def _problem(facts: Mapping[str, Fact]) -> str | None:
-    """What must be done before anything can run."""
+    """Returns the problem that must be solved before anything can run, or None."""
     try:
         require_one(installed())
     except ProviderError as error:
@@ -64,6 +65,7 @@ def _problem(facts: Mapping[str, Fact]) -> str | None:
 
 
 def _advice(facts: Mapping[str, Fact]) -> list[str]:
+    """Returns the next steps, one per line."""
     if DIRECTML in (facts["available_providers"].value or ()):
         return ["opmap validate --provider dml --require-provider runs the suite on the GPU"]
     if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""Model folders: `model.onnx` beside `test_data_set_0/`, as ONNX's own tools read them; and the collection in models/."""
+"""Model folders in the layout of ONNX's own tools (`model.onnx`, `test_data_set_0/`), and the collection in models/."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from ..errors import InputError
 from ..mapping import ELEMENT_TYPES, MappedModel, map_descriptor
 from ..operators import OPERATORS
 from ..tensors import Tensor
-from ..verdicts.compare import undefined
 
 MANIFEST = "manifest.json"
 
 
 def folder_files(mapped: MappedModel, case: Case) -> dict[str, bytes]:
-    """The files of a model folder, by relative path: the model, its inputs, and the output that the page's pseudocode
-    gives (only where it defines every element)."""
+    """Returns the files of a model folder by their relative paths: the model, its inputs, and its expected output.
+
+    The output is left out if the documentation does not define every element of it.
+    """
     files = {"model.onnx": mapped.model_bytes}
     for i, (name, tensor) in enumerate(mapped.feed(case.tensors).items()):
         files[f"test_data_set_0/input_{i}.pb"] = _tensor_proto(name, tensor)
     expected = case.expected
-    if not undefined(expected):
+    defined = [bits for bits in expected if bits is not None]
+    if len(defined) == len(expected):
         (name,) = case.desc.spec().tensors("output")
-        output = Tensor(case.desc.output.data_type, case.desc.output.sizes, expected)
+        output = Tensor(case.desc.output.data_type, case.desc.output.sizes, defined)
         files["test_data_set_0/output_0.pb"] = _tensor_proto(name, output)
     return files
 
 
-def write_files(folder: str | os.PathLike, files: Mapping[str, bytes]) -> None:
-    """Writes files below a folder, each whole or not at all. Raises InputError where that is not possible."""
+def write_files(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
+    """Writes files below a folder, each completely or not at all. Raises InputError if a file cannot be written."""
     try:
         for relative, content in files.items():
             path = Path(folder, relative)
@@ -52,25 +54,29 @@ def write_files(folder: str | os.PathLike, files: Mapping[str, bytes]) -> None:
 
 
 def collection() -> dict[str, bytes]:
-    """Every file of models/: a folder per documented example and per operator and index form, and the manifest."""
-    files, entries = {}, {}
+    """Returns every file of models/ by its relative path.
+
+    There is one folder per documented example, one per operator and index form, and the manifest.
+    """
+    files: dict[str, bytes] = {}
+    entries: dict[str, dict[str, object]] = {}
     for name, case in _cases():
         mapped = map_descriptor(case.desc)
-        inside = folder_files(mapped, case)
+        of_model = folder_files(mapped, case)
         entries[name] = {
             "case": case.id,
             "substitutions": [str(s) for s in mapped.substitutions],
-            "sha256": {path: hashlib.sha256(content).hexdigest() for path, content in inside.items()},
+            "sha256": {path: hashlib.sha256(content).hexdigest() for path, content in of_model.items()},
         }
-        files |= {f"{name}/{path}": content for path, content in inside.items()}
+        files |= {f"{name}/{path}": content for path, content in of_model.items()}
     files[MANIFEST] = (json.dumps({"models": entries}, indent=1) + "\n").encode()
     return files
 
 
-def build(folder: str | os.PathLike) -> int:
-    """Writes models/ anew, and returns how many models it holds. Only model folders of an earlier build are removed.
+def build(folder: str | os.PathLike[str]) -> int:
+    """Writes models/ into a folder, and returns the number of models. Removes the model folders of an earlier build.
 
-    Raises InputError for a folder that holds something else.
+    Raises InputError if the folder holds anything else.
     """
     files, folder = collection(), Path(folder)
     if (folder / MANIFEST).is_file():
@@ -83,15 +89,16 @@ def build(folder: str | os.PathLike) -> int:
 
 
 def _built(folder: Path) -> list[str]:
-    """The model folders that the manifest of an earlier build names."""
+    """Returns the names of the model folders that the manifest of an earlier build lists."""
     try:
-        named = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["models"])
+        names = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["models"])
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"must be the manifest of an earlier build: {error!r}", file=str(folder / MANIFEST)) from None
-    return [p.name for p in folder.iterdir() if p.name in named and p.is_dir() and not p.is_symlink()]
+    return [p.name for p in folder.iterdir() if p.name in names and p.is_dir() and not p.is_symlink()]
 
 
 def _cases() -> Iterator[tuple[str, Case]]:
+    """Yields the name of each model folder and its case."""
     for case in catalogue("smoke"):
         if "/example." in case.id:
             yield case.id.replace("/", "-"), case
@@ -104,4 +111,5 @@ def _cases() -> Iterator[tuple[str, Case]]:
 
 def _tensor_proto(name: str, tensor: Tensor) -> bytes:
     proto = helper.make_tensor(name, ELEMENT_TYPES[tensor.data_type], tensor.sizes, tensor.to_bytes(), raw=True)
-    return proto.SerializeToString(deterministic=True)
+    serialized: bytes = proto.SerializeToString(deterministic=True)
+    return serialized

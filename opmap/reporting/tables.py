@@ -1,4 +1,4 @@
-"""What a person reads in the terminal."""
+"""The output of a run in the terminal: tables, and one line per failure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,37 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import printable
-from ..verdicts.record import Record
+from ..verdicts.record import Record, split
 from ..vocabulary import Verdict
 
-_STYLES = {"pass": "green", "known-failure": "yellow", "observed": "cyan", "unsupported": "cyan", "not-run": "yellow"}
+_STYLES = {
+    Verdict.PASS: "green",
+    Verdict.KNOWN_FAILURE: "yellow",
+    Verdict.OBSERVED: "cyan",
+    Verdict.UNSUPPORTED: "cyan",
+    Verdict.NOT_RUN: "yellow",
+}
 
 
-def style(verdict: str) -> str:
-    """The colour of a verdict."""
+def style(verdict: Verdict) -> str:
+    """Returns the colour of a verdict."""
     return _STYLES.get(verdict, "red")
 
 
+def print_run(console: Console, records: Sequence[Record], notes: Iterable[str]) -> None:
+    """Prints a table of the cases, a table of the probes, the first failures and the notes."""
+    cases, probes = split(records)
+    if cases:
+        console.print(summary(cases, "cases"))
+    if probes:
+        console.print(summary(probes, "probes: models without a valid descriptor"))
+    print_failures(console, records)
+    for note in notes:
+        console.print(note, style="bold", soft_wrap=True, highlight=False, markup=False)
+
+
 def summary(records: Sequence[Record], title: str) -> Table:
-    """A row per operator, provider and device class; a column per verdict that occurs."""
+    """Returns a table with a row per operator, provider and device class, and a column per verdict that occurs."""
     verdicts = [v for v in Verdict if any(r.verdict == v for r in records)]
     table = Table(title=title, title_justify="left", show_footer=True)
     table.add_column("operator", footer="all", overflow="fold")
@@ -32,31 +50,30 @@ def summary(records: Sequence[Record], title: str) -> Table:
         count = sum(r.verdict == verdict for r in records)
         table.add_column(verdict, justify="right", no_wrap=True, style=style(verdict), footer=str(count))
     table.add_column("cases", justify="right", footer=str(len(records)))
-    groups: dict[tuple, list[Record]] = {}
+    groups: dict[tuple[str, str, str | None], list[Record]] = {}
     for record in records:
         groups.setdefault((record.operator or "?", record.provider or "?", record.device_class), []).append(record)
     for (operator, provider, device_class), group in groups.items():
         counts = Counter(r.verdict for r in group)
-        where = f"{provider} ({device_class})" if device_class else provider
+        ran_on = f"{provider} ({device_class})" if device_class else provider
+        names = (Text(printable(name)) for name in (operator.removeprefix("DML_OPERATOR_"), ran_on))
         cells = [str(counts[v] or "") for v in verdicts]
-        proven = str(sum(r.proven for r in group))
-        names = (Text(printable(name)) for name in (operator.removeprefix("DML_OPERATOR_"), where))
-        table.add_row(*names, proven, *cells, str(len(group)))
+        table.add_row(*names, str(sum(r.proven for r in group)), *cells, str(len(group)))
     return table
 
 
 def print_failures(console: Console, records: Iterable[Record], *, limit: int = 10) -> None:
-    """The first cases that make a run red, a line each."""
-    red = [r for r in records if not r.good and r.verdict != "not-run"]
-    for record in red[:limit]:
+    """Prints a line for each failure, for at most `limit` of them."""
+    failures = [r for r in records if r.failed]
+    for record in failures[:limit]:
         console.print(line(record), soft_wrap=True, highlight=False)
-    if len(red) > limit:
-        console.print(f"... and {len(red) - limit} more")
+    if len(failures) > limit:
+        console.print(f"... and {len(failures) - limit} more")
 
 
 def line(record: Record) -> Text:
-    """A record in one line; what names and messages hold is shown as it is, control characters escaped."""
-    where = ": ".join(str(part) for part in (record.file, record.case, record.path) if part)
-    stage = f" at {record.stage}" if record.verdict == "error" else ""
+    """Returns a record in one line. Control characters in names and messages are escaped."""
+    names = ": ".join(str(part) for part in (record.file, record.case, record.path) if part)
+    stage = f" at {record.stage}" if record.verdict == Verdict.ERROR else ""
     message = f": {record.message}" if record.message else ""
-    return Text.assemble((record.verdict, style(record.verdict)), printable(f"{stage}  {where}{message}"))
+    return Text.assemble((str(record.verdict), style(record.verdict)), printable(f"{stage}  {names}{message}"))

@@ -1,16 +1,18 @@
-"""Known failures: data, with a reason each. The case is still run, and what is no longer wrong as it says is red.
+"""The file of known failures. Each entry says which cases fail where and how, and why.
+
+A case with an entry is still run. The run is red if the case does not fail as the entry says (see `active_failures`).
 
     schema = "opmap-known-failures/2"
     case_ids = 1
 
     [[known]]
     case = "gather/float16/*"               # a glob over the ids of cases and probes
-    operator = "GATHER"                     # a probe's is "ONNX Gather"
+    operator = "GATHER"                     # a probe's operator is "ONNX Gather"
     type = "FLOAT16"                        # of the output
-    provider = "dml"                        # a glob over the provider's name; the command line's short names too
-    adapter = "*4060*"                      # a glob over the adapter's name, in any case
-    driver = ">=31.0.101.0, <31.0.101.5000" # a range; a bare version means this one
-    directml = "<1.15.5"                    # the DirectML.dll that is loaded
+    provider = "dml"                        # a glob over the provider's name, or a short name of the command line
+    adapter = "*4060*"                      # a glob over the adapter's name; case does not matter
+    driver = ">=31.0.101.0, <31.0.101.5000" # a range; a single version means exactly this version
+    directml = "<1.15.5"                    # the version of the loaded DirectML.dll
     onnxruntime = "==1.24.*"
     device_class = "hardware"
     feature_level = ">=5_0"
@@ -18,11 +20,11 @@
     stage = "run"
     reason = "the driver refuses FLOAT16 above rank 4"
     issue = "https://example.com/issues/1"
-    until = 2027-01-01                      # from the day after on the entry is red
-    tier = "full"                           # the smallest tier that has its cases
+    until = 2027-01-01                      # the last day of the entry: after it the entry makes a run red
+    tier = "full"                           # the smallest tier that contains its cases
 
-`provider`, `verdict`, `reason` and one of `case`, `operator` and `type` must be there; a key that is left out says nothing.
-Of several entries that speak of a case, the first counts.
+`provider`, `verdict`, `reason` and one of `case`, `operator` and `type` are required. A key that is left out allows any
+value. If several entries match a case, the first one counts.
 """
 
 from __future__ import annotations
@@ -30,42 +32,40 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from fnmatch import translate
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from glob import escape
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
 
-from ..cases.case import CASE_IDS, Case
-from ..cases.catalogue import catalogue
-from ..cases.probes import Probe
+from ..cases.case import CASE_IDS
 from ..errors import InputError
-from ..execution.providers import full_name
 from ..files import read_text
 from ..machine.facts import DeviceClass
 from ..operators import OPERATORS
 from ..tensors import DataType
-from ..vocabulary import TIERS, Stage, Verdict
-from .judge import Judge
+from ..vocabulary import TIERS, Stage, Tier, Verdict
 from .record import Record
+
+if TYPE_CHECKING:
+    from .active_failures import Place
 
 SCHEMA, OLD_SCHEMA = "opmap-known-failures/2", "opmap-known-failures/1"
 
 TODO = "TODO: why"
-"""The reason of a written entry; a file with it is refused, so that a person says why."""
+"""The reason in an entry that opmap wrote. `load` refuses it, so that a person fills in the reason."""
 
 EXCUSABLE = tuple(v for v in Verdict if not v.good and v not in (Verdict.NOT_RUN, Verdict.UNEXPECTED_PASS))
-"""Verdicts that an entry may expect: what is wrong by itself."""
+"""The verdicts that an entry may expect."""
 
-_RANGES = ("driver", "directml", "onnxruntime", "feature_level")
+VERSION_KEYS = ("driver", "directml", "onnxruntime", "feature_level")
+"""The keys of an entry that hold a range of versions."""
 
 
-class _Where(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys that say where: in an entry what is asked for, in a place what is there."""
+class KnownFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One entry: which cases, where, the verdict that is expected, and the reason."""
 
     provider: str
     adapter: str | None = None
@@ -74,11 +74,6 @@ class _Where(msgspec.Struct, frozen=True, kw_only=True):
     onnxruntime: str | None = None
     device_class: str | None = None
     feature_level: str | None = None
-
-
-class KnownFailure(_Where, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry: which cases, where, what is expected of them, and why."""
-
     case: str | None = None
     operator: str | None = None
     type: str | None = None
@@ -94,20 +89,13 @@ class KnownFailure(_Where, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def expected(self) -> str:
-        """The verdict, with its stage where the entry names one."""
+        """The expected verdict, with the stage if the entry names one."""
         return f"{self.verdict}{f' at {self.stage}' if self.stage else ''}"
 
     @property
     def why(self) -> str:
-        """The reason, with the issue where there is one."""
+        """The reason, with the issue if there is one."""
         return f"{self.reason}{f' ({self.issue})' if self.issue else ''}"
-
-
-class Place(_Where, frozen=True):
-    """Where a run takes place, which is what an entry's keys are held against. None: not known."""
-
-
-# --- the file ---------------------------------------------------------------------------------------------------------
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,11 +105,14 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 MIGRATIONS: dict[int, Callable[[str], str | None]] = {}
-"""Version of the case ids -> what makes of a glob over them one over the next version's; None where it has none."""
+"""Version of the case ids -> a function that rewrites a glob for the next version. None means: there is no such glob."""
+
+
+# --- reading ---
 
 
 def load(path: str | Path) -> tuple[KnownFailure, ...]:
-    """The entries of a TOML file, those of older versions brought up to this one.
+    """Returns the entries of a TOML file. Globs over older case ids are rewritten for the present ones.
 
     Raises InputError with the file and the place in it.
     """
@@ -134,7 +125,7 @@ def load(path: str | Path) -> tuple[KnownFailure, ...]:
 
 def _read(text: str) -> tuple[KnownFailure, ...]:
     try:
-        # first the versions alone: what a newer opmap writes may have keys that are not known here
+        # the versions come first: a file of a newer opmap may have keys that this version does not know
         versions = msgspec.toml.decode(text)
         schema, case_ids = versions.get("schema"), versions.get("case_ids", 1)
         if schema not in (SCHEMA, OLD_SCHEMA):
@@ -143,31 +134,31 @@ def _read(text: str) -> tuple[KnownFailure, ...]:
             raise InputError(
                 f"must be a version of the case ids from 1 to {CASE_IDS}, got {case_ids!r}", path="$.case_ids"
             )
-        known = msgspec.toml.decode(text, type=_File).known
+        entries = msgspec.toml.decode(text, type=_File).known
     except msgspec.DecodeError as error:
         raise InputError(str(error).replace("`", "")) from None
-    for i, entry in enumerate(known):
+    for i, entry in enumerate(entries):
         for key, problem in _problems(entry, old=schema == OLD_SCHEMA):
             raise InputError(problem, path=f"$.known[{i}].{key}" if key else f"$.known[{i}]")
-    return tuple(_migrated(entry, f"$.known[{i}].case", case_ids) for i, entry in enumerate(known))
+    return tuple(_migrated(entry, f"$.known[{i}].case", case_ids) for i, entry in enumerate(entries))
 
 
 def _migrated(entry: KnownFailure, path: str, version: int) -> KnownFailure:
-    """The entry with its glob in the spelling of this version's case ids."""
+    """Returns the entry with its glob rewritten from this version of the case ids to the present one."""
     case = entry.case
     while case is not None and version < CASE_IDS:
-        changed = MIGRATIONS[version](case)
-        if changed is None:
+        rewritten = MIGRATIONS[version](case)
+        if rewritten is None:
             raise InputError(f"{case!r} has no counterpart in version {version + 1} of the case ids", path=path)
-        case, version = changed, version + 1
+        case, version = rewritten, version + 1
     return msgspec.structs.replace(entry, case=case)
 
 
-def _problems(entry: KnownFailure, *, old: bool):
-    """What is wrong with an entry, its old schema taken into account: (key, message)."""
+def _problems(entry: KnownFailure, *, old: bool) -> Iterator[tuple[str, str]]:
+    """Yields (key, message) for each problem of an entry; `old` is whether the file has the old schema."""
     if entry.case is entry.operator is entry.type is None:
         yield "", "must name a case, an operator or a type"
-    listed = {
+    allowed_values: dict[str, Sequence[str]] = {
         "operator": (*OPERATORS, "ONNX ..."),
         "type": tuple(t.name for t in DataType),
         "device_class": get_args(DeviceClass),
@@ -175,14 +166,15 @@ def _problems(entry: KnownFailure, *, old: bool):
         "stage": tuple(Stage),
         "tier": TIERS,
     }
-    for key, allowed in listed.items():
-        value = getattr(entry, key)
-        plain = _operator(value) if key == "operator" and value else value
-        if value is not None and plain not in allowed and not (key == "operator" and plain.startswith("ONNX ")):
+    for key, allowed in allowed_values.items():
+        value: str | None = getattr(entry, key)
+        if value is None or (key == "operator" and value.startswith("ONNX ")):
+            continue
+        if (short_operator(value) if key == "operator" else value) not in allowed:
             yield key, f"must be one of {', '.join(allowed)}, got {value!r}"
-    for key in _RANGES:
+    for key in VERSION_KEYS:
         value = getattr(entry, key)
-        if value is not None and _range(value) is None:
+        if value is not None and version_range(value) is None:
             yield key, f"must be a version or a range of versions, as '>=1.2, <1.5', got {value!r}"
     if entry.reason.strip().upper().startswith("TODO"):
         yield "reason", f"must say why in place of {entry.reason!r}: that is for a person to fill in"
@@ -192,14 +184,39 @@ def _problems(entry: KnownFailure, *, old: bool):
         yield "issue", f"must be an address, as https://..., got {entry.issue!r}"
 
 
-def write(path: str | Path, records: Iterable[Record], place: Place, tier: str) -> int:
-    """Writes an entry for every record that is wrong, but has no reason for it; returns how many.
+def short_operator(name: str) -> str:
+    """Returns an operator's name without DirectML's prefix: `GATHER` for `DML_OPERATOR_GATHER`."""
+    return name.removeprefix("DML_OPERATOR_")
 
-    An unexpected pass gets none: there an entry has to go. Raises InputError where the file is there, or cannot be written.
+
+def version_range(text: str) -> SpecifierSet | None:
+    """Returns a range of versions or feature levels, or None if the text is none. A single version is the range of itself."""
+    text = text.replace("_", ".").strip()
+    try:
+        versions = SpecifierSet(f"=={text}" if text[:1].isdigit() else text)
+    except InvalidSpecifier:
+        return None
+    return versions if len(versions) else None
+
+
+# --- writing ---
+
+
+def check_new(path: str | Path) -> None:
+    """Raises InputError if `write` could not write this file. A run checks this before it starts."""
+    path = Path(path)
+    if path.exists() or not path.absolute().parent.is_dir():
+        raise InputError("--write-known-failures must be a new file in an existing folder", file=str(path))
+
+
+def write(path: str | Path, records: Iterable[Record], place: Place, tier: Tier) -> int:
+    """Writes an entry for each failed record, and returns how many. The reasons are left for a person to fill in.
+
+    An unexpected pass gets no entry: its entry has to be removed. Raises InputError if the file exists or cannot be written.
     """
-    red = [r for r in records if r.verdict in EXCUSABLE]
+    failures = [r for r in records if r.verdict in EXCUSABLE]
     lines = [f"schema = {_quoted(SCHEMA)}", f"case_ids = {CASE_IDS}"]
-    for record in red:
+    for record in failures:
         entry = {
             "case": record.case,
             "provider": escape(place.provider),
@@ -217,14 +234,7 @@ def write(path: str | Path, records: Iterable[Record], place: Place, tier: str) 
             file.write("\n".join(lines) + "\n")
     except OSError as error:
         raise InputError(f"--write-known-failures: {error.strerror or error}", file=str(path)) from None
-    return len(red)
-
-
-def check_new(path: str | Path) -> None:
-    """Raises InputError where `write` could not write, to know it before a run and not after it."""
-    path = Path(path)
-    if path.exists() or not path.absolute().parent.is_dir():
-        raise InputError("--write-known-failures must be a new file in a folder that is there", file=str(path))
+    return len(failures)
 
 
 def _quoted(text: str) -> str:
@@ -233,165 +243,3 @@ def _quoted(text: str) -> str:
 
 def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
-
-
-# --- which entries speak of what --------------------------------------------------------------------------------------
-
-
-class Known:
-    """The entries that apply in one place, ready to be asked about cases and probes."""
-
-    def __init__(
-        self,
-        entries: Sequence[KnownFailure] = (),
-        place: Place | None = None,
-        *,
-        file: str = "",
-        today: datetime.date | None = None,
-    ):
-        today = today or datetime.date.today()
-        self.entries, self.place, self.file = entries, place, file
-        self.expired = [i for i, e in enumerate(entries) if e.until is not None and e.until < today]
-        self.active = [i for i, e in enumerate(entries) if place and i not in self.expired and applies(e, place)]
-        # a written file has an entry per case: those are looked up, not tried one after another
-        self._exact: dict[str, list[int]] = {}
-        self._globs: list[tuple[int, re.Pattern]] = []
-        for i in self.active:
-            case = entries[i].case
-            if case is not None and not re.search(r"[*?[]", case):
-                self._exact.setdefault(case, []).append(i)
-            else:
-                self._globs.append((i, re.compile(translate(case or "*"))))
-
-    def find(self, item: Case | Probe) -> int | None:
-        """The number of the first entry that speaks of this case or probe."""
-        named = [*self._exact.get(item.id, ()), *(i for i, glob in self._globs if glob.match(item.id))]
-        return next((i for i in sorted(named) if _is_of(item, self.entries[i])), None)
-
-    def apply(self, item: Case | Probe, record: Record) -> Record:
-        """The record with what is known of it: `known-failure` where the expected verdict came at the expected stage, and
-        `unexpected-pass` where nothing was wrong. Any other verdict stays as it is, and says what was expected."""
-        found = self.find(item)
-        if found is None or record.verdict in ("not-run", "known-failure", "unexpected-pass"):
-            return record
-        entry = self.entries[found]
-        said = f": {record.message}" if record.message else ""
-        if record.verdict == entry.verdict and entry.stage in (None, record.stage):
-            known = {"verdict": "known-failure", "message": f"known {entry.expected}: {entry.why}{said}"}
-        elif record.good:
-            came = "" if record.verdict == "pass" else f", got {record.verdict}{said}"
-            known = {"verdict": "unexpected-pass", "message": f"expected {entry.expected}: {entry.why}{came}"}
-        else:
-            came = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}"
-            known = {"message": f"expected {entry.expected}: {entry.why}, got {came}{said}"}
-        return msgspec.structs.replace(record, **known)
-
-    def problems(self, items: Iterable[Case | Probe], tier: str) -> list[str]:
-        """A line for each entry that expired, and for each that applies here and speaks of none of the items: all cases
-        of the tier and all probes, whichever of them were run."""
-        if not self.entries:
-            return []
-        lines = [f"{self._name(i)} expired on {self.entries[i].until}: {self.entries[i].why}" for i in self.expired]
-        tiers = TIERS[: TIERS.index(tier) + 1]
-        lonely = {i for i in self.active if self.entries[i].tier in tiers}
-        if lonely:
-            lonely -= {self.find(item) for item in items}
-        return lines + [
-            f"{self._name(i)} matches no case of tier {tier}, or none that an entry before it does not match"
-            for i in sorted(lonely)
-        ]
-
-    def _name(self, i: int) -> str:
-        return f"{self.file}: $.known[{i}]: {self.entries[i]}"
-
-
-def applies(entry: KnownFailure, place: Place) -> bool:
-    """Whether an entry is about this place. What is not known of the place is not what an entry asks for."""
-    wanted = {"provider": full_name(entry.provider), "adapter": entry.adapter}
-    for key, glob in wanted.items():
-        got = getattr(place, key)
-        if glob is not None and (got is None or not re.match(translate(glob.casefold()), got.casefold())):
-            return False
-    if entry.device_class not in (None, place.device_class):
-        return False
-    return all(
-        getattr(entry, key) is None or _within(getattr(place, key), _range(getattr(entry, key))) for key in _RANGES
-    )
-
-
-def locate(judge: Judge, entries: Sequence[KnownFailure], first: Case) -> Place:
-    """The place of a judge's runs.
-
-    Driver and DirectML are asked for only where an entry needs them, after the first case was run once: before a session
-    was made no DirectML.dll is loaded.
-    """
-    provider = judge.provider
-    place = Place(
-        provider=provider.name,
-        adapter=provider.adapter,
-        onnxruntime=provider.version,
-        device_class=provider.device_class,
-        feature_level=judge.feature_level,
-    )
-    asked = [e for e in entries if (e.driver or e.directml) and applies(_only_provider(e), place)]
-    if not asked or not provider.directml:
-        return place
-    judge(first)
-    facts = {name: fact.value or [] for name, fact in provider.environment().items()}
-    drivers = {a["driver_version"]["value"] for a in facts.get("adapters", []) if a["name"] == provider.adapter}
-    modules = [
-        m for m in facts.get("loaded_modules", []) if re.split(r"[\\/]", m["path"])[-1].lower() == "directml.dll"
-    ]
-    return msgspec.structs.replace(
-        place, driver=_the_one(drivers), directml=_the_one({m["file_version"] for m in modules})
-    )
-
-
-def known_at(judge: Judge | Exception, name: str, entries: Sequence[KnownFailure], file: str | None) -> Known:
-    """The entries of a file, held against where a judge runs; where the provider of this name is missing and there is an
-    error in place of the judge, against the name alone."""
-    there = isinstance(judge, Judge)
-    place = locate(judge, entries, next(catalogue("smoke"))) if there else Place(provider=full_name(name))
-    return Known(entries, place, file=file or "")
-
-
-def _only_provider(entry: KnownFailure) -> KnownFailure:
-    return msgspec.structs.replace(entry, driver=None, directml=None)
-
-
-def _the_one(found: set) -> Any:
-    """The only element; None where there are several, as it is not known then which one counts."""
-    return found.pop() if len(found) == 1 else None
-
-
-def _is_of(item: Case | Probe, entry: KnownFailure) -> bool:
-    """Whether a case or probe has the operator and type of an entry."""
-    if entry.operator is None and entry.type is None:
-        return True
-    if isinstance(item, Probe):
-        return entry.type is None and _operator(entry.operator) in item.operators
-    desc = item.desc
-    return (entry.operator is None or _operator(entry.operator) == desc.operator) and (
-        entry.type in (None, desc.output.data_type.name)
-    )
-
-
-def _operator(name: str) -> str:
-    return name.removeprefix("DML_OPERATOR_")
-
-
-def _range(text: str) -> SpecifierSet | None:
-    """A range of versions, also of feature levels; a bare version is the range that holds only itself."""
-    text = text.replace("_", ".").strip()
-    try:
-        found = SpecifierSet(f"=={text}" if text[:1].isdigit() else text)
-    except InvalidSpecifier:
-        return None
-    return found if len(found) else None
-
-
-def _within(version: str | None, wanted: SpecifierSet) -> bool:
-    try:
-        return version is not None and wanted.contains(Version(version.replace("_", ".")), prereleases=True)
-    except InvalidVersion:
-        return False

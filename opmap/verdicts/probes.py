@@ -1,79 +1,114 @@
-"""From a probe to a verdict: what came, held against the outcome that is expected of the provider."""
+"""Judges probes: runs a probe's model, and compares the result with the outcome that is expected of the provider."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
 
 import msgspec
 import numpy as np
 import onnx
 import onnx.helper
 
-from ..cases.probes import Probe
+from ..cases.probes import Outcome, Probe
 from ..errors import ProviderError
 from ..execution.arrays import wrong_outputs
 from ..execution.provider import origin
 from ..execution.providers import OpenProvider
+from ..vocabulary import Stage, Verdict
 from .record import PlacementRecord, Record
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
-    """The record of one probe: what came, held against what is expected of this provider on its device class."""
-    got = _run(probe, provider)
+    """Returns the record of one probe.
+
+    A provider without an expected outcome on its device class is `observed`. The expected outcome is `pass`, or
+    `known-failure` if it is a limit of the device class. Any other outcome is wrong.
+    """
+    result = _run(probe, provider)
     outcome = next(
         (o for o in probe.outcomes if o.provider == provider.name and o.device_class in (None, provider.device_class)),
         None,
     )
+    got = f"{result.verdict}{f': {result.message}' if result.message else ''}"
     if outcome is None:
-        return msgspec.structs.replace(
-            got, verdict="observed", message=f"{got.verdict}{f': {got.message}' if got.message else ''}"
-        )
-    said = f"{outcome.verdict}{f' at {outcome.stage}' if outcome.stage else ''}{f' with {outcome.origin}' if outcome.origin else ''}"
-    met = (
-        got.verdict == outcome.verdict
-        and outcome.stage in (None, got.stage)
-        and (outcome.origin or "") in (got.message or "")
+        return msgspec.structs.replace(result, verdict=Verdict.OBSERVED, message=got)
+    expected = _expected(outcome)
+    as_expected = (
+        result.verdict == outcome.verdict
+        and outcome.stage in (None, result.stage)
+        and (outcome.origin or "") in (result.message or "")
     )
-    if met:
-        verdict = "known-failure" if outcome.known_failure else "pass"
-        came = "" if outcome.verdict == "pass" else f"{said}, as expected ({outcome.reason}): "
-        return msgspec.structs.replace(got, verdict=verdict, message=f"{came}{got.message or ''}" or None)
-    if outcome.known_failure and got.verdict == "pass":
-        return msgspec.structs.replace(got, verdict="unexpected-pass", message=f"expected {said} ({outcome.reason})")
-    # what was expected to be refused and ran is as wrong as a wrong value
-    verdict = "mismatch" if got.verdict in ("pass", "error", "fallback") else got.verdict
-    message = f"expected {said} ({outcome.reason}), got {got.verdict}{f': {got.message}' if got.message else ''}"
-    return msgspec.structs.replace(got, verdict=verdict, message=message)
+    if as_expected:
+        verdict = Verdict.KNOWN_FAILURE if outcome.known_failure else Verdict.PASS
+        reason = "" if outcome.verdict == Verdict.PASS else f"{expected}, as expected ({outcome.reason}): "
+        return msgspec.structs.replace(result, verdict=verdict, message=f"{reason}{result.message or ''}" or None)
+    if outcome.known_failure and result.verdict == Verdict.PASS:
+        message = f"expected {expected} ({outcome.reason})"
+        return msgspec.structs.replace(result, verdict=Verdict.UNEXPECTED_PASS, message=message)
+    # a result where a refusal is expected is as wrong as a wrong value
+    replaced = (Verdict.PASS, Verdict.ERROR, Verdict.FALLBACK)
+    verdict = Verdict.MISMATCH if result.verdict in replaced else result.verdict
+    message = f"expected {expected} ({outcome.reason}), got {got}"
+    return msgspec.structs.replace(result, verdict=verdict, message=message)
+
+
+def _expected(outcome: Outcome) -> str:
+    """Returns an outcome in words: `error at load with 80070057`."""
+    stage = f" at {outcome.stage}" if outcome.stage else ""
+    return f"{outcome.verdict}{stage}{f' with {outcome.origin}' if outcome.origin else ''}"
 
 
 def _run(probe: Probe, provider: OpenProvider) -> Record:
-    """What the provider answers, whatever is expected."""
+    """Returns the provider's own result: `pass` means that it ran the model and the values are right."""
     model = probe.model_proto()
-    known = {
-        "case": probe.id,
-        "operator": ", ".join(probe.operators),
-        "provider": provider.name,
-        "device_class": provider.device_class,
-    }
+    record = Record(
+        case=probe.id,
+        operator=", ".join(probe.operators),
+        provider=provider.name,
+        device_class=provider.device_class,
+        verdict=Verdict.PASS,
+    )
     feeds = {value.name: _array(value, probe.inputs[value.name]) for value in model.graph.input}
     try:
         outputs = provider.run(model.SerializeToString(deterministic=True), feeds)
     except ProviderError as error:
-        return Record(**known, verdict=error.verdict, stage=error.stage, path=origin(str(error)), message=str(error))
+        return msgspec.structs.replace(
+            record,
+            verdict=error.verdict,
+            stage=Stage(error.stage) if error.stage else None,
+            path=origin(str(error)),
+            message=str(error),
+        )
     placement = provider.placement()
-    proven = placement is not None and placement.proves(provider.name)
     if placement is not None:
-        known["placement"] = PlacementRecord(proven, placement.source, list(placement.nodes))
-    wanted = _array(model.graph.output[0], probe.output)
-    problem = wrong_outputs(outputs, wanted.dtype, wanted.shape)
-    if not problem and outputs[0].astype(wanted.dtype).tobytes() != wanted.tobytes():
-        problem = f"expected {wanted.tolist()}, got {outputs[0].tolist()}"
+        proven = placement.proves(provider.name)
+        record = msgspec.structs.replace(
+            record, placement=PlacementRecord(proven, placement.source, list(placement.nodes))
+        )
+    problem = _wrong_output(outputs, _array(model.graph.output[0], probe.output))
     if problem:
-        return Record(**known, verdict="mismatch", stage="compare", message=problem)
-    if not proven:
-        return Record(**known, verdict="fallback", message=f"nothing shows that a node ran on {provider.name}")
-    return Record(**known, verdict="pass")
+        return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)
+    if not record.proven:
+        message = f"nothing shows that a node ran on {provider.name}"
+        return msgspec.structs.replace(record, verdict=Verdict.FALLBACK, message=message)
+    return record
 
 
-def _array(value: onnx.ValueInfoProto, values: list) -> np.ndarray:
+def _wrong_output(outputs: object, expected: Array) -> str | None:
+    """Returns what is wrong with the outputs of a model, or None."""
+    problem = wrong_outputs(outputs, expected.dtype, expected.shape)
+    if problem:
+        return problem
+    (actual,) = cast("Sequence[Array]", outputs)
+    if actual.astype(expected.dtype).tobytes() != expected.tobytes():
+        return f"expected {expected.tolist()}, got {actual.tolist()}"
+    return None
+
+
+def _array(value: onnx.ValueInfoProto, values: Sequence[bool | float]) -> Array:
     kind = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
     return np.array(values, dtype=dtype).reshape([d.dim_value for d in kind.shape.dim])

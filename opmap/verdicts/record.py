@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -10,11 +10,15 @@ from ..vocabulary import PROBE, Stage, Verdict
 
 SCHEMA = "opmap-results/1"
 
+GOOD = frozenset(verdict for verdict in Verdict if verdict.good)
+"""The verdicts that leave a run green."""
+
 
 class TensorRecord(msgspec.Struct, frozen=True):
-    """An output. `Values` are flat and row-major, None where no value is defined; `Bits` (hexadecimal) is authoritative.
+    """An output tensor. `Values` are flat and row-major, None for an undefined value; `Bits` (hexadecimal) is authoritative.
 
-    Above MAX_LISTED elements both are None, and `Digest` (SHA-256 of the bit patterns) and `Differences` stand for them.
+    Above MAX_LISTED elements `Values` and `Bits` are None. `Digest` (SHA-256 of the bit patterns) and `Differences` (the
+    first different elements) replace them.
     """
 
     DataType: str
@@ -22,11 +26,15 @@ class TensorRecord(msgspec.Struct, frozen=True):
     Values: list[int | float | str | None] | None
     Bits: list[str | None] | None
     Digest: str | None = None
-    Differences: list[dict] | None = None
+    Differences: list[dict[str, object]] | None = None
 
 
 class PlacementRecord(msgspec.Struct, frozen=True):
-    """Where the nodes ran: whether that proves the provider, how it is known, and (operator type, provider) of each."""
+    """Where the nodes of the model ran.
+
+    `proven` is whether that proves the provider asked for, `source` names the evidence, and `nodes` holds (operator type,
+    provider) of each node.
+    """
 
     proven: bool
     source: str
@@ -34,17 +42,17 @@ class PlacementRecord(msgspec.Struct, frozen=True):
 
 
 class LoweredRecord(msgspec.Struct, frozen=True):
-    """The descriptor that the EP makes of the model, in DxDispatch's spelling; `proof` says how that is known."""
+    """The descriptor that the EP makes of the model, in DxDispatch's spelling; `proof` names the evidence for it."""
 
     type: str
-    desc: dict
+    desc: Mapping[str, object]
     proof: str = "predicted"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to one case. Every key is always present; None where it was not reached.
+    """The result of one case or probe. In JSON every key is present; the value is null if the run ended before it was known.
 
-    `path` is the place in the file that is wrong, or the source file, line and HRESULT that ONNX Runtime's error names.
+    `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """
 
     file: str | None = None
@@ -66,26 +74,35 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proven(self) -> bool:
-        """Whether the case is known to have run on the provider asked for."""
+        """Whether it is proven that the provider asked for ran the case."""
         return self.placement is not None and self.placement.proven
 
     @property
     def good(self) -> bool:
         """Whether the verdict leaves a run green."""
-        return Verdict(self.verdict).good
+        return self.verdict in GOOD
+
+    @property
+    def failed(self) -> bool:
+        """Whether the verdict alone makes a run red. A case that was not run has not failed."""
+        return not self.good and self.verdict != Verdict.NOT_RUN
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether this is the result of a probe."""
+        return (self.case or "").startswith(PROBE)
 
 
 def split(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
-    """The cases, and the probes."""
+    """Returns the records of cases, and the records of probes."""
     records = list(records)
-    probes = [r for r in records if (r.case or "").startswith(PROBE)]
-    return [r for r in records if r not in probes], probes
+    return [r for r in records if not r.is_probe], [r for r in records if r.is_probe]
 
 
 def encode(records: Iterable[Record]) -> bytes:
-    """The document that `--json` prints; probes stand in it where any were run."""
+    """Returns the JSON document that `--json` prints. The key `probes` is present if a probe was run."""
     cases, probes = split(records)
-    document: dict = {"schema": SCHEMA, "cases": cases}
+    document: dict[str, object] = {"schema": SCHEMA, "cases": cases}
     if probes:
         document["probes"] = probes
     return msgspec.json.encode(document)

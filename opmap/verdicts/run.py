@@ -1,141 +1,177 @@
-"""One run: judges the cases in order, keeps the records, and says whether the run is green."""
+"""The results of one run: judges items in order, keeps the records, and decides whether the run is green."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from ..cases.case import Case
-from ..dxdispatch import Dispatch
-from .known_failures import Known
+from ..vocabulary import Verdict
 from .record import Record, split
+from .tally import NOT_RUN, Tally
+
+
+class Item(Protocol):
+    """A case or probe, as far as a run needs to know it."""
+
+    @property
+    def id(self) -> str:
+        """The id, which is unique in a run."""
+
+
+class Journal(Protocol):
+    """Receives every record as soon as there is one. The results bundle is one."""
+
+    @property
+    def done(self) -> Sequence[Record]:
+        """The records of an interrupted run that this run continues."""
+
+    def add(self, record: Record) -> None:
+        """Keeps one record."""
+
+
+AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 class Run:
-    """Collects records: known failures applied, each written to the bundle as it comes.
+    """Collects the records of a run. `records` has the order of the items, not the order in which they were judged.
 
-    `records` has the order of the items, in whatever order they were judged. `problems` are lines about the run as a whole
-    that make it red.
+    `journal` receives each record, and gives the records of an interrupted run. The run stops after `max_failures`
+    failures, and after Ctrl-C (`interrupted`); `left` counts the items that were not judged then.
     """
 
-    def __init__(self, known: Known | None = None, bundle=None, max_failures: int | None = None):
-        self.known, self.bundle, self.max_failures = known or Known(), bundle, max_failures
-        self.records: list[Record] = list(bundle.done) if bundle else []
-        self.problems: list[str] = []
+    def __init__(self, journal: Journal | None = None, max_failures: int | None = None):
+        self.journal, self.max_failures = journal, max_failures
+        self.records: list[Record] = list(journal.done) if journal else []
         self.interrupted = False
         self.left = 0
 
     def judge(
         self,
-        items: Sequence,
-        judge: Callable[[Any], Record],
+        items: Sequence[AnyItem],
+        judge: Callable[[AnyItem], Record],
         advance: Callable[[], None] = lambda: None,
         *,
-        repeat: int = 1,
         seed: int | None = None,
     ) -> None:
-        """Judges the cases and probes that have no record yet, each `repeat` times, in the order that the seed gives them.
-        Ctrl-C and too many failures end the run; what is done stays."""
+        """Judges the items that have no record yet, in the order that `seed` gives (see `shuffled`).
+
+        Calls `advance` after each item. Ctrl-C or too many failures stop the run; the records so far are kept.
+        """
         done = {record.case for record in self.records}
-        failed = len(self.failures())
-        for i, item in enumerate(shuffled(items, seed)):
-            if self.interrupted or (self.max_failures and failed >= self.max_failures):
-                self.left += len(items) - i
+        failures = len(self.failures())
+        for position, item in enumerate(shuffled(items, seed)):
+            if self.interrupted or (self.max_failures and failures >= self.max_failures):
+                self.left += len(items) - position
                 break
             try:
                 if item.id not in done:
-                    record = self.add(settle([judge(item) for _ in range(repeat)]), item)
-                    failed += _failed(record)
+                    record = judge(item)
+                    self.add(record)
+                    failures += record.failed
             except KeyboardInterrupt:
                 self.interrupted = True
                 self.left += 1
             advance()
-        places = {item.id: i for i, item in enumerate(items)}
-        self.records.sort(key=lambda record: places.get(record.case, -1))
+        positions = {item.id: position for position, item in enumerate(items)}
+        self.records.sort(key=lambda record: positions.get(record.case or "", -1))
 
     def skip(self, records: Iterable[Record]) -> None:
-        """Takes records of cases that were not run."""
+        """Adds records of cases that were not run. A case that has a record already is left out."""
         done = {record.case for record in self.records}
         for record in records:
             if record.case not in done:
                 self.add(record)
 
-    def add(self, record: Record, item=None) -> Record:
-        """Takes one record, with what is known of the case or probe that it is of."""
-        if item is not None:
-            record = self.known.apply(item, record)
+    def add(self, record: Record) -> None:
+        """Adds one record, and writes it to the journal."""
         self.records.append(record)
-        if self.bundle:
-            self.bundle.add(record)
-        return record
+        if self.journal:
+            self.journal.add(record)
 
     def failures(self) -> list[Record]:
-        """The records that make a run red by themselves."""
-        return [r for r in self.records if _failed(r)]
+        """Returns the records that make the run red."""
+        return [record for record in self.records if record.failed]
 
     def red(self, *, required: bool) -> bool:
-        """Whether something is wrong: a wrong case, a problem of the whole run, or nothing proven where something ran; where the provider is
-        required, also a case that was not run, or nothing that ran."""
-        ran = [r for r in self.records if r.verdict not in ("not-run", "unsupported")]
-        unproven = bool(ran) and not any(r.proven for r in ran)
-        lacking = not ran or any(r.verdict == "not-run" for r in self.records)
-        return bool(self.failures() or self.problems) or unproven or (required and lacking)
+        """Returns whether the run is red: an item failed, or items ran and none is proven to have run on the provider.
+
+        If the provider is `required`, the run is also red if nothing ran, or if an item was not run.
+        """
+        ran = [record for record in self.records if record.verdict not in NOT_RUN]
+        unproven = bool(ran) and not any(record.proven for record in ran)
+        lacking = not ran or any(record.verdict == Verdict.NOT_RUN for record in self.records)
+        return bool(self.failures()) or unproven or (required and lacking)
+
+    def tally(self) -> Tally:
+        """Returns the counts of the cases."""
+        tally = Tally()
+        for record in self.records:
+            tally.add(record.case, record.verdict, record.proven)
+        return tally
 
     def notes(self) -> list[str]:
-        """What the table does not say."""
-        cases, _ = split(self.records)
-        proven = [r for r in cases if r.proven]
-        sources = ", ".join(sorted({r.placement.source for r in proven}))
-        where = ", ".join(sorted({r.provider for r in self.records}))
-        notes = [
-            f"{len(proven)} of {len(cases)} cases proven to have run on {where}{f' ({sources})' if sources else ''}"
+        """Returns the lines below the table: what was proven, the first reason for not-run, and why the run stopped."""
+        tally, (cases, _) = self.tally(), split(self.records)
+        sources = ", ".join(sorted({r.placement.source for r in cases if r.placement and r.proven}))
+        providers = ", ".join(sorted({r.provider or "?" for r in self.records}))
+        lines = [
+            f"{tally.proven} of {tally.judged} cases proven to have run on {providers}"
+            f"{f' ({sources})' if sources else ''}"
         ]
-        if any(r.verdict == "not-run" for r in self.records):
-            first = next(r for r in self.records if r.verdict == "not-run")
-            notes.append(f"not run: {first.message}")
+        not_run = next((r for r in self.records if r.verdict == Verdict.NOT_RUN), None)
+        if not_run:
+            lines.append(f"not run: {not_run.message}")
         if self.left:
             why = "interrupted" if self.interrupted else f"stopped after {len(self.failures())} failures"
-            notes.append(f"{why}, {self.left} cases left")
-        return notes
+            lines.append(f"{why}, {self.left} cases left")
+        return lines
 
 
-def _failed(record: Record) -> bool:
-    return not record.good and record.verdict != "not-run"
+def shuffled(items: Sequence[AnyItem], seed: int | None) -> Sequence[AnyItem]:
+    """Returns the items in an order that follows from the seed and their ids; without a seed, in their own order.
 
-
-def shuffled(items: Sequence, seed: int | None) -> Sequence:
-    """The items in an order that follows from the seed and their ids alone: the same in every Python, and for any two items
-    the same in every selection that has them."""
+    The order is the same in every version of Python. Two items keep their order in every selection that contains both.
+    """
     if seed is None:
         return items
     return sorted(items, key=lambda item: hashlib.sha256(f"{seed} {item.id}".encode()).digest())
 
 
 def settle(records: Sequence[Record]) -> Record:
-    """The record of a case that was judged several times: what came every time, or `mismatch`, without a stage, where that
-    is not the same. A repetition that was not run proves nothing."""
-    ran = [record for record in records if record.verdict != "not-run"]
-    if len({_outcome(record) for record in ran}) > 1:
+    """Returns one record for an item that was judged several times.
+
+    Equal results give that result. Different results give `mismatch` without a stage. If a repetition was not run, the
+    record is `not-run`, unless the others differ.
+    """
+    ran = [record for record in records if record.verdict != Verdict.NOT_RUN]
+    if len({_comparable(record) for record in ran}) > 1:
         wrong = next((r for r in ran if not r.good), ran[0])
-        came = ", ".join(f"{r.verdict}{f' at {r.stage}' if r.stage and r.verdict == 'error' else ''}" for r in records)
-        message = f"unstable: {len(records)} runs gave {came}{f'; {wrong.message}' if wrong.message else ''}"
-        return msgspec.structs.replace(wrong, verdict="mismatch", stage=None, message=message)
-    return next((r for r in records if r.verdict == "not-run"), records[0])
+        results = ", ".join(
+            r.verdict + (f" at {r.stage}" if r.stage and r.verdict == Verdict.ERROR else "") for r in records
+        )
+        message = f"unstable: {len(records)} runs gave {results}{f'; {wrong.message}' if wrong.message else ''}"
+        return msgspec.structs.replace(wrong, verdict=Verdict.MISMATCH, stage=None, message=message)
+    return next((r for r in records if r.verdict == Verdict.NOT_RUN), records[0])
 
 
-def _outcome(record: Record) -> bytes:
-    """What must be the same in every repetition. What a crash or error says may hold addresses and times, and a value that
-    no page defines may change: of these only the verdict, the stage and the place in ONNX Runtime count."""
-    told = record.verdict in ("mismatch", "observed")
-    values = record.actual if record.verdict == "mismatch" else None
-    return msgspec.json.encode([record.verdict, record.stage, record.path, record.message if told else None, values])
+def _comparable(record: Record) -> bytes:
+    """Returns the part of a record that must be equal in every repetition.
+
+    The message of a crash or error may contain addresses and times, and an undefined value may change. For such a record
+    only the verdict, the stage and the place in ONNX Runtime count.
+    """
+    message = record.message if record.verdict in (Verdict.MISMATCH, Verdict.OBSERVED) else None
+    actual = record.actual if record.verdict == Verdict.MISMATCH else None
+    return msgspec.json.encode([record.verdict, record.stage, record.path, message, actual])
 
 
-def missing(what: Case | Dispatch, provider: str, error: Exception, file: str | None = None) -> Record:
-    """The record of what cannot be run because the provider is not there."""
-    id = what.id if isinstance(what, Case) else what.name
-    operator = f"DML_OPERATOR_{what.desc.operator}"
-    return Record(file=file, case=id, operator=operator, verdict="not-run", provider=provider, message=str(error))
+def not_run(
+    *, case: str | None, operator: str | None, provider: str, error: Exception, file: str | None = None
+) -> Record:
+    """Returns the record of an item that cannot be run because the provider is missing; `error` says why."""
+    return Record(
+        file=file, case=case, operator=operator, verdict=Verdict.NOT_RUN, provider=provider, message=str(error)
+    )

@@ -1,14 +1,14 @@
-"""What a runner with a GPU runs: every case of the tier, and every probe, on the provider that was asked for.
+"""The conformance tests for a machine with a GPU: every case of the tier and every probe, on the provider asked for.
 
 pytest tests/conformance --opmap-provider dml --opmap-require-provider
 """
 
 
 def test_case(opmap_case, opmap_check):
-    """The provider gives, bit for bit, what the page's pseudocode gives."""
+    """The provider's output equals the output of the documentation's pseudocode, bit for bit."""
     opmap_check(opmap_case)
 
 
 def test_probe(opmap_probe, opmap_check):
-    """The provider answers a model without a valid descriptor as it is expected to."""
+    """The provider's result for a model without a valid descriptor is the expected one."""
     opmap_check(opmap_probe)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from opmap.cases.catalogue import catalogue
-from opmap.cli import COMMANDS, main
+from opmap.cli import main
 from opmap.dxdispatch import model_json
+from opmap.errors import InputError
+from opmap.options import COMMANDS
 
 EXAMPLES = {case.id: case for case in catalogue("smoke") if "/example." in case.id}
 
 
 def write(path: Path, *ids: str, change=lambda model: None) -> Path:
-    """A DxDispatch file that dispatches these examples, changed by `change`."""
+    """Writes a DxDispatch file that dispatches these examples, after `change` has changed it; returns its path."""
     whole = {"resources": {}, "dispatchables": {}, "commands": []}
     for id in ids:
         case = EXAMPLES[id]
@@ -33,15 +37,15 @@ def write(path: Path, *ids: str, change=lambda model: None) -> Path:
 
 
 def set_field(name: str, field: str, value):
-    """A change of one field of a dispatchable."""
+    """Returns a change of one field of a dispatchable."""
     return lambda model: model["dispatchables"][name]["desc"].__setitem__(field, value)
 
 
 class TestUsage:
-    """Wrong words are answered with one line on stderr and exit code 2."""
+    """Bad usage gives one line on stderr and exit code 2."""
 
     @pytest.mark.parametrize(
-        "arguments, said",
+        "arguments, message",
         [
             ([], "COMMAND"),
             (["frobnicate"], "invalid choice: 'frobnicate'"),
@@ -64,7 +68,14 @@ class TestUsage:
             (["build", "-o", ""], "must name a file or folder"),
             (["validate", "--known-failures", ""], "--known-failures: must name a file or folder"),
             (["validate", "--provider", "vulkan"], "got 'vulkan'"),
-            (["validate", "--provider", "fault:nope"], "index-off-by-one"),
+            (
+                ["validate", "--provider", "fault:index-of-by-one"],
+                "got 'index-of-by-one'; similar: index-off-by-one, ",
+            ),
+            (["validate", "--provider", "fault:?"], "got '?' (opmap faults lists them)"),
+            (["validate", "--provder", "cpu"], "opmap validate: unknown option --provder, did you mean --provider?"),
+            (["validate", "--?=1"], "opmap validate: unknown option --? (see opmap validate --help)"),
+            (["validate", "gather/example.1"], "opmap validate: unexpected argument 'gather/example.1'"),
             (["validate", "--provider", "no_such_module:make"], "no_such_module"),
             (["validate", "--known-failures", "no-such-file"], "no-such-file"),
             (["explain", "x.json", "--at", "one"], "got 'one'"),
@@ -73,13 +84,13 @@ class TestUsage:
             (["rules", "GATHER.X9"], "got 'GATHER.X9'"),
         ],
     )
-    def test_wrong_words(self, arguments, said, capsys):
-        """One line that holds what was got, and no traceback."""
+    def test_bad_usage(self, arguments, message, capsys):
+        """The line quotes the bad value; there is no traceback."""
         code = main(arguments)
 
         out, err = capsys.readouterr()
         assert code == 2
-        assert said in err
+        assert message in err
         assert err.count("\n") == 1
         assert "Traceback" not in out + err
 
@@ -111,7 +122,7 @@ class TestValidate:
         assert "10 of 10 cases proven to have run on CPUExecutionProvider" in out
 
     def test_red(self, capsys):
-        """A fault is found, and the first line of it says which element and why."""
+        """A fault is found, and its first line names the wrong element and explains it."""
         code = main(["validate", "--provider", "fault:index-off-by-one", "--case", "gather/example.1"])
 
         out = capsys.readouterr().out
@@ -119,7 +130,7 @@ class TestValidate:
         assert "output[0] = input[indices[0] = 3] = 14.0, got 11.0, consistent with reading input[0]" in out
 
     def test_missing_provider(self, capsys):
-        """A provider that is not there is not-run; it is an error where it was required."""
+        """A missing provider gives not-run; if it is required, the run is red."""
         codes = [
             main(["validate", "--provider", "NowhereExecutionProvider", "--filter", "*/example.*", *more])
             for more in ([], ["--require-provider"])
@@ -141,7 +152,7 @@ class TestValidate:
         assert record["placement"]["proven"] is True
 
     def test_feature_level(self, capsys):
-        """What a feature level cannot do is unsupported, with the level that can."""
+        """A case that a feature level does not support is unsupported; the message names the level that supports it."""
         code = main(
             [
                 "validate",
@@ -161,7 +172,7 @@ class TestValidate:
         assert "3_0" in document["cases"][0]["message"]
 
     def test_shards(self, capsys):
-        """Shards are disjoint, and together the whole."""
+        """Shards are disjoint, and together they hold every case."""
         ids = []
         for part in ("1/2", "2/2"):
             main(["validate", "--provider", "cpu", "--filter", "*/example.*", "--shard", part, "--json"])
@@ -170,7 +181,7 @@ class TestValidate:
         assert sorted(ids[0] + ids[1]) == sorted(EXAMPLES)
 
     def test_probes_alone(self, capsys):
-        """A filter that speaks of probes only selects no case, and that is fine."""
+        """A filter for probes selects no case, and the run is green."""
         code = main(["validate", "--provider", "cpu", "--require-provider", "--filter", "probe/*/rank-9", "--json"])
 
         document = json.loads(capsys.readouterr().out)
@@ -180,11 +191,11 @@ class TestValidate:
 
     @pytest.mark.skipif(
         sys.platform == "win32" or not Path("/dev/full").exists(),
-        reason="a device that is always full is not everywhere; Wine shows it, and closes it otherwise than Windows would",
+        reason="needs /dev/full; Wine has it, but closes it differently from Windows",
     )
     @pytest.mark.parametrize("more", [[], ["--json"]])
     def test_stdout_that_takes_no_more(self, more):
-        """One line, no traceback."""
+        """It gives one line and no traceback."""
         command = [sys.executable, "-m", "opmap", "validate", "--provider", "cpu", "--case", "gather/example.1", *more]
         with open("/dev/full", "wb") as full:
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -193,14 +204,14 @@ class TestValidate:
         assert done.stderr.startswith("opmap: cannot write: ") and done.stderr.count("\n") == 1
 
     def test_max_failures(self, capsys):
-        """A run stops after as many wrong cases as were allowed."""
+        """A run stops after as many failures as --max-failures allows."""
         code = main(["validate", "--provider", "fault:output-zero", "--max-failures", "3"])
 
         assert code == 1
         assert "stopped after 3 failures" in capsys.readouterr().out
 
     def test_case_file(self, tmp_path, capsys):
-        """--case @FILE takes ids from a file, one a line."""
+        """--case @FILE takes ids from a file, one per line."""
         file = tmp_path / "ids.txt"
         file.write_text("# two\ngather/example.1\ngather_nd/example.2\n", encoding="utf-8")
 
@@ -212,7 +223,7 @@ class TestValidate:
         ]
 
     def test_interrupt(self, monkeypatch, capsys):
-        """Ctrl-C ends the run with 130 and the table so far."""
+        """Ctrl-C ends the run with 130 and the table of the cases so far."""
         from opmap.verdicts.judge import Judge
 
         judged = Judge.__call__
@@ -234,7 +245,7 @@ class TestValidate:
 
 
 class TestBundle:
-    """--report keeps a run, --resume finishes one."""
+    """--report writes a run into a folder, --resume finishes an interrupted one."""
 
     def test_report(self, tmp_path):
         """The bundle holds a line per case, and the totals."""
@@ -249,7 +260,7 @@ class TestBundle:
         assert [json.loads(line)["case"] for line in lines] == list(EXAMPLES)
 
     def test_not_empty(self, tmp_path, capsys):
-        """A folder that holds something is not written into."""
+        """Nothing is written into a folder that is not empty."""
         (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
 
         code = main(["validate", "--provider", "cpu", "--filter", "*/example.1", "--report", str(tmp_path)])
@@ -259,7 +270,7 @@ class TestBundle:
         assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
     def test_resume(self, tmp_path, capsys):
-        """An interrupted run, its last line cut off, ends with the records of an uninterrupted one."""
+        """A resumed run, whose last line was cut off, ends with the records of an uninterrupted run."""
         arguments = ["validate", "--provider", "cpu", "--filter", "*/example.*"]
         main([*arguments, "--report", str(tmp_path / "whole")])
         main([*arguments, "--report", str(tmp_path / "cut")])
@@ -273,7 +284,7 @@ class TestBundle:
         assert results.read_bytes() == (tmp_path / "whole" / "results.jsonl").read_bytes()
 
     def test_resume_something_else(self, tmp_path, capsys):
-        """A run is finished with the selection that it was started with."""
+        """A run is resumed only with the selection that it was started with."""
         main(["validate", "--provider", "cpu", "--filter", "*/example.1", "--report", str(tmp_path / "r")])
 
         code = main(["validate", "--provider", "cpu", "--filter", "*/example.2", "--resume", str(tmp_path / "r")])
@@ -282,8 +293,8 @@ class TestBundle:
         assert """the same filter: ["*/example.1"], got ["*/example.2"]""" in capsys.readouterr().err
 
     @pytest.mark.parametrize("text", ["[]", "3", "{}", "x", "\xff"])
-    def test_resume_what_is_no_run(self, text, tmp_path, capsys):
-        """One line says so."""
+    def test_resume_no_run(self, text, tmp_path, capsys):
+        """A folder without a run gives one line."""
         (tmp_path / "run.json").write_text(text, encoding="latin-1")
         (tmp_path / "results.jsonl").touch()
 
@@ -294,8 +305,8 @@ class TestBundle:
         assert "--resume" in err and err.count("\n") == 1
 
 
-class TestProviderOfOnesOwn:
-    """--provider MODULE:FACTORY, whatever it does."""
+class TestThirdPartyProvider:
+    """--provider MODULE:FACTORY may do anything."""
 
     TEXT = """
 import os
@@ -309,22 +320,22 @@ def talks(): return Wrong(lambda: print("aloud") or os.write(1, b"and below Pyth
 
     @pytest.mark.parametrize("factory, verdict", [("none", "mismatch"), ("leaves", "error"), ("talks", "mismatch")])
     def test_cannot_end_the_run_or_spoil_the_document(self, factory, verdict, tmp_path):
-        """In a process of its own: one JSON document on stdout, every case and probe in it, red."""
+        """Stdout holds one JSON document with every case and probe, and the run is red."""
         (tmp_path / "opmap_test_own.py").write_text(self.TEXT, encoding="utf-8")
         command = [sys.executable, "-m", "opmap", "validate", "--provider", f"opmap_test_own:{factory}", "--json"]
         command += ["--filter", "*/example.*", "--filter", "probe/*"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
-        told = json.loads(done.stdout)
+        document = json.loads(done.stdout)
         assert done.returncode == 1
-        assert {verdict} == {c["verdict"] for c in told["cases"]}
-        assert len(told["probes"]) > 5
+        assert {verdict} == {c["verdict"] for c in document["cases"]}
+        assert len(document["probes"]) > 5
         assert "Traceback" not in done.stderr
         assert ("aloud" in done.stderr, "and below Python" in done.stderr) == (factory == "talks",) * 2
 
 
 class TestKnownFailures:
-    """What is known to fail is run, and said."""
+    """Known failures are run, and reported as such."""
 
     def known(self, tmp_path, **entry) -> str:
         entry = {
@@ -348,7 +359,7 @@ class TestKnownFailures:
         ],
     )
     def test_verdicts(self, provider, entry, code, verdict, tmp_path, capsys):
-        """The expected verdict is green; another one, or a pass, is red."""
+        """The expected verdict is green; any other verdict is red, also a pass."""
         got = main(
             [
                 "validate",
@@ -391,7 +402,7 @@ class TestCheck:
         "name, shown", [("[bold]x[/]", "[bold]x[/]"), ("two\nlines\x1b[31m", r"two\nlines\x1b[31m"), ("x\\", "x\\")]
     )
     def test_names_are_shown_as_they_are(self, name, shown, tmp_path, capsys):
-        """No markup, no control characters: a line per case."""
+        """Each case is one line; markup and control characters in its name do nothing."""
 
         def rename(model):
             model["dispatchables"] = {name: model["dispatchables"]["gather_example.1"]}
@@ -434,7 +445,7 @@ class TestCheck:
         assert set(wrong["actual"]["Bits"]) == {"0000"}
 
     def test_bad_and_good(self, tmp_path, capsys):
-        """A bad dispatch gives one line and a record; the others are judged all the same."""
+        """A bad dispatch gives one line and a record; the other dispatches are still judged."""
         file = write(
             tmp_path / "mixed.json",
             "gather/example.1",
@@ -455,7 +466,7 @@ class TestCheck:
     @pytest.mark.parametrize("at, judged", [("session.open_judge", 0), ("verdicts.judge.Judge.dispatch", 1)])
     @pytest.mark.parametrize("more", [[], ["--json"]])
     def test_interrupt(self, at, judged, more, tmp_path, monkeypatch, capsys):
-        """Ctrl-C ends the run with 130 and what was judged so far, in one document with --json."""
+        """Ctrl-C ends the run with 130 and the results so far; with --json they are one document."""
         from opmap.verdicts.judge import Judge
 
         dispatch, left = Judge.dispatch, judged
@@ -473,11 +484,11 @@ class TestCheck:
         code = main(["check", str(file), "--provider", "cpu", *more])
 
         out, err = capsys.readouterr()
-        told = (
+        verdicts = (
             [r["verdict"] for r in json.loads(out)["cases"]] if more else [line.split()[0] for line in out.splitlines()]
         )
         assert code == 130
-        assert told == ["pass"] * judged
+        assert verdicts == ["pass"] * judged
         assert err == "opmap: interrupted\n"
 
     def test_leading_dimensions(self, tmp_path, capsys):
@@ -512,7 +523,7 @@ class TestCheck:
         assert record["expected"]["Values"] == [14.0, 12.0, None, 11.0, 13.0]
 
     def test_strides(self, tmp_path, capsys):
-        """Strides are read, and refused by the mapper with the reason."""
+        """Strides are read; the mapper refuses them with the reason."""
 
         def strided(model):
             model["dispatchables"]["gather_example.1"]["desc"]["InputTensor"] |= {"Sizes": [2], "Strides": [2]}
@@ -530,7 +541,7 @@ class TestCheck:
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "NaN", '{"resources": 1}', "[" * 1000, "\x00", '{"commands": {}}'])
     def test_no_model(self, text, tmp_path, capsys):
-        """A file that is no model gives one line and a record at stage read."""
+        """A file that is not a DxDispatch model gives one line and a record at stage read."""
         file = tmp_path / "bad.json"
         file.write_text(text, encoding="utf-8")
 
@@ -547,7 +558,7 @@ class TestMap:
     """`opmap map` writes models."""
 
     def test_file(self, tmp_path, capsys):
-        """NAME.onnx is one file."""
+        """NAME.onnx gives one file."""
         file = write(tmp_path / "x.json", "gather/example.1")
 
         code = main(["map", str(file), "-o", str(tmp_path / "x.onnx")])
@@ -562,8 +573,8 @@ class TestMap:
 
         main(["map", str(file), "-o", str(tmp_path / "out")])
 
-        found = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.*"))
-        assert found == ["model.onnx", *(f"test_data_set_0/{n}.pb" for n in ("input_0", "input_1", "output_0"))]
+        files = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.*"))
+        assert files == ["model.onnx", *(f"test_data_set_0/{n}.pb" for n in ("input_0", "input_1", "output_0"))]
 
     def test_bad(self, tmp_path, capsys):
         """Nothing is written for a bad file."""
@@ -576,7 +587,7 @@ class TestMap:
         assert not (tmp_path / "out.onnx").exists()
 
     def test_several(self, tmp_path, capsys):
-        """Of several dispatches one is named."""
+        """If a file dispatches several operators, --case chooses one."""
         file = write(tmp_path / "x.json", "gather/example.1", "gather/example.2")
 
         codes = [
@@ -588,7 +599,7 @@ class TestMap:
 
 
 class TestExplain:
-    """`opmap explain` shows the expanded line and how an element is read."""
+    """`opmap explain` shows the expanded pseudocode and how an element is read."""
 
     def test_chain(self, tmp_path, capsys):
         """The chain of one element ends in its value."""
@@ -602,7 +613,7 @@ class TestExplain:
         assert "output[1, 0, 1] = input[1, indices[0, 1] = 2] = 6" in out
 
     def test_outside(self, tmp_path, capsys):
-        """An element that the output does not have is bad usage."""
+        """A coordinate outside the output is bad usage."""
         file = write(tmp_path / "x.json", "gather/example.4")
 
         code = main(["explain", str(file), "--at", "3,0,0"])
@@ -612,10 +623,10 @@ class TestExplain:
 
 
 class TestRules:
-    """`opmap rules` looks rules up."""
+    """`opmap rules` lists rules, or shows one."""
 
     def test_one(self, capsys):
-        """A rule has its text, formula, page and what breaks it."""
+        """A rule is shown with its text, formula, page and a change that breaks it."""
         code = main(["rules", "gather.c5"])
 
         out = capsys.readouterr().out
@@ -625,7 +636,7 @@ class TestRules:
         )
 
     def test_one_of_every_tensor(self, capsys):
-        """No formula; what breaks it is an example of an operator."""
+        """A rule of every tensor has no formula; an example of an operator breaks it."""
         code = main(["rules", "TENSOR.C5"])
 
         out = capsys.readouterr().out
@@ -633,7 +644,7 @@ class TestRules:
         assert out.endswith("broken by: example 1 of GATHER's page with InputTensor.TotalTensorSizeInBytes = 12\n")
 
     def test_all(self, capsys):
-        """Every rule stands in the list, in JSON too, with what breaks it."""
+        """JSON lists every rule with a change that breaks it."""
         main(["rules", "--json"])
 
         rules = json.loads(capsys.readouterr().out)
@@ -642,19 +653,70 @@ class TestRules:
         assert {"TENSOR.C1", "GATHER.D2", "GATHER_ND1.D3"} <= set(ids) and len(ids) == len(set(ids))
 
 
+class TestManual:
+    """`opmap manual` shows the pages of the manual."""
+
+    @pytest.fixture(autouse=True)
+    def pages(self, monkeypatch):
+        """A manual with two pages; the command is loaded anew with it, and once more after the test."""
+        texts = {"tiers": "# Tiers\n\nThere are *three*.\n", "known-failures": "# Known failures\n"}
+
+        def read_page(name):
+            if name not in texts:
+                raise InputError(f"PAGE must be one of {', '.join(texts)}, got {name!r}")
+            return texts[name]
+
+        pages = ModuleType("opmap.manual.pages")
+        pages.titles = lambda: {name: text.splitlines()[0].removeprefix("# ") for name, text in texts.items()}
+        pages.read_page = read_page
+        monkeypatch.setitem(sys.modules, "opmap.manual", ModuleType("opmap.manual"))
+        monkeypatch.setitem(sys.modules, "opmap.manual.pages", pages)
+        sys.modules.pop("opmap.commands.manual", None)
+        yield
+        sys.modules.pop("opmap.commands.manual", None)
+
+    def test_list(self, capsys):
+        """A line per page, with its title."""
+        assert main(["manual"]) == 0
+        assert capsys.readouterr().out == "tiers           Tiers\nknown-failures  Known failures\n"
+
+    def test_plain(self, capsys):
+        """A page is printed as it is, if stdout is no terminal."""
+        assert main(["manual", "tiers"]) == 0
+        assert capsys.readouterr().out == "# Tiers\n\nThere are *three*.\n"
+
+    def test_terminal(self, capsys, monkeypatch):
+        """In a terminal, Markdown is rendered."""
+        from rich.console import Console
+
+        importlib.import_module("opmap.commands.manual")
+        monkeypatch.setattr("opmap.commands.manual.console", lambda: Console(force_terminal=True, width=40))
+
+        assert main(["manual", "tiers"]) == 0
+        out = capsys.readouterr().out
+        assert "Tiers" in out and "three" in out
+        assert "#" not in out and "*" not in out and "\x1b[" in out
+
+    def test_unknown(self, capsys):
+        """An unknown page is bad usage; the message lists the pages."""
+        assert main(["manual", "teirs"]) == 2
+        assert capsys.readouterr().err == "opmap: PAGE must be one of tiers, known-failures, got 'teirs'\n"
+
+
 class TestDoctor:
-    """`opmap doctor` says what is there."""
+    """`opmap doctor` shows what is installed."""
 
     def test_fine(self, capsys):
         """The installed ONNX Runtime and its providers are listed."""
         code = main(["doctor", "--json"])
 
-        told = json.loads(capsys.readouterr().out)
+        document = json.loads(capsys.readouterr().out)
         assert code == 0
-        assert "CPUExecutionProvider" in told["facts"]["available_providers"]["value"] and told["problem"] is None
+        assert "CPUExecutionProvider" in document["facts"]["available_providers"]["value"]
+        assert document["problem"] is None
 
     def test_two_runtimes(self, monkeypatch, capsys):
-        """Two distributions together are a problem, with the command that solves it."""
+        """Two distributions of ONNX Runtime are a problem; the message has the command that solves it."""
         both = {"onnxruntime": "1.24.4", "onnxruntime-directml": "1.24.4"}
         monkeypatch.setattr("opmap.machine.runtimes.installed", lambda: both)
         monkeypatch.setattr("opmap.reporting.doctor.installed", lambda: both)
@@ -663,5 +725,5 @@ class TestDoctor:
 
         out, err = capsys.readouterr()
         assert codes == [1, 2]
-        for said in (" ".join(out.split()), err):
-            assert "pip uninstall -y onnxruntime onnxruntime-directml" in said
+        for output in (" ".join(out.split()), err):
+            assert "pip uninstall -y onnxruntime onnxruntime-directml" in output

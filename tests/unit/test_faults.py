@@ -178,8 +178,8 @@ class TestFaults:
             assert name == seen.setdefault(digest.hexdigest(), name)
 
     def test_unknown_ones_are_refused_by_name(self):
-        """The error lists those that there are."""
-        with pytest.raises(InputError, match="must be one of none, negative-index-as-zero, .*, got 'nothing'"):
+        """The error suggests similar names."""
+        with pytest.raises(InputError, match="must name one of the .* planted faults, got 'nothing'"):
             open_fault("nothing")
 
 

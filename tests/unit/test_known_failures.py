@@ -1,4 +1,4 @@
-"""Known failures: what the file may say, which entries apply where, and what makes a run red."""
+"""Known failures: the file, which entries apply in a place, and what makes a run red."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from opmap.execution.providers import OpenProvider
 from opmap.machine.facts import Fact
 from opmap.session import open_judge
 from opmap.verdicts import known_failures
+from opmap.verdicts.active_failures import ActiveFailures, Place, applies, locate
 from opmap.verdicts.judge import Judge
-from opmap.verdicts.known_failures import EXCUSABLE, SCHEMA, Known, KnownFailure, Place, applies, load, locate, write
+from opmap.verdicts.known_failures import EXCUSABLE, SCHEMA, KnownFailure, load, write
 from opmap.verdicts.record import Record
-from opmap.vocabulary import Verdict
+from opmap.vocabulary import Stage, Verdict
 
 CASES = {case.id: case for case in catalogue("smoke")}
 CASE = CASES["gather/example.1"]
@@ -38,13 +39,13 @@ ENTRY = {"case": "gather/example.1", "provider": "fault:output-zero", "verdict":
 
 
 def entry(**keys) -> KnownFailure:
-    """An entry with these keys in place of the usual ones; None takes a key away."""
-    given = ENTRY | {"provider": "dml"} | keys
-    return KnownFailure(**{key: value for key, value in given.items() if value is not None})
+    """Returns an entry with these keys instead of the usual ones; None removes a key."""
+    values = ENTRY | {"provider": "dml"} | keys
+    return KnownFailure(**{key: value for key, value in values.items() if value is not None})
 
 
 def toml(path, *entries: dict, head: str = f'schema = "{SCHEMA}"\ncase_ids = 1') -> str:
-    """A file with these entries, and its name."""
+    """Writes a file with these entries; returns its path."""
     lines = [head]
     for keys in entries:
         lines += ["[[known]]", *(f"{k} = {v if k == 'until' else json.dumps(v)}" for k, v in keys.items())]
@@ -53,12 +54,12 @@ def toml(path, *entries: dict, head: str = f'schema = "{SCHEMA}"\ncase_ids = 1')
 
 
 def validate(*arguments: str) -> int:
-    """`opmap validate` on one case."""
+    """Runs `opmap validate` on one case; returns its exit code."""
     return main(["validate", "--case", "gather/example.1", *arguments])
 
 
 class TestPlace:
-    """An entry applies where all of its environment keys do."""
+    """An entry applies in a place if all its keys about the place match."""
 
     @pytest.mark.parametrize(
         "keys, expected",
@@ -91,7 +92,7 @@ class TestPlace:
         ],
     )
     def test_keys(self, keys, expected):
-        """Globs in any case for names, ranges for versions."""
+        """Names are matched by globs in any case, versions by ranges."""
         assert expected is applies(entry(**keys), HERE)
 
     @pytest.mark.parametrize(
@@ -106,11 +107,11 @@ class TestPlace:
         ],
     )
     def test_unknown(self, keys):
-        """What is not known of the place is not what an entry asks for."""
+        """A key never matches an unknown fact of the place."""
         assert not applies(entry(**keys), Place(provider="DmlExecutionProvider"))
 
     def test_development_version(self):
-        """A version before a release is in a range too; a text that is no version is in none."""
+        """A development version can be in a range; a text that is no version is in none."""
         for version, expected in (("1.25.0.dev20260101", True), ("unknown", False)):
             place = msgspec.structs.replace(HERE, onnxruntime=version)
 
@@ -118,22 +119,23 @@ class TestPlace:
 
 
 class TestLocate:
-    """The place is asked of the provider: driver and DirectML only where an entry needs them, after a session ran."""
+    """The provider gives the place; driver and DirectML only if an entry needs them, after a session ran."""
 
     @pytest.fixture
     def judge(self):
-        """A judge on a stand-in for the DirectML EP, which notes what is asked of it."""
+        """A judge on a fake DirectML EP, which notes the calls."""
 
         class Directml:
-            asked = []
+            def __init__(self):
+                self.calls = []
 
             def run(self, model_bytes, feeds):
-                self.asked.append("run")
+                self.calls.append("run")
                 raise RuntimeError("this adapter runs nothing")
 
         class Opened(OpenProvider):
             def environment(self):
-                self.provider.asked.append("environment")
+                self.provider.calls.append("environment")
                 module = {"path": "C:\\ort\\DirectML.dll", "file_version": "1.15.4.0", "sha256": None, "error": None}
                 driver = {"value": "31.0.101.4999", "source": "DXGI", "error": None}
                 return {
@@ -142,27 +144,26 @@ class TestLocate:
                 }
 
         opened = Opened("DmlExecutionProvider", "1.24.4", "hardware", Directml(), HERE.adapter)
-        opened.provider.asked.clear()
         return Judge(opened, feature_level="5_1")
 
     def test_asked(self, judge):
-        """After one case was run, so that DirectML.dll is loaded."""
-        assert HERE == locate(judge, [entry(driver=">=1")], CASE)
-        assert ["run", "environment"] == judge.provider.provider.asked
+        """One case is run first, so that DirectML.dll is loaded."""
+        assert HERE == locate(judge, [entry(driver=">=1")])
+        assert ["run", "environment"] == judge.provider.provider.calls
 
     @pytest.mark.parametrize(
         "keys", [{}, {"provider": "cpu", "driver": ">=1"}, {"adapter": "*Arc*", "directml": ">=1"}]
     )
     def test_not_asked(self, judge, keys):
-        """Not where no entry could apply for it."""
-        place = locate(judge, [entry(**keys)], CASE)
+        """Nothing is run if no entry could apply because of it."""
+        place = locate(judge, [entry(**keys)])
 
-        assert [] == judge.provider.provider.asked
+        assert [] == judge.provider.provider.calls
         assert (HERE.adapter, None, None) == (place.adapter, place.driver, place.directml)
 
     def test_cpu(self):
-        """The CPU EP has a version and a device class, and no adapter or driver."""
-        place = locate(open_judge("cpu"), [entry(provider="cpu", driver=">=1")], CASE)
+        """The CPU EP has a version and a device class, but no adapter and no driver."""
+        place = locate(open_judge("cpu"), [entry(provider="cpu", driver=">=1")])
 
         assert ("CPUExecutionProvider", None, None) == (place.provider, place.adapter, place.driver)
         assert place.onnxruntime and place.feature_level
@@ -172,12 +173,13 @@ class TestVerdicts:
     """An expected failure must fail as the entry says."""
 
     def judged(self, verdict, stage=None, /, **keys) -> Record:
-        record = Record(case=CASE.id, verdict=verdict, stage=stage, message="said")
-        return Known([entry(**keys)], HERE).apply(CASE, record)
+        stage = stage and Stage(stage)
+        record = Record(case=CASE.id, verdict=Verdict(verdict), stage=stage, message="said")
+        return ActiveFailures([entry(**keys)], HERE).apply(CASE, record)
 
     @pytest.mark.parametrize("verdict", EXCUSABLE)
     def test_known(self, verdict):
-        """Every wrong verdict can be known, a crash, a timeout and a lost device too."""
+        """Every failure can be known, also a crash, a timeout and a lost device."""
         record = self.judged(verdict, "run", verdict=verdict, stage="run", issue="https://example.com/1")
 
         assert ("known-failure", f"known {verdict} at run: planted (https://example.com/1): said") == (
@@ -187,7 +189,7 @@ class TestVerdicts:
 
     @pytest.mark.parametrize("verdict", ["pass", "observed", "unsupported"])
     def test_unexpected_pass(self, verdict):
-        """Nothing is wrong where something was known to be: the entry has to go."""
+        """A good verdict of a case with an entry is an unexpected pass: the entry has to be removed."""
         assert "unexpected-pass" == self.judged(verdict).verdict
 
     @pytest.mark.parametrize(
@@ -201,19 +203,19 @@ class TestVerdicts:
         ],
     )
     def test_wrong_verdict_or_stage(self, verdict, stage, keys):
-        """Another failure than the known one stays red, and says what was known."""
+        """Another failure than the known one stays red, and its message adds the expected one."""
         record = self.judged(verdict, stage, **keys)
 
         assert (verdict, stage, False) == (record.verdict, record.stage, record.good)
         assert record.message.startswith(f"expected {keys['verdict']}")
 
     def test_not_run(self):
-        """A case that was not run says nothing about the entry."""
+        """A case that was not run stays not-run."""
         assert ("not-run", "said") == (self.judged("not-run").verdict, self.judged("not-run").message)
 
     @pytest.mark.parametrize("keys", [{"provider": "cpu"}, {"adapter": "*Arc*"}, {"until": datetime.date(2020, 1, 1)}])
     def test_not_here(self, keys):
-        """An entry of another place, or one that expired, excuses nothing."""
+        """An entry for another place, or an expired one, excuses nothing."""
         assert "mismatch" == self.judged("mismatch", **keys).verdict
 
     @pytest.mark.parametrize(
@@ -235,28 +237,28 @@ class TestVerdicts:
         ],
     )
     def test_which(self, item, keys, expected):
-        """An entry speaks of the cases and probes that have all it names."""
-        assert expected is (Known([entry(**keys)], HERE).find(item) is not None)
+        """An entry matches the cases and probes that match all its keys."""
+        assert expected is (ActiveFailures([entry(**keys)], HERE).find(item) is not None)
 
     def test_first(self):
-        """Of several entries the first counts, whether it is a glob or an id."""
+        """The first of several entries counts, whether it is a glob or an id."""
         whole, one = entry(case="gather/*", verdict="crash"), entry()
 
-        assert [0, 0] == [Known(both, HERE).find(CASE) for both in ([whole, one], [one, whole])]
+        assert [0, 0] == [ActiveFailures(both, HERE).find(CASE) for both in ([whole, one], [one, whole])]
 
 
 class TestProblems:
-    """Entries that expired or match nothing are named, each in one line."""
+    """Entries that have expired or match nothing are named, each in one line."""
 
     def problems(self, *entries, items=(CASE, PROBE), place=HERE, tier="smoke", today=datetime.date(2026, 6, 1)):
-        return Known(entries, place, file="known.toml", today=today).problems(items, tier)
+        return ActiveFailures(entries, place, file="known.toml", today=today).problems(items, tier)
 
     def test_none(self):
         """An entry that matches a case or a probe is no problem."""
         assert [] == self.problems(entry(), entry(case="probe/*"))
 
     def test_expired(self):
-        """The day itself is in; from the day after the entry is red, wherever it applies."""
+        """An entry is valid on its last day. From the next day on it is red, in every place."""
         days = [datetime.date(2026, 6, 1), datetime.date(2026, 5, 31)]
 
         lines = self.problems(entry(until=days[0]), entry(case="probe/*", provider="cpu", until=days[1]))
@@ -270,30 +272,28 @@ class TestProblems:
         assert line.startswith("known.toml: $.known[1]: 'gather/gone' INT8 matches no case of tier smoke")
 
     def test_hidden(self):
-        """An entry that another one before it hides is of no use either."""
+        """An entry is named if an earlier entry matches all its cases."""
         assert "$.known[1]" in self.problems(entry(case="*"), entry())[0]
 
     def test_elsewhere(self):
-        """An entry that does not apply here cannot be judged here."""
+        """An entry for another place is no problem."""
         assert [] == self.problems(
             entry(case="gather/gone", adapter="*Arc*"), entry(case="gather/gone", provider="cpu")
         )
 
     def test_tier(self):
-        """An entry of a larger tier is not missed in a smaller one."""
+        """An entry of a larger tier need not match in a smaller tier."""
         known = entry(case="gather/gone", tier="standard")
 
         assert [0, 1, 1] == [len(self.problems(known, tier=tier)) for tier in ("smoke", "standard", "full")]
 
 
 class TestFile:
-    """The file is read with care: one line names the file, the place in it, and what is wrong."""
+    """An error in the file gives one line with the file, the place in it, and the problem."""
 
     def test_whole(self, tmp_path):
-        """Every key that the module's own example has."""
-        text = "\n".join(
-            line.strip() for line in known_failures.__doc__.split("\n\n", 1)[1].split("`provider`")[0].split("\n")
-        )
+        """The example in the module's docstring has every key, and can be loaded."""
+        text = "\n".join(line.strip() for line in known_failures.__doc__.splitlines() if line.startswith("    "))
         file = tmp_path / "known.toml"
         file.write_text(text, encoding="utf-8")
 
@@ -331,7 +331,7 @@ class TestFile:
         ],
     )
     def test_bad_entry(self, keys, path, said, tmp_path, capsys):
-        """Exit 2, and one line."""
+        """A bad entry gives exit code 2 and one line."""
         file = toml(tmp_path / "known.toml", ENTRY, ENTRY | keys)
 
         code = validate("--provider", "cpu", "--known-failures", file)
@@ -342,7 +342,7 @@ class TestFile:
         assert file in err and f"$.known[1]{'.' if path else ''}{path}" in err and said in err
 
     def test_nothing_named(self, tmp_path):
-        """An entry for just anything is refused."""
+        """An entry that names no case, operator or type is refused."""
         file = toml(tmp_path / "known.toml", {key: value for key, value in ENTRY.items() if key != "case"})
 
         with pytest.raises(InputError, match=r"\$\.known\[0\]: must name a case, an operator or a type"):
@@ -362,12 +362,12 @@ class TestFile:
         ],
     )
     def test_bad_head(self, head, said, tmp_path):
-        """Versions that are not known are refused by name."""
+        """Unknown versions of the schema and the case ids are refused."""
         with pytest.raises(InputError, match=said):
             load(toml(tmp_path / "known.toml", head=head))
 
     def test_old_schema(self, tmp_path):
-        """A file of the first schema is read: its issue could be any text."""
+        """A file of the first schema can be read; its issue may be any text."""
         file = toml(
             tmp_path / "known.toml", ENTRY | {"issue": "see the wiki"}, head='schema = "opmap-known-failures/1"'
         )
@@ -375,7 +375,7 @@ class TestFile:
         assert (KnownFailure(**ENTRY, issue="see the wiki"),) == load(file)
 
     def test_migration(self, tmp_path, monkeypatch):
-        """Globs over older case ids are brought up version by version; one without a counterpart is named."""
+        """Globs over older case ids are rewritten version by version; one without a counterpart is named."""
         monkeypatch.setattr(known_failures, "CASE_IDS", 3)
         steps = {
             1: lambda glob: glob.replace("gather/", "g/"),
@@ -395,16 +395,16 @@ class TestFile:
 
 
 class TestWrite:
-    """--write-known-failures writes what is red now; a person says why."""
+    """--write-known-failures writes the present failures; a person fills in the reasons."""
 
     def test_round_trip(self, tmp_path, capsys):
-        """What is written is refused until every reason is filled in, and then makes the run green."""
+        """The written file is refused until every reason is filled in; then it makes the run green."""
         file = tmp_path / "new.toml"
-        arguments = ["validate", "--provider", "fault:negative-index-as-zero", "--tier", "standard"]
+        arguments = ["validate", "--provider", "fault:negative-index-as-zero"]
         arguments += ["--filter", "gather_nd1/*"]
 
         codes = [main([*arguments, "--write-known-failures", str(file)])]
-        assert "each wants its reason" in capsys.readouterr().err
+        assert "fill in the reason of each" in capsys.readouterr().err
         codes.append(main([*arguments, "--known-failures", str(file)]))
         assert "$.known[0].reason: must say why" in capsys.readouterr().err
         file.write_text(
@@ -416,17 +416,16 @@ class TestWrite:
         verdicts = {r["verdict"] for r in json.loads(capsys.readouterr().out)["cases"]}
         assert [1, 2, 0] == codes
         assert {"pass", "known-failure"} == verdicts
-        assert {"standard"} == {e["tier"] for e in tomllib.loads(file.read_text(encoding="utf-8"))["known"]}
 
     def test_keys(self, tmp_path):
-        """Every excusable verdict, with stage, adapter and device class where they are known."""
+        """Every excusable verdict, with tier, stage, adapter and device class if they are known."""
         records = [
-            Record(case=f"c/{v}", verdict=v, stage="run", device_class="emulated", message="a\n# b\x7f")
+            Record(case=f"c/{v}", verdict=v, stage=Stage.RUN, device_class="emulated", message="a\n# b\x7f")
             for v in Verdict
         ]
         file = tmp_path / "new.toml"
 
-        count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" [é]\x7f*'), "smoke")
+        count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" [é]\x7f*'), "standard")
 
         known = tomllib.loads(file.read_text(encoding="utf-8"))["known"]
         assert len(EXCUSABLE) == count == len(known)
@@ -437,14 +436,15 @@ class TestWrite:
             "device_class": "emulated",
             "verdict": "mismatch",
             "stage": "run",
+            "tier": "standard",
             "reason": "TODO: why",
         } == known[0]
 
     def test_applies_again(self, tmp_path):
-        """A written entry applies where it was written, whatever signs the adapter's name has, and is not for its sister."""
+        """A written entry applies to the same adapter only, also if its name contains signs of a glob."""
         place = msgspec.structs.replace(HERE, adapter="RTX [4060] *")
         file = tmp_path / "new.toml"
-        write(file, [Record(case=CASE.id, verdict="crash", stage="run")], place, "smoke")
+        write(file, [Record(case=CASE.id, verdict=Verdict.CRASH, stage=Stage.RUN)], place, "smoke")
         file.write_text(file.read_text(encoding="utf-8").replace("TODO: why", "it ends"), encoding="utf-8")
 
         (known,) = load(file)
@@ -453,7 +453,7 @@ class TestWrite:
         assert not applies(known, msgspec.structs.replace(place, adapter="RTX [4060] Ti"))
 
     def test_no_overwriting(self, tmp_path):
-        """Also where the file came into being while the cases ran."""
+        """A file that was created while the cases ran is not overwritten."""
         (tmp_path / "there.toml").write_text("mine", encoding="utf-8")
 
         with pytest.raises(InputError, match="--write-known-failures"):
@@ -461,7 +461,7 @@ class TestWrite:
 
     @pytest.mark.parametrize("name", ["there.toml", "no/such/folder.toml"])
     def test_not_new(self, name, tmp_path, capsys):
-        """Reasons that a person wrote are not overwritten; that is said before anything is run."""
+        """An existing file is refused before anything is run: a person wrote its reasons."""
         (tmp_path / "there.toml").write_text("mine", encoding="utf-8")
 
         code = validate("--provider", "cpu", "--write-known-failures", str(tmp_path / name))
@@ -472,7 +472,7 @@ class TestWrite:
         assert "mine" == (tmp_path / "there.toml").read_text(encoding="utf-8")
 
     def test_nothing_red(self, tmp_path):
-        """A green run writes a file without entries, which can be used."""
+        """A green run writes a file without entries, which can be loaded."""
         file = tmp_path / "new.toml"
 
         codes = [validate("--provider", "cpu", o, str(file)) for o in ("--write-known-failures", "--known-failures")]
@@ -481,7 +481,7 @@ class TestWrite:
 
 
 class TestRed:
-    """Each red condition, seen at the exit code of `opmap validate`."""
+    """Each red condition gives exit code 1 of `opmap validate`."""
 
     @pytest.mark.parametrize(
         "provider, keys, code, said",
@@ -500,7 +500,7 @@ class TestRed:
         ],
     )
     def test_conditions(self, provider, keys, code, said, tmp_path, capsys):
-        """One entry, one case; what was not selected is not missed, a probe neither."""
+        """One entry and one selected case. An entry for a case or probe that was not selected is no problem."""
         file = toml(tmp_path / "known.toml", ENTRY | {"provider": provider} | keys)
 
         got = validate("--provider", provider, "--known-failures", file)
@@ -511,7 +511,7 @@ class TestRed:
         assert err.count("\n") == (1 if "expired" in said or "matches" in said else 0)
 
     def test_bundle(self, tmp_path):
-        """The bundle keeps why a run with fine verdicts is red."""
+        """The bundle says why a run with good verdicts only is red."""
         file = toml(tmp_path / "known.toml", ENTRY | {"provider": "cpu", "case": "gather/gone"})
 
         validate("--provider", "cpu", "--known-failures", file, "--report", str(tmp_path / "r"))
@@ -521,7 +521,7 @@ class TestRed:
         assert "'gather/gone' matches no case" in run["problems"][0]
 
     def test_missing_provider(self, tmp_path, capsys):
-        """Also where the provider is not there: an entry for it that matches nothing is red."""
+        """An entry that matches nothing is red also if the provider is missing."""
         file = toml(tmp_path / "known.toml", ENTRY | {"provider": "AbsentExecutionProvider", "case": "gather/gone"})
 
         codes = [validate("--provider", "AbsentExecutionProvider", *more) for more in ((), ("--known-failures", file))]

@@ -1,7 +1,7 @@
-"""The pytest plugin, run in a pytest of its own: in a process of its own where that matters, else in this one, sooner.
+"""The pytest plugin, run in an inner pytest: in this process, which is quicker, or in a process of its own if that matters.
 
-All that the plugin loads is loaded here first. The pytest inside takes out of this process what it has brought, and ONNX
-Runtime cannot be imported twice into one on Windows.
+The modules that the plugin loads are loaded here first. The inner pytest unloads the modules that it has loaded, and on
+Windows ONNX Runtime cannot be imported twice into one process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 import onnxruntime  # noqa: F401
 import pytest
 
-import opmap.verdicts.run  # noqa: F401
+import opmap.session  # noqa: F401
 
 CONFORMANCE = "def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
 EXAMPLES = ("--opmap-filter", "gather/example.*")
@@ -27,7 +27,7 @@ def run(pytester):
 
 @pytest.fixture
 def run_apart(run, pytester):
-    """The same in a process of its own."""
+    """Runs the conformance test in a process of its own."""
     return lambda *options: pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
 
 
@@ -35,7 +35,7 @@ class TestVerdicts:
     """A verdict becomes the outcome of a test."""
 
     def test_pass(self, run_apart):
-        """Every case is a test, and the end says what was proven."""
+        """Every case is a test, and the summary says what was proven."""
         result = run_apart("--opmap-provider", "cpu", "--opmap-require-provider", *EXAMPLES)
 
         result.assert_outcomes(passed=5)
@@ -49,7 +49,7 @@ class TestVerdicts:
         result.stdout.fnmatch_lines(["*output[[]0[]] = input*got 11.0*"])
 
     def test_missing_provider(self, run):
-        """A provider that is not there skips; where it is required, it fails."""
+        """With a missing provider the tests are skipped; if it is required, they fail."""
         skipped = run("--opmap-provider", "AbsentExecutionProvider", *EXAMPLES)
         failed = run("--opmap-provider", "AbsentExecutionProvider", "--opmap-require-provider", *EXAMPLES)
 
@@ -57,7 +57,7 @@ class TestVerdicts:
         failed.assert_outcomes(failed=5)
 
     def test_fallback(self, run, pytester):
-        """A result from somewhere else is no pass, though every value is right."""
+        """A result of another provider is no pass, although every value is right."""
         pytester.makepyfile(
             elsewhere="""
             from opmap.execution.provider import Placement
@@ -80,7 +80,7 @@ class TestVerdicts:
         result.stdout.fnmatch_lines(["*fallback: asked for DmlExecutionProvider, got Gather on CPUExecutionProvider*"])
 
     def test_known_failures(self, run, pytester):
-        """A known failure is an xfail; a pass where one is known is a failure."""
+        """A known failure is an xfail; a pass of a case with a known failure is a failure."""
         pytester.makefile(
             ".toml",
             known="""
@@ -118,7 +118,7 @@ class TestVerdicts:
         ],
     )
     def test_stale(self, keys, ret, said, run, pytester):
-        """What makes `opmap validate` red fails the run: also where every test is fine, with a line for each entry."""
+        """A stale entry fails the run, also if every test passes, and is named in a line of its own."""
         head = 'schema = "opmap-known-failures/2"\n[[known]]\nprovider = "fault:output-zero"\n'
         entry = f'{head}verdict = "mismatch"\nreason = "planted"\n{keys}\n'
         (pytester.path / "known.toml").write_text(entry, encoding="utf-8")
@@ -142,7 +142,7 @@ class TestVerdicts:
         assert pytest.ExitCode.TESTS_FAILED == result.ret
 
     def test_bad_file(self, run, pytester):
-        """A reason that nobody filled in ends the run before it begins, in one line."""
+        """A reason that nobody filled in ends the run before it begins, with one line."""
         entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "TODO: why"\ncase = "gather/*"\n'
         (pytester.path / "known.toml").write_text(
             f'schema = "opmap-known-failures/2"\n[[known]]\n{entry}', encoding="utf-8"
@@ -157,10 +157,10 @@ class TestVerdicts:
 
 
 class TestProbes:
-    """`opmap_probe` is each probe."""
+    """`opmap_probe` gives each probe."""
 
     def test_alone(self, run, pytester):
-        """A filter that speaks of probes only leaves no case."""
+        """A filter for probes selects no case."""
         pytester.makepyfile(test_probes="def test_probe(opmap_probe, opmap_check):\n    opmap_check(opmap_probe)\n")
         result = run("--opmap-provider", "cpu", "--opmap-filter", "probe/*/rank-9")
 
@@ -182,7 +182,7 @@ PROBE = next(probe for probe in probes() if probe.id.endswith("rank-9"))
 
 
 class TestCounting:
-    """Every case counts once, wherever in a test it is judged."""
+    """Every case counts once, in whichever phase of a test it is judged."""
 
     @pytest.mark.parametrize(
         "source",
@@ -196,7 +196,7 @@ class TestCounting:
         ids=["several", "setup", "teardown"],
     )
     def test_several(self, source, pytester):
-        """In one test, a probe the last of them; before a test; after it."""
+        """Several cases and a probe in one test; cases in its setup; cases in its teardown."""
         pytester.makepyfile(SEVERAL + source)
 
         result = pytester.runpytest_inprocess(
@@ -207,7 +207,7 @@ class TestCounting:
         result.stdout.fnmatch_lines(["*: 3 of 3 cases proven*"])
 
     def test_repeated_reports(self, pytester):
-        """A report between the phases of a test, as of a subtest, tells again what the test has told."""
+        """A report between the phases of a test, as of a subtest, repeats the properties of earlier reports."""
         pytester.makeconftest(
             """
             import pytest
@@ -242,12 +242,12 @@ def make():
 """
 
 
-class TestWhatIsRun:
-    """The options that choose cases, and how they are run, mean what they mean on the command line."""
+class TestSharedOptions:
+    """The options that choose cases, and say how to run them, have the same meaning as on the command line."""
 
     @pytest.fixture
     def ids(self, run):
-        """The ids of the cases that these options choose."""
+        """Returns the ids of the cases that the options choose."""
 
         def collected(*options):
             lines = run("--collect-only", "-q", "--opmap-provider", "cpu", *options).outlines
@@ -256,7 +256,7 @@ class TestWhatIsRun:
         return collected
 
     def test_repeat(self, run, pytester):
-        """A case with different results is wrong, whichever came first."""
+        """A case with different results is wrong, whichever result came first."""
         pytester.makepyfile(flaky=FLAKY)
 
         once = run("--opmap-provider", "flaky:make", "--opmap-filter", "gather/example.1")
@@ -267,46 +267,67 @@ class TestWhatIsRun:
         twice.stdout.fnmatch_lines(["*mismatch: unstable: 2 runs gave pass, mismatch; *"])
 
     def test_shuffle(self, ids):
-        """Another order of the same cases, that follows from the seed."""
+        """The same cases come in another order, which follows from the seed."""
         plain, shuffled, again = ids(*EXAMPLES), ids(*EXAMPLES, *SHUFFLED), ids(*EXAMPLES, *SHUFFLED)
 
         assert 5 == len(plain) and sorted(plain) == sorted(shuffled)
         assert plain != shuffled == again
 
     def test_shards(self, ids):
-        """Every case is in one of them."""
+        """Every case is in one of the shards."""
         shards = [ids(*EXAMPLES, "--opmap-shard", shard) for shard in ("1/2", "2/2")]
 
         assert [3, 2] == list(map(len, shards))
         assert sorted(ids(*EXAMPLES)) == sorted(shards[0] + shards[1])
 
     def test_cases(self, ids, pytester):
-        """By id, or from a file of ids."""
-        (pytester.path / "some.txt").write_text("# red last time\ngather/example.2\n", encoding="utf-8")
+        """Cases are chosen by id, or by a file of ids."""
+        (pytester.path / "ids.txt").write_text("# red last time\ngather/example.2\n", encoding="utf-8")
 
-        chosen = ids("--opmap-case", "gather/example.4", "--opmap-case=@some.txt")  # pytest reads "@some.txt" itself
+        chosen = ids("--opmap-case", "gather/example.4", "--opmap-case=@ids.txt")  # pytest itself reads "@ids.txt"
 
         assert ["gather/example.2", "gather/example.4"] == chosen
 
+    def test_feature_level(self, run):
+        """A case that the feature level does not support is fine, and nothing has to be proven then."""
+        options = ("--opmap-provider", "cpu", "--opmap-filter", "gather_nd/float32/d[78].*")
+        result = run(*options, "--opmap-feature-level", "2_1", "--junitxml", "out.xml")
+
+        properties = ElementTree.parse("out.xml").iter("property")
+        assert 0 == result.ret
+        assert {"unsupported"} == {p.get("value") for p in properties if p.get("name") == "opmap_verdict"}
+
+    def test_index_conversion(self, run, pytester):
+        """The indices are converted before the run, so that the model has no Cast."""
+        pytester.makeconftest(
+            """
+            import pytest
+
+            @pytest.fixture
+            def opmap_check(opmap_check):
+                def check(case):
+                    record = opmap_check(case)
+                    assert all("Cast" not in node for node, _ in record.placement.nodes)
+                    assert "host" in str(record.substitutions)
+                return check
+            """
+        )
+        options = ("--opmap-provider", "cpu", "--opmap-case", "gather/example.1")
+
+        run(*options, "--opmap-index-conversion", "host").assert_outcomes(passed=1)
+        run(*options, "--opmap-index-conversion", "graph").assert_outcomes(failed=1)
+
 
 class TestSeveralProcesses:
-    """pytest-xdist: the process that started the others counts what all of them judge."""
+    """pytest-xdist: the controlling process counts the cases that all workers judge."""
 
     @pytest.fixture(autouse=True)
     def needed(self):
-        """pytest-xdist is one of the packages that the tests are installed with; opmap itself does without."""
+        """Needs pytest-xdist, which the tests are installed with and opmap itself is not."""
         pytest.importorskip("xdist")
 
-    def test_counts(self, run_apart):
-        """What is proven anywhere is proven."""
-        result = run_apart("-n", "2", "--opmap-provider", "cpu", "--opmap-require-provider", *EXAMPLES)
-
-        result.assert_outcomes(passed=5)
-        assert 0 == result.ret
-        result.stdout.fnmatch_lines(["*5 of 5 cases proven*"])
-
     def test_nothing_proven(self, pytester):
-        """It is red, though every test passes."""
+        """The run is red if nothing is proven, although every test passes."""
         pytester.makepyfile("def test_other(): pass")
         required = ("--opmap-provider", "cpu", "--opmap-require-provider")
 
@@ -317,14 +338,16 @@ class TestSeveralProcesses:
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
 
     def test_every_process(self, run_apart):
-        """Where each of them judges every case, each counts."""
-        result = run_apart("--dist", "each", "--tx", "2*popen", "--opmap-provider", "cpu", *EXAMPLES)
+        """If each worker judges every case, each result counts."""
+        required = ("--opmap-provider", "cpu", "--opmap-require-provider")
+        result = run_apart("--dist", "each", "--tx", "2*popen", *required, *EXAMPLES)
 
         result.assert_outcomes(passed=10)
+        assert 0 == result.ret
         result.stdout.fnmatch_lines(["*10 of 10 cases proven*"])
 
     def test_stale(self, run_apart, pytester):
-        """A known failure that matches nothing is told once, and makes the run red."""
+        """What any worker proves counts. A known failure that matches nothing is named once, and makes the run red."""
         entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "planted"\ncase = "gather/gone"\n'
         (pytester.path / "known.toml").write_text(
             f'schema = "opmap-known-failures/2"\n[[known]]\n{entry}', encoding="utf-8"
@@ -335,6 +358,7 @@ class TestSeveralProcesses:
         result.assert_outcomes(passed=5)
         assert pytest.ExitCode.TESTS_FAILED == result.ret
         assert 1 == sum("'gather/gone' matches no case of tier smoke" in line for line in result.outlines)
+        result.stdout.fnmatch_lines(["*5 of 5 cases proven*"])
 
 
 class TestUsage:
@@ -352,7 +376,7 @@ class TestUsage:
         ],
     )
     def test_wrong_values(self, options, said, run):
-        """They end the run with pytest's own code for it."""
+        """Bad values end the run with pytest's exit code for usage errors."""
         result = run("--opmap-provider", "cpu", *options)
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -360,7 +384,7 @@ class TestUsage:
 
     @pytest.mark.parametrize("more, code", [((), 1), (("--collect-only",), 0)])
     def test_nothing_judged(self, more, code, pytester):
-        """Where the provider is required, a run without a case is red, though its tests pass."""
+        """If the provider is required, a run without a case is red, although its tests pass."""
         pytester.makepyfile("def test_other(): pass")
         result = pytester.runpytest_inprocess(
             "-p", "no:cacheprovider", "--opmap-provider", "cpu", "--opmap-require-provider", *more
@@ -377,8 +401,8 @@ class TestUsage:
             (("--opmap-case", "gather/gone"), "*--case must be the id of a case in this tier, got 'gather/gone'*"),
         ],
     )
-    def test_wrong_words(self, options, said, run):
-        """The run ends with an error, and no test."""
+    def test_bad_names(self, options, said, run):
+        """The run ends with an error before any test."""
         result = run(*options)
 
         assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -386,7 +410,7 @@ class TestUsage:
 
 
 class TestJUnit:
-    """The JUnit file says what happened to each case."""
+    """The JUnit file has the result of each case."""
 
     def test_properties(self, run, pytester):
         """Verdict, provider and proof are properties of the test case."""
@@ -400,17 +424,17 @@ class TestJUnit:
 
 
 class TestLimits:
-    """A run can be ended early, and an adapter has one worker."""
+    """A run can stop early, and an adapter has one worker."""
 
     def test_max_failures(self, run):
-        """The run stops after as many wrong cases as were allowed."""
+        """The run stops after as many failures as --opmap-max-failures allows."""
         result = run("--opmap-provider", "fault:output-zero", "--opmap-max-failures", "2", *EXAMPLES)
 
         result.assert_outcomes(failed=2)
         result.stdout.fnmatch_lines(["*stopped after 2 failures*"])
 
     def test_one_worker(self, run_apart, pytester):
-        """More than one pytest process on an adapter is refused (the option is pytest-xdist's)."""
+        """More than one pytest process per adapter is refused (-n is an option of pytest-xdist)."""
         pytester.makeconftest(
             """
             from opmap.execution.providers import OpenProvider

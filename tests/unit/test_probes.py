@@ -1,9 +1,10 @@
-"""Probes: what is expected of each provider, and that anything else is red."""
+"""Probes: each has an expected outcome per provider, and any other outcome is red."""
 
 from __future__ import annotations
 
 import re
 
+import numpy as np
 import onnx.checker
 import pytest
 
@@ -21,7 +22,7 @@ DIRECTML = "DmlExecutionProvider"
 
 
 class Answers:
-    """A provider that always answers the same."""
+    """A provider that always gives the same answer."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -44,11 +45,11 @@ def probe(id: str):
 
 
 class TestData:
-    """The probes' files."""
+    """The files of the probes."""
 
     @pytest.mark.parametrize("probe", probes(), ids=lambda p: p.id)
     def test_model(self, probe):
-        """Each is a model that ONNX's checker knows, of a known operator, with a reason for each expectation."""
+        """Each probe is a valid ONNX model of an operator, with a reason for each expected outcome."""
         onnx.checker.check_model(probe.model_proto())
         assert probe.id.split("/")[1].upper() in OPERATORS
         assert re.fullmatch(r"probe/[a-z0-9_]+/[a-z0-9-]+", probe.id)
@@ -66,7 +67,7 @@ class TestCpu:
 
 
 class TestVerdicts:
-    """What came is held against what was expected."""
+    """The result is compared with the expected outcome."""
 
     @pytest.mark.parametrize(
         "answer, verdict",
@@ -74,11 +75,11 @@ class TestVerdicts:
             (ProviderError("AbiCustomRegistry.cpp(507) 80070057 The parameter is incorrect."), "pass"),
             (ProviderError("80070057", stage="run"), "mismatch"),
             (ProviderError("80004005"), "mismatch"),
-            ([__import__("numpy").full((1,) * 9, 11, "float32")], "mismatch"),
+            ([np.full((1,) * 9, 11, "float32")], "mismatch"),
         ],
     )
     def test_refusal(self, answer, verdict):
-        """A refusal must come at its stage and with its HRESULT; a result in its place is wrong."""
+        """A refusal must have its stage and HRESULT; a result instead of a refusal is wrong."""
         record = judge_probe(probe("gather/rank-9"), directml(answer))
 
         assert record.verdict == verdict
@@ -88,29 +89,29 @@ class TestVerdicts:
         "device_class, answer, verdict",
         [
             ("emulated", ProviderError("80004005"), "known-failure"),
-            ("emulated", [__import__("numpy").array([11], "float32")], "unexpected-pass"),
+            ("emulated", [np.array([11], "float32")], "unexpected-pass"),
             ("hardware", ProviderError("80004005"), "mismatch"),
-            ("hardware", [__import__("numpy").array([11], "float32")], "pass"),
-            ("hardware", [__import__("numpy").array([10], "float32")], "mismatch"),
-            ("hardware", [__import__("numpy").array([11], "float64")], "mismatch"),
+            ("hardware", [np.array([11], "float32")], "pass"),
+            ("hardware", [np.array([10], "float32")], "mismatch"),
+            ("hardware", [np.array([11], "float64")], "mismatch"),
             ("hardware", [[11.0]], "mismatch"),
             ("hardware", [None], "mismatch"),
             ("hardware", None, "mismatch"),
         ],
     )
     def test_device_class(self, device_class, answer, verdict):
-        """A limit of the emulated device is known there, and nowhere else."""
+        """A limit of the emulated device is known for this device class only."""
         assert judge_probe(probe("gather/cast-to-int64"), directml(answer, device_class)).verdict == verdict
 
     def test_crash(self):
-        """A crash stays one, whatever was expected."""
+        """A crash stays a crash, whatever outcome was expected."""
         error = ProviderError("gone")
         error.verdict = "crash"
 
         assert judge_probe(probe("gather/rank-9"), directml(error)).verdict == "crash"
 
     def test_unknown_provider(self):
-        """A provider that nothing is expected of is observed."""
+        """A provider without an expected outcome is observed."""
         record = judge_probe(probe("gather/rank-9"), OpenProvider("Mine", None, None, Answers(ValueError("no"))))
 
         assert record.verdict == "observed"
@@ -118,34 +119,34 @@ class TestVerdicts:
 
 
 class TestSelection:
-    """Which probes run."""
+    """Which probes are run."""
 
     def test_globs(self):
-        """By id; a provider that runs cases has none."""
+        """Probes are selected by id."""
         assert [p.id for p in select_probes(CPU, ["probe/*/rank-9"])] == ["probe/gather/rank-9"]
         assert len(select_probes(CPU)) == len(probes())
         assert select_probes(CPU, ["gather/*"]) == []
 
 
 class TestOrigin:
-    """What ONNX Runtime says of where an error arose is kept; what differs from run to run is not."""
+    """The place in ONNX Runtime's source is kept of an error; what differs between runs is removed."""
 
-    SAID = (
+    MESSAGE = (
         "Exception during initialization: E:\\_work\\1\\s\\onnxruntime\\core\\providers\\dml\\DmlExecutionProvider\\src\\"
         "AbiCustomRegistry.cpp(519)\\onnxruntime_pybind11_state.pyd!00006FFFF5552AFD: (caller: 00006FFFF54BB94C)"
         " Exception(3) tid(31a) 80070057 Invalid parameter."
     )
 
     def test_message(self):
-        """Source file, line and HRESULT stay; addresses, threads, counts and the build machine's folder go."""
-        assert tidy(self.SAID) == (
+        """Source file, line and HRESULT stay; addresses, threads, counts and the build folder are removed."""
+        assert tidy(self.MESSAGE) == (
             "Exception during initialization: onnxruntime\\core\\providers\\dml\\DmlExecutionProvider\\src\\"
             "AbiCustomRegistry.cpp(519): 80070057 Invalid parameter."
         )
 
     def test_place(self):
-        """They are the record's path."""
-        record = judge_probe(probe("gather/rank-9"), directml(ProviderError(tidy(self.SAID))))
+        """Source file, line and HRESULT are the path of the record."""
+        record = judge_probe(probe("gather/rank-9"), directml(ProviderError(tidy(self.MESSAGE))))
 
         assert record.path == "AbiCustomRegistry.cpp(519) 80070057"
         assert origin("indices element out of data bounds") is None

@@ -1,4 +1,4 @@
-"""A run: the same results whatever the order, the repetitions that agree, and the interruption in between."""
+"""A run: its results do not depend on the order, on repetitions that agree, or on an interruption."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from opmap.cli import main
 from opmap.reporting.bundle import Bundle
 from opmap.verdicts.record import Record, TensorRecord
 from opmap.verdicts.run import Run, settle, shuffled
+from opmap.vocabulary import Stage, Verdict
 
 ITEMS = [SimpleNamespace(id=f"case/{i}") for i in range(20)]
 
@@ -37,25 +38,28 @@ def make():
 """
 
 
-def result(verdict="pass", bits="00", **keys) -> Record:
-    """A record whose output is these bits."""
-    return Record(case="c", verdict=verdict, actual=TensorRecord("UINT8", [1], None, [bits]), **keys)
+def result(verdict="pass", bits="00", stage=None, **keys) -> Record:
+    """Returns a record whose output has these bits."""
+    stage = stage and Stage(stage)
+    return Record(
+        case="c", verdict=Verdict(verdict), stage=stage, actual=TensorRecord("UINT8", [1], None, [bits]), **keys
+    )
 
 
 def stub(folder, body: str) -> None:
-    """A module `stub` in this folder, whose provider is the CPU EP with a change: `self.count` is the run's number."""
+    """Writes a module `stub` whose provider is the CPU EP with a change. In `body`, `self.count` is the number of the run."""
     (folder / "stub.py").write_text(STUB.format(body=textwrap.indent(body, " " * 8).lstrip()), encoding="utf-8")
 
 
 def opmap(folder, *arguments: str, **environment: str) -> int:
-    """`opmap validate` in a process of its own, this folder its current one."""
+    """Runs `opmap validate` in a process of its own, in this folder; returns its exit code."""
     command = [sys.executable, "-m", "opmap", "validate", *arguments]
     return subprocess.run(command, cwd=folder, env=os.environ | environment, capture_output=True).returncode
 
 
 @pytest.fixture
 def validate(tmp_path, monkeypatch, capsys):
-    """`opmap validate` in this process, which starts sooner, the test's folder its current one."""
+    """Runs `opmap validate` in this process, in the test's folder; returns exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main(["validate", *arguments])
@@ -68,7 +72,7 @@ def validate(tmp_path, monkeypatch, capsys):
 
 
 def lines(folder) -> list[dict]:
-    """The records of a bundle."""
+    """Returns the records of a bundle."""
     return [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
@@ -76,7 +80,7 @@ class TestOrder:
     """The order of the work follows from the seed; the order of the results does not."""
 
     def test_shuffled(self):
-        """The same for the same seed, another for another, and none lost."""
+        """The order follows from the seed, and no item is lost."""
         orders = [[item.id for item in shuffled(ITEMS, seed)] for seed in (None, 0, 0, 1)]
 
         assert [item.id for item in ITEMS] == orders[0]
@@ -85,24 +89,24 @@ class TestOrder:
         assert {frozenset(orders[0])} == set(map(frozenset, orders))
 
     def test_part(self):
-        """What is selected too does not change the order of two items: an order that shows a failure can be shrunk."""
+        """Other selected items do not change the order of two items: an order that shows a failure can be shrunk."""
         part = [item for item in shuffled(ITEMS, 7) if item in ITEMS[::2]]
 
         assert part == list(shuffled(ITEMS[::2], 7))
 
     def test_pinned(self):
-        """A seed in a bug report means the same order in the next version."""
+        """A seed in a bug report gives the same order in the next version."""
         assert "12 19 14 6 1" == " ".join(i.id.removeprefix("case/") for i in shuffled(ITEMS, 4)[:5])
 
     def test_results(self, tmp_path):
-        """The records end in the items' order, in the bundle too; before that each is flushed as it came."""
+        """Each record is flushed at once; in the end the records have the order of the items, also in the bundle."""
         bundle = Bundle(tmp_path / "r", {})
-        run, seen = Run(bundle=bundle), []
+        run, seen = Run(bundle), []
 
         def judge(item):
             assert seen == [r["case"] for r in lines(tmp_path / "r")]
             seen.append(item.id)
-            return Record(case=item.id, verdict="pass")
+            return Record(case=item.id, verdict=Verdict.PASS)
 
         run.judge(ITEMS, judge, seed=3)
         bundle.close(run.records, 0)
@@ -113,10 +117,10 @@ class TestOrder:
         )
 
     def test_max_failures(self):
-        """The run stops after as many failures, and says how many cases are left."""
+        """The run stops after max_failures failures, and counts the cases that are left."""
         run = Run(max_failures=3)
 
-        run.judge(ITEMS, lambda item: Record(case=item.id, verdict="crash"), seed=3)
+        run.judge(ITEMS, lambda item: Record(case=item.id, verdict=Verdict.CRASH), seed=3)
 
         assert (3, 17) == (len(run.records), run.left)
 
@@ -153,7 +157,7 @@ class TestRepeat:
         ],
     )
     def test_settle(self, records, verdict, said):
-        """One record stands for all; what came each time is said where it differs."""
+        """One record represents all; if they differ, the message lists the results."""
         got = settle(records)
 
         assert verdict == got.verdict
@@ -169,7 +173,7 @@ class TestRepeat:
         ],
     )
     def test_unstable(self, body, said, tmp_path, validate):
-        """A provider that is wrong now and then is caught on the command line, and is no known mismatch."""
+        """A provider that is sometimes wrong is caught, and no known mismatch excuses it."""
         stub(tmp_path, body)
         (tmp_path / "known.toml").write_text(
             'schema = "opmap-known-failures/2"\n[[known]]\ncase = "*"\nprovider = "stub:make"\nverdict = "mismatch"\n'
@@ -186,14 +190,18 @@ class TestRepeat:
             assert said in record["message"]
 
     def test_stable(self, capsys):
-        """The CPU EP gives the same each time, and so do the probes."""
-        assert 0 == main(["validate", "--provider", "cpu", "--repeat", "3", "--require-provider"])
+        """Cases and probes give the same result each time on the CPU EP."""
+        arguments = ["validate", "--provider", "cpu", "--repeat", "3", "--require-provider", "--shard", "1/4"]
+
+        assert 0 == main(arguments)
+        assert "probes: " in capsys.readouterr().out
 
     def test_probes(self, tmp_path, validate):
         """A probe is repeated like a case."""
         stub(tmp_path, "if self.count % 3 == 0: raise RuntimeError('lost')")
 
-        _, out, _ = validate("--provider", "stub:make", "--repeat", "3", "--json")
+        globs = ("--filter", "*/example.*", "--filter", "probe/*")
+        _, out, _ = validate("--provider", "stub:make", "--repeat", "3", "--json", *globs)
 
         document = json.loads(out)
         assert {"mismatch"} == {r["verdict"] for r in document["cases"]}
@@ -204,7 +212,7 @@ class TestSame:
     """Two runs of the same catalogue give the same bytes."""
 
     def test_processes(self, tmp_path):
-        """In processes with other hash seeds, and in other orders; also where something is wrong."""
+        """Hash seed, order and repetitions do not change the bytes, also if results are wrong."""
         stub(
             tmp_path,
             "if outputs[0].size % 3 == 0: outputs = [o * 0 for o in outputs]\nif outputs[0].size == 5: raise RuntimeError('five')",
@@ -212,7 +220,7 @@ class TestSame:
         options = {"a": (), "b": ("--shuffle", "1"), "c": ("--shuffle", "2", "--repeat", "2")}
 
         codes = {
-            opmap(tmp_path, "--provider", "stub:make", "--report", name, *more, PYTHONHASHSEED=str(i))
+            opmap(tmp_path, "--provider", "stub:make", "--shard", "1/3", "--report", name, *more, PYTHONHASHSEED=str(i))
             for i, (name, more) in enumerate(options.items())
         }
 
@@ -223,7 +231,7 @@ class TestSame:
 
 
 class TestResume:
-    """An interrupted run that is gone on with ends like one that was not."""
+    """A resumed run ends like an uninterrupted one."""
 
     ARGUMENTS = ("--provider", "stub:make", "--filter", "gather/*")
     BODY = """
@@ -242,7 +250,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         ],
     )
     def test_killed(self, more, tmp_path, validate):
-        """The process ends in the middle, twice; the bundle is the same in the end, byte for byte."""
+        """The process is killed twice, and the bundle is the same in the end, byte for byte."""
         stub(tmp_path, self.BODY.strip())
         (tmp_path / "known.toml").write_text(
             'schema = "opmap-known-failures/2"\n[[known]]\ncase = "gather/int*"\nprovider = "stub:make"\n'
@@ -271,7 +279,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         "more", [("--shuffle", "5"), ("--repeat", "2"), ("--known-failures", "known.toml"), ("--tier", "standard")]
     )
     def test_something_else(self, more, tmp_path, capsys):
-        """What the verdicts hang on is part of what was asked for."""
+        """A run is not resumed with other options that change the verdicts."""
         folder, arguments = tmp_path / "r", ["validate", "--provider", "cpu", "--case", "gather/example.1"]
         (tmp_path / "known.toml").write_text('schema = "opmap-known-failures/2"\n', encoding="utf-8")
         more = [str(tmp_path / m) if m.endswith(".toml") else m for m in more]
@@ -285,7 +293,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def test_known_failures_changed(self, tmp_path, capsys):
-        """The content of the known failures counts, not the name of the file."""
+        """A run is not resumed with a known-failures file whose content has changed."""
         known, folder = tmp_path / "known.toml", tmp_path / "r"
         arguments = ["validate", "--provider", "cpu", "--case", "gather/example.1", "--known-failures", str(known)]
         known.write_text('schema = "opmap-known-failures/2"\n', encoding="utf-8")
@@ -295,7 +303,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         assert 2 == main([*arguments, "--resume", str(folder)])
 
     def test_other_catalogue(self, tmp_path, capsys, monkeypatch):
-        """A catalogue that has changed since is not mixed with what it was."""
+        """A run is not resumed after the catalogue has changed."""
         from opmap.cases import selection
 
         arguments = ["validate", "--provider", "cpu", "--filter", "*/example.1"]
@@ -307,7 +315,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         assert "the same ids: " in capsys.readouterr().err
 
     def test_missing_provider(self, tmp_path, capsys):
-        """A finished run is gone on with, with nothing to do: no case twice."""
+        """Resuming a finished run changes nothing: no case has two records."""
         arguments = ["validate", "--provider", "AbsentExecutionProvider", "--filter", "*/example.*"]
         main([*arguments, "--report", str(tmp_path / "r")])
         before = (tmp_path / "r" / "results.jsonl").read_bytes()

@@ -1,0 +1,13 @@
+"""`opmap build`: writes the collection of ONNX models with their test data."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ..reporting.models import build
+
+
+def run(options: Namespace) -> int:
+    """Writes the models. Raises InputError if the folder holds anything else."""
+    print(f"{build(options.output)} models in {options.output}")
+    return 0

@@ -1,0 +1,54 @@
+"""`opmap check`: judges the dispatches of DxDispatch JSON files."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from ..dxdispatch import Dispatch, read
+from ..errors import InputError
+from ..reporting.tables import line
+from ..reporting.terminal import console, print_error, stdout_for_json
+from ..session import Session, SessionOptions
+from ..verdicts.record import encode
+from ..vocabulary import Stage
+
+
+def run(options: Namespace) -> int:
+    """Judges every dispatch of every file, and prints each result.
+
+    Returns 2 if a file or descriptor is bad, else 1 if a result is wrong, else 0.
+    """
+    session = Session(SessionOptions.read(vars(options)), brief=False)
+    bad = False
+    try:
+        with stdout_for_json(options.json), session:
+            for file in options.files:
+                for dispatch in _dispatches(file):
+                    bad |= _judge(session, dispatch, file, quiet=options.json)
+    except KeyboardInterrupt:
+        session.results.interrupted = True
+    if options.json:
+        sys.stdout.buffer.write(encode(session.results.records) + b"\n")
+    if session.results.interrupted:
+        raise KeyboardInterrupt
+    return 2 if bad else session.exit_code
+
+
+def _dispatches(file: str) -> list[Dispatch]:
+    """Returns the dispatches of a file; for a file that cannot be read, one dispatch with the error."""
+    try:
+        return list(read(file))
+    except InputError as error:
+        return [Dispatch(error=error)]
+
+
+def _judge(session: Session, dispatch: Dispatch, file: str, *, quiet: bool) -> bool:
+    """Judges a dispatch and prints a line, with `quiet` only for bad input. Returns whether the input is bad."""
+    record = session.judge_dispatch(dispatch, file)
+    if record.stage in (Stage.READ, Stage.VALIDATE):
+        print_error(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
+        return True
+    if not quiet:
+        console().print(line(record), soft_wrap=True, highlight=False)
+    return False

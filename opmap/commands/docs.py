@@ -1,0 +1,39 @@
+"""`opmap docs`: checks reference pages, in any language."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import msgspec
+
+from ..documentation import Finding, review_page
+from ..errors import InputError
+from ..files import read_text
+from ..reporting.terminal import print_error
+
+
+def run(options: Namespace) -> int:
+    """Prints the findings of each page. Returns 2 if a file cannot be read, else 1 if there are findings, else 0."""
+    findings: list[tuple[str, Finding]] = []
+    bad = False
+    for file in options.files:
+        try:
+            of_file = review_page(read_text(file), file)
+        except InputError as error:
+            error.file = file
+            print_error(error)
+            bad = True
+            continue
+        if options.new_only:
+            of_file = tuple(finding for finding in of_file if finding.erratum is None)
+        findings += ((file, finding) for finding in of_file)
+        if not options.json:
+            for finding in of_file:
+                erratum = f" ({finding.erratum})" if finding.erratum else ""
+                print(f"{file}:{finding.line}: {finding.kind}: {finding.message}{erratum}")
+            if not of_file:
+                print(f"{file}: nothing{' new' if options.new_only else ''} found")
+    if options.json:
+        document = [{"file": file, **msgspec.to_builtins(finding)} for file, finding in findings]
+        print(msgspec.json.encode(document).decode())
+    return 2 if bad else int(bool(findings))

@@ -1,0 +1,24 @@
+"""`opmap faults`: shows which cases of a tier catch which planted faults."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from ..cases.selection import Selection
+from ..faults.score import encode, score, summary
+from ..reporting.terminal import progress
+
+
+def run(options: Namespace) -> int:
+    """Prints a line per fault. Returns 1 if a fault is not caught by the tier that must catch it, else 0."""
+    with progress(None, "choosing cases") as advance:
+        cases = Selection(tier=options.tier).cases(advance)
+    with progress(len(cases), "faults") as advance:
+        scores = score(cases, advance=advance)
+    if options.json:
+        sys.stdout.buffer.write(encode(options.tier, cases, scores) + b"\n")
+    else:
+        for line in summary(options.tier, cases, scores):
+            print(line)
+    return int(not all(s.right(options.tier) for s in scores))

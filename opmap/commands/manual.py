@@ -1,0 +1,25 @@
+"""`opmap manual`: shows the manual."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ..manual.pages import read_page, titles
+from ..reporting.terminal import console
+
+
+def run(options: Namespace) -> int:
+    """Prints a page, or the list of pages. Raises InputError for an unknown page."""
+    out = console()
+    if options.page is None:
+        pages = titles()
+        width = max(map(len, pages), default=0)
+        for name, title in pages.items():
+            print(f"{name:{width}}  {title}")
+    elif out.is_terminal:
+        from rich.markdown import Markdown
+
+        out.print(Markdown(read_page(options.page)))
+    else:
+        print(read_page(options.page).rstrip("\n"))
+    return 0

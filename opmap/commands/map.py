@@ -1,0 +1,42 @@
+"""`opmap map`: writes the ONNX model that is equivalent to a DxDispatch JSON file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import msgspec
+
+from ..cases.case import Case
+from ..dxdispatch import desc_json
+from ..mapping import map_descriptor
+from ..reporting.models import folder_files, write_files
+from .dispatches import read_dispatch
+
+
+def run(options: Namespace) -> int:
+    """Writes a model, or a folder with a model and its test data. Writes nothing if the file is bad: raises InputError."""
+    dispatch, desc = read_dispatch(options.file, name=options.case, feature_level=options.feature_level)
+    mapped = map_descriptor(desc, index_conversion=options.index_conversion or "graph")
+    output = Path(options.output)
+    if output.suffix.lower() == ".onnx":
+        write_files(output.parent, {output.name: mapped.model_bytes})
+    else:
+        case = Case(dispatch.name or "", desc, dispatch.tensors, options.file)
+        write_files(output, folder_files(mapped, case))
+    substitutions = [str(s) for s in mapped.substitutions]
+    if options.json:
+        document = {
+            "output": str(output),
+            "substitutions": substitutions,
+            "lowered_as": desc_json(mapped.lowered_as),
+        }
+        print(msgspec.json.encode(document).decode())
+        return 0
+    print(f"{dispatch.operator} -> ONNX {mapped.lowering.op_type}: {output}")
+    for substitution in substitutions:
+        print(f"  substituted  {substitution}")
+    same = mapped.lowered_as == mapped.desc
+    lowered_as = "the same descriptor" if same else f"DML_OPERATOR_{mapped.lowered_as.operator}"
+    print(f"  lowered as   {lowered_as} (predicted)")
+    return 0

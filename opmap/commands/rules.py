@@ -1,0 +1,75 @@
+"""`opmap rules`: lists the rules of the documentation, or shows one rule with an example that breaks it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from ..errors import InputError
+from ..spec import Spec, all_specs, tensor_rules
+
+
+@dataclass(frozen=True)
+class RuleEntry:
+    """One rule as it is listed; the fields are the keys of the JSON document.
+
+    `page` is None for a derived rule, and `check` is None for a rule that is written in Python. `breaks` names an example
+    of an operator's page, and the fields to change in it.
+    """
+
+    id: str
+    text: str
+    page: str | None
+    check: str | None
+    derived: bool
+    breaks: dict[str, Any]
+
+
+def run(options: Namespace) -> int:
+    """Prints the rules. Raises InputError for an unknown rule id."""
+    entries = list(_entries())
+    if options.id is not None:
+        entries = [entry for entry in entries if entry.id == options.id.upper()]
+        if not entries:
+            raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {options.id!r}")
+    if options.json:
+        print(msgspec.json.encode([asdict(entry) for entry in entries]).decode())
+    elif options.id is None:
+        for entry in entries:
+            print(f"{entry.id:20} {entry.text}")
+    else:
+        _print_rule(entries[0])
+    return 0
+
+
+def _entries() -> Iterator[RuleEntry]:
+    """Yields the rules of every tensor, then those of each operator."""
+    tensors = tensor_rules()
+    for rule in tensors.rules:
+        yield RuleEntry(rule.id, rule.text, tensors.address, None, False, msgspec.to_builtins(rule.breaks))
+    for spec in all_specs():
+        yield from _operator_entries(spec.corrected)
+
+
+def _operator_entries(spec: Spec) -> Iterator[RuleEntry]:
+    for rule in spec.rules:
+        page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
+        breaks = {**msgspec.to_builtins(rule.breaks), "operator": spec.name}
+        yield RuleEntry(rule.id, rule.text, page, rule.check.strip(), rule.derived, breaks)
+
+
+def _print_rule(rule: RuleEntry) -> None:
+    print(f"{rule.id}  {rule.text}")
+    if rule.check:
+        print("states:")
+        for text in rule.check.splitlines():
+            print(f"  {text}")
+    print(
+        f"page: {rule.page or 'none: the rule is derived, and a descriptor that breaks it has no documented meaning'}"
+    )
+    changes = ", ".join(f"{name} = {value}" for name, value in rule.breaks["set"].items())
+    print(f"broken by: example {rule.breaks['example']} of {rule.breaks['operator']}'s page with {changes}")
