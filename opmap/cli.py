@@ -346,7 +346,7 @@ def _explain(options) -> int:
     desc, spec = dispatch.desc, dispatch.desc.spec()
     told = [f"{spec.operator}  {spec.page.address}"]
     told += (f"  {text}" for text in spec.pseudocode.text.strip().splitlines())
-    told += ["expands to", f"  {desc.line}"]
+    told += ["expands to", *(f"  {statement}" for statement in desc.statements)]
     if options.at is not None:
         told += _element(dispatch, options.at)
     print("\n".join(told))
@@ -355,20 +355,18 @@ def _explain(options) -> int:
 
 def _element(dispatch, at) -> list[str]:
     """How one element of the output is read. Raises InputError where there is no such element."""
-    from .pseudocode import chain
     from .tensors import from_bits, plain
 
     desc = dispatch.desc
-    values = desc.pseudocode_tensors({name: tensor.values for name, tensor in dispatch.tensors.items()})
     try:
-        text, address = chain(desc.line, desc.pseudocode_sizes, at, values)
+        origin = desc.trace(at, dispatch.tensors)
     except ValueError as error:
         raise InputError(f"--at {error}") from None
-    source = dispatch.tensors[desc.spec().pseudocode.tensors[desc.line.source.tensor]]
-    value = (
-        "undefined" if address is None else plain(from_bits(source.data_type, source.bits[address : address + 1])[0])
-    )
-    return [f"element [{', '.join(map(str, at))}]", f"  {text} = {value}"]
+    value: object = "undefined"
+    if origin.address is not None:
+        source = dispatch.tensors[desc.spec().pseudocode.tensors[origin.tensor]]
+        value = plain(from_bits(source.data_type, [source.bits[origin.address]])[0])
+    return [f"element [{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]
 
 
 # --- rules, docs, faults, build, doctor -----------------------------------------------------------------------

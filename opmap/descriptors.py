@@ -1,4 +1,4 @@
-"""DML_BUFFER_TENSOR_DESC, the base of the operator descriptors, and how they are held against their rules.
+"""DML_BUFFER_TENSOR_DESC, the base class of the operator descriptors, and the check of their rules.
 
 In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`); in Python they are snake_case.
 """
@@ -11,36 +11,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from .errors import InputError, PseudocodeError, RuleError
 from .pseudocode import (
+    AccessMap,
     Expansion,
     Line,
+    Origin,
     Program,
-    Reference,
-    aligned,
+    Statement,
+    access_map,
     assigned,
     check,
-    compile_line,
+    compile_map,
     expand,
     parse_formula,
     right_align,
     run,
     strides_of,
+    trace,
 )
-from .spec import Rule, Spec, load_spec, tensor_rules
+from .pseudocode.tree import Assignment, Comparison, Membership
+from .spec import Rule, Spec, Support, load_spec, tensor_rules
 from .tensors import DataType, Tensor
 
 FEATURE_LEVELS = tensor_rules().feature_levels
-"""DML_FEATURE_LEVEL_*, ascending, as `2_1`."""
+"""The names of DML_FEATURE_LEVEL_* without the prefix, ascending: `2_1`."""
 
 _UINT32 = 2**32
+
+D = TypeVar("D", bound="OperatorDesc")
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken rule: its id, the field, what was wanted there and what was got."""
+    """One broken rule: its id, the field that breaks it, the wanted value and the value that was given."""
 
     rule: str
     subject: str
@@ -49,16 +55,18 @@ class Violation:
 
     @property
     def message(self) -> str:
-        """`must be …, got …`."""
+        """The text `must be …, got …`."""
         return f"must be {self.wanted}, got {self.got}"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.subject} {self.message} ({self.rule})"
 
 
 @dataclass(frozen=True)
 class TensorDesc:
-    """DML_BUFFER_TENSOR_DESC: data type, sizes, strides in elements (None: packed), sizes in bytes.
+    """DML_BUFFER_TENSOR_DESC: a tensor's data type, sizes, strides and size in bytes.
+
+    Strides count elements; None means a packed tensor.
 
     https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_buffer_tensor_desc
     """
@@ -77,37 +85,39 @@ class TensorDesc:
 
     @property
     def element_count(self) -> int:
-        """The number of elements that the sizes give."""
+        """The number of elements: the product of the sizes."""
         return prod(self.sizes)
 
     @property
     def packed(self) -> bool:
-        """Whether the strides are those of a row-major tensor without gaps."""
+        """Whether the elements lie in row-major order without gaps."""
         if self.strides is None:
             return True
-        return all(n == 1 or s == p for n, s, p in zip(self.sizes, self.strides, strides_of(self.sizes)))
+        packed = strides_of(self.sizes)
+        return all(n == 1 or s == p for n, s, p in zip(self.sizes, self.strides, packed, strict=False))
 
     @property
     def buffer_element_count(self) -> int:
-        """The number of elements from the first to the last in memory."""
-        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides or strides_of(self.sizes)))
+        """The number of elements that a buffer needs to hold the tensor, gaps included."""
+        strides = self.strides or strides_of(self.sizes)
+        return 1 + sum((n - 1) * s for n, s in zip(self.sizes, strides, strict=False))
 
     @property
     def minimum_size_in_bytes(self) -> int:
-        """The smallest TotalTensorSizeInBytes: up to the last element, rounded up to 4 bytes."""
+        """The smallest valid TotalTensorSizeInBytes: all bytes up to the last element, rounded up to 4 bytes."""
         return -(-self.buffer_element_count * self.data_type.size // 4) * 4
 
-    def read(self, buffer) -> list[int]:
-        """The elements in row-major order, out of a buffer that the strides describe."""
-        if self.packed:
+    def read(self, buffer: Sequence[int]) -> Sequence[int]:
+        """Returns the elements of a buffer in row-major order, read with the strides."""
+        if self.packed or self.strides is None:
             return buffer[: self.element_count]
         addresses = [0]
-        for size, stride in zip(self.sizes, self.strides):
+        for size, stride in zip(self.sizes, self.strides, strict=True):
             addresses = [a + i * stride for a in addresses for i in range(size)]
         return [buffer[a] for a in addresses]
 
     def violations(self, name: str, *, output: bool = False) -> Iterator[Violation]:
-        """The TENSOR rules that this tensor breaks, in their order."""
+        """Gives the TENSOR rules that this tensor breaks, in their order; `name` is its field."""
         limits = tensor_rules()
         low, high = limits.dimension_counts
         if not low <= self.dimension_count <= high:
@@ -143,51 +153,55 @@ class TensorDesc:
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorDesc:
-    """Base of the operator descriptors: a frozen dataclass with the struct's members in their order.
+    """Base class of the operator descriptors: a frozen dataclass with the struct's members in their order.
 
-    A subclass names its operator, gives its UINT members short names for case ids, and says what the
-    pseudocode's `...` stands for.
+    A subclass sets `operator` (the name without DML_OPERATOR_) and `short_names` (UINT member -> its name in case ids),
+    and implements `expansion`.
     """
 
     operator: ClassVar[str]
     short_names: ClassVar[Mapping[str, str]]
 
     def expansion(self) -> Expansion:
-        """What the words of the page's general line stand for here; asked of valid descriptors only."""
+        """Returns the coordinates that the `...` and the names of the page's general line stand for.
+
+        Called for valid descriptors only.
+        """
         raise NotImplementedError
 
     # --- the documentation ---
 
     @classmethod
     def spec(cls) -> Spec:
-        """The corrected spec of this operator."""
+        """Returns the corrected spec of this operator."""
         return load_spec(cls.operator).corrected
 
     @classmethod
     def members(cls) -> dict[str, str]:
-        """DirectML's name of every member -> its name here, in the struct's order."""
+        """Returns DirectML's name of every member -> its Python name, in the struct's order."""
         return _members(cls)
 
     @classmethod
-    def from_members(cls, members: Mapping[str, TensorDesc | int]) -> OperatorDesc:
-        """From values by DirectML's names; all are needed."""
-        return cls(**{here: members[theirs] for theirs, here in cls.members().items()})
+    def from_members(cls, members: Mapping[str, TensorDesc | int]) -> Self:
+        """Returns the descriptor with these members, by DirectML's names. Every member is needed."""
+        return cls(**{attribute: members[name] for name, attribute in cls.members().items()})
 
-    def replace(self, **members) -> OperatorDesc:
-        """A copy with some members changed, by their names here."""
-        return dataclasses.replace(self, **members)
+    def replace(self, **members: TensorDesc | int) -> Self:
+        """Returns a copy with some members changed, by their Python names."""
+        return dataclasses.replace(self, **members)  # type: ignore[arg-type]  # the subclass's own members
 
     @cached_property
     def tensors(self) -> dict[str, TensorDesc]:
         """The tensor descs by DirectML's names."""
-        return {
-            n: getattr(self, here) for n, here in self.members().items() if isinstance(getattr(self, here), TensorDesc)
-        }
+        members = {name: getattr(self, attribute) for name, attribute in self.members().items()}
+        return {name: member for name, member in members.items() if isinstance(member, TensorDesc)}
 
     @cached_property
     def numbers(self) -> dict[str, int]:
         """The UINT members by DirectML's names."""
-        return {n: getattr(self, here) for n, here in self.members().items() if n not in self.tensors}
+        return {
+            name: getattr(self, attribute) for name, attribute in self.members().items() if name not in self.tensors
+        }
 
     @property
     def inputs(self) -> dict[str, TensorDesc]:
@@ -200,46 +214,50 @@ class OperatorDesc:
         (name,) = self.spec().tensors("output")
         return self.tensors[name]
 
-    def environment(self) -> dict:
-        """The names that formulas may use, with their values."""
+    def environment(self) -> dict[str, Any]:
+        """Returns the values that formulas may use, by their names in formulas."""
         return environment(self.tensors, self.numbers)
 
     # --- rules ---
 
     def violations(self, *, feature_level: str = FEATURE_LEVELS[-1]) -> tuple[Violation, ...]:
-        """Every broken rule: the tensors' first, then the operator's in the spec's order."""
+        """Returns every broken rule: the TENSOR rules first, then the operator's rules in the spec's order."""
         outputs = self.spec().tensors("output")
-        found = [v for name, tensor in self.tensors.items() for v in tensor.violations(name, output=name in outputs)]
-        found += [
+        broken_rules = [
+            violation
+            for name, tensor in self.tensors.items()
+            for violation in tensor.violations(name, output=name in outputs)
+        ]
+        broken_rules += [
             Violation("TENSOR.C2", name, f"0 to {_UINT32 - 1}", str(n))
             for name, n in self.numbers.items()
             if not 0 <= n < _UINT32
         ]
-        if found:
-            return tuple(found)
+        if broken_rules:
+            return tuple(broken_rules)
         environment = self.environment()
         for rule in self.spec().rules:
             if rule.check == "support":
-                found += self._unsupported(rule, feature_level)
+                broken_rules += self._unsupported(rule, feature_level)
                 continue
             try:
                 broken = check(rule.check, environment)
             except PseudocodeError:
-                if not found:  # what a rule above would have refused
+                if not broken_rules:  # a formula fails only on values that an earlier rule refuses
                     raise
                 continue
             if broken:
-                found.append(Violation(rule.id, broken.subject, broken.wanted, broken.got))
-        return tuple(found)
+                broken_rules.append(Violation(rule.id, broken.subject, broken.wanted, broken.got))
+        return tuple(broken_rules)
 
     def validate(self, *, feature_level: str = FEATURE_LEVELS[-1], path: str | None = None) -> None:
-        """Raises RuleError with every broken rule."""
+        """Raises RuleError with every broken rule; `path` is the place of the descriptor in its file."""
         violations = self.violations(feature_level=feature_level)
         if violations:
             raise RuleError(violations, path=path)
 
     def _unsupported(self, rule: Rule, feature_level: str) -> Iterator[Violation]:
-        """What this feature level does not support, with the one that does."""
+        """Gives a violation for each type and dimension count that the feature level does not support."""
         spec = self.spec()
         tables = sorted(spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level))
         reached = [t for t in tables if FEATURE_LEVELS.index(t.feature_level) <= FEATURE_LEVELS.index(feature_level)]
@@ -249,7 +267,7 @@ class OperatorDesc:
             return
         for name, tensor in self.tensors.items():
 
-            def allows(table, *, dimensions: bool, name=name, tensor=tensor) -> bool:
+            def allows(table: Support, *, dimensions: bool, name: str = name, tensor: TensorDesc = tensor) -> bool:
                 support = table.tensors[name]
                 low, high = support.dimension_counts
                 return (
@@ -276,61 +294,89 @@ class OperatorDesc:
 
     @classmethod
     def index_tensors(cls) -> tuple[str, ...]:
-        """The inputs that hold indices, by DirectML's names: those that the pseudocode reads within brackets."""
+        """Returns DirectML's names of the inputs that hold indices: those that the pseudocode reads within brackets."""
         return _index_tensors(cls)
 
+    @classmethod
+    def data_tensors(cls) -> tuple[str, ...]:
+        """Returns DirectML's names of the inputs whose elements are moved: all that hold no indices."""
+        return tuple(name for name in cls.spec().tensors("input") if name not in cls.index_tensors())
+
     @cached_property
-    def line(self) -> Line:
+    def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
-        line = expand(self.spec().lines, self.expansion(), self.numbers)
-        return _LINES.setdefault(line, line)
+        statements = expand(self.spec().lines, self.expansion(), self.numbers)
+        return _STATEMENTS.setdefault(statements, statements)
 
     @property
     def pseudocode_sizes(self) -> dict[str, tuple[int, ...]]:
-        """The tensors' sizes by the names that the pseudocode gives them."""
-        return {here: self.tensors[name].sizes for here, name in self.spec().pseudocode.tensors.items()}
+        """The tensors' sizes by the pseudocode's names."""
+        return {name: self.tensors[field].sizes for name, field in self.spec().pseudocode.tensors.items()}
 
     @property
     def program(self) -> Program:
-        """The expanded line, compiled for the tensors' sizes."""
-        return _program(self.line, tuple(self.pseudocode_sizes.items()))
+        """The compiled access map of this descriptor."""
+        return _program(self.statements, tuple(self.pseudocode_sizes.items()))
+
+    @property
+    def access(self) -> AccessMap:
+        """The access map of this descriptor: which element each statement reads, and where it writes it."""
+        return _access(self.statements, tuple(self.pseudocode_sizes.items()))
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
-        """The size n of the dimension that each index goes into, by field; `[-n, n - 1]` is in range.
+        """The size n that the indices of each index tensor are held against, by field; `[-n, n - 1]` is in range.
 
-        One size for all elements, or one per coordinate where the last dimension of the tensor is a tuple.
+        The tuple has one size for all elements, or one per coordinate if the last dimension holds index tuples.
         """
-        names, bounds = self.spec().pseudocode.tensors, {}
-        source = self.line.source
-        for coordinate, size, _ in aligned(source, self.tensors[names[source.tensor]].sizes):
-            if isinstance(coordinate, Reference):
-                bounds.setdefault(names[coordinate.tensor], []).append(size)
-        return {name: tuple(sizes) for name, sizes in bounds.items()}
+        fields = self.spec().pseudocode.tensors
+        return {fields[name]: bounds for name, bounds in self.access.index_bounds.items()}
 
-    def pseudocode_tensors(self, tensors: Mapping[str, object]) -> dict[str, object]:
-        """Values by DirectML's field names -> by the pseudocode's names."""
-        return {here: tensors[name] for here, name in self.spec().pseudocode.tensors.items() if name in tensors}
+    @cached_property
+    def index_counts(self) -> dict[str, int]:
+        """The number of indices in each index tensor, by field; an index tuple counts as one index."""
+        return {n: self.tensors[n].element_count // len(bounds) for n, bounds in self.index_bounds.items()}
 
-    def addresses(self, tensors: Mapping[str, Tensor]) -> list[int]:
-        """The input address that each output element reads, row-major; negative where the page defines none."""
-        return self.program.addresses(self._indices(tensors))
+    def pseudocode_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
+        """Returns the inputs' flat elements by the pseudocode's names: index tensors as numbers, others as bit patterns."""
+        indices = self.index_tensors()
+        return {
+            name: _whole_numbers(tensors[field]) if field in indices else tensors[field].bits
+            for name, field in self.spec().pseudocode.tensors.items()
+            if field in tensors
+        }
 
     def interpret(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
-        """The output's bit patterns, by the page's pseudocode; None where the page defines no value.
+        """Returns the output's bit patterns, row-major, by the page's pseudocode; None for undocumented elements.
 
         `tensors` are the inputs by DirectML's field names, packed and of the descriptor's sizes.
         """
-        source = self.spec().pseudocode.tensors[self.line.source.tensor]
-        return run(self.program, tensors[source].bits, self._indices(tensors))
+        return run(self.program, self.pseudocode_tensors(tensors))
 
-    def _indices(self, tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
-        return self.pseudocode_tensors({name: tensors[name].values for name in self.index_tensors()})
+    def origins(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
+        """Returns the address of the input element that each output element comes from, row-major.
+
+        None stands for an undocumented element. If several tensors are moved, the addresses of the second continue those
+        of the first, in the order of `access.sources`.
+        """
+        elements, start = self.pseudocode_tensors(tensors), 0
+        for name in self.access.sources:
+            count = prod(self.access.sizes[name])
+            elements[name] = range(start, start + count)
+            start += count
+        return run(self.program, elements)
+
+    def trace(self, at: Sequence[int], tensors: Mapping[str, Tensor]) -> Origin:
+        """Returns where one output element comes from, in words; `at` has one coordinate per output dimension.
+
+        Raises PseudocodeError if the output has no such element.
+        """
+        return trace(self.statements, self.pseudocode_sizes, at, self.pseudocode_tensors(tensors))
 
 
-def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> dict:
-    """The names that formulas may use: fields, and `.Sizes`, `.DimensionCount`, `.DataType` of tensors."""
-    names: dict = dict(numbers)
+def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> dict[str, Any]:
+    """Returns the values that formulas may use: fields, and `.Sizes`, `.DimensionCount`, `.DataType` of tensors."""
+    names: dict[str, Any] = dict(numbers)
     for name, tensor in tensors.items():
         names[f"{name}.Sizes"] = tensor.sizes
         names[f"{name}.DimensionCount"] = tensor.dimension_count
@@ -338,91 +384,87 @@ def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -
     return names
 
 
-def complete(cls: type[OperatorDesc], inputs: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> OperatorDesc:
-    """The descriptor whose output follows from its inputs, by the page's size formula and data type.
+def complete(cls: type[D], inputs: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> D:
+    """Returns the descriptor whose output follows from its inputs and numbers, by the page's size formula.
 
-    Raises InputError where the formula's sizes do not fit the dimension count.
+    The output has the data type of the first input that is moved. Raises InputError if the formula's sizes do not fit
+    the dimension count.
     """
-    spec = cls.spec()
-    (name,) = spec.tensors("output")
-    first = next(iter(inputs.values()))
-    known = environment(inputs, numbers)
-    sizes = right_align(assigned(_size_formula(cls.operator), f"{name}.Sizes", known), first.dimension_count)
+    (name,) = cls.spec().tensors("output")
+    first = inputs[cls.data_tensors()[0]]
+    formula = assigned(_size_formula(cls), f"{name}.Sizes", environment(inputs, numbers))
+    sizes = right_align(formula, first.dimension_count)
     if sizes is None:
         raise InputError(f"the output does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
     return cls.from_members({**inputs, **numbers, name: TensorDesc(first.data_type, sizes)})
 
 
+def complete_sizes(
+    cls: type[D],
+    sizes: Mapping[str, tuple[int, ...]],
+    numbers: Mapping[str, int],
+    *,
+    data_type: DataType = DataType.FLOAT32,
+    index_type: DataType = DataType.INT64,
+) -> D:
+    """Returns the descriptor with inputs of these sizes: index tensors of `index_type`, all others of `data_type`."""
+    indices = cls.index_tensors()
+    inputs = {name: TensorDesc(index_type if name in indices else data_type, size) for name, size in sizes.items()}
+    return complete(cls, inputs, numbers)
+
+
 @cache
-def _size_formula(operator: str):
-    """The rule that assigns the output's sizes, parsed."""
-    spec = load_spec(operator).corrected
+def _size_formula(cls: type[OperatorDesc]) -> tuple[Assignment | Comparison | Membership, ...]:
+    """The parsed rule that assigns the output's sizes."""
+    spec = cls.spec()
     (name,) = spec.tensors("output")
     for rule in spec.rules:
         statements = parse_formula(rule.check) if rule.check != "support" else ()
-        if any(getattr(s, "name", None) == f"{name}.Sizes" for s in statements):
+        if any(isinstance(s, Assignment) and s.name == f"{name}.Sizes" for s in statements):
             return statements
-    raise KeyError(f"{operator} has no size formula")
+    raise KeyError(f"{spec.operator} has no size formula")
 
 
-_LINES: dict[Line, Line] = {}
-"""One object for all descriptors with the same line: there are few lines, and catalogues of many descriptors."""
+_STATEMENTS: dict[tuple[Statement, ...], tuple[Statement, ...]] = {}
+"""One object for all descriptors with the same statements: a catalogue of many descriptors has few different ones."""
+
+
+_SizesByName = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @lru_cache(maxsize=64)
-def _program(line: Line, sizes: tuple[tuple[str, tuple[int, ...]], ...]) -> Program:
-    return compile_line(line, dict(sizes))
+def _access(statements: tuple[Statement, ...], sizes: _SizesByName) -> AccessMap:
+    return access_map(statements, dict(sizes))
+
+
+@lru_cache(maxsize=64)
+def _program(statements: tuple[Statement, ...], sizes: _SizesByName) -> Program:
+    return compile_map(_access(statements, sizes))
 
 
 @cache
-def _index_tensors(cls) -> tuple[str, ...]:
+def _index_tensors(cls: type[OperatorDesc]) -> tuple[str, ...]:
     spec = cls.spec()
     lines = [line for line in spec.lines if isinstance(line, Line)]
-    read = {
-        c.tensor for r in lines for side in (r.target, r.source) for c in side.coordinates if isinstance(c, Reference)
-    }
-    return tuple(name for here, name in spec.pseudocode.tensors.items() if here in read)
+    names = {index.tensor for line in lines for side in (line.target, line.source) for index in side.indices}
+    fields = (field for name, field in spec.pseudocode.tensors.items() if name in names)
+    return tuple(dict.fromkeys(fields))
 
 
 @cache
-def _members(cls) -> dict[str, str]:
-    return {f.name: re.sub(r"(?<!^)(?=[A-Z])", "_", f.name).lower() for f in load_spec(cls.operator).fields}
+def _members(cls: type[OperatorDesc]) -> dict[str, str]:
+    return {f.name: re.sub(r"(?<!^)(?=[A-Z])", "_", f.name).lower() for f in cls.spec().fields}
 
 
-def _one_of(names) -> str:
+def _whole_numbers(tensor: Tensor) -> Sequence[int]:
+    """The elements of an index tensor, whose data type is an integer type."""
+    return cast("Sequence[int]", tensor.values)
+
+
+def _one_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 
 
-# --- what an operator's file says about ONNX -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Substitution:
-    """Something that the ONNX graph cannot say, and what it says instead."""
-
-    kind: str
-    detail: str
-
-    def __str__(self):
-        return f"{self.kind}: {self.detail}"
-
-
-@dataclass(frozen=True)
-class Lowering:
-    """The one ONNX node that a descriptor becomes.
-
-    `shapes` gives the node's inputs in its order, by the descriptor's field names, with their ONNX shapes;
-    `index_types` the data types that ONNX allows for a field, where it does not allow the descriptor's.
-    """
-
-    op_type: str
-    attributes: Mapping[str, int]
-    shapes: Mapping[str, tuple[int, ...]]
-    output_shape: tuple[int, ...]
-    index_types: Mapping[str, tuple[DataType, ...]]
-    substitutions: tuple[Substitution, ...] = ()
-
-
 def pad(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """A shape in `count` dimensions, right-aligned, as the DirectML EP pads it."""
+    """Returns a shape in `count` dimensions, right-aligned with leading ones, as the DirectML EP pads it."""
     return (1,) * (count - len(shape)) + tuple(shape)

@@ -205,7 +205,7 @@ class _Reader:
                 )
             fields = dispatchable.find("desc", "Desc") or dispatchable
             known["path"] = fields.path
-            known["desc"] = _desc(OPERATORS[name].Desc, fields.object())
+            known["desc"] = _desc(OPERATORS[name].descriptor, fields.object())
             if not known["desc"].violations():
                 known["tensors"] = self._bind(command, known["desc"], known["name"])
             return Dispatch(**known)
@@ -239,7 +239,9 @@ class _Reader:
         if not isinstance(bindings, dict) or "name" not in known:
             return
         module = OPERATORS.get(known.get("operator", "").removeprefix("DML_OPERATOR_"))
-        outputs = module.Desc.spec().tensors("output") if module else [n for n in bindings if n.startswith("Output")]
+        outputs = (
+            module.descriptor.spec().tensors("output") if module else [n for n in bindings if n.startswith("Output")]
+        )
         for name in outputs or bindings:
             bound = bindings.get(name)
             resource = bound.get("name") if isinstance(bound, dict) else bound

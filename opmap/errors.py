@@ -62,7 +62,14 @@ class RuleError(InputError):
 
 
 class MappingError(OpmapError, ValueError):
-    """Raised when a valid descriptor has no equivalent ONNX graph yet; the message says why."""
+    """Raised when a valid descriptor has no equivalent ONNX graph; the message says why.
+
+    `verdict` is the verdict of a case that meets this error.
+    """
+
+    def __init__(self, message: str, *, verdict: Verdict = Verdict.ERROR):
+        self.verdict = verdict
+        super().__init__(message)
 
 
 class ProviderError(OpmapError, RuntimeError):

@@ -1,8 +1,8 @@
-"""From a descriptor to an equivalent ONNX model, and to the descriptor that the DirectML EP makes of it.
+"""From a descriptor to an equivalent ONNX model, and to the descriptor that the DirectML EP makes of that model.
 
-Graph inputs and output have the descriptor's names, sizes and types; what is needed between them and the one node
-(Reshape, Cast) is listed as a substitution. The bytes depend on nothing but the descriptor. Opset and IR version are
-written explicitly: ONNX Runtime 1.24 rejects the newest.
+Graph inputs and output have the descriptor's names, sizes and types. The nodes that this needs beside the one operator node
+(Reshape, Cast) are listed as substitutions. The model's bytes depend on the descriptor only. Opset and IR version are
+written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Literal
 import onnx
 from onnx import TensorProto, helper
 
-from .descriptors import Lowering, OperatorDesc, Substitution, TensorDesc
+from .descriptors import OperatorDesc, TensorDesc
 from .errors import MappingError
-from .operators import OPERATORS, emitted
+from .operators import OPERATORS, Lowering, Substitution, emitted
 from .tensors import DataType, Tensor
+from .vocabulary import Verdict
 
 OPSET = 13
 IR_VERSION = 8
@@ -39,18 +40,23 @@ ELEMENT_TYPES = {
 """DML_TENSOR_DATA_TYPE -> onnx.TensorProto.DataType."""
 
 IndexConversion = Literal["graph", "host", "directml"]
-"""Where indices of a type that ONNX does not take are converted: by a Cast in the graph, before the feed, or as the
-DirectML EP does best (UINT32 by a Cast to INT32 in the graph where the values fit and ONNX takes it, else to INT64 on the
-host)."""
+"""Where indices are converted whose data type the ONNX operator does not take.
+
+`graph`: by a Cast in the graph. `host`: before they are fed. `directml`: as the DirectML EP supports it best, which is a Cast
+of UINT32 to INT32 in the graph if the values fit and ONNX takes INT32, else INT64 on the host."""
 
 IndexPath = Literal["input", "initializer", "node"]
-"""How the indices come to the operator: as a graph input, as an initializer (of which an EP may make a constant of its
-own), or out of a node before, which copies them."""
+"""How the indices reach the operator: as a graph input, as an initializer, or as the output of a node that copies them.
+
+An EP may compile an initializer into its program as a constant."""
 
 
 @dataclass(frozen=True)
 class MappedModel:
-    """A mapped descriptor: the node, the model, what each graph input is fed with, and what was substituted."""
+    """A mapped descriptor.
+
+    `feeds` gives the data type of each graph input. `lowered_as` is the descriptor that the DirectML EP is predicted to make.
+    """
 
     desc: OperatorDesc
     lowering: Lowering
@@ -61,11 +67,11 @@ class MappedModel:
 
     @cached_property
     def model_bytes(self) -> bytes:
-        """The model, serialized; the same bytes on every platform."""
+        """The serialized model; the same bytes on every platform."""
         return self.model.SerializeToString(deterministic=True)
 
     def feed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors that the graph inputs take: converted where the host converts."""
+        """Returns the tensors for the graph inputs, converted if the host converts them."""
         return {name: convert(tensors[name], data_type) for name, data_type in self.feeds.items()}
 
 
@@ -77,21 +83,30 @@ def map_descriptor(
     index_path: IndexPath = "input",
     values: Mapping[str, Tensor] | None = None,
 ) -> MappedModel:
-    """Maps a valid descriptor. Raises MappingError where ONNX cannot say it yet.
+    """Returns the ONNX model of a valid descriptor.
 
-    `fits_int32` says whether every index fits INT32; it decides the type with `directml` only. With the index path
-    `initializer` the indices stand in the model, and `values` must hold them by field.
+    `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. With the index path
+    `initializer` the model contains the indices, and `values` must hold them by field. Raises MappingError if ONNX has no
+    such operator, or if the descriptor has strides.
     """
+    lower = OPERATORS[desc.operator].lower
+    if lower is None:
+        message = (
+            f"DML_OPERATOR_{desc.operator} has no ONNX operator; only a provider that is given the case can run it"
+        )
+        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
     for name, tensor in desc.tensors.items():
-        if not tensor.packed:
+        if tensor.strides is not None and not tensor.packed:
             raise MappingError(
                 f"{name}.Strides {list(tensor.strides)}: strides other than packed ones are not mapped yet"
             )
-    lowering = OPERATORS[desc.operator].lower(desc)
+    lowering = lower(desc)
     return _Writer(desc, lowering, index_conversion, fits_int32, index_path, values or {}).write()
 
 
 class _Writer:
+    """Writes the model of one descriptor."""
+
     def __init__(
         self,
         desc: OperatorDesc,
@@ -100,7 +115,7 @@ class _Writer:
         fits_int32: bool,
         index_path: IndexPath,
         values: Mapping[str, Tensor],
-    ):
+    ) -> None:
         self.desc, self.lowering, self.conversion, self.fits_int32 = desc, lowering, conversion, fits_int32
         self.index_path, self.values = index_path, values
         self.nodes: list[onnx.NodeProto] = []
@@ -110,6 +125,7 @@ class _Writer:
         self.node_types: dict[str, DataType] = {}
 
     def write(self) -> MappedModel:
+        """Returns the mapped model."""
         desc, lowering = self.desc, self.lowering
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
         (output,) = desc.spec().tensors("output")
@@ -128,12 +144,12 @@ class _Writer:
         )
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="opmap")
-        nodes_inputs = [TensorDesc(self.node_types[name], shape) for name, shape in lowering.shapes.items()]
-        lowered_as = emitted(lowering.op_type, nodes_inputs, lowering.attributes)
+        node_inputs = [TensorDesc(self.node_types[name], shape) for name, shape in lowering.shapes.items()]
+        lowered_as = emitted(lowering.op_type, node_inputs, lowering.attributes)
         return MappedModel(desc, lowering, model, self.feeds, tuple(self.substitutions), lowered_as)
 
     def _input(self, name: str, shape: tuple[int, ...]) -> str:
-        """Declares a graph input, and returns the name under which the node reads it."""
+        """Adds one input of the operator node to the graph. Returns the name of the value that the node reads."""
         tensor = self.desc.tensors[name]
         target = self._index_type(name)
         host = target is not tensor.data_type and self._on_host(target)
@@ -150,7 +166,7 @@ class _Writer:
             value, repeats = f"{name}.copy", f"{name}.copy.repeats"
             ones = [1] * tensor.dimension_count
             self.initializers.append(helper.make_tensor(repeats, TensorProto.INT64, [len(ones)], ones))
-            # no optimizer of ONNX Runtime takes a Tile away, and every EP knows it for every integer type
+            # ONNX Runtime's optimizers do not remove a Tile, and every EP has it for every integer type.
             self.nodes.append(helper.make_node("Tile", [name, repeats], [value], name=value))
             self._substituted("index-path", f"{name} graph input -> output of a Tile that copies it")
         if target is not tensor.data_type:
@@ -165,7 +181,7 @@ class _Writer:
         return value
 
     def _index_type(self, name: str) -> DataType:
-        """The type in which the node reads this input."""
+        """The data type in which the node reads this input."""
         data_type = self.desc.tensors[name].data_type
         allowed = self.lowering.index_types.get(name, (data_type,))
         if data_type in allowed:
@@ -192,7 +208,8 @@ def _value_info(name: str, data_type: DataType, sizes: tuple[int, ...]) -> onnx.
 
 
 def convert(tensor: Tensor, data_type: DataType) -> Tensor:
-    """Indices in another integer type; what it cannot hold becomes its nearest limit, which is as far out of range."""
+    """Returns indices in another integer type. A value that it cannot hold becomes its nearest limit, which is out of range
+    too."""
     if tensor.data_type is data_type:
         return tensor
     low, high = data_type.limits

@@ -143,7 +143,7 @@ def opmap_check(request: pytest.FixtureRequest):
         record = state.judge_item(case)
         request.node.user_properties += [
             ("opmap_case", record.case),
-            ("opmap_verdict", record.verdict),
+            ("opmap_verdict", str(record.verdict)),
             ("opmap_provider", record.provider),
             ("opmap_proven", str(record.proven).lower()),
             ("opmap_device_class", record.device_class or ""),

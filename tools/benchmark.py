@@ -80,7 +80,7 @@ def interpreter_rows():
             "InputTensor": TensorDesc(DataType.FLOAT32, data),
             "IndicesTensor": TensorDesc(DataType.INT64, indices),
         }
-        desc = complete(OPERATORS[name].Desc, inputs, numbers)
+        desc = complete(OPERATORS[name].descriptor, inputs, numbers)
         bounds = desc.index_bounds["IndicesTensor"]
         values = [
             source.randrange(-bounds[i % len(bounds)], bounds[i % len(bounds)])

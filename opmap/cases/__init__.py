@@ -1,1 +1,1 @@
-"""Cases: descriptors with values, and which of them are run."""
+"""Cases: descriptors with values, the catalogue of them, and which are run."""

@@ -1,11 +1,11 @@
-"""A case: a descriptor with the values of its inputs, and a name that is derived from its content."""
+"""A case: a descriptor with the values of its inputs, and an id that is derived from its content."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..descriptors import OperatorDesc
@@ -14,16 +14,18 @@ from ..mapping import IndexPath
 from ..tensors import DataType, Tensor
 
 CASE_IDS = 1
-"""Version of how cases are named. One more when ids change, with a migration in known_failures.MIGRATIONS."""
-SHORT_PATHS = {"initializer": "init", "node": "node"}
-"""Index path -> its word in a case id."""
+"""The version of the case ids. A change of ids raises it, and adds a migration to known_failures.MIGRATIONS."""
+
+SHORT_PATHS: Mapping[str, str] = {"input": "", "initializer": "init", "one": "init", "node": "node"}
+"""Class of the index path -> its word in a case id; a graph input has none."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One descriptor with the values of its inputs, packed and by DirectML's field names.
 
-    `index_path` says how the indices come to the operator: as a graph input, an initializer, or out of a node before.
+    `index_path` says how the indices reach the operator: as a graph input, as an initializer, or from a node before it.
+    `index_pattern` and `data_pattern` name how the inputs are filled; None if no pattern was used.
     """
 
     id: str
@@ -31,35 +33,96 @@ class Case:
     tensors: Mapping[str, Tensor]
     file: str | None = None
     index_path: IndexPath = "input"
+    index_pattern: str | None = None
+    data_pattern: str | None = None
 
     @property
     def expected(self) -> Sequence[int | None]:
-        """The output's bit patterns by the page's pseudocode, computed anew; None where it defines no value."""
+        """The output's bit patterns by the page's pseudocode, row-major; None for undocumented elements.
+
+        They are computed at each access.
+        """
         return self.desc.interpret(self.tensors)
 
 
 def case_id(desc: OperatorDesc, pattern: str, data: str, index_path: IndexPath = "input") -> str:
-    """`operator/float32/d4.axis1.k2/int64.neg/addr.3f2a`: readable, and unique by a digest of the descriptor.
+    """Returns `operator/float32/d4.axis1.k2/int64.neg/addr.3f2a`: readable, and unique by a digest of the descriptor.
 
-    `pattern` and `data` name how indices and data are filled; their content follows from the id. An index path other than
-    a graph input is named behind the pattern.
+    `pattern` and `data` name how indices and data are filled. An index path other than `input` follows the pattern.
     """
-    numbers = "".join(f".{short}{desc.numbers[name]}" for name, short in desc.short_names.items())
-    first, *_ = desc.inputs.values()
-    if index_path != "input":
+    if SHORT_PATHS[index_path]:
         pattern = f"{pattern}.{SHORT_PATHS[index_path]}"
     indices = "".join(f"{desc.tensors[name].data_type.name.lower()}." for name in desc.index_tensors())
-    stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/d{first.dimension_count}{numbers}/{indices}{pattern}/{data}"
+    first = desc.tensors[desc.data_tensors()[0]]
+    shape = shape_word(first.dimension_count, desc.short_names, desc.numbers)
+    stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/{shape}/{indices}{pattern}/{data}"
     content = json.dumps([desc_json(desc), pattern, data], sort_keys=True)
     return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"
 
 
+def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping[str, int]) -> str:
+    """Returns the part of a case id that says the dimension count and the numbers: `d4.axis1.k2`."""
+    return f"d{dimensions}" + "".join(f".{short}{numbers[name]}" for name, short in short_names.items())
+
+
+class CaseIds:
+    """Case ids that are looked for, taken apart.
+
+    With them the catalogue leaves out whatever cannot have one of the ids, so that it needs not build all its cases.
+    """
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self.left = set(ids)
+        self._parts = [_parts(id) for id in self.left]
+        self._index: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+
+    def may_have(self, **parts: str) -> bool:
+        """Returns whether an id has these parts: operator, data_type, shape, index_type, index_pattern, index_path, data.
+
+        Words are compared without regard to case.
+        """
+        names = tuple(parts)
+        if names not in self._index:
+            self._index[names] = {tuple(part[name] for name in names) for part in self._parts if part}
+        return tuple(word.lower() for word in parts.values()) in self._index[names]
+
+    def examples_of(self, operator: str) -> bool:
+        """Returns whether an id is that of a documented example of this operator."""
+        return any(id.startswith(f"{operator.lower()}/example.") for id in self.left)
+
+    def take(self, case: Case) -> bool:
+        """Returns whether the case has an id that was not found yet, and notes that it is found."""
+        if case.id not in self.left:
+            return False
+        self.left.remove(case.id)
+        return True
+
+
+def _parts(id: str) -> dict[str, str]:
+    """The parts of a generated case's id; empty for any other text."""
+    words = id.split("/")
+    if len(words) != 5:
+        return {}
+    *types, pattern = [word for word in words[3].split(".") if word not in SHORT_PATHS.values()]
+    path = next((word for word in words[3].split(".") if word in SHORT_PATHS.values()), "")
+    return {
+        "operator": words[0],
+        "data_type": words[1],
+        "shape": words[2],
+        "dimensions": words[2].split(".")[0].removeprefix("d"),
+        "index_type": types[0] if types else "",
+        "index_pattern": pattern,
+        "index_path": path,
+        "data": words[4].split(".")[0].rstrip("0123456789"),
+    }
+
+
 def retyped(desc: OperatorDesc, data_type: DataType, index_type: DataType) -> OperatorDesc:
-    """The same descriptor with other data types."""
-    indices = desc.index_tensors()
+    """Returns the same descriptor with other data types: one for all index tensors, one for all other tensors."""
+    indices: Collection[str] = desc.index_tensors()
     changed = {
-        here: dataclasses.replace(getattr(desc, here), data_type=index_type if name in indices else data_type)
-        for name, here in desc.members().items()
+        attribute: dataclasses.replace(desc.tensors[name], data_type=index_type if name in indices else data_type)
+        for name, attribute in desc.members().items()
         if name in desc.tensors
     }
     return desc.replace(**changed)

@@ -1,197 +1,282 @@
-"""The cases that `validate` runs: the documentation's examples, then what the operators' parameter spaces give."""
+"""The case catalogue: the documented examples, then the cases that the operators' parameter spaces give."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from math import prod
 
-from ..descriptors import OperatorDesc, TensorDesc
-from ..operators import OPERATORS, size_classes
-from ..operators.random_source import SeededChoices
+from ..descriptors import OperatorDesc, TensorDesc, complete_sizes
+from ..operators import OPERATORS, AnyOperator, Choice, size_classes
+from ..operators.random_source import SeededSource
 from ..spec import Spec
 from ..tensors import DataType, Tensor
 from ..vocabulary import Tier
-from .case import Case, case_id, retyped
-from .covering_arrays import arrays
-from .parameters import PATHS, WIDTHS, WORLD, cases_of, cases_with, possible_values
-from .random_cases import data_types, draw_descriptor, index_types
+from .case import SHORT_PATHS, Case, CaseIds, case_id, retyped, shape_word
+from .covering_arrays import arrays, has_arrays
+from .parameters import INDEX_PATHS, WIDTHS, WORLD, cases_of, cases_with, possible_values
+from .random_cases import data_types, dimension_counts, draw_descriptor, index_types
 from .values import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
 
 SMOKE_ROWS = 68
-"""Rows of each operator's pair array that are in `smoke`. They are in such an order that the first hold every class."""
+"""The number of rows of each operator's pair array that are in `smoke`. The rows are in an order in which the first ones
+hold every class."""
 
-DRAWN, DRAWN_ELEMENTS = 100, 4096
-"""Descriptors at random of each operator in `standard`, and elements of their largest tensor."""
+RANDOM, RANDOM_ELEMENTS = 100, 4096
+"""RANDOM: number of random descriptors per operator in `standard`. RANDOM_ELEMENTS: upper bound of elements in any of their
+tensors."""
 
 
-def catalogue(tier: Tier) -> Iterator[Case]:
-    """The cases of a tier, each of which holds those of the tier before it, first and in the same order.
+def catalogue(tier: Tier, ids: Iterable[str] | None = None) -> Iterator[Case]:
+    """Gives the cases of a tier. Each tier holds the cases of the tier before it, first and in the same order.
 
-    `smoke`: the documented examples, the beginning of each operator's covering array, which holds every class of every
-    parameter, and what shows only beside another case. `standard`: the whole array, which holds every possible pair of
-    classes, each of its rows with other values, the wide classes, and descriptors at random. `full`: every possible triple,
-    the large classes, and every valid descriptor of the small world (`WORLD`) in each data width.
+    `smoke`: the documented examples; the first rows of each operator's covering array, which hold every class of every
+    parameter; pairs of cases that expose state kept between runs. `standard`: the whole pair array, each row with
+    several values; the wide classes; random descriptors. `full`: every possible triple; the large classes; every valid
+    descriptor of the small scope (`WORLD`) in each data width.
+
+    With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
     """
+    wanted = None if ids is None else CaseIds(ids)
     seen: set[str] = set()
     for part in _PARTS[tier]:
-        for module in OPERATORS.values():
-            for case in part(module):
-                if case.id not in seen:
+        for operator in OPERATORS.values():
+            if wanted is not None and not wanted.left:
+                return
+            for case in part(operator, wanted):
+                if case.id not in seen and (wanted is None or wanted.take(case)):
                     seen.add(case.id)
                     yield case
 
 
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:
-    """A worked example of a spec as a descriptor and all its tensors, the output's with the values that the page prints.
+    """Returns a worked example as a descriptor and all its tensors, the output's with the values that the page prints.
 
-    Raises PseudocodeError or InputError where the text is not a whole example.
+    Raises PseudocodeError or InputError if the text is not a whole example.
     """
     example = spec.example(id).parsed()
-    descs = {n: TensorDesc(DataType[t.data_type], t.sizes) for n, t in example.tensors.items()}
-    desc = OPERATORS[spec.name].Desc.from_members({**descs, **example.fields})
+    descs = {n: TensorDesc(DataType[t.data_type or ""], t.sizes) for n, t in example.tensors.items()}
+    desc: OperatorDesc = OPERATORS[spec.name].descriptor.from_members({**descs, **example.fields})
     tensors = {n: Tensor.from_values(descs[n].data_type, t.sizes, t.values) for n, t in example.tensors.items()}
     return desc, tensors
 
 
-def _examples(module) -> Iterator[Case]:
-    spec = module.Desc.spec()
+# --- the parts of a tier -------------------------------------------------------------------------------------------
+
+
+def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """The documented examples that have values."""
+    if wanted is not None and not wanted.examples_of(operator.name):
+        return
+    spec = operator.descriptor.spec()
     for example in spec.examples:
         if all(t.values for t in example.parsed().tensors.values()):
             desc, tensors = example_descriptor(spec, example.id)
-            yield Case(f"{desc.operator.lower()}/example.{example.id}", desc, {n: tensors[n] for n in desc.inputs})
+            id = f"{desc.operator.lower()}/example.{example.id}"
+            yield Case(id, desc, {name: tensors[name] for name in desc.inputs})
 
 
-def _first_pairs(module) -> Iterator[Case]:
-    found = arrays(module.Desc.operator)
-    for choice in found.rows(found.pairs[:SMOKE_ROWS]):
-        yield from cases_of(module, choice)
+def _first_pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """The first rows of the pair array, which hold every class."""
+    for choice in _choices(operator, "pairs", SMOKE_ROWS):
+        if _may_be(operator, choice, wanted):
+            yield from cases_of(operator, choice)
 
 
-def _in_turn(module) -> Iterator[Case]:
-    """What shows only beside another case in one session: for each number two descriptors of the same inputs that differ in
-    it, and two that differ in the index type alone; and the one index of a case, in every place that it can name."""
+def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Pairs of cases that expose state kept between runs; and a case of one index for every index pattern.
+
+    For each number of the operator: two descriptors with the same inputs that differ in this number only, and the second
+    one with another index type. A kernel or a result that is kept by too short a key is then used for the wrong case.
+    """
+    if wanted is not None and not wanted.may_have(operator=operator.name):
+        return
+    build = partial(complete_sizes, operator.descriptor)
     groups: dict[object, list[OperatorDesc]] = {}
-    for desc in module.world(2, 2):
+    for outline in operator.world(2, 2):
+        desc = build(*outline)
         groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
     pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
-    pairs.sort(key=lambda pair: pair[0].output != pair[1].output)  # those that differ in the number alone come first
-    for name in module.Desc.short_names:
+    pairs.sort(key=lambda pair: pair[0].output != pair[1].output)  # pairs with the same output sizes come first
+    for name in operator.descriptor.short_names:
         for first, second in pairs:
             if {n for n in first.numbers if first.numbers[n] != second.numbers[n]} != {name}:
                 continue
             cases = [generated(desc, "reverse", "addr") for desc in (first, second)]
-            addresses = [case.desc.addresses(case.tensors) for case in cases]
-            if addresses[0] != addresses[1] and len(set(addresses[0])) > 1:
+            origins = [case.desc.origins(case.tensors) for case in cases]
+            if origins[0] != origins[1] and len(set(origins[0])) > 1:
                 yield from cases
                 yield generated(retyped(second, second.output.data_type, DataType.INT32), "reverse", "addr")
                 yield cases[1]
                 break
-    for desc in module.world(1, 3):
-        ((name, bounds),) = desc.index_bounds.items()
-        if desc.tensors[name].element_count == len(bounds) and prod(bounds) == 3:
+    for outline in operator.world(1, 3):
+        desc = build(*outline)
+        bounds = desc.index_bounds
+        if bounds and all(n == 1 and prod(bounds[name]) == 3 for name, n in desc.index_counts.items()):
             for pattern in INDEX_PATTERNS:
-                if allows(pattern, 1, prod(bounds)):
+                if allows(pattern, 1, 3):
                     yield generated(desc, pattern, "addr")
             break
 
 
-def _pairs(module) -> Iterator[Case]:
-    found = arrays(module.Desc.operator)
-    for choice in found.rows(found.pairs):
-        yield from cases_of(module, choice)
-        yield from _otherwise(module, choice)
+def _pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """The pair array, each row with its own values and with several others."""
+    for choice in _choices(operator, "pairs"):
+        if _may_be(operator, choice, wanted, sizes_only=True):
+            yield from cases_of(operator, choice)
+            yield from _other_values(operator, choice)
 
 
-def _otherwise(module, choice: dict[str, str]) -> Iterator[Case]:
-    """The same descriptor and index path with the other data, and with the next two index patterns that it allows."""
+def _other_values(operator: AnyOperator, choice: Choice) -> Iterator[Case]:
+    """The descriptor and index path of a choice with the other data pattern, and with the next two index patterns that
+    the descriptor allows."""
     for data in DATA_PATTERNS:
-        yield from cases_of(module, {**choice, "data_pattern": data})
-    here, more = INDEX_PATTERNS.index(choice["index_pattern"]), 0
-    for pattern in INDEX_PATTERNS[here + 1 :] + INDEX_PATTERNS[:here]:
-        cases = cases_of(module, {**choice, "index_pattern": pattern})
+        yield from cases_of(operator, {**choice, "data_pattern": data})
+    if "index_pattern" not in choice:
+        return
+    own, more = INDEX_PATTERNS.index(choice["index_pattern"]), 0
+    for pattern in INDEX_PATTERNS[own + 1 :] + INDEX_PATTERNS[:own]:
+        cases = cases_of(operator, {**choice, "index_pattern": pattern})
         yield from cases
         more += bool(cases)
         if more == 2:
             return
 
 
-def _triples(module) -> Iterator[Case]:
-    found = arrays(module.Desc.operator)
-    for choice in found.rows(found.triples):
-        yield from cases_of(module, choice)
+def _triples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """The rows that hold the triples which the pair array lacks."""
+    for choice in _choices(operator, "triples"):
+        if _may_be(operator, choice, wanted):
+            yield from cases_of(operator, choice)
 
 
-def _wide(module) -> Iterator[Case]:
-    """Each class of WIDE with the fewest indices and with the most that the rows of the array give with it."""
+def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """For each wide size class, two descriptors: the array row with the fewest indices and the one with the most."""
     values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
-    for built in _beside(module, size_classes.WIDE, {"axis_length": "odd", "data_type": "UINT32", **values}):
-        for some in (min, max):
-            _, choice = some(built, key=lambda b: b[0].tensors[b[0].index_tensors()[0]].element_count)
-            yield from cases_of(module, choice)
+    own = {"axis_length": "odd", "data_type": "UINT32", **values}
+    for built in _extra(operator, size_classes.WIDE, own, wanted):
+        for best in (min, max):
+            _, choice = best(built, key=lambda b: sum(b[0].tensors[n].element_count for n in b[0].index_tensors()))
+            yield from cases_of(operator, choice)
 
 
-def _drawn(module) -> Iterator[Case]:
-    """Descriptors at random, for what no class names: every axis, any number of batches, any length, sizes above 1 anywhere."""
-    operator = module.Desc.operator
-    choices = SeededChoices(seed_of(operator))
-    types = {"data_types": data_types(operator), "index_types": index_types(operator)}
-    forms = itertools.cycle(itertools.product(DATA_PATTERNS, PATHS, INDEX_PATTERNS))
-    for _ in range(DRAWN):
-        desc = draw_descriptor(choices, operator, **types, dimension_counts=(1, 8), max_elements=DRAWN_ELEMENTS)
-        index_type = desc.tensors[desc.index_tensors()[0]].data_type.name
+def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Random descriptors: every axis, any number of batches, any length, also where the classes have no name for them."""
+    name = operator.name
+    if wanted is not None and not wanted.may_have(operator=name):
+        return
+    source = SeededSource(seed_of(name))
+    forms = itertools.cycle(itertools.product(DATA_PATTERNS, INDEX_PATHS, INDEX_PATTERNS))
+    for _ in range(RANDOM):
+        desc = draw_descriptor(
+            source,
+            name,
+            data_types=data_types(name),
+            index_types=index_types(name),
+            dimension_counts=dimension_counts(name),
+            max_elements=RANDOM_ELEMENTS,
+        )
+        indices = desc.index_tensors()
+        index_type = desc.tensors[indices[0]].data_type.name if indices else ""
         for data, path, pattern in forms:
             if possible_values(desc, {"index_type": index_type, "index_pattern": pattern, "index_path": path}):
-                yield from cases_with(desc, pattern, data, path)
+                yield from cases_with(desc, pattern if indices else "", data, path if indices else "input")
                 break
 
 
-def large(module) -> Iterator[Case]:
-    """Each class of LARGE in the smallest descriptor that the rows of the array give with it, the limits of the axis among
-    its indices. The data is special values: unique ones would need several rounds."""
+def large(operator: AnyOperator, wanted: CaseIds | None = None) -> Iterator[Case]:
+    """Gives the case of each large size class: the smallest descriptor that the array's rows give with it.
+
+    The indices are the limits of the axis. The data is special values: unique values would need several rounds.
+    """
     values = {"index_type": "INT32", "index_pattern": "bounds", "data_pattern": "special", "index_path": "input"}
-    for built in _beside(module, size_classes.LARGE, {"axis_length": "2", "data_type": "UINT8", **values}):
+    own = {"axis_length": "2", "data_type": "UINT8", **values}
+    for built in _extra(operator, size_classes.LARGE, own, wanted):
         _, choice = min(built, key=lambda b: sum(t.minimum_size_in_bytes for t in b[0].tensors.values()))
-        yield from cases_of(module, choice)
+        yield from cases_of(operator, choice)
 
 
-def _beside(module, beside: Mapping, own: Mapping[str, str]) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
-    """For each of these classes, what the rows of the array give with it and with these other size_classes."""
-    found = arrays(module.Desc.operator)
-    for parameter, names in beside.items():
-        for name in names:
-            choices = [{**choice, **own, parameter: name} for choice in found.rows(found.pairs)]
-            built = [(module.build(choice), choice) for choice in choices]
-            yield [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
-
-
-def _world(module) -> Iterator[Case]:
-    """Index patterns, index types and data patterns in turn; all four widths of a descriptor alike."""
-    forms = [(t, p) for t, p in itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS)]
-    for i, desc in enumerate(module.world(*WORLD)):
-        ((name, bounds),) = desc.index_bounds.items()
-        count = desc.tensors[name].element_count // len(bounds)
-        some = (forms[(i + j) % len(forms)] for j in range(len(forms)))
-        index_type, pattern = next((t, p) for t, p in some if allows(p, count, prod(bounds)))
+def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """The small scope. Index types, index patterns and data patterns take turns; all widths of a descriptor have the
+    same."""
+    descriptor = operator.descriptor
+    forms = list(itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS))
+    first = descriptor.data_tensors()[0]
+    for i, (sizes, numbers) in enumerate(operator.world(*WORLD)):
+        shape = shape_word(len(sizes[first]), descriptor.short_names, numbers)
+        if wanted is not None and not wanted.may_have(operator=operator.name, shape=shape):
+            continue
+        desc = complete_sizes(descriptor, sizes, numbers)
+        index_type, pattern = DataType.INT64, ""
+        for j in range(len(forms) if desc.index_bounds else 0):
+            index_type, pattern = forms[(i + j) % len(forms)]
+            if all(allows(pattern, n, prod(desc.index_bounds[name])) for name, n in desc.index_counts.items()):
+                break
         for data_type in WIDTHS:
             yield from cases_with(retyped(desc, data_type, index_type), pattern, DATA_PATTERNS[i // len(forms) % 2])
 
 
 _PARTS = {
-    "smoke": (_examples, _first_pairs, _in_turn),
-    "standard": (_examples, _first_pairs, _in_turn, _pairs, _wide, _drawn),
-    "full": (_examples, _first_pairs, _in_turn, _pairs, _wide, _drawn, _triples, large, _world),
+    "smoke": (_examples, _first_pairs, _stale_state),
+    "standard": (_examples, _first_pairs, _stale_state, _pairs, _wide, _random),
+    "full": (_examples, _first_pairs, _stale_state, _pairs, _wide, _random, _triples, large, _world),
 }
 
 
+def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iterator[dict[str, str]]:
+    """The first rows of an operator's covering array as choices; none for a registered operator without arrays."""
+    if has_arrays(operator.name):
+        kept = arrays(operator.name)
+        yield from kept.choices((kept.pairs if rows == "pairs" else kept.triples)[:count])
+
+
+def _extra(
+    operator: AnyOperator, extra: Mapping[str, Mapping[str, int]], own: Mapping[str, str], wanted: CaseIds | None
+) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
+    """For each wide or large class: the descriptors that the pair array's rows give with it and with the classes `own`."""
+    if wanted is not None and not _may_be(operator, {"dimensions": "", **own}, wanted, any_shape=True):
+        return
+    for parameter, names in extra.items():
+        for name in names:
+            choices = [{**choice, **own, parameter: name} for choice in _choices(operator, "pairs")]
+            built = [(operator.build(choice), choice) for choice in choices]
+            possible = [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
+            if possible:
+                yield possible
+
+
+def _may_be(
+    operator: AnyOperator,
+    choice: Choice,
+    wanted: CaseIds | None,
+    *,
+    sizes_only: bool = False,
+    any_shape: bool = False,
+) -> bool:
+    """Whether a case of this choice may have one of the ids; with `sizes_only`, also a case with other values."""
+    if wanted is None:
+        return True
+    parts = {"operator": operator.name, "data_type": choice["data_type"]}
+    if not any_shape:
+        parts["dimensions"] = choice["dimensions"]
+    if "index_type" in choice:
+        parts |= {"index_type": choice["index_type"], "index_path": SHORT_PATHS[choice["index_path"]]}
+    if not sizes_only:
+        parts["data"] = choice["data_pattern"]
+        if "index_pattern" in choice:
+            parts["index_pattern"] = choice["index_pattern"]
+    return wanted.may_have(**parts)
+
+
 def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
-    """A case with generated values."""
+    """Returns a case of a descriptor with values of these patterns; indices are graph inputs."""
     id = case_id(desc, pattern, data)
-    return Case(id, desc, Filled(desc, id, pattern, data))
+    return Case(id, desc, Filled(desc, id, pattern, data), index_pattern=pattern, data_pattern=data)
 
 
 def index_forms() -> Iterator[tuple[DataType, str]]:
-    """Index types with those patterns of the models in models/ that they can hold."""
+    """Gives the index types of the models in models/, each with the patterns that the type can hold."""
     for index_type in (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32):
         for pattern in MODEL_PATTERNS:
             if index_type.kind == "signed" or not signed(pattern):

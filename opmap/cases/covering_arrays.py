@@ -1,19 +1,29 @@
-"""Covering arrays of the operators' parameter spaces, which `tools/build_arrays.py` computes and `arrays/` keeps."""
+"""Covering arrays of the operators' parameter spaces. `tools/build_arrays.py` computes them, `arrays/` keeps them."""
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
 import msgspec
 
+from ..errors import InputError
+from ..files import read_text
+
+Combination = tuple[tuple[str, str], ...]
+"""Classes of several parameters: (parameter, class) of each."""
+
 
 class Arrays(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `tools/build_arrays.py` keeps of an operator: its parameters, rows of class numbers in the parameters' order
-    that hold every possible pair, and every possible triple; the pairs that are impossible, the number of triples that
-    are possible."""
+    """The covering arrays of one operator.
+
+    `parameters` has the classes of each parameter. A row of `pairs` or `triples` has one class number per parameter, in
+    their order. The rows of `pairs` hold every possible pair of classes; with those of `triples` they hold every possible
+    triple. `impossible_pairs` lists the pairs that no descriptor has, `possible_triples` counts the possible triples.
+    """
 
     parameters: dict[str, tuple[str, ...]]
     pairs: tuple[tuple[int, ...], ...]
@@ -21,19 +31,56 @@ class Arrays(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     impossible_pairs: tuple[str, ...]
     possible_triples: int
 
-    def rows(self, rows: Iterable[tuple[int, ...]]) -> Iterator[dict[str, str]]:
-        """Rows as choices."""
+    def choices(self, rows: Iterable[tuple[int, ...]]) -> Iterator[dict[str, str]]:
+        """Gives rows as choices: parameter -> class."""
         for row in rows:
-            yield {name: found[i] for (name, found), i in zip(self.parameters.items(), row)}
+            yield {name: classes[i] for (name, classes), i in zip(self.parameters.items(), row, strict=True)}
+
+
+def arrays(operator: str) -> Arrays:
+    """Returns the covering arrays of an operator. Raises KeyError for a registered operator without arrays."""
+    if operator in _ADDED:
+        return _ADDED[operator]
+    return _shipped(operator)
+
+
+def has_arrays(operator: str) -> bool:
+    """Returns whether there are covering arrays of an operator."""
+    return operator in _ADDED or _file(operator).is_file()
+
+
+def read_arrays(path: str | os.PathLike[str]) -> Arrays:
+    """Returns the covering arrays that a JSON file holds. Raises InputError if the file holds none."""
+    try:
+        return msgspec.json.decode(read_text(path), type=Arrays)
+    except msgspec.DecodeError as error:
+        raise InputError(str(error), file=str(path)) from None
+
+
+def add_arrays(operator: str, added: Arrays) -> None:
+    """Adds the covering arrays of an operator that was registered."""
+    _ADDED[operator] = added
+
+
+def remove_arrays(operator: str) -> None:
+    """Removes the covering arrays of a registered operator, if it has any."""
+    _ADDED.pop(operator, None)
+
+
+def combinations(classes: Mapping[str, str], size: int) -> Iterator[Combination]:
+    """Gives the combinations of `size` parameters, each with its class."""
+    return itertools.combinations(classes.items(), size)
+
+
+_ADDED: dict[str, Arrays] = {}
 
 
 @cache
-def arrays(operator: str) -> Arrays:
-    """The arrays of an operator."""
-    path = files(__package__).joinpath("arrays", f"{operator.lower()}.json")
-    return msgspec.json.decode(path.read_bytes(), type=Arrays)
+def _shipped(operator: str) -> Arrays:
+    if not _file(operator).is_file():
+        raise KeyError(f"{operator} has no covering arrays")
+    return msgspec.json.decode(_file(operator).read_bytes(), type=Arrays)
 
 
-def combinations(found: Mapping[str, str], size: int) -> Iterator[tuple[tuple[str, str], ...]]:
-    """The combinations of so many size_classes."""
-    return itertools.combinations(found.items(), size)
+def _file(operator: str):  # type: ignore[no-untyped-def]  # importlib's Traversable moved between Python versions
+    return files(__package__).joinpath("arrays", f"{operator.lower()}.json")

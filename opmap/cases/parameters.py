@@ -1,117 +1,144 @@
-"""The parameters that the cases of every operator have, with their classes; which class a case has of each."""
+"""The parameter space of an operator: parameters with equivalence classes, and which class a case has of each.
+
+An operator's file declares its own parameters. Here are those that every operator has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from types import ModuleType
 
 from ..descriptors import OperatorDesc
-from ..operators import OPERATORS, size_classes
+from ..mapping import IndexPath
+from ..operators import OPERATORS, AnyOperator, size_classes
 from ..tensors import DataType
 from .case import Case, case_id
 from .values import DATA_PATTERNS, INDEX_PATTERNS, Filled, allows, rounds, shows, signed
 
-PATHS = ("input", "initializer", "one", "node")
-"""Classes of the index path: `one` is an initializer of one element, which an EP may make part of its program."""
+INDEX_PATHS = ("input", "initializer", "one", "node")
+"""Classes of the index path. `one` is an initializer of one element, which an EP may inline as a constant."""
 
 WORLD = (4, 3)
-"""Dimensions and sizes up to which `full` has every valid descriptor."""
+"""The small scope of `full`: every valid descriptor with up to this many dimensions, and sizes up to this."""
 
 WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
-"""One data type of each width."""
+"""One data type of each width in bytes."""
+
+_OF_INDICES = ("axis_length", "index_count", "index_type", "index_pattern", "index_path")
 
 
-def parameters(module: ModuleType) -> dict[str, tuple[str, ...]]:
-    """Every parameter of an operator with its size_classes."""
-    support = module.Desc.spec().support[0]
-    data, indices = (support.tensors[name] for name in module.Desc.spec().tensors("input"))
+def parameters(operator: AnyOperator) -> dict[str, tuple[str, ...]]:
+    """Returns every parameter of an operator with its classes, in the order of the covering arrays' columns.
+
+    An operator without index tensors lacks the parameters that describe indices.
+    """
+    descriptor = operator.descriptor
+    support = descriptor.spec().support[0]
+    data = support.tensors[descriptor.data_tensors()[0]]
+    indices = descriptor.index_tensors()
     low, high = data.dimension_counts
-    return {
+    classes = {
         "data_type": data.data_types,
         "dimensions": tuple(str(n) for n in range(low, high + 1)),
         "axis_length": tuple(size_classes.LENGTHS),
         "output_elements": size_classes.ELEMENTS,
         "output_bytes": size_classes.BYTES,
         "index_count": ("1", "many"),
-        **module.PARAMETERS,
-        "index_type": indices.data_types,
+        **operator.parameters,
+        "index_type": support.tensors[indices[0]].data_types if indices else (),
         "index_pattern": INDEX_PATTERNS,
         "data_pattern": DATA_PATTERNS,
-        "index_path": PATHS,
+        "index_path": INDEX_PATHS,
     }
+    return {n: found for n, found in classes.items() if found and (indices or n not in _OF_INDICES)}
 
 
 def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
-    """The class that a descriptor has of each parameter that sizes and types decide."""
-    ((name, bounds),) = desc.index_bounds.items()
-    first, output, indices = next(iter(desc.inputs.values())), desc.output, desc.tensors[name]
-    count = indices.element_count // len(bounds)
-    return {
+    """Returns the class of each parameter that sizes and types decide; None if the descriptor is in no class of it."""
+    first, output = desc.tensors[desc.data_tensors()[0]], desc.output
+    counts, bounds = desc.index_counts.values(), desc.index_bounds.values()
+    classes: dict[str, str | None] = {
         "data_type": first.data_type.name,
         "dimensions": str(first.dimension_count),
-        "axis_length": size_classes.length(max(bounds)),
         "output_elements": size_classes.elements(output.element_count),
         "output_bytes": size_classes.whole(output.element_count * output.data_type.size),
-        "index_count": "1" if count == 1 else "many" if count > 2 else None,
-        **OPERATORS[desc.operator].classify(desc),
-        "index_type": indices.data_type.name,
     }
+    if counts:
+        classes |= {
+            "axis_length": size_classes.length(max(map(max, bounds))),
+            "index_count": "1" if max(counts) == 1 else "many" if min(counts) > 2 else None,
+            "index_type": desc.tensors[desc.index_tensors()[0]].data_type.name,
+        }
+    return classes | dict(OPERATORS[desc.operator].classify(desc))
 
 
-def classes_beside(desc: OperatorDesc) -> set[tuple[str, str]]:
-    """The wide and large classes that a descriptor has, which no array has: (parameter, class)."""
-    found = classify_desc(desc).items()
-    return {(n, c) for n, c in found if c in size_classes.WIDE.get(n, ()) or c in size_classes.LARGE.get(n, ())}
+def extra_classes(desc: OperatorDesc) -> set[tuple[str, str]]:
+    """Returns the wide and large classes of a descriptor, as (parameter, class). No covering array has these classes."""
+    classes = classify_desc(desc).items()
+    return {
+        (name, c)
+        for name, c in classes
+        if c is not None and (c in size_classes.WIDE.get(name, ()) or c in size_classes.LARGE.get(name, ()))
+    }
 
 
 def is_large(desc: OperatorDesc) -> bool:
-    """Whether a descriptor has a class that `full` alone has."""
-    return any(c in size_classes.LARGE.get(n, ()) for n, c in classes_beside(desc))
+    """Returns whether a descriptor has a class that only `full` contains."""
+    return any(c in size_classes.LARGE.get(name, ()) for name, c in extra_classes(desc))
 
 
 def classify(case: Case) -> dict[str, str | None]:
-    """The class that a case has of each parameter; None for what is in no class."""
-    ((name, bounds),) = case.desc.index_bounds.items()
-    words = case.id.split("/")
-    pattern = words[3].split(".")[1] if len(words) == 5 else ""
-    indices = case.tensors[name]
-    shown = pattern in INDEX_PATTERNS and shows(pattern, list(indices.values), bounds)
-    data = words[-1].split(".")[0].rstrip("0123456789")
-    one = len(indices.bits) == 1
-    return {
-        **classify_desc(case.desc),
-        "index_pattern": pattern if shown else None,
-        "data_pattern": data if len(words) == 5 and data in DATA_PATTERNS else None,
-        "index_path": ("one" if one else "initializer") if case.index_path == "initializer" else case.index_path,
-    }
+    """Returns the class that a case has of each parameter; None if it is in no class of it.
+
+    An index pattern counts only if the indices' values show it.
+    """
+    classes = classify_desc(case.desc)
+    bounds = case.desc.index_bounds
+    classes["data_pattern"] = case.data_pattern
+    if bounds:
+        pattern = case.index_pattern
+        shown = pattern is not None and all(
+            shows(pattern, list(case.tensors[name].values), bounds[name]) for name in bounds
+        )
+        one = all(len(case.tensors[name].bits) == 1 for name in bounds)
+        classes["index_pattern"] = pattern if shown else None
+        classes["index_path"] = "one" if one and case.index_path == "initializer" else case.index_path
+    return classes
 
 
 def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
-    """Whether a descriptor can have the values and the index path that are chosen."""
-    ((name, bounds),) = desc.index_bounds.items()
-    count = desc.tensors[name].element_count
+    """Returns whether a descriptor can have the index pattern and the index path of a choice."""
+    bounds = desc.index_bounds
+    if not bounds:
+        return True
     pattern, path = choice["index_pattern"], choice["index_path"]
     return (
         (DataType[choice["index_type"]].kind == "signed" or not signed(pattern))
-        and allows(pattern, count // len(bounds), prod(bounds))
-        and (path not in ("initializer", "one") or (path == "one") == (count == 1))
+        and all(allows(pattern, count, prod(bounds[name])) for name, count in desc.index_counts.items())
+        and (
+            path not in ("initializer", "one")
+            or (path == "one") == all(desc.tensors[name].element_count == 1 for name in bounds)
+        )
     )
 
 
-def cases_of(module: ModuleType, choice: Mapping[str, str]) -> list[Case]:
-    """The cases with the classes of a choice, one for each round of its data; none where that is impossible."""
-    desc = module.build(choice)
+def cases_of(operator: AnyOperator, choice: Mapping[str, str]) -> list[Case]:
+    """Returns the cases with the classes of a choice, one for each round of its data; none if that is impossible."""
+    desc = operator.build(choice)
     if desc is None or not possible_values(desc, choice):
         return []
-    return cases_with(desc, choice["index_pattern"], choice["data_pattern"], choice["index_path"])
+    return cases_with(desc, choice.get("index_pattern", ""), choice["data_pattern"], choice.get("index_path", "input"))
 
 
 def cases_with(desc: OperatorDesc, pattern: str, data: str, path: str = "input") -> list[Case]:
-    """The cases of a descriptor with values of these patterns, one for each round."""
-    index_path = "initializer" if path == "one" else path
-    found = []
+    """Returns the cases of a descriptor with values of these patterns, one for each round.
+
+    `path` is a class of INDEX_PATHS.
+    """
+    index_path: IndexPath = "initializer" if path in ("one", "initializer") else "node" if path == "node" else "input"
+    cases = []
     for name in rounds(desc, data):
         id = case_id(desc, pattern, name, index_path)
-        found.append(Case(id, desc, Filled(desc, id, pattern, name), index_path=index_path))
-    return found
+        values = Filled(desc, id, pattern, name)
+        cases.append(Case(id, desc, values, None, index_path, pattern or None, data))
+    return cases

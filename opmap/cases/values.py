@@ -1,37 +1,52 @@
-"""What the inputs of a generated case hold. Everything follows from the case id: no clock, no global random state."""
+"""The values of a generated case's inputs. They follow from the case id alone: no clock, no global random state."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from typing import ClassVar, TypeAlias
 
 from ..descriptors import OperatorDesc
 from ..pseudocode import strides_of
 from ..tensors import DataType, Tensor, to_bits
 
 INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds", "dups", "asc")
-"""Every element once and in order, over and over; the same from the end; in no order; one element only, repeated; counted
-from the end; from both ends, the limits -n, n - 1, -1 and 0 first; the limits only; every one twice; ascending.
+"""How the indices of a case are chosen, for an axis of n elements.
 
-An index tuple counts as one index, of the element that it names among all that tuples of its kind can name."""
+- `identity`: 0, 1, ..., n - 1, and again from 0.
+- `reverse`: n - 1, ..., 1, 0, and again from n - 1.
+- `random`: random elements, in no order, the first and the last element among them.
+- `one`: one random element, repeated.
+- `neg`: negative indices only; the limits -n and -1 come first.
+- `mix`: negative and other indices; the limits -n, n - 1, -1 and 0 come first.
+- `bounds`: the limits only.
+- `dups`: random elements, each twice in a row.
+- `asc`: random elements in ascending order.
+
+An index tuple counts as one index: of the element that it names among all elements that such a tuple can name."""
 
 DATA_PATTERNS = ("addr", "special")
-"""Every element unique; the values that a detour through another type would change, with unique ones between.
+"""How the data of a case is chosen. `addr`: every element is unique, so that its value reveals its address. `special`: values
+that a conversion to another type would change, with a unique value in every fourth element.
 
-Where a type has too few values for as many elements, `addr` is several rounds, `addr0`, `addr1`, ...: one case each, whose
-values are the digits of an element's address."""
+If a data type has fewer values than the tensors have elements, `addr` becomes several rounds (`addr0`, `addr1`, ...), one
+case each: round r holds digit r of each element's address."""
+
+Bits: TypeAlias = "array[int]"
+"""Bit patterns, one unsigned integer per element."""
 
 MODEL_PATTERNS = ("pos", "neg", "mix")
-"""Those of the models in models/: `pos` counts from the start, the limits first."""
+"""The index patterns of the models in models/. `pos` has no negative indices; the limits come first."""
 
 _SIGNED = ("neg", "mix")
 _MANY = ("reverse", "random", "one", "mix", "bounds", "dups", "asc")
 _LONGER = ("reverse", "random", "dups", "asc")
 
-# Odd factors spread neighbouring addresses over all bits, and are one-to-one modulo a power of two.
+# An odd factor is one-to-one modulo a power of two, and spreads neighbouring addresses over all bits.
 _SPREAD = {1: 0xA7, 2: 0x9E37, 4: 0x9E3779B1, 8: 0x9E3779B97F4A7C15}
 
 _FLOATS = {  # bits of exponent and mantissa
@@ -42,33 +57,35 @@ _FLOATS = {  # bits of exponent and mantissa
 
 
 def seed_of(case: str) -> int:
-    """A number that depends on nothing but the case id."""
+    """Returns a number that depends on the case id only."""
     return int.from_bytes(hashlib.sha256(case.encode()).digest()[:8], "big")
 
 
 def signed(pattern: str) -> bool:
-    """Whether an index pattern needs a signed type."""
+    """Returns whether an index pattern needs a signed data type."""
     return pattern in _SIGNED
 
 
 def allows(pattern: str, indices: int, elements: int) -> bool:
-    """Whether so many indices into so many elements are enough to show a pattern: some need three, or two to choose
-    from."""
+    """Returns whether this many indices into this many elements can show a pattern.
+
+    Some patterns need three indices, some need two elements to choose from.
+    """
     return (indices > 2 or pattern not in _MANY) and (elements > 1 or pattern not in _LONGER)
 
 
 def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
-    """Whether indices are of a pattern, by their values alone."""
+    """Returns whether index values (flat, tuple by tuple) show a pattern; `bounds` has the size of each tuple coordinate."""
     size, total = len(bounds), prod(bounds)
     if not allows(pattern, len(values) // size, total):
         return False
-    chosen = []
+    chosen: list[int] = []
     for i in range(0, len(values), size):
         address = 0
-        for value, n in zip(values[i : i + size], bounds):
+        for value, n in zip(values[i : i + size], bounds, strict=True):
             address = address * n + value % n
         chosen.append(address)
-    steps = [b - a for a, b in zip(chosen, chosen[1:])]
+    steps = [b - a for a, b in itertools.pairwise(chosen)]
     match pattern:
         case "identity":
             return min(values) >= 0 and chosen == [i % total for i in range(len(chosen))]
@@ -94,41 +111,44 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
 
 
 def rounds(desc: OperatorDesc, data: str) -> list[str]:
-    """The data patterns that a case of this pattern needs: one, or a round for each digit of the largest address."""
-    data_tensors = [t for name, t in desc.inputs.items() if name not in desc.index_tensors()]
-    last = max(t.element_count for t in data_tensors) - 1
+    """Returns the names of the rounds that a data pattern needs: one per digit of the largest address; else the pattern."""
+    data_tensors = [desc.tensors[name] for name in desc.data_tensors()]
+    last = sum(t.element_count for t in data_tensors) - 1
     width = min(t.data_type.size for t in data_tensors) * 8
     digits = max(-(-last.bit_length() // width), 1)
     return [data] if data != "addr" or digits == 1 else [f"{data}{i}" for i in range(digits)]
 
 
 class Filled(Mapping[str, Tensor]):
-    """The inputs of a case, made when they are asked for; those of the case that was asked last are kept."""
+    """The inputs of a case, made when they are read. Only the inputs of the case that was read last are kept."""
 
-    _last: tuple[Filled | None, dict[str, Tensor]] = None, {}
+    _last: ClassVar[tuple[Filled | None, dict[str, Tensor]]] = None, {}
 
-    def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str):
-        self._from = desc, case, pattern, data
+    def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str) -> None:
+        self._arguments = desc, case, pattern, data
 
     @property
     def _tensors(self) -> dict[str, Tensor]:
         if Filled._last[0] is not self:
-            Filled._last = self, fill(*self._from)
+            Filled._last = self, fill(*self._arguments)
         return Filled._last[1]
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._from[0].inputs)
+        return iter(self._arguments[0].inputs)
 
     def __len__(self) -> int:
-        return len(self._from[0].inputs)
+        return len(self._arguments[0].inputs)
 
 
 def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Tensor]:
-    """The inputs of a case: indices by `pattern`, everything else by `data`."""
-    seed = seed_of(case)
+    """Returns the inputs of a case by field: index tensors by the index pattern, all others by the data pattern.
+
+    Several index tensors differ from each other, and the elements of several data tensors are unique together.
+    """
+    seed, elements = seed_of(case), 0
     tensors = {}
     for name, tensor in desc.inputs.items():
         if name in desc.index_tensors():
@@ -136,24 +156,25 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
                 desc.index_bounds[name],
                 tensor.element_count,
                 pattern,
-                random.Random(seed),
+                random.Random(seed + desc.index_tensors().index(name)),
                 tensor.data_type.kind == "signed",
             )
             bits = _repeated(to_bits(tensor.data_type, values), tensor.element_count)
         else:
-            bits = _data(tensor.data_type, tensor.element_count, data, seed)
+            bits = _data(tensor.data_type, elements + tensor.element_count, data, seed)[elements:]
+            elements += tensor.element_count
         tensors[name] = Tensor(tensor.data_type, tensor.sizes, bits)
     return tensors
 
 
-def _repeated(bits: array, count: int) -> array:
-    """The first `count` of these elements, over and over."""
+def _repeated(bits: Bits, count: int) -> Bits:
+    """The elements, repeated as often as `count` elements need."""
     whole, rest = divmod(count, len(bits))
     return bits * whole + bits[:rest]
 
 
 def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool) -> Sequence[int]:
-    """The index values, or those that come over and over."""
+    """The index values, or the shortest part of them that repeats."""
     if pattern not in MODEL_PATTERNS:
         limits = [0] * len(bounds), [n - 1 for n in bounds]
         if pattern == "bounds":
@@ -163,13 +184,13 @@ def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.R
         total, strides = prod(bounds), strides_of(bounds)
         chosen = _chosen(total, count // len(bounds), pattern, source)
         return [a // stride % n for a in chosen for stride, n in zip(strides, bounds)]
-    limits = {"pos": ("low", "high"), "neg": ("-n", "-1"), "mix": ("-n", "high", "-1", "low")}[pattern]
+    first = {"pos": ("low", "high"), "neg": ("-n", "-1"), "mix": ("-n", "high", "-1", "low")}[pattern]
     tuples = count // len(bounds)
-    values = []
+    values: list[int] = []
     for i in range(tuples):
         for n in bounds:
-            if i < len(limits) and tuples > 1:
-                values.append({"low": 0, "high": n - 1, "-n": -n, "-1": -1}[limits[i]])
+            if i < len(first) and tuples > 1:
+                values.append({"low": 0, "high": n - 1, "-n": -n, "-1": -1}[first[i]])
             else:
                 low, high = {"pos": (0, n), "neg": (-n, 0), "mix": (-n, n)}[pattern]
                 values.append(low + int(source.random() * (high - low)))
@@ -177,26 +198,26 @@ def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.R
 
 
 def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequence[int]:
-    """What `count` indices name, of `total` elements, or what they name over and over."""
+    """The elements that `count` indices name, of `total`; or the shortest part of them that repeats."""
     if pattern == "identity":
         return range(min(count, total))
     if pattern == "reverse":
         return range(total - 1, max(total - count, 0) - 1, -1)
     if pattern == "one":
         return [total - 1 - int(source.random() * (total - 1))]
-    some = [total - 1, 0, total - 1, *(int(source.random() * total) for _ in range(count - 3))][:count]
+    elements = [total - 1, 0, total - 1, *(int(source.random() * total) for _ in range(count - 3))][:count]
     if pattern == "asc":
-        return sorted(some)
-    return some if pattern == "random" else [some[i // 2] for i in range(count)]
+        return sorted(elements)
+    return elements if pattern == "random" else [elements[i // 2] for i in range(count)]
 
 
-def _data(data_type: DataType, count: int, pattern: str, seed: int) -> array:
-    """Element i holds a digit of i, spread over all bits; `special` keeps that in every fourth element."""
+def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
+    """Bit patterns: element i holds a digit of i, spread over all bits; with `special`, every fourth element does."""
     width, code = data_type.size * 8, data_type.bits_code
     mask = (1 << width) - 1
     factor, start = _SPREAD[data_type.size], seed & mask
 
-    def spread(first: int, step: int, count: int) -> array:
+    def spread(first: int, step: int, count: int) -> Bits:
         numbers = range(start + first * factor, start + (first + step * min(count, 1 << width)) * factor, step * factor)
         return array(code, [n & mask for n in numbers])
 
@@ -209,13 +230,13 @@ def _data(data_type: DataType, count: int, pattern: str, seed: int) -> array:
     values, bits = special_values(data_type), array(code, bytes(count * data_type.size))
     for i in range(min(count, 4)):
         places = len(range(i, count, 4))
-        some = [values[(seed + i + 3 * j) % len(values)] for j in range(len(values))]
-        bits[i::4] = _repeated(array(code, some) if i < 3 else spread(3, 4, places), places)
+        rotated = [values[(seed + i + 3 * j) % len(values)] for j in range(len(values))]
+        bits[i::4] = _repeated(array(code, rotated) if i < 3 else spread(3, 4, places), places)
     return bits
 
 
 def special_values(data_type: DataType) -> list[int]:
-    """Bit patterns that a conversion on the way would change."""
+    """Returns the bit patterns of a data type that a conversion to another type and back would change."""
     width = data_type.size * 8
     if data_type.kind != "float":
         edges = [0, 1, (1 << width) - 1, 1 << width - 1, (1 << width - 1) - 1, (1 << width) - 2]

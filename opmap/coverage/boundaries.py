@@ -1,4 +1,4 @@
-"""The rules at whose boundary a descriptor stands."""
+"""The rules at whose boundary a descriptor is: those that a small change of one member breaks."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ UNREACHABLE_RULES = {
     "TENSOR.C6": "ONNX Runtime leaves GuaranteedBaseOffsetAlignment 0",
     "TENSOR.C7": "ONNX Runtime sets the flags itself",
 }
-"""Rules of tensors at whose boundary no case can stand, and why."""
+"""The TENSOR rules at whose boundary no case can be, each with the reason."""
 
 
 def tensor_rule_ids(*, reachable: bool) -> list[str]:
+    """Returns the ids of the TENSOR rules at whose boundary cases can be, or of the others."""
     return [r.id for r in tensor_rules().rules if (r.id in UNREACHABLE_RULES) != reachable]
 
 
 def boundary_rules(desc: OperatorDesc) -> set[str]:
-    """The rules at whose boundary a valid descriptor stands: one step in one member breaks them."""
+    """Returns the rules at whose boundary a valid descriptor is."""
     return {violation.rule for neighbour in _neighbours(desc) for violation in neighbour.violations()}
 
 
 def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
-    for name, here in desc.members().items():
-        value = getattr(desc, here)
+    """The descriptors that differ in one member by one step."""
+    for name, attribute in desc.members().items():
         if name in desc.numbers:
-            yield from (desc.replace(**{here: value + step}) for step in (1, -1))
+            yield from (desc.replace(**{attribute: desc.numbers[name] + step}) for step in (1, -1))
             continue
-        sizes = value.sizes
+        tensor = desc.tensors[name]
+        sizes = tensor.sizes
         changed = [(1, *sizes), sizes[1:]]
         changed += [(*sizes[:i], n + step, *sizes[i + 1 :]) for i, n in enumerate(sizes) for step in (1, -1)]
         for other in changed:
-            yield desc.replace(**{here: dataclasses.replace(value, sizes=other)})
+            yield desc.replace(**{attribute: dataclasses.replace(tensor, sizes=other)})
         for data_type in (DataType.INT8, DataType.FLOAT32):
-            yield desc.replace(**{here: dataclasses.replace(value, data_type=data_type)})
+            yield desc.replace(**{attribute: dataclasses.replace(tensor, data_type=data_type)})

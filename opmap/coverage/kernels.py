@@ -1,4 +1,7 @@
-"""The kernel classes that the names in DirectML's library show, and how many cases reach each."""
+"""The kernel classes that the names in DirectML's library show, and how many cases reach each.
+
+What a name means is inferred. Nothing shows which kernel ran.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,12 @@ from ..cases.case import Case
 from ..descriptors import OperatorDesc
 from ..mapping import map_descriptor
 
+Kind = tuple[int, bool, str, int]
+"""Bytes of an element, whether there are index tuples, index data type, highest dimension count."""
+
 
 class Unreachable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Kernel classes that no ONNX model reaches, by the index type, with tuples only or all; and why."""
+    """Kernel classes that no ONNX model reaches: those with this index type; with `tuples`, only those for index tuples."""
 
     index: str
     why: str
@@ -24,7 +30,7 @@ class Unreachable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The kernel classes that the names in DirectML's library show (`operators/*.kernels.toml`)."""
+    """The kernel classes of some operators, as the names in DirectML's library show them (`operators/*.kernels.toml`)."""
 
     prefix: str
     operators: tuple[str, ...]
@@ -35,39 +41,42 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     indices: dict[str, str]
     unreachable: tuple[Unreachable, ...]
 
-    def kinds(self) -> dict[tuple[int, bool, str, int], tuple[str, ...]]:
-        """Bytes of an element, whether there are tuples, index type, highest dimension count -> classes, of which a device
-        has one."""
-        every = itertools.product(self.data, (False, True), self.indices, self.dimensions)
+    def kinds(self) -> dict[Kind, tuple[str, ...]]:
+        """Returns every kind with the names of its kernel classes; one device uses one of them."""
+        kinds = itertools.product(self.data, (False, True), self.indices, self.dimensions)
         return {
             (size, tuples, index, dimensions): tuple(
                 f"{self.prefix}{data}{self.tuples if tuples else ''}_{self.indices[index]}_{dimensions}"
                 for data in self.data[size]
             )
-            for size, tuples, index, dimensions in every
+            for size, tuples, index, dimensions in kinds
         }
 
-    def kind(self, desc: OperatorDesc) -> tuple[int, bool, str, int]:
-        """The kind of a descriptor, as DirectML is given it."""
-        ((name, bounds),) = desc.index_bounds.items()
-        first = next(iter(desc.inputs.values()))
+    def kind(self, desc: OperatorDesc) -> Kind:
+        """Returns the kind of a descriptor as DirectML gets it."""
+        first = desc.tensors[desc.data_tensors()[0]]
+        index = desc.tensors[desc.index_tensors()[0]]
         limit = next(n for n in self.dimensions if first.dimension_count <= n)
-        return first.data_type.size, len(bounds) > 1, desc.tensors[name].data_type.name, limit
+        tuples = any(len(bounds) > 1 for bounds in desc.index_bounds.values())
+        return first.data_type.size, tuples, index.data_type.name, limit
 
-    def why_not(self, kind: tuple[int, bool, str, int]) -> str | None:
-        """Why a kind cannot be reached."""
+    def why_not(self, kind: Kind) -> str | None:
+        """Returns why no ONNX model reaches a kind; None if one does."""
         _, tuples, index, _ = kind
         return next((u.why for u in self.unreachable if u.index == index and u.tuples <= tuples), None)
 
 
 def kernel_files() -> list[Kernels]:
-    """The kernel classes of every library that is described."""
-    found = sorted(p for p in files(operators).iterdir() if p.name.endswith(".kernels.toml"))
-    return [msgspec.toml.decode(p.read_bytes(), type=Kernels, strict=False) for p in found]
+    """Returns the kernel classes of every file `operators/*.kernels.toml`."""
+    paths = (p for p in files(operators).iterdir() if p.name.endswith(".kernels.toml"))
+    return [
+        msgspec.toml.decode(path.read_bytes(), type=Kernels, strict=False)
+        for path in sorted(paths, key=lambda path: path.name)
+    ]
 
 
-def kernels_reached(kernels: Kernels, cases: Iterable[Case]) -> Counter:
-    """How many cases reach each kind of kernel class on the DirectML EP, by what the mapping says that it emits."""
+def kernels_reached(kernels: Kernels, cases: Iterable[Case]) -> Counter[Kind]:
+    """Returns how many cases reach each kind on the DirectML EP, by the descriptor that the mapping predicts."""
     mapped = (
         map_descriptor(c.desc, index_conversion="directml") for c in cases if c.desc.operator in kernels.operators
     )

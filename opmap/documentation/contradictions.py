@@ -11,7 +11,19 @@ import msgspec
 from ..descriptors import TensorDesc
 from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
-from ..pseudocode import Example, Line, Reference, canonical, check, compile_line, expand, parse_formula, run, show
+from ..pseudocode import (
+    Example,
+    Line,
+    Program,
+    Reference,
+    canonical,
+    check,
+    compile_statements,
+    expand,
+    parse_formula,
+    run,
+    show,
+)
 from ..pseudocode.tree import Membership
 from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor
@@ -258,32 +270,34 @@ class _Run:
         """The general pseudocode, expanded for the example, against its expanded line; and its values."""
         names = self.spec.pseudocode.tensors
         members = {n: TensorDesc(DataType[t.data_type], t.sizes) for n, t in self.parsed.tensors.items()} | self.fields
-        desc = OPERATORS[self.spec.name].Desc.from_members(members)
+        desc = OPERATORS[self.spec.name].descriptor.from_members(members)
         printed, lines = self.parsed.expansion, self.spec.lines
         try:
-            line = expand(_in_words_of(lines, self.spec), desc.expansion(), self.fields)
-            program = compile_line(line, {here: self.parsed.tensors[field].sizes for here, field in names.items()})
+            statements = expand(_in_words_of(lines, self.spec), desc.expansion(), self.fields)
+            sizes = {name: self.parsed.tensors[field].sizes for name, field in names.items()}
+            program = compile_statements(statements, sizes)
         except PseudocodeError as error:
             yield self._found("pseudocode", "", f"the pseudocode does not fit it: {error.problem}")
             return
+        line = statements[-1]  # an example prints the line that moves single elements
         if printed is not None and canonical(printed, names) != canonical(line, names):
             message = f"the page's pseudocode is {line} here; the example prints {printed}"
             yield _Broken("pseudocode", self.example.id, line_of_expansion(self.example), message)
             if not same_lines(lines, self.shipped.corrected.lines, names):
                 return  # the pseudocode is what changed: its values are not asked for
-        yield from self._computed(program, line)
+        yield from self._computed(program)
 
-    def _computed(self, program, line: Line) -> Iterator[_Broken]:
+    def _computed(self, program: Program) -> Iterator[_Broken]:
         names = self.spec.pseudocode.tensors
         tensors = {here: self.parsed.tensors[field] for here, field in names.items()}
-        indices = {here: tensor.values for here, tensor in tensors.items()}
-        if any(type(v) is not int for here in _nested(line) for v in indices[here]):
-            yield self._found("values", names[next(iter(_nested(line)))], "its indices are no whole numbers")
-            return
+        values = {here: tensor.values for here, tensor in tensors.items()}
+        for index in program.access.index_bounds:
+            if any(type(v) is not int for v in values[index]):
+                yield self._found("values", names[index], "its indices are no whole numbers")
+                return
         (output,) = self.shipped.tensors("output")
         wanted = self.parsed.tensors[output]
-        values = run(program, tensors[line.source.tensor].values, indices)
-        for at, (computed, printed) in enumerate(zip(values, wanted.values)):
+        for at, (computed, printed) in enumerate(zip(run(program, values), wanted.values)):
             if computed != printed:
                 element = f"{output}[{','.join(map(str, _position(at, wanted.sizes)))}]"
                 says = "no value: an index is out of range" if computed is None else computed
@@ -307,11 +321,6 @@ def _in_words_of(lines: tuple, spec: Spec) -> tuple:
         Line(rename(line.target), rename(line.source), line.condition) if isinstance(line, Line) else line
         for line in lines
     )
-
-
-def _nested(line: Line) -> dict[str, None]:
-    """The tensors that a line reads its indices from."""
-    return dict.fromkeys(c.tensor for c in line.source.coordinates if isinstance(c, Reference))
 
 
 def _position(at: int, sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from ..pseudocode import strides_of
-from .access import Access, Read, Term, Work
+from ..pseudocode import Address, TableRead, Term, strides_of
+from .access import Numbers, Work
 from .fault import Fault
 
 _NEEDS_65536 = "an input of more than 65536 elements"
@@ -16,10 +14,10 @@ _NEEDS_64K = "an input of more than 65536 bytes"
 _NEEDS_DIMENSION = "a dimension longer than 65535"
 
 
-def _moved(place: Callable[[int, int], int]) -> Callable[[Access], Access]:
+def _moved(place: Callable[[int, int], int]) -> Callable[[Address], Address]:
     """The indexed dimensions, in one piece, begin at another place: `place(first, dimension count)`."""
 
-    def move(access: Access) -> Access:
+    def move(access: Address) -> Address:
         block = access.indexed
         others = [i for i in range(len(access.terms)) if i not in block]
         first = place(block[0], len(access.terms)) % (len(others) + 1)
@@ -28,27 +26,27 @@ def _moved(place: Callable[[int, int], int]) -> Callable[[Access], Access]:
     return move
 
 
-def _padding(access: Access) -> int:
+def _padding(access: Address) -> int:
     """The number of leading dimensions of size 1 in front of the axis."""
     sizes = access.sizes
     return next((i for i, size in enumerate(sizes) if size != 1), len(sizes))
 
 
-def _unpadded(access: Access) -> Access:
+def _unpadded(access: Address) -> Address:
     return _moved(lambda first, count: max(first - _padding(access), 0))(access)
 
 
-def _zero_where(wrong: Callable[[int, Term, Access], bool]) -> Callable[[Access], Access]:
+def _zero_where(wrong: Callable[[int, Term, Address], bool]) -> Callable[[Address], Address]:
     """Dimensions whose position is always 0."""
     return lambda access: access.change(lambda i, t: t.at_zero() if wrong(i, t, access) else t)
 
 
-def _reordered(part: Callable[[Access], Sequence[int]]) -> Callable[[Access], Access]:
+def _reordered(part: Callable[[Address], Sequence[int]]) -> Callable[[Address], Address]:
     """The positions of some dimensions in reverse order."""
 
-    def reorder(access: Access) -> Access:
+    def reorder(access: Address) -> Address:
         order = list(range(len(access.terms)))
-        chosen = [i for i in part(access) if access.terms[i].coordinate is not None and access.terms[i].size > 1]
+        chosen = [i for i in part(access) if access.terms[i].loop is not None and access.terms[i].size > 1]
         for i, j in zip(chosen, chosen[::-1]):
             order[i] = j
         return access.arranged(order)
@@ -56,25 +54,25 @@ def _reordered(part: Callable[[Access], Sequence[int]]) -> Callable[[Access], Ac
     return reorder
 
 
-def _strides(sizes: Callable[[Access], Sequence[int]]) -> Callable[[Access], Access]:
+def _strides(sizes: Callable[[Address], Sequence[int]]) -> Callable[[Address], Address]:
     """Row-major strides of other sizes, right-aligned."""
 
-    def change(access: Access) -> Access:
+    def change(access: Address) -> Address:
         count = len(access.terms)
         return access.with_strides(strides_of(((1,) * count + tuple(sizes(access)))[-count:]))
 
     return change
 
 
-def _index_sizes(access: Access) -> tuple[int, ...]:
-    return next(iter(access.reads.values()))
+def _index_sizes(access: Address) -> tuple[int, ...]:
+    return next(access.reads).sizes
 
 
-def _column_major(access: Access) -> Access:
+def _column_major(access: Address) -> Address:
     return access.with_strides(strides_of(access.sizes[::-1])[::-1])
 
 
-def _sizes_cut(access: Access) -> Access:
+def _sizes_cut(access: Address) -> Address:
     sizes = [size & 0xFFFF for size in access.sizes]
     terms = zip(access.terms, sizes, strides_of(sizes))
     return dataclasses.replace(
@@ -82,30 +80,30 @@ def _sizes_cut(access: Access) -> Access:
     )
 
 
-def _without_batches(*, data: bool, indices: bool) -> Callable[[Access], Access]:
+def _without_batches(*, data: bool, indices: bool) -> Callable[[Address], Address]:
     """The first batch is used for all: of the data, of the indices, or of both."""
 
-    def change(access: Access) -> Access:
-        shared = access.shared
+    def change(access: Address) -> Address:
+        shared = access.shared_loops
         if indices:
             access = access.change_reads(lambda r: _not_counting(r, shared))
-        return _zero_where(lambda i, t, a: t.coordinate in shared)(access) if data else access
+        return _zero_where(lambda i, t, a: t.loop in shared)(access) if data else access
 
     return change
 
 
-def _not_counting(read: Read, dimensions: set[int]) -> Read:
-    return Read(read.tensor, tuple((d, s) for d, s in read.steps if d not in dimensions), read.offset)
+def _not_counting(read: TableRead, loops: set[int]) -> TableRead:
+    return dataclasses.replace(read, steps=tuple((loop, step) for loop, step in read.steps if loop not in loops))
 
 
-def _batches_reversed(access: Access) -> Access:
-    return _reordered(lambda a: [i for i, t in enumerate(a.terms) if t.coordinate in access.shared])(access)
+def _batches_reversed(access: Address) -> Address:
+    return _reordered(lambda a: [i for i, t in enumerate(a.terms) if t.loop in access.shared_loops])(access)
 
 
-def _innermost_fixed(access: Access) -> Access:
+def _innermost_fixed(access: Address) -> Address:
     """The last counted dimension longer than 1 stands still."""
-    last = max((d for d, n in enumerate(access.counted) if n > 1), default=None)
-    fixed = access.change(lambda i, t: t.at_zero() if last is not None and t.coordinate == last else t)
+    last = max((d for d, n in enumerate(access.loops) if n > 1), default=None)
+    fixed = access.change(lambda i, t: t.at_zero() if last is not None and t.loop == last else t)
     return fixed.change_reads(lambda r: _not_counting(r, {last}))
 
 
@@ -113,24 +111,24 @@ def _rank_above_4(work: Work) -> bool:
     return len(work.access.terms) > 4
 
 
-def _at_word_start(addresses: np.ndarray, work: Work) -> np.ndarray:
+def _at_word_start(addresses: Numbers, work: Work) -> Numbers:
     per_word = max(4 // work.data_type.size, 1)
     return addresses // per_word * per_word
 
 
-def _bytes_cut(addresses: np.ndarray, work: Work) -> np.ndarray:
+def _bytes_cut(addresses: Numbers, work: Work) -> Numbers:
     return (addresses * work.data_type.size & 0xFFFF) // work.data_type.size
 
 
-def _unbroadcast(access: Access) -> Access:
+def _unbroadcast(access: Address) -> Address:
     return access.change(lambda i, t: dataclasses.replace(t, stride=0) if t.size == 1 else t)
 
 
-def _before(access: Access) -> range:
+def _before(access: Address) -> range:
     return range(access.indexed[0])
 
 
-def _after(access: Access) -> range:
+def _after(access: Address) -> range:
     return range(access.indexed[-1] + 1, len(access.terms))
 
 
@@ -186,7 +184,7 @@ ADDRESS_FAULTS = {
         access=_zero_where(lambda i, t, a: i == 0 and len(a.terms) == 8),
     ),
     # strides and sizes
-    "strides-of-output": Fault(text="the input's strides are the output's", access=_strides(lambda a: a.counted)),
+    "strides-of-output": Fault(text="the input's strides are the output's", access=_strides(lambda a: a.loops)),
     "strides-of-indices": Fault(text="the input's strides are those of the indices", access=_strides(_index_sizes)),
     "strides-column-major": Fault(text="the input is read column-major", access=_column_major),
     "strides-padded-to-4": Fault(

@@ -9,34 +9,38 @@ import numpy as np
 
 from ..cases.case import Case
 from ..execution.arrays import dtype_of
+from ..pseudocode import Address
 from ..tensors import DataType
-from .access import Access, Indices, Resolve, Work, resolve
+from .access import Bits, Indices, Numbers, Resolve, Work, resolve
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One wrong way: what it does in a sentence, and the part that it changes.
+    """One wrong way to move data. `text` says in a sentence what it does; the functions change one part each.
 
-    - `access(access)`: how addresses are computed; `address(addresses, work)`: what comes out of that.
-    - `indices(rows, data type)`: the index values, a row per tuple; `position(index, n)`: what one means in a dimension.
-    - `value(bits, data type)`: the bit patterns, one by one; `output(bits, work)`: the output, row-major.
-    - `session()`: a function from a case to its output that remembers the runs before.
-    - `result(output)`: the list of arrays that is returned.
-    - `concerns(work)`: whether a case has it at all.
+    - `access(address)`: changes the address that reads indices (strides, loops, index reads).
+    - `address(addresses, work)`: changes the addresses that come out.
+    - `indices(rows, data type)`: changes the index values, one row per index tuple.
+    - `position(index, n)`: returns the positions of indices in a dimension of size n.
+    - `value(bits, data type)`: changes the moved bit patterns.
+    - `output(bits, work)`: changes the output, flat and row-major.
+    - `session()`: returns a function from work to output that remembers earlier runs.
+    - `result(output)`: returns the list of arrays that the provider returns.
+    - `concerns(work)`: returns whether the fault concerns a case at all.
 
-    `needs` says what shows it, where not every small tensor does: `standard` has such cases, `full` alone those that are
-    `huge`. `equivalent` says why no valid input shows it.
+    `needs` says which input a small tensor lacks, so that only `standard` catches the fault; with `huge`, only `full` does.
+    `equivalent` says why no valid input shows the fault.
     """
 
     text: str
-    access: Callable[[Access], Access] | None = None
-    address: Callable[[np.ndarray, Work], np.ndarray] | None = None
-    indices: Callable[[np.ndarray, DataType], np.ndarray] | None = None
+    access: Callable[[Address], Address] | None = None
+    address: Callable[[Numbers, Work], Numbers] | None = None
+    indices: Callable[[Numbers, DataType], Numbers] | None = None
     position: Resolve = resolve
-    value: Callable[[np.ndarray, DataType], np.ndarray] | None = None
-    output: Callable[[np.ndarray, Work], np.ndarray] | None = None
-    session: Callable[[], Callable[[Work], np.ndarray]] | None = None
-    result: Callable[[np.ndarray], list[np.ndarray]] | None = None
+    value: Callable[[Bits, DataType], Bits] | None = None
+    output: Callable[[Bits, Work], Bits] | None = None
+    session: Callable[[], Callable[[Work], Bits]] | None = None
+    result: Callable[[Bits], list[Bits]] | None = None
     concerns: Callable[[Work], bool] | None = None
     needs: str | None = None
     huge: bool = False
@@ -44,18 +48,18 @@ class Fault:
 
     @property
     def tier(self) -> str | None:
-        """The first tier that must catch it; None where none can."""
+        """The first tier that must catch the fault; None if no tier can."""
         if self.equivalent:
             return None
         return "full" if self.huge else "standard" if self.needs else "smoke"
 
     @property
     def addressed(self) -> bool:
-        """Whether other elements are read."""
+        """Whether the fault changes which elements are moved."""
         return bool(self.access or self.address or self.indices or self.position is not resolve)
 
-    def bits(self, work: Work) -> np.ndarray:
-        """The output's bit patterns, of a fault without memory."""
+    def bits(self, work: Work) -> Bits:
+        """Returns the output's bit patterns, for a fault without memory of earlier runs."""
         if self.concerns and not self.concerns(work):
             return work.right
         bits = self._fetched(work) if self.addressed else work.right
@@ -64,9 +68,9 @@ class Fault:
                 bits = self.value(bits, work.data_type)
         return self.output(bits.copy(), work) if self.output else bits
 
-    def _fetched(self, work: Work) -> np.ndarray:
+    def _fetched(self, work: Work) -> Bits:
         access, indices = work.access, work.indices
-        if self.access:
+        if self.access and access.indexed:
             access = self.access(access)
         if self.indices:
             indices = {n: Indices(self.indices(i.rows, i.data_type), i.data_type) for n, i in indices.items()}
@@ -74,22 +78,22 @@ class Fault:
 
 
 class FaultProvider:
-    """Computes the documented answer with one fault in it. It is given the case itself beside the model."""
+    """A provider that computes the documented answer with one fault in it. It is given cases in place of models."""
 
-    def __init__(self, fault: Fault):
+    def __init__(self, fault: Fault) -> None:
         self.fault = fault
         self._bits = fault.session() if fault.session else fault.bits
 
-    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Not used: a fault needs the case."""
+    def run(self, model_bytes: bytes, feeds: dict[str, Bits]) -> list[Bits]:
+        """Raises NotImplementedError: a fault needs the case."""
         raise NotImplementedError("a fault provider runs cases, not models")
 
-    def run_case(self, case: Case) -> list[np.ndarray]:
-        """The output with the fault in it; where the page defines no value, some element."""
+    def run_case(self, case: Case) -> list[Bits]:
+        """Returns the outputs with the fault in them; an undocumented element has any value."""
         return self.run_work(Work(case))
 
-    def run_work(self, work: Work) -> list[np.ndarray]:
-        """As `run_case`, for a case whose arrays are made."""
+    def run_work(self, work: Work) -> list[Bits]:
+        """Returns what `run_case` returns, for a case whose arrays exist already."""
         bits = np.ascontiguousarray(self._bits(work), f"<u{work.data_type.size}")
         output = bits.view(dtype_of(work.data_type)).reshape(work.sizes)
         return self.fault.result(output) if self.fault.result else [output]

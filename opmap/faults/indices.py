@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
+from ..pseudocode import Address, TableRead
 from ..tensors import DataType
-from .access import Access, Read, Work, resolve
+from .access import Numbers, Work, resolve
 from .fault import Fault
 
 _LONG_8 = "an axis longer than 128"
@@ -25,75 +28,75 @@ def _mod(bits: int):
     return lambda i, n: np.where(i < 0, (i % n + pow(2, bits, n)) % n, i)
 
 
-def _float16(i: np.ndarray, n: int) -> np.ndarray:
+def _float16(i: Numbers, n: int) -> Numbers:
     with np.errstate(all="ignore"):
         return resolve(np.nan_to_num(i.astype(np.float16), posinf=65504, neginf=-65504).astype(np.int64), n)
 
 
-def _pairs(rows: np.ndarray, data_type: DataType) -> np.ndarray:
+def _pairs(rows: Numbers, data_type: DataType) -> Numbers:
     if data_type.size < 8:
         return rows
     return rows.reshape(-1).view("<i4")[: rows.size].astype(np.int64).reshape(rows.shape)
 
 
-def _high_word(rows: np.ndarray, data_type: DataType) -> np.ndarray:
+def _high_word(rows: Numbers, data_type: DataType) -> Numbers:
     return rows >> 32 if data_type.size == 8 else rows
 
 
-def _unsigned(rows: np.ndarray, data_type: DataType) -> np.ndarray:
+def _unsigned(rows: Numbers, data_type: DataType) -> Numbers:
     return rows & 0xFFFFFFFF
 
 
-def _sorted(rows: np.ndarray, data_type: DataType) -> np.ndarray:
+def _sorted(rows: Numbers, data_type: DataType) -> Numbers:
     return rows[np.lexsort(rows.T[::-1])]
 
 
-def _distinct(rows: np.ndarray, data_type: DataType) -> np.ndarray:
+def _distinct(rows: Numbers, data_type: DataType) -> Numbers:
     firsts = np.sort(np.unique(rows, axis=0, return_index=True)[1])
     return rows[np.append(firsts, np.repeat(firsts[-1], len(rows) - len(firsts)))]
 
 
-def _pairs_swapped(rows: np.ndarray, data_type: DataType) -> np.ndarray:
+def _pairs_swapped(rows: Numbers, data_type: DataType) -> Numbers:
     order = np.arange(len(rows)) ^ 1
     return rows[np.where(order < len(rows), order, order - 1)]
 
 
-def _last_skipped(rows: np.ndarray, data_type: DataType) -> np.ndarray:
+def _last_skipped(rows: Numbers, data_type: DataType) -> Numbers:
     return np.concatenate((rows[:-1], rows[-2:-1])) if len(rows) > 1 else rows
 
 
-def _last_coordinate_dropped(rows: np.ndarray, data_type: DataType) -> np.ndarray:
+def _last_coordinate_dropped(rows: Numbers, data_type: DataType) -> Numbers:
     return np.hstack((rows[:, :-1], 0 * rows[:, -1:])) if rows.shape[1] > 1 else rows
 
 
-def _transposed(access: Access) -> Access:
+def _transposed(access: Address) -> Address:
     """The dimensions of an index tensor in reverse order, the tuple kept together."""
 
-    def reverse(read: Read) -> Read:
+    def reverse(read: TableRead) -> TableRead:
         step = min((s for _, s in read.steps), default=1)
         steps = []
-        for dimension, _ in read.steps:
-            steps.append((dimension, step))
-            step *= access.counted[dimension]
-        return Read(read.tensor, tuple(steps), read.offset)
+        for loop, _ in read.steps:
+            steps.append((loop, step))
+            step *= access.loops[loop]
+        return dataclasses.replace(read, steps=tuple(steps))
 
     return access.change_reads(reverse)
 
 
-def _row_first(access: Access) -> Access:
+def _row_first(access: Address) -> Address:
     """Without the last coordinate."""
-    return access.change_reads(lambda r: Read(r.tensor, r.steps[:-1], r.offset))
+    return access.change_reads(lambda r: dataclasses.replace(r, steps=r.steps[:-1]))
 
 
-def _outer_ignored(access: Access) -> Access:
+def _outer_ignored(access: Address) -> Address:
     """Without the first of several coordinates."""
-    return access.change_reads(lambda r: Read(r.tensor, r.steps[1:], r.offset) if len(r.steps) > 1 else r)
+    return access.change_reads(lambda r: dataclasses.replace(r, steps=r.steps[1:]) if len(r.steps) > 1 else r)
 
 
-def _bound_of_last(access: Access) -> Access:
+def _bound_of_last(access: Address) -> Address:
     """Negative ones count from the end of the last dimension."""
     last = access.terms[-1].size
-    return access.change(lambda i, t: type(t)(last, t.stride, t.coordinate, t.constant, t.read) if t.read else t)
+    return access.change(lambda i, t: dataclasses.replace(t, size=last) if t.read else t)
 
 
 def _scalar(work: Work) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .access import Work
+from .access import Bits, Work
 from .fault import Fault
 
 _NEEDS_256 = "an output of more than 256 elements"
@@ -12,35 +12,35 @@ _NEEDS_65536 = "an output of more than 65536 elements"
 _GROUP = 256
 
 
-def _lost(bits: np.ndarray, where) -> np.ndarray:
+def _lost(bits: Bits, where) -> Bits:
     """Elements that are not written: zero, as new memory is."""
     bits[where] = 0
     return bits
 
 
-def _partial_word(bits: np.ndarray, work: Work) -> np.ndarray:
+def _partial_word(bits: Bits, work: Work) -> Bits:
     return _lost(bits, slice(bits.nbytes // 4 * 4 // bits.itemsize, None))
 
 
-def _by_rows(bits: np.ndarray, work: Work) -> np.ndarray:
+def _by_rows(bits: Bits, work: Work) -> Bits:
     """A row per position of all dimensions but the last."""
     return bits.reshape(-1, work.sizes[-1])
 
 
-def _last_row_repeated(bits: np.ndarray, work: Work) -> np.ndarray:
+def _last_row_repeated(bits: Bits, work: Work) -> Bits:
     rows = _by_rows(bits, work)
     rows[-1] = rows[max(len(rows) - 2, 0)]
     return bits
 
 
-def _transposed(bits: np.ndarray, work: Work) -> np.ndarray:
+def _transposed(bits: Bits, work: Work) -> Bits:
     longer = [n for n in work.sizes if n > 1]
     if len(longer) < 2:
         return bits
     return bits.reshape(-1, longer[-2], longer[-1]).swapaxes(1, 2).reshape(-1)
 
 
-def _odd_row_end(bits: np.ndarray, work: Work) -> np.ndarray:
+def _odd_row_end(bits: Bits, work: Work) -> Bits:
     rows = _by_rows(bits, work)
     if rows.shape[1] % 2 and rows.shape[1] > 1:
         rows[:, -1] = 0
@@ -50,7 +50,7 @@ def _odd_row_end(bits: np.ndarray, work: Work) -> np.ndarray:
 def _swapped_in_words(size: int):
     """The elements of this size in each 4-byte word, in reverse order; a last partial word is left alone."""
 
-    def swap(bits: np.ndarray, work: Work) -> np.ndarray:
+    def swap(bits: Bits, work: Work) -> Bits:
         if bits.itemsize == size:
             whole = bits.nbytes // 4 * 4 // size
             bits[:whole] = bits[:whole].reshape(-1, 4 // size)[:, ::-1].reshape(-1)
@@ -59,7 +59,7 @@ def _swapped_in_words(size: int):
     return swap
 
 
-def _clobbered(bits: np.ndarray, work: Work) -> np.ndarray:
+def _clobbered(bits: Bits, work: Work) -> Bits:
     """Whoever writes an element writes its whole word: the last one wins."""
     per_word = max(4 // bits.itemsize, 1)
     place = np.arange(len(bits))
@@ -67,17 +67,17 @@ def _clobbered(bits: np.ndarray, work: Work) -> np.ndarray:
     return _lost(bits, place != last)
 
 
-def _garbage(bits: np.ndarray, work: Work) -> np.ndarray:
+def _garbage(bits: Bits, work: Work) -> Bits:
     """What memory may hold, the same in every run."""
     return np.resize(np.frombuffer(b"\xcd\x0b\xad\xf0\x0d\xfe\xed", "<u1"), bits.nbytes).view(bits.dtype)
 
 
-def _garbage_tail(bits: np.ndarray, work: Work) -> np.ndarray:
+def _garbage_tail(bits: Bits, work: Work) -> Bits:
     bits[len(bits) * 3 // 4 :] = _garbage(bits, work)[len(bits) * 3 // 4 :]
     return bits
 
 
-def _other_type(output: np.ndarray) -> list[np.ndarray]:
+def _other_type(output: Bits) -> list[Bits]:
     """The same bits as another type of the same width."""
     kind = "i" if output.dtype.kind != "i" else "u"
     return [output.view(f"<{kind}{output.itemsize}")]

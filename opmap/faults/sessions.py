@@ -6,15 +6,15 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from .access import Indices, Work
+from .access import Bits, Indices, Work
 from .fault import Fault
 
-Run = Callable[[Work], np.ndarray]
+Run = Callable[[Work], Bits]
 
 _SEVERAL = "several runs in one session"
 
 
-def _fitted(memory: np.ndarray, like: np.ndarray) -> np.ndarray:
+def _fitted(memory: Bits, like: Bits) -> Bits:
     """The bytes of a buffer, as often as needed, in place of an output."""
     return np.resize(memory.view("<u1"), like.nbytes).view(like.dtype)
 
@@ -23,7 +23,7 @@ def _previous() -> Run:
     """What stands in the buffer is the run before."""
     last = None
 
-    def run(work: Work) -> np.ndarray:
+    def run(work: Work) -> Bits:
         nonlocal last
         stale, last = last, work.right
         return work.right if stale is None else _fitted(stale, work.right)
@@ -35,7 +35,7 @@ def _previous_tail() -> Run:
     """The last element is not written where a larger output stood before."""
     last = None
 
-    def run(work: Work) -> np.ndarray:
+    def run(work: Work) -> Bits:
         nonlocal last
         stale, last = last, work.right
         bits = work.right.copy()
@@ -52,7 +52,7 @@ def _wrong_in(which: Callable[[int], bool]) -> Callable[[], Run]:
     def session() -> Run:
         count = 0
 
-        def run(work: Work) -> np.ndarray:
+        def run(work: Work) -> Bits:
             nonlocal count
             count += 1
             return 0 * work.right if which(count) else work.right
@@ -62,13 +62,13 @@ def _wrong_in(which: Callable[[int], bool]) -> Callable[[], Run]:
     return session
 
 
-def _kept(key: Callable[[Work], Hashable], use: Callable[[Work, Work], np.ndarray]) -> Callable[[], Run]:
+def _kept(key: Callable[[Work], Hashable], use: Callable[[Work, Work], Bits]) -> Callable[[], Run]:
     """Something of the first run with the same key is used again: `use(first, work)`."""
 
     def session() -> Run:
         firsts: dict[Hashable, Work] = {}
 
-        def run(work: Work) -> np.ndarray:
+        def run(work: Work) -> Bits:
             first = firsts.setdefault((work.case.desc.operator, key(work)), work)
             return work.right if first is work else use(first, work)
 
@@ -93,22 +93,28 @@ def _index_types(work: Work) -> Hashable:
     return tuple(indices.data_type for indices in work.indices.values())
 
 
-def _with_width_of(first: Work, work: Work) -> np.ndarray:
+def _with_width_of(first: Work, work: Work) -> Bits:
     """Elements as wide as the first run's, out of and into the same memory."""
     size = first.data_type.size
     if size == work.data_type.size:
         return work.right
     memory = work.data.view("<u1")
     elements = memory[: len(memory) // size * size].view(f"<u{size}")
-    found = work.access.addresses({name: i.rows.reshape(-1) for name, i in work.indices.items()})
-    written = (elements if len(elements) else np.zeros(1, f"<u{size}"))[np.clip(found, 0, max(len(elements) - 1, 0))]
-    output = np.zeros(work.right.nbytes, "<u1")
-    written = written.view("<u1")[: len(output)]
-    output[: len(written)] = written
+    elements = elements if len(elements) else np.zeros(1, f"<u{size}")
+    source = np.clip(work.addresses(work.source, work.indices), 0, len(elements) - 1)
+    written = elements[source].view("<u1")
+    output = work.before.view("<u1")
+    if work.writes_in_order:
+        count = min(len(written), len(output))
+        output[:count] = written[:count]
+    else:
+        start = work.addresses(work.target, work.indices) * size
+        for byte in range(size):
+            output[np.clip(start + byte, 0, len(output) - 1)] = written[byte::size]
     return output.view(work.right.dtype)
 
 
-def _with_index_type_of(first: Work, work: Work) -> np.ndarray:
+def _with_index_type_of(first: Work, work: Work) -> Bits:
     """Indices as wide as the first run's, out of the same memory."""
     indices = {}
     for name, own in work.indices.items():

@@ -7,27 +7,28 @@ from collections.abc import Callable
 import numpy as np
 
 from ..tensors import DataType
+from .access import Bits
 from .fault import Fault
 
 _EXPONENT = {DataType.FLOAT16: 0x7C00, DataType.FLOAT32: 0x7F800000, DataType.FLOAT64: 0x7FF0000000000000}
 
-Change = Callable[[np.ndarray, DataType], np.ndarray]
+Change = Callable[[Bits, DataType], Bits]
 
 
 def _only(change: Change, *, kind: str | None = None, size: int | None = None) -> Change:
     """A change of the types of this kind and size alone."""
 
-    def value(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+    def value(bits: Bits, data_type: DataType) -> Bits:
         meant = kind in (None, data_type.kind) and size in (None, data_type.size)
         return change(bits, data_type) if meant else bits
 
     return value
 
 
-def _floats(change: Callable[[np.ndarray, int, int, int], np.ndarray], size: int | None = None) -> Change:
+def _floats(change: Callable[[Bits, int, int, int], Bits], size: int | None = None) -> Change:
     """A change of float bit patterns, given the masks of sign, exponent and mantissa."""
 
-    def value(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+    def value(bits: Bits, data_type: DataType) -> Bits:
         exponent = _EXPONENT[data_type]
         return change(bits, 1 << data_type.size * 8 - 1, exponent, (exponent & -exponent) - 1)
 
@@ -74,7 +75,7 @@ def _through(short: str, long: str) -> Change:
 def _integer_through(float_type: str) -> Change:
     """An integer through a float, brought back into the range of its type."""
 
-    def value(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+    def value(bits: Bits, data_type: DataType) -> Bits:
         low, high = data_type.limits
         code = f"<{'i' if data_type.kind == 'signed' else 'u'}{data_type.size}"
         number = bits.view(code).astype(float_type).astype("<f8")
@@ -85,32 +86,32 @@ def _integer_through(float_type: str) -> Change:
     return lambda bits, t: value(bits, t) if t.kind != "float" else bits
 
 
-def _saturated(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+def _saturated(bits: Bits, data_type: DataType) -> Bits:
     """An unsigned number stored as the signed one."""
     return np.minimum(bits, np.array((1 << data_type.size * 8 - 1) - 1, bits.dtype))
 
 
-def _sign_lost(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+def _sign_lost(bits: Bits, data_type: DataType) -> Bits:
     return bits & ((1 << data_type.size * 8 - 1) - 1)
 
 
-def _low_word(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+def _low_word(bits: Bits, data_type: DataType) -> Bits:
     return bits & 0xFFFFFFFF
 
 
-def _low_word_extended(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+def _low_word_extended(bits: Bits, data_type: DataType) -> Bits:
     return bits.astype("<u4").view("<i4").astype("<i8").view("<u8")
 
 
-def _halves_swapped(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+def _halves_swapped(bits: Bits, data_type: DataType) -> Bits:
     return bits << np.uint64(32) | bits >> np.uint64(32)
 
 
-def _low_byte(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+def _low_byte(bits: Bits, data_type: DataType) -> Bits:
     return bits & 0xFF
 
 
-def _extended(bits: np.ndarray, data_type: DataType) -> np.ndarray:
+def _extended(bits: Bits, data_type: DataType) -> Bits:
     if data_type.size > 2:
         return bits
     return bits.view(f"<i{data_type.size}").astype("<i4").astype(f"<i{data_type.size}").view(bits.dtype)

@@ -6,15 +6,16 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_el
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from ..descriptors import Lowering, OperatorDesc, TensorDesc, complete
+from ..descriptors import OperatorDesc, TensorDesc, complete_sizes
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
 from . import size_classes
-from .random_source import Choices, draw_sizes
+from .contract import Choice, Lowering, Operator, Outline
+from .random_source import RandomSource, draw_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,7 @@ class Desc(OperatorDesc):
     """DML_GATHER_ELEMENTS_OPERATOR_DESC: one index per output element, along Axis."""
 
     operator = "GATHER_ELEMENTS"
-    short_names = {"Axis": "axis"}
+    short_names = {"Axis": "axis"}  # noqa: RUF012  # a ClassVar of the base class
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
@@ -30,7 +31,10 @@ class Desc(OperatorDesc):
     axis: int
 
     def expansion(self) -> Expansion:
-        """The page names three coordinates, i, j, k; a tensor of fewer dimensions has no j or k, one of more goes on."""
+        """Returns the page's coordinates i, j and k as the first three dimensions; the `...` is the rest of them.
+
+        A tensor with fewer dimensions has no k, or neither j nor k.
+        """
         names = tuple(COORDINATES[: self.input_tensor.dimension_count])
         rest = (names[3:],)
         return Expansion(
@@ -40,9 +44,9 @@ class Desc(OperatorDesc):
 
 
 def lower(desc: Desc) -> Lowering:
-    """GatherElements with the descriptor's own sizes."""
+    """Returns the GatherElements node with the descriptor's own sizes."""
     return Lowering(
-        op_type=ONNX_OPERATOR,
+        op_type="GatherElements",
         attributes={"axis": desc.axis},
         shapes={"InputTensor": desc.input_tensor.sizes, "IndicesTensor": desc.indices_tensor.sizes},
         output_shape=desc.output_tensor.sizes,
@@ -50,11 +54,11 @@ def lower(desc: Desc) -> Lowering:
     )
 
 
-ONNX_OPERATOR = "GatherElements"
-
-
 def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> Desc:
-    """onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGatherElements."""
+    """Returns the descriptor that the DirectML EP makes of a GatherElements node.
+
+    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGatherElements.
+    """
     return Desc(
         input_tensor=TensorDesc(data.data_type, data.sizes),
         indices_tensor=TensorDesc(indices.data_type, indices.sizes),
@@ -63,17 +67,18 @@ def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -
     )
 
 
-def shapes() -> Iterator[Desc]:
-    """Dimension counts 1 to 8, axis first, in the middle and last, the index axis longer and shorter than the input's."""
+def samples() -> Iterator[Desc]:
+    """Gives dimension counts 1 to 8, axis first, in the middle and last, the indices' axis shorter and longer."""
     for count in range(1, 9):
         for axis in sorted({0, count // 2, count - 1}):
             for length in (1, 4):
-                data = (3, 2, 3, 2, 2, 1, 2, 2)[:count]
-                inputs = {
-                    "InputTensor": TensorDesc(DataType.FLOAT32, data),
-                    "IndicesTensor": TensorDesc(DataType.INT64, data[:axis] + (length,) + data[axis + 1 :]),
-                }
-                yield complete(Desc, inputs, {"Axis": axis})
+                yield complete_sizes(Desc, *_outline((3, 2, 3, 2, 2, 1, 2, 2)[:count], axis, length))
+
+
+def _outline(data: tuple[int, ...], axis: int, length: int) -> Outline:
+    """The outline with this input; the indices' axis has this length."""
+    indices = data[:axis] + (length,) + data[axis + 1 :]
+    return Outline({"InputTensor": data, "IndicesTensor": indices}, {"Axis": axis})
 
 
 PARAMETERS = {
@@ -83,82 +88,91 @@ PARAMETERS = {
 }
 
 
-def classify(desc: Desc) -> dict[str, str]:
-    """The class of each parameter."""
+def classify(desc: Desc) -> dict[str, str | None]:
+    """Returns the class of each parameter."""
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
-    length = "same" if indices == data else "longer" if indices > data else "shorter"
     return {
         "padding": size_classes.count(size_classes.leading_ones(data[: desc.axis])),
         "axis": size_classes.place(desc.axis, len(data)),
-        "index_length": length,
+        "index_length": _relation(indices[desc.axis], data[desc.axis]),
     }
 
 
-def build(choice: Mapping[str, str]) -> Desc | None:
-    """A small descriptor with these classes: the other dimensions and the indices' axis share the output's elements."""
-    count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
+def _relation(indices: int, data: int) -> str:
+    """The class of the indices' axis length against the input's."""
+    return "same" if indices == data else "longer" if indices > data else "shorter"
+
+
+def build(choice: Choice) -> Desc | None:
+    """Returns a small descriptor with these classes.
+
+    The dimensions beside the axis and the indices' axis are the factors of the output's number of elements.
+    """
+    count = int(choice["dimensions"])
     for axis in size_classes.turned(size_classes.places(choice["axis"], count), choice):
         for ones in size_classes.turned(size_classes.counts(choice["padding"], axis), choice):
             for length in size_classes.turned(size_classes.lengths(choice["axis_length"]), choice):
-                desc = _build(choice, count, data_type, axis, ones, length)
+                desc = _build(choice, count, axis, ones, length)
                 if desc:
                     return desc
     return None
 
 
-def _build(
-    choice: Mapping[str, str], count: int, data_type: DataType, axis: int, ones: int, length: int
-) -> Desc | None:
-    index_type, relation, free = DataType[choice["index_type"]], choice["index_length"], count - 1 - ones
+def _build(choice: Choice, count: int, axis: int, ones: int, length: int) -> Desc | None:
+    data_type, relation, free = DataType[choice["data_type"]], choice["index_length"], count - 1 - ones
     many = choice["index_count"] == "many"
     lowest = (2 if axis > ones else 1) if free else 0
+    factors: Iterable[tuple[int, ...]]  # (elements beside the axis, length of the indices' axis)
     if relation == "same":
-        found = [(others, length) for others in (12, 6, 5, 3, 2, 51, 85, 128, 1, 17, 64, 32, 255, 256, 257, 4, 8)]
+        factors = [(others, length) for others in (12, 6, 5, 3, 2, 51, 85, 128, 1, 17, 64, 32, 255, 256, 257, 4, 8)]
     else:
         elements, whole = choice["output_elements"], choice["output_bytes"]
-        found = size_classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
+        factors = size_classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
     if relation == "longer":
-        found = [*found, *((others, length + more) for others in (2, 3, 1) for more in (1, 2, 3, 4))]
-    between = ones < axis < count - 1  # four are two on each side
-    for low, (others, along) in itertools.product((4, lowest)[not between :], found):
+        factors = [*factors, *((others, length + more) for others in (2, 3, 1) for more in (1, 2, 3, 4))]
+    between = ones < axis < count - 1  # a product of 4 or more is above 1 on both sides of the axis
+    for low, (others, along) in itertools.product((4, lowest)[not between :], factors):
         n = others * along
         if (
             (others >= low if low else others == 1)
-            and relation == ("same" if along == length else "longer" if along > length else "shorter")
+            and relation == _relation(along, length)
             and (n >= 3 if many else n == 1)
             and (size_classes.elements(n), size_classes.whole(n * data_type.size))
             == (choice["output_elements"], choice["output_bytes"])
             and max(n, others * length) * size_classes.INDEX_BYTES <= size_classes.most_bytes(choice)
         ):
             sizes = (1,) * ones + size_classes.spread(others, free)
-            inputs = {
-                "InputTensor": TensorDesc(data_type, sizes[:axis] + (length,) + sizes[axis:]),
-                "IndicesTensor": TensorDesc(index_type, sizes[:axis] + (along,) + sizes[axis:]),
-            }
-            return complete(Desc, inputs, {"Axis": axis})
+            outline = _outline(sizes[:axis] + (length,) + sizes[axis:], axis, along)
+            return complete_sizes(Desc, *outline, data_type=data_type, index_type=DataType[choice["index_type"]])
     return None
 
 
-def world(dimensions: int, size: int) -> Iterator[Desc]:
-    """Every valid descriptor with up to `dimensions` dimensions and sizes."""
+def world(dimensions: int, size: int) -> Iterator[Outline]:
+    """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`."""
     for count in range(1, dimensions + 1):
         for axis in range(count):
             for data in itertools.product(range(1, size + 1), repeat=count):
                 for length in range(1, size + 1):
-                    inputs = {
-                        "InputTensor": TensorDesc(DataType.FLOAT32, data),
-                        "IndicesTensor": TensorDesc(DataType.INT64, data[:axis] + (length,) + data[axis + 1 :]),
-                    }
-                    yield complete(Desc, inputs, {"Axis": axis})
+                    yield _outline(data, axis, length)
 
 
-def draw(choices: Choices, dimension_count: int, max_elements: int) -> Desc:
-    """Any axis, with an index axis of any length."""
-    axis = choices.integer(0, dimension_count - 1)
-    data = draw_sizes(choices, dimension_count, max_elements)
-    length = draw_sizes(choices, 1, max_elements // prod(data[:axis] + data[axis + 1 :]))
-    inputs = {
-        "InputTensor": TensorDesc(DataType.FLOAT32, data),
-        "IndicesTensor": TensorDesc(DataType.INT64, data[:axis] + length + data[axis + 1 :]),
-    }
-    return complete(Desc, inputs, {"Axis": axis})
+def draw(source: RandomSource, dimension_count: int, max_elements: int) -> Desc:
+    """Returns a random descriptor: any axis, with an index axis of any length."""
+    axis = source.integer(0, dimension_count - 1)
+    data = draw_sizes(source, dimension_count, max_elements)
+    (length,) = draw_sizes(source, 1, max_elements // prod(data[:axis] + data[axis + 1 :]))
+    return complete_sizes(Desc, *_outline(data, axis, length))
+
+
+OPERATOR = Operator(
+    descriptor=Desc,
+    parameters=PARAMETERS,
+    classify=classify,
+    build=build,
+    world=world,
+    draw=draw,
+    samples=samples,
+    lower=lower,
+    onnx_operator="GatherElements",
+    emit=emit,
+)

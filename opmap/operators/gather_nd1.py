@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from ..descriptors import Lowering, OperatorDesc, Substitution, TensorDesc, complete, pad
+from ..descriptors import OperatorDesc, TensorDesc, complete_sizes, pad
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
 from . import size_classes
-from .random_source import Choices, draw_sizes
+from .contract import Choice, Lowering, Operator, Outline, Substitution
+from .random_source import RandomSource, draw_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,8 @@ class Desc(OperatorDesc):
     """DML_GATHER_ND1_OPERATOR_DESC: blocks of the input, chosen by index tuples, batch by batch."""
 
     operator = "GATHER_ND1"
-    short_names = {"InputDimensionCount": "r", "IndicesDimensionCount": "q", "BatchDimensionCount": "b"}
+    # a ClassVar of the base class
+    short_names = {"InputDimensionCount": "r", "IndicesDimensionCount": "q", "BatchDimensionCount": "b"}  # noqa: RUF012
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
@@ -38,7 +40,7 @@ class Desc(OperatorDesc):
         return self.indices_tensor.sizes[-1]
 
     def expansion(self) -> Expansion:
-        """Coordinates of the output: batches, the array of tuples, what the tuples leave of the input."""
+        """Returns the output's coordinates: the batches, the array of tuples, the block that each tuple selects."""
         batches = self.batch_dimension_count
         tuples = self.indices_dimension_count - 1 - batches
         block = self.input_dimension_count - batches - self.tuple_size
@@ -52,7 +54,10 @@ class Desc(OperatorDesc):
 
 
 def lower(desc: Desc) -> Lowering:
-    """GatherND on the meaningful dimensions; indices of one tuple get a dimension where the output would have rank 0."""
+    """Returns the GatherND node on the meaningful dimensions.
+
+    The EP refuses an output without dimensions. The indices of such a descriptor get one dimension more.
+    """
     batches = desc.batch_dimension_count
     data = desc.input_tensor.sizes[desc.input_tensor.dimension_count - desc.input_dimension_count :]
     indices = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - desc.indices_dimension_count :]
@@ -70,7 +75,7 @@ def lower(desc: Desc) -> Lowering:
         detail = f"DimensionCount {desc.input_tensor.dimension_count} -> {count}, leading ones are left out"
         substitutions.append(Substitution("dimension-count", detail))
     return Lowering(
-        op_type=ONNX_OPERATOR,
+        op_type="GatherND",
         attributes={"batch_dims": batches},
         shapes={"InputTensor": data, "IndicesTensor": indices},
         output_shape=output,
@@ -79,11 +84,11 @@ def lower(desc: Desc) -> Lowering:
     )
 
 
-ONNX_OPERATOR = "GatherND"
-
-
 def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -> Desc:
-    """onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGatherNd."""
+    """Returns the descriptor that the DirectML EP makes of a GatherND node.
+
+    onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorGather.cpp, DmlOperatorGatherNd.
+    """
     batches = attributes.get("batch_dims", 0)
     output = indices.sizes[:-1] + data.sizes[batches + indices.sizes[-1] :]
     count = max(data.dimension_count, indices.dimension_count, len(output))
@@ -97,8 +102,8 @@ def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -
     )
 
 
-def shapes(batches: range = range(3)) -> Iterator[Desc]:
-    """0 to 2 batch dimensions, tuples of one, two and all coordinates, with and without leading ones."""
+def samples(batches: range = range(3)) -> Iterator[Desc]:
+    """Gives 0 to 2 batch dimensions, tuples of one, two and all coordinates, with and without leading ones."""
     for batch in batches:
         for rank in (batch + 1, batch + 2, batch + 4):
             for size in sorted({1, min(2, rank - batch), rank - batch}):
@@ -107,28 +112,27 @@ def shapes(batches: range = range(3)) -> Iterator[Desc]:
                     indices = data[:batch] + (3, 2)[:array] + (size,)
                     output = len(indices) - 1 + rank - batch - size
                     for count in sorted({max(rank, len(indices), output), 8}):
-                        inputs = {
-                            "InputTensor": TensorDesc(DataType.FLOAT32, pad(data, count)),
-                            "IndicesTensor": TensorDesc(DataType.INT64, pad(indices, count)),
-                        }
-                        numbers = {
-                            "InputDimensionCount": rank,
-                            "IndicesDimensionCount": len(indices),
-                            "BatchDimensionCount": batch,
-                        }
-                        yield complete(Desc, inputs, numbers)
+                        yield complete_sizes(Desc, *_outline(data, indices, count, batch))
+
+
+def _outline(data: tuple[int, ...], indices: tuple[int, ...], count: int, batches: int) -> Outline:
+    """The outline whose input and indices have these meaningful sizes, in `count` dimensions."""
+    return Outline(
+        {"InputTensor": pad(data, count), "IndicesTensor": pad(indices, count)},
+        {"InputDimensionCount": len(data), "IndicesDimensionCount": len(indices), "BatchDimensionCount": batches},
+    )
 
 
 PARAMETERS = {
     "padding": size_classes.COUNTS,  # leading dimensions of the input that have no meaning
-    "index_padding": size_classes.COUNTS,  # those of the indices
-    "tuple_size": ("1", "2", "3+", "all"),  # all that the batches leave, or fewer
+    "index_padding": size_classes.COUNTS,  # leading dimensions of the indices that have no meaning
+    "tuple_size": ("1", "2", "3+", "all"),  # all: a tuple names one element of its batch
     "batches": size_classes.COUNTS,
 }
 
 
-def classify(desc: Desc) -> dict[str, str]:
-    """The class of each parameter."""
+def classify(desc: Desc) -> dict[str, str | None]:
+    """Returns the class of each parameter."""
     count, rank, batches = desc.input_tensor.dimension_count, desc.input_dimension_count, desc.batch_dimension_count
     return {
         "padding": size_classes.count(count - rank),
@@ -138,20 +142,35 @@ def classify(desc: Desc) -> dict[str, str]:
     }
 
 
-def build(choice: Mapping[str, str]) -> Desc | None:
-    """A small descriptor with these classes: batches, array of tuples and block share the output's elements."""
+@dataclass(frozen=True)
+class _Ranks:
+    """Dimension counts of a descriptor: of the meaningful input and indices, of the batches, and the tuple size."""
+
+    input: int
+    indices: int
+    batches: int
+    tuple_size: int
+
+
+def build(choice: Choice) -> Desc | None:
+    """Returns a small descriptor with these classes.
+
+    Batches, array of tuples and block are the factors of the output's number of elements.
+    """
     names = (choice[name] for name in ("padding", "index_padding", "tuple_size", "batches"))
     ranks = _ranks(int(choice["dimensions"]), *names)
-    first = next((r for r in ranks if _build(choice, *r)), None)
+    first = next((r for r in ranks if _build(choice, r)), None)
     if first is None:
         return None
-    alike = [r for r in ranks if (r[3] == 1) == (first[3] == 1)]  # one index is one element, or is not
-    return next(desc for r in size_classes.turned(alike, choice) if (desc := _build(choice, *r)))
+    # Values that a choice allows depend on whether one index is one element: keep that as the first has it.
+    alike = [r for r in ranks if (r.tuple_size == 1) == (first.tuple_size == 1)]
+    return next(desc for r in size_classes.turned(alike, choice) if (desc := _build(choice, r)))
 
 
-def _build(choice: Mapping[str, str], rank: int, index_rank: int, batches: int, size: int) -> Desc | None:
-    count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
-    array, block, many = index_rank - 1 - batches, rank - batches - size, choice["index_count"] == "many"
+def _build(choice: Choice, ranks: _Ranks) -> Desc | None:
+    data_type, batches, size = DataType[choice["data_type"]], ranks.batches, ranks.tuple_size
+    array, block = ranks.indices - 1 - batches, ranks.input - batches - size
+    many = choice["index_count"] == "many"
     if many and not batches + array:
         return None
     lowest = 2 if batches and many else 0, 1 if array and many else 0, 1 if block else 0
@@ -161,45 +180,37 @@ def _build(choice: Mapping[str, str], rank: int, index_rank: int, batches: int, 
         tuple_sizes = tuple(length if i == long else min(length, 2) for i in range(size))
         for low in (lowest, (1 if lowest[0] else 0, *lowest[1:])):
             for b, a, c in size_classes.products(elements, whole, data_type.size, low, (0, 1)):
-                indices = b * a * size * size_classes.INDEX_BYTES
-                if (b * a >= 3 or not many) and max(
-                    b * prod(tuple_sizes) * c * data_type.size, indices
-                ) <= size_classes.most_bytes(choice):
+                index_bytes = b * a * size * size_classes.INDEX_BYTES
+                data_bytes = b * prod(tuple_sizes) * c * data_type.size
+                if (b * a >= 3 or not many) and max(data_bytes, index_bytes) <= size_classes.most_bytes(choice):
                     batch_sizes = size_classes.spread(b, batches)
                     data = batch_sizes + tuple_sizes + size_classes.spread(c, block)
-                    index_sizes = batch_sizes + size_classes.spread(a, array) + (size,)
-                    inputs = {
-                        "InputTensor": TensorDesc(data_type, pad(data, count)),
-                        "IndicesTensor": TensorDesc(DataType[choice["index_type"]], pad(index_sizes, count)),
-                    }
-                    numbers = {
-                        "InputDimensionCount": rank,
-                        "IndicesDimensionCount": index_rank,
-                        "BatchDimensionCount": batches,
-                    }
-                    return complete(Desc, inputs, numbers)
+                    indices = batch_sizes + size_classes.spread(a, array) + (size,)
+                    outline = _outline(data, indices, int(choice["dimensions"]), batches)
+                    index_type = DataType[choice["index_type"]]
+                    return complete_sizes(Desc, *outline, data_type=data_type, index_type=index_type)
     return None
 
 
 @cache
-def _ranks(count: int, padding: str, index_padding: str, tuple_size: str, batch: str) -> list[tuple[int, ...]]:
-    """Numbers of dimensions, of batches and of coordinates in these classes, whose output has at most `count`."""
-    found = []
+def _ranks(count: int, padding: str, index_padding: str, tuple_size: str, batch: str) -> list[_Ranks]:
+    """The dimension counts in these classes whose output has at most `count` dimensions."""
+    ranks = []
     for rank in (count - p for p in size_classes.counts(padding, count - 1)):
         for index_rank in (count - p for p in size_classes.counts(index_padding, count - 1)):
             for batches in size_classes.counts(batch, min(rank, index_rank) - 1):
                 every = rank - batches
                 sizes = [every] if tuple_size == "all" else size_classes.counts(tuple_size, every - 1)
-                found += [
-                    (rank, index_rank, batches, size)
+                ranks += [
+                    _Ranks(rank, index_rank, batches, size)
                     for size in sizes
                     if index_rank - 1 + rank - batches - size <= count
                 ]
-    return found
+    return ranks
 
 
-def world(dimensions: int, size: int, batches: Iterable[int] = range(8)) -> Iterator[Desc]:
-    """Every valid descriptor with up to `dimensions` dimensions and sizes."""
+def world(dimensions: int, size: int, batches: Iterable[int] = range(8)) -> Iterator[Outline]:
+    """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`."""
     sizes = range(1, size + 1)
     for count in range(1, dimensions + 1):
         for rank, index_rank in itertools.product(range(1, count + 1), repeat=2):
@@ -207,32 +218,35 @@ def world(dimensions: int, size: int, batches: Iterable[int] = range(8)) -> Iter
                 for data in itertools.product(sizes, repeat=rank):
                     for indices in itertools.product(sizes, repeat=index_rank - batch):
                         if indices[-1] <= rank - batch and index_rank - 1 + rank - batch - indices[-1] <= count:
-                            inputs = {
-                                "InputTensor": TensorDesc(DataType.FLOAT32, pad(data, count)),
-                                "IndicesTensor": TensorDesc(DataType.INT64, pad(data[:batch] + indices, count)),
-                            }
-                            numbers = {
-                                "InputDimensionCount": rank,
-                                "IndicesDimensionCount": index_rank,
-                                "BatchDimensionCount": batch,
-                            }
-                            yield complete(Desc, inputs, numbers)
+                            yield _outline(data, data[:batch] + indices, count, batch)
 
 
-def draw(choices: Choices, dimension_count: int, max_elements: int, max_batches: int | None = None) -> Desc:
-    """Any numbers of meaningful dimensions and of batches; tuples so long that the output has room."""
-    rank = choices.integer(1, dimension_count)
-    index_rank = choices.integer(1, dimension_count)
+def draw(source: RandomSource, dimension_count: int, max_elements: int, max_batches: int | None = None) -> Desc:
+    """Returns a random descriptor: any numbers of meaningful dimensions and of batches.
+
+    The tuples are long enough to leave the output at most `dimension_count` dimensions.
+    """
+    rank = source.integer(1, dimension_count)
+    index_rank = source.integer(1, dimension_count)
     highest = min(rank, index_rank) - 1
-    batch = choices.integer(0, highest if max_batches is None else min(highest, max_batches))
+    batch = source.integer(0, highest if max_batches is None else min(highest, max_batches))
     shortest = max(1, index_rank - 1 + rank - batch - dimension_count)
-    data = draw_sizes(choices, rank, max_elements // shortest)
+    data = draw_sizes(source, rank, max_elements // shortest)
     room = max_elements // prod(data[:batch])
-    size = choices.integer(shortest, min(rank - batch, room))
-    array = draw_sizes(choices, index_rank - 1 - batch, room // max(size, prod(data[batch + size :])))
-    inputs = {
-        "InputTensor": TensorDesc(DataType.FLOAT32, pad(data, dimension_count)),
-        "IndicesTensor": TensorDesc(DataType.INT64, pad(data[:batch] + array + (size,), dimension_count)),
-    }
-    numbers = {"InputDimensionCount": rank, "IndicesDimensionCount": index_rank, "BatchDimensionCount": batch}
-    return complete(Desc, inputs, numbers)
+    size = source.integer(shortest, min(rank - batch, room))
+    array = draw_sizes(source, index_rank - 1 - batch, room // max(size, prod(data[batch + size :])))
+    return complete_sizes(Desc, *_outline(data, (*data[:batch], *array, size), dimension_count, batch))
+
+
+OPERATOR = Operator(
+    descriptor=Desc,
+    parameters=PARAMETERS,
+    classify=classify,
+    build=build,
+    world=world,
+    draw=draw,
+    samples=samples,
+    lower=lower,
+    onnx_operator="GatherND",
+    emit=emit,
+)

@@ -1,4 +1,4 @@
-"""The operators: every module of this package is one."""
+"""The operators: every module of this package that ends with `OPERATOR`, and what is registered from outside."""
 
 from __future__ import annotations
 
@@ -6,24 +6,53 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 
 from ..descriptors import OperatorDesc, TensorDesc
+from ..spec import Spec, add_spec, remove_spec
+from .contract import AnyOperator
 
 
-def _load() -> dict[str, ModuleType]:
-    here = Path(__file__)
-    names = [m.name for m in pkgutil.iter_modules([str(here.parent)]) if m.name != here.stem]
-    modules = [importlib.import_module(f"{__package__}.{name}") for name in names]
-    operators = [m for m in modules if hasattr(m, "Desc")]
-    return {m.Desc.operator: m for m in sorted(operators, key=lambda m: m.Desc.spec().number)}
+def _load() -> dict[str, AnyOperator]:
+    modules = (importlib.import_module(f"{__package__}.{name}") for name in _module_names())
+    operators = [module.OPERATOR for module in modules if hasattr(module, "OPERATOR")]
+    return {operator.name: operator for operator in sorted(operators, key=lambda o: o.descriptor.spec().number)}
 
 
-OPERATORS: dict[str, ModuleType] = _load()
-"""Operator name (`GATHER`) -> its module, in the order of DirectML's numbers."""
+def _module_names() -> list[str]:
+    this = Path(__file__)
+    return [module.name for module in pkgutil.iter_modules([str(this.parent)]) if module.name != this.stem]
+
+
+OPERATORS: dict[str, AnyOperator] = _load()
+"""Operator name (`GATHER`) -> operator, in the order of DirectML's numbers; registered operators come last."""
+
+
+def add_operator(operator: AnyOperator, spec: Spec) -> None:
+    """Adds an operator from outside the package, with its spec.
+
+    Raises ValueError if an operator or a spec has the name already, or if the two names differ.
+    """
+    if operator.name in OPERATORS:
+        raise ValueError(f"{operator.name} is an operator already")
+    if operator.name != spec.name:
+        raise ValueError(f"the spec must be that of {operator.name}, got {spec.name}")
+    add_spec(spec)
+    OPERATORS[operator.name] = operator
+
+
+def remove_operator(name: str) -> None:
+    """Removes an operator that was added, and its spec. Raises KeyError if there is none."""
+    del OPERATORS[name]
+    remove_spec(name)
 
 
 def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str, int]) -> OperatorDesc:
-    """The descriptor that the DirectML EP emits for one ONNX node; `inputs` hold the ONNX shapes and types."""
-    by_onnx = {getattr(m, "ONNX_OPERATOR", None): m for m in OPERATORS.values()}
-    return by_onnx[op_type].emit(*inputs, attributes)
+    """Returns the descriptor that the DirectML EP makes of one ONNX node.
+
+    `inputs` hold the ONNX shapes and types. Raises KeyError for an ONNX operator that no operator here comes from.
+    """
+    for operator in OPERATORS.values():
+        if operator.emit is not None and operator.onnx_operator == op_type:
+            desc: OperatorDesc = operator.emit(*inputs, attributes)
+            return desc
+    raise KeyError(op_type)

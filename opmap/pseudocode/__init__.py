@@ -1,27 +1,36 @@
-"""DirectML's pseudocode: read, expanded for a descriptor, run. Pure Python."""
+"""DirectML's pseudocode: text, tree, expanded statements, access map, compiled program; a naive evaluator beside it."""
 
+from .access import AccessMap, Address, Move, TableRead, Term, access_map, strides_of
 from .expansion import COORDINATES, Expansion, canonical, expand
 from .formulas import Broken, assigned, check, evaluate, right_align, show
-from .interpreter import UNDEFINED, Program, aligned, chain, compile_line, run, strides_of
+from .interpreter import Program, compile_map, compile_statements, run
+from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
-from .tree import Example, ExampleTensor, Line, Reference
+from .tree import Copy, Example, ExampleTensor, Line, Reference, Statement
 
 __all__ = [
     "COORDINATES",
-    "UNDEFINED",
+    "AccessMap",
+    "Address",
     "Broken",
+    "Copy",
     "Example",
     "ExampleTensor",
     "Expansion",
     "Line",
+    "Move",
+    "Origin",
     "Program",
     "Reference",
-    "aligned",
+    "Statement",
+    "TableRead",
+    "Term",
+    "access_map",
     "assigned",
     "canonical",
-    "chain",
     "check",
-    "compile_line",
+    "compile_map",
+    "compile_statements",
     "evaluate",
     "expand",
     "parse_example",
@@ -31,4 +40,5 @@ __all__ = [
     "run",
     "show",
     "strides_of",
+    "trace",
 ]

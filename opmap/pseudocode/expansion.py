@@ -1,4 +1,4 @@
-"""From the page's general line to the line of one descriptor.
+"""From the page's general lines to the statements of one descriptor.
 
 `output[...] = input[..., indices[...], ...]` becomes `output[a, b, c] = input[a, indices[b, c]]`. What each `...` and
 each series name stands for depends on the descriptor: the operator says it in an `Expansion`, here it is put in. The
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import PseudocodeError
-from .tree import Constant, Continuation, Coordinate, Line, Reference, Rest
+from .tree import Constant, Continuation, Coordinate, Copy, Index, Line, Reference, Rest, Statement
 
 COORDINATES = "abcdefghijklmnop"
 """Names of coordinates, in the order of the output's dimensions."""
@@ -35,19 +35,25 @@ class Expansion:
     tuples: Mapping[str, int] = field(default_factory=dict)
 
 
-def expand(lines: Sequence[Line | Continuation], expansion: Expansion, environment: Mapping[str, int]) -> Line:
-    """The line for one descriptor; `environment` holds its fields, for `// if axis == 1`. Raises PseudocodeError."""
-    line, advances = _select(lines, environment)
-    concrete = _expand_line(line, expansion)
-    for _ in range(advances):
+def expand(
+    lines: Sequence[Statement | Continuation], expansion: Expansion, environment: Mapping[str, int]
+) -> tuple[Statement, ...]:
+    """Returns the statements of one descriptor: the page's copies, then the line that applies to it.
+
+    `environment` holds the descriptor's numbers, for `// if axis == 1`. Raises PseudocodeError if no line applies.
+    """
+    line, steps = _select(lines, environment)
+    concrete = Line(_expanded(line.target, expansion), _expanded(line.source, expansion))
+    for _ in range(steps):
         concrete = advance(concrete)
-    return concrete
+    return (*(statement for statement in lines if isinstance(statement, Copy)), concrete)
 
 
-def _select(lines, environment) -> tuple[Line, int]:
-    """The line whose condition holds, or the last one and how often a `...` below it carries it on."""
+def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str, int]) -> tuple[Line, int]:
+    """The line whose condition holds and 0; or, if a closing `...` continues the series, the last line and the number
+    of steps from it."""
     written = [line for line in lines if isinstance(line, Line)]
-    if len(lines) == 1 and written and written[0].condition is None:
+    if len(written) == 1 and written[0].condition is None and not isinstance(lines[-1], Continuation):
         return written[0], 0
     fields = {name.lower(): value for name, value in environment.items()}
     for line in written:
@@ -56,7 +62,7 @@ def _select(lines, environment) -> tuple[Line, int]:
         name, value = line.condition
         if fields.get(name.lower()) == value:
             return line, 0
-    if written and isinstance(lines[-1], Continuation):
+    if written and written[-1].condition and isinstance(lines[-1], Continuation):
         name, value = written[-1].condition
         if name.lower() in fields and fields[name.lower()] > value:
             return written[-1], fields[name.lower()] - value
@@ -64,27 +70,33 @@ def _select(lines, environment) -> tuple[Line, int]:
 
 
 def advance(line: Line) -> Line:
-    """One step on in a series of lines: the nested reference moves to the next dimension of the source, and the
-    coordinate of the target takes the place that it leaves. Where a page prints such a series, each
-    of its lines follows from the one above in this way, which is how the closing `...` is read."""
-    source = line.source.coordinates
-    at = next((i for i, c in enumerate(source) if isinstance(c, Reference)), len(source))
-    if at + 1 >= len(source):
+    """Returns the next line of a series such as GATHER_ELEMENTS' lines for axis 0, 1, 2.
+
+    The index read moves to the next dimension, and the coordinate of the other side takes the place that it leaves. Each
+    printed line of such a series follows from the one above in this way, so the closing `...` is read in this way too.
+    Raises PseudocodeError if there is no next dimension.
+    """
+    counted = line.counted
+    indexed = line.target if counted is line.source else line.source
+    coordinates = indexed.coordinates
+    at = next((i for i, c in enumerate(coordinates) if isinstance(c, Reference)), len(coordinates))
+    if at + 1 >= len(coordinates):
         raise PseudocodeError(f"{line} has no next line")
-    moved = (*source[:at], line.target.coordinates[at], source[at], *source[at + 2 :])
-    return Line(line.target, Reference(line.source.tensor, moved))
+    moved = Reference(
+        indexed.tensor, (*coordinates[:at], counted.coordinates[at], coordinates[at], *coordinates[at + 2 :])
+    )
+    return Line(counted, moved) if indexed is line.source else Line(moved, counted)
 
 
-def _expand_line(line: Line, expansion: Expansion) -> Line:
-    (target,) = _expand_reference(line.target, expansion)
-    (source,) = _expand_reference(line.source, expansion)
-    return Line(target, source)
+def _expanded(reference: Reference, expansion: Expansion) -> Reference:
+    (expanded,) = _expand_reference(reference, expansion)
+    return expanded
 
 
 def _expand_reference(reference: Reference, expansion: Expansion) -> tuple[Reference, ...]:
-    """One reference, or one per tuple coordinate."""
+    """Returns one reference, or one per coordinate of its index tuple."""
     series = list(expansion.rest.get(reference.tensor, ()))
-    coordinates: list = []
+    coordinates: list[Index] = []
     for coordinate in reference.coordinates:
         match coordinate:
             case Rest():
@@ -106,17 +118,25 @@ def _expand_reference(reference: Reference, expansion: Expansion) -> tuple[Refer
     return (Reference(reference.tensor, tuple(coordinates)),)
 
 
-def canonical(line: Line, tensors: Mapping[str, str] | None = None) -> str:
-    """The line with coordinates named in order of their first use, and tensors by `tensors`: equal for lines that say
-    the same in other names."""
-    names: dict[str, str] = {}
+def canonical(statement: Statement, tensors: Mapping[str, str] | None = None) -> str:
+    """Returns the statement with coordinates named in the order of their first use, and tensors named by `tensors`.
 
-    def rename(node):
+    Statements that differ in names only give the same text.
+    """
+    names: dict[str, str] = {}
+    fields = tensors or {}
+
+    def renamed(reference: Reference) -> Reference:
+        return Reference(fields.get(reference.tensor, reference.tensor), tuple(map(rename, reference.coordinates)))
+
+    def rename(node: Index) -> Index:
         match node:
-            case Reference(tensor, coordinates):
-                return Reference((tensors or {}).get(tensor, tensor), tuple(map(rename, coordinates)))
+            case Reference():
+                return renamed(node)
             case Coordinate(name):
                 return Coordinate(names.setdefault(name, f"{COORDINATES[len(names) % 16]}{len(names) // 16 or ''}"))
         return node
 
-    return str(Line(rename(line.target), rename(line.source)))
+    if isinstance(statement, Copy):
+        return str(Copy(fields.get(statement.target, statement.target), fields.get(statement.source, statement.source)))
+    return str(Line(renamed(statement.target), renamed(statement.source)))

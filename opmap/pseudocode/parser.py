@@ -13,6 +13,7 @@ from .tree import (
     Constant,
     Continuation,
     Coordinate,
+    Copy,
     Element,
     Example,
     ExampleTensor,
@@ -26,11 +27,12 @@ from .tree import (
     Repeat,
     Rest,
     Slice,
+    Statement,
     Sum,
 )
 
 
-def parse_lines(text: str) -> tuple[Line | Continuation, ...]:
+def parse_lines(text: str) -> tuple[Statement | Continuation, ...]:
     """Reads pseudocode lines. Raises PseudocodeError."""
     return _parse("lines", text)
 
@@ -58,10 +60,9 @@ def _blank_comments(text: str) -> str:
 
 def _is_line(text: str) -> bool:
     try:
-        parse_lines(text.strip())
+        return any(isinstance(statement, Line) for statement in parse_lines(text.strip()))
     except PseudocodeError:
         return False
-    return True
 
 
 @cache
@@ -117,6 +118,9 @@ def _build():
 
         def line(self, target, source, name, value):
             return Line(target, source, (str(name), int(value)) if name else None)
+
+        def copy(self, target, source):
+            return Copy(str(target), str(source))
 
         def continuation(self):
             return Continuation()

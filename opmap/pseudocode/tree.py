@@ -49,6 +49,15 @@ class Reference:
     def __str__(self):
         return f"{self.tensor}[{', '.join(map(str, self.coordinates))}]"
 
+    @property
+    def indices(self) -> tuple[Reference, ...]:
+        """The elements of index tensors that stand for coordinates."""
+        return tuple(c for c in self.coordinates if isinstance(c, Reference))
+
+
+Index = Coordinate | Constant | Rest | Reference
+"""What may stand between the brackets of a reference."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -58,9 +67,29 @@ class Line:
     source: Reference
     condition: tuple[str, int] | None = None
 
+    @property
+    def counted(self) -> Reference:
+        """The side whose coordinates are the loops: the target, or the source if the target reads indices."""
+        return self.source if self.target.indices else self.target
+
     def __str__(self):
         condition = f" // if {self.condition[0]} == {self.condition[1]}" if self.condition else ""
         return f"{self.target} = {self.source}{condition}"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """`target = source` without brackets: every element of one tensor goes to the same position of the other."""
+
+    target: str
+    source: str
+
+    def __str__(self):
+        return f"{self.target} = {self.source}"
+
+
+Statement = Copy | Line
+"""One step of an operator: the statements of a descriptor run in their order."""
 
 
 @dataclass(frozen=True)

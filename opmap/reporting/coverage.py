@@ -16,6 +16,7 @@ from ..cases.probes import probes
 from ..coverage.boundaries import UNREACHABLE_RULES
 from ..coverage.covered import measure, runnable_examples
 from ..coverage.kernels import Kernels, kernel_files, kernels_reached
+from ..operators import OPERATORS
 
 STRENGTHS = {"smoke": 1, "standard": 2, "full": 3}
 """What a tier promises to cover: single classes, pairs, triples."""
@@ -36,21 +37,21 @@ def told(tier: str, advance: Callable[[], None] = lambda: None) -> dict:
 
     operators, missing, tensor_rules, strength = [], [], set(), STRENGTHS[tier]
     for found in measure(cases()).values():
-        spec = found.module.Desc.spec()
+        spec = OPERATORS[found.operator].descriptor.spec()
         missing += [f"{found.operator}: {what}" for what in found.missing(strength=strength)]
         rules = {r.id for r in spec.rules}
         tensor_rules |= found.rules - rules
-        covered = [len(found.values), len(found.pairs), len(found.triples), len(found.rules & rules)]
+        covered = [len(found.classes), len(found.pairs), len(found.triples), len(found.rules & rules)]
         covered += [len(found.examples), sum(len(v) > 1 for v in found.fields.values())]
         possible = [
             *found.possible(strength=strength),
             len(rules),
-            len(runnable_examples(found.module)),
+            len(runnable_examples(OPERATORS[found.operator])),
             len(spec.fields),
         ]
         counts = {name: [a, b] for name, a, b in zip(_COUNTED, covered, possible)}
         if strength > 2:
-            counts["world"] = [len(found.world), len(WIDTHS) * sum(1 for _ in found.module.world(*WORLD))]
+            counts["world"] = [len(found.world), len(WIDTHS) * sum(1 for _ in OPERATORS[found.operator].world(*WORLD))]
         operators.append({"operator": spec.operator, "cases": found.cases, **counts})
     kernels = [_kernels(*found) for found in reached]
     missing += [

@@ -96,7 +96,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         if "/example." in case.id:
             yield case.id.replace("/", "-"), case
     for module in OPERATORS.values():
-        desc = next(d for d in module.shapes() if d.output.dimension_count == 3 and d.output.element_count > 8)
+        desc = next(d for d in module.samples() if d.output.dimension_count == 3 and d.output.element_count > 8)
         for index_type, pattern in index_forms():
             case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
             yield f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case

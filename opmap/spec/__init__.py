@@ -14,8 +14,11 @@ from .loader import (
     TensorRule,
     TensorRules,
     TensorSupport,
+    add_spec,
     all_specs,
     load_spec,
+    read_spec,
+    remove_spec,
     tensor_rules,
 )
 
@@ -33,7 +36,10 @@ __all__ = [
     "TensorRule",
     "TensorRules",
     "TensorSupport",
+    "add_spec",
     "all_specs",
     "load_spec",
+    "read_spec",
+    "remove_spec",
     "tensor_rules",
 ]

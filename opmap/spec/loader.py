@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Literal
 
 import msgspec
 
+from ..errors import InputError
+from ..files import read_text
 from ..pseudocode import Example, parse_example, parse_lines
 
 
@@ -195,16 +198,41 @@ class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
+def _specs() -> dict[str, Spec]:
+    """The specs by short name: the shipped ones in the order of their numbers, then those that were added."""
+    paths = [p for p in files(__package__).iterdir() if p.name.endswith(".toml") and p.name != "tensor.toml"]
+    specs = sorted((_decode(path, Spec) for path in paths), key=lambda spec: spec.number)
+    return {spec.name: spec for spec in specs}
+
+
 def load_spec(name: str) -> Spec:
-    """The spec of an operator, by short name (`GATHER`), as printed. Raises KeyError."""
-    return {spec.name: spec for spec in all_specs()}[name]
+    """Returns the spec of an operator, by short name (`GATHER`), as printed. Raises KeyError if there is none."""
+    return _specs()[name]
 
 
-@cache
 def all_specs() -> tuple[Spec, ...]:
-    """Every operator's spec, in the order of their numbers."""
-    found = [p for p in files(__package__).iterdir() if p.name.endswith(".toml") and p.name != "tensor.toml"]
-    return tuple(sorted((_decode(p, Spec) for p in found), key=lambda spec: spec.number))
+    """Returns every operator's spec, in the order of DirectML's numbers; specs that were added come last."""
+    return tuple(_specs().values())
+
+
+def read_spec(path: str | os.PathLike[str]) -> Spec:
+    """Returns the spec that a TOML file holds. Raises InputError if the file is no spec."""
+    try:
+        return msgspec.toml.decode(read_text(path), type=Spec)
+    except msgspec.DecodeError as error:
+        raise InputError(str(error), file=str(path)) from None
+
+
+def add_spec(spec: Spec) -> None:
+    """Adds the spec of an operator from outside the package. Raises ValueError if there is one of this name."""
+    if spec.name in _specs():
+        raise ValueError(f"{spec.name} has a spec already")
+    _specs()[spec.name] = spec
+
+
+def remove_spec(name: str) -> None:
+    """Removes a spec that was added. Raises KeyError if there is none."""
+    del _specs()[name]
 
 
 @cache

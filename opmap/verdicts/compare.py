@@ -4,46 +4,60 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from math import prod
 
 from ..cases.case import Case
-from ..pseudocode import chain, strides_of
-from ..tensors import Tensor, from_bits, plain
+from ..pseudocode import strides_of
+from ..tensors import DataType, Tensor, from_bits, plain
 
 
 def undefined(expected: Sequence[int | None]) -> int:
-    """How many elements have no defined value."""
+    """Returns how many elements have no documented value."""
     return 0 if isinstance(expected, array) else sum(e is None for e in expected)
 
 
-def differences(expected: Sequence[int | None], actual: array) -> Sequence[int]:
-    """The elements with a defined value that differ."""
-    if isinstance(expected, array) and memoryview(expected) == memoryview(actual):
+def differences(expected: Sequence[int | None], actual: Sequence[int]) -> Sequence[int]:
+    """Returns the places of the elements that have a documented value and differ from it; flat and row-major."""
+    if isinstance(expected, array) and isinstance(actual, array) and memoryview(expected) == memoryview(actual):
         return ()
-    return array("q", (i for i, (e, a) in enumerate(zip(expected, actual)) if e != a and e is not None))
+    pairs = enumerate(zip(expected, actual, strict=True))
+    return array("q", (i for i, (e, a) in pairs if e != a and e is not None))
 
 
 def explain(case: Case, expected: Sequence[int | None], wrong: Sequence[int], actual: Tensor) -> str:
-    """How many elements differ, and the first: what it should read, and what would give the value that came."""
+    """Returns how many elements differ and the first of them: how it is read, its value, the value that came instead.
+
+    If exactly one input element has the value that came, it is named: the result is consistent with reading it.
+    """
     desc, first = case.desc, wrong[0]
-    at = unravel(first, desc.output.sizes)
-    bits = expected[first], actual.bits[first]
-    text, _ = chain(
-        desc.line,
-        desc.pseudocode_sizes,
-        at,
-        desc.pseudocode_tensors({n: t.values for n, t in case.tensors.items()}),
-    )
-    shown = [str(plain(v)) for v in from_bits(desc.output.data_type, bits)]
-    if shown[0] == shown[1]:
-        shown = [f"{s} (bits {b:0{desc.output.data_type.size * 2}x})" for s, b in zip(shown, bits)]
-    name = desc.line.source.tensor
-    source = case.tensors[desc.spec().pseudocode.tensors[name]]
-    only = source.bits.count(bits[1]) == 1
-    place = list(unravel(source.bits.index(bits[1]), source.sizes)) if only else None
-    read = f", consistent with reading {name}{place}" if only else ""
-    return f"{len(wrong)} of {len(actual.bits)} elements differ: {text} = {shown[0]}, got {shown[1]}{read}"
+    origin = desc.trace(unravel(first, desc.output.sizes), case.tensors)
+    wanted, got = expected[first], actual.bits[first]
+    assert wanted is not None, "an element without a documented value is never wrong"
+    texts = [_text(desc.output.data_type, bits) for bits in (wanted, got)]
+    if texts[0] == texts[1]:
+        width = desc.output.data_type.size * 2
+        texts = [f"{text} (bits {bits:0{width}x})" for text, bits in zip(texts, (wanted, got), strict=True)]
+    read = _only_place(case, got)
+    consistent = f", consistent with reading {read}" if read else ""
+    return f"{len(wrong)} of {len(actual.bits)} elements differ: {origin.text} = {texts[0]}, got {texts[1]}{consistent}"
+
+
+def _only_place(case: Case, bits: int) -> str | None:
+    """The only input element with these bits, as `input[1, 2]`; None if there are none or several."""
+    fields = case.desc.spec().pseudocode.tensors
+    sources = {name: case.tensors[fields[name]] for name in case.desc.access.sources}
+    holders = [(name, tensor) for name, tensor in sources.items() if bits in tensor.bits]
+    if len(holders) != 1 or holders[0][1].bits.count(bits) != 1:
+        return None
+    ((name, tensor),) = holders
+    return f"{name}{list(unravel(tensor.bits.index(bits), tensor.sizes))}"
+
+
+def _text(data_type: DataType, bits: int) -> str:
+    return str(plain(from_bits(data_type, [bits])[0]))
 
 
 def unravel(address: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    """The coordinates of an element from its place in row-major order."""
-    return tuple(address // stride % size for stride, size in zip(strides_of(sizes), sizes))
+    """Returns the coordinates of an element from its row-major address."""
+    assert 0 <= address < prod(sizes), "the address is inside the tensor"
+    return tuple(address // stride % size for stride, size in zip(strides_of(sizes), sizes, strict=True))

@@ -1,4 +1,7 @@
-"""From a case to a verdict: map, run, compare bit for bit with what the page's pseudocode gives."""
+"""From a case to a verdict: map it, run it, compare its output bit for bit with what the page's pseudocode gives.
+
+`Judge.execute` runs a case and returns everything that happened (an `Outcome`). `decide` turns that into a record.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +9,56 @@ import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from ..cases.case import Case
-from ..descriptors import FEATURE_LEVELS, OperatorDesc
+from ..descriptors import FEATURE_LEVELS, OperatorDesc, Violation
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, to_array, wrong_outputs
 from ..execution.provider import origin
 from ..execution.providers import OpenProvider
 from ..mapping import IndexConversion, MappedModel, map_descriptor
-from ..tensors import DataType, from_bits, plain
+from ..operators import OPERATORS
+from ..tensors import DataType, Tensor, from_bits, plain
+from ..vocabulary import Stage, Verdict
 from .compare import differences, explain, undefined
 from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
 
 MAX_LISTED = 10_000
-"""Elements up to which a record lists an output in full."""
+"""The most elements of an output that a record lists in full."""
 
 MAX_DIFFERENCES = 10
-"""Differences that a record lists where the output is too large to be listed."""
+"""The number of differences that a record lists if the output is too large to be listed in full."""
 
 _INT32 = 2**31
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What happened to one case; a part that was not reached is None or empty.
+
+    `wrong` holds the places of the wrong elements. `problem` says what is wrong with the number, type or shape of the
+    outputs. `error` is the exception that ended the case.
+    """
+
+    case: Case
+    violations: Sequence[Violation] = ()
+    expected: Sequence[int | None] | None = None
+    mapped: MappedModel | None = None
+    placement: PlacementRecord | None = None
+    actual: Tensor | None = None
+    wrong: Sequence[int] = ()
+    problem: str | None = None
+    error: MappingError | ProviderError | None = None
 
 
 @dataclass(frozen=True)
 class Judge:
     """Judges cases on one provider.
 
-    `index_conversion` None means: in the graph, or as the DirectML EP does best there. With `brief`, what passed keeps a
-    digest of its output in place of the values.
+    `index_conversion` None means: in the graph, or on the DirectML EP as it supports it best. With `brief`, the record of
+    a case that passed keeps a digest of the output in place of its values.
     """
 
     provider: OpenProvider
@@ -44,82 +67,53 @@ class Judge:
     brief: bool = False
 
     def __call__(self, case: Case) -> Record:
-        """The record of one valid case. What the feature level does not support is `unsupported`; a provider's errors
-        become verdicts, nothing is raised for them."""
-        known = self._known(case)
+        """Returns the record of one case. A provider's errors become verdicts; nothing is raised for them."""
+        return decide(self.execute(case), self.provider, brief=self.brief)
+
+    def execute(self, case: Case) -> Outcome:
+        """Runs one case on the provider and compares its output with the documented one."""
         desc = case.desc
         violations = desc.violations(feature_level=self.feature_level)
         if violations:
-            told = broken(violations, None)
-            if all(desc.spec().rule(rule).check == "support" for rule in told["rules"]):
-                told["verdict"] = "unsupported"
-            return Record(**known, **told)
+            return Outcome(case=case, violations=violations)
         expected = case.expected
-        lacking = undefined(expected)
+        mapped = None
         try:
-            mapped = map_descriptor(
-                desc,
-                index_conversion=self._conversion(),
-                fits_int32=_fits_int32(case),
-                index_path=case.index_path,
-                values=case.tensors,
-            )
-        except MappingError as error:
-            known["expected"] = self._tensor_record(desc, expected)
-            return Record(**known, verdict="error", stage="map", message=str(error))
-        known["substitutions"] = [str(s) for s in mapped.substitutions]
-        known["lowered_as"] = LoweredRecord(**desc_json(mapped.lowered_as))
-        try:
+            if OPERATORS[desc.operator].lower is not None or not self.provider.runs_cases:
+                mapped = self._map(case)
             outputs = self._run(case, mapped)
+        except MappingError as error:
+            return Outcome(case=case, expected=expected, error=error)
         except ProviderError as error:
-            known["placement"] = self._placement()
-            known["expected"] = self._tensor_record(desc, expected)
-            if lacking and error.verdict == "error" and error.stage == "run":
-                message = f"an index is out of range, and {self.provider.name} refused it: {error}"
-                return Record(**known, verdict="observed", stage="run", message=message)
-            return Record(
-                **known, verdict=error.verdict, stage=error.stage, path=origin(str(error)), message=str(error)
-            )
-        placement = known["placement"] = self._placement()
+            return Outcome(case=case, expected=expected, mapped=mapped, placement=self._placement(), error=error)
+        placement = self._placement()
         problem = wrong_outputs(outputs, dtype_of(desc.output.data_type), desc.output.sizes)
         if problem:
-            known["expected"] = self._tensor_record(desc, expected)
-            return Record(**known, verdict="mismatch", stage="compare", message=problem)
+            return Outcome(case=case, expected=expected, mapped=mapped, placement=placement, problem=problem)
         actual = from_array(outputs[0])
         wrong = differences(expected, actual.bits)
-        brief = self.brief and not wrong
-        known["expected"] = self._tensor_record(desc, expected, wrong, brief=brief)
-        known["actual"] = self._tensor_record(desc, actual.bits, wrong, brief=brief)
-        if wrong:
-            return Record(**known, verdict="mismatch", stage="compare", message=explain(case, expected, wrong, actual))
-        if placement is None or not placement.proven:
-            return Record(**known, verdict="fallback", message=self._unproven(placement))
-        if lacking:
-            message = f"{lacking} of {len(expected)} elements are read with an index out of range, and not judged"
-            return Record(**known, verdict="observed", message=message)
-        return Record(**known, verdict="pass")
+        return Outcome(case=case, expected=expected, mapped=mapped, placement=placement, actual=actual, wrong=wrong)
 
     def dispatch(self, dispatch: Dispatch, file: str) -> Record:
-        """The record of a dispatch command that was read from a file."""
+        """Returns the record of a dispatch command that was read from a file."""
         refusal = refuse(dispatch, file, provider=self.provider.name, feature_level=self.feature_level)
-        return refusal or self(Case(dispatch.name, dispatch.desc, dispatch.tensors, file))
+        if refusal is not None:
+            return refusal
+        assert dispatch.desc is not None, "a dispatch without a descriptor is refused"
+        return self(Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file))
 
-    # --- running ---
+    def _map(self, case: Case) -> MappedModel:
+        return map_descriptor(
+            case.desc,
+            index_conversion=self.index_conversion or ("directml" if self.provider.directml else "graph"),
+            fits_int32=_fits_int32(case),
+            index_path=case.index_path,
+            values=case.tensors,
+        )
 
-    def _known(self, case: Case) -> dict:
-        return {
-            "file": case.file,
-            "case": case.id,
-            "operator": f"DML_OPERATOR_{case.desc.operator}",
-            "provider": self.provider.name,
-            "device_class": self.provider.device_class,
-        }
-
-    def _conversion(self) -> IndexConversion:
-        return self.index_conversion or ("directml" if self.provider.directml else "graph")
-
-    def _run(self, case: Case, mapped: MappedModel) -> Sequence[np.ndarray]:
-        if self.provider.runs_cases:
+    def _run(self, case: Case, mapped: MappedModel | None) -> Any:
+        """What the provider returns, which may be anything."""
+        if self.provider.runs_cases or mapped is None:
             return self.provider.run_case(case)
         feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
         return self.provider.run(mapped.model_bytes, feeds)
@@ -130,51 +124,129 @@ class Judge:
             return None
         return PlacementRecord(placement.proves(self.provider.name), placement.source, list(placement.nodes))
 
-    def _unproven(self, placement: PlacementRecord | None) -> str:
-        if placement is None or not placement.nodes:
-            return f"nothing shows that a node ran on {self.provider.name}"
-        elsewhere = ", ".join(f"{op} on {name}" for op, name in placement.nodes if name != self.provider.name)
-        return f"asked for {self.provider.name}, got {elsewhere}"
 
-    # --- recording ---
+# --- deciding ------------------------------------------------------------------------------------------------------
 
-    def _tensor_record(
-        self, desc: OperatorDesc, bits, wrong: Sequence[int] = (), *, brief: bool = False
-    ) -> TensorRecord:
-        """An output: listed in full, or where it is large or `brief`, as a digest with the first differences."""
-        output = desc.output
-        width = output.data_type.size * 2
-        known = array(output.data_type.bits_code, bits if not undefined(bits) else [b or 0 for b in bits])
-        if brief or len(bits) > MAX_LISTED:
-            digest = hashlib.sha256(known).hexdigest()  # undefined elements as zero
-            listed = [{"element": i, "Bits": f"{bits[i]:0{width}x}"} for i in wrong[:MAX_DIFFERENCES]]
-            return TensorRecord(output.data_type.name, list(output.sizes), None, None, digest, listed)
-        values = from_bits(output.data_type, known)
-        return TensorRecord(
-            output.data_type.name,
-            list(output.sizes),
-            [plain(v) if b is not None else None for v, b in zip(values, bits)],
-            [f"{b:0{width}x}" if b is not None else None for b in bits],
-        )
+
+def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> Record:
+    """Returns the record of an outcome. If several verdicts fit, the first of the order in DESIGN counts."""
+    facts = _facts(outcome, provider, brief=brief)
+    if outcome.violations:
+        facts |= broken(outcome.violations, None)
+        spec = outcome.case.desc.spec()
+        if all(spec.rule(rule).check == "support" for rule in facts["rules"]):
+            facts["verdict"] = Verdict.UNSUPPORTED
+    elif outcome.error is not None:
+        facts |= _decide_error(outcome, outcome.error, provider)
+    else:
+        facts |= _decide_output(outcome, provider)
+    return Record(**facts)
+
+
+def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
+    """Verdict, stage and message of a case that an exception ended."""
+    if isinstance(error, MappingError):
+        return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
+    refused = error.verdict is Verdict.ERROR and error.stage == Stage.RUN
+    if refused and outcome.expected is not None and undefined(outcome.expected):
+        message = f"an index is out of range, and {provider.name} refused it: {error}"
+        return {"verdict": Verdict.OBSERVED, "stage": Stage.RUN, "message": message}
+    stage = None if error.stage is None else Stage(error.stage)
+    return {"verdict": error.verdict, "stage": stage, "path": origin(str(error)), "message": str(error)}
+
+
+def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
+    """Verdict, stage and message of a case that returned something."""
+    case, expected, actual = outcome.case, outcome.expected, outcome.actual
+    if outcome.problem or expected is None or actual is None:
+        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": outcome.problem}
+    if outcome.wrong:
+        message = explain(case, expected, outcome.wrong, actual)
+        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message}
+    if outcome.placement is None or not outcome.placement.proven:
+        return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
+    if lacking := undefined(expected):
+        message = f"{lacking} of {len(expected)} elements have no documented value, and are not judged"
+        return {"verdict": Verdict.OBSERVED, "message": message}
+    return {"verdict": Verdict.PASS}
+
+
+def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:
+    if placement is None or not placement.nodes:
+        return f"nothing shows that a node ran on {provider.name}"
+    elsewhere = ", ".join(f"{op} on {name}" for op, name in placement.nodes if name != provider.name)
+    return f"asked for {provider.name}, got {elsewhere}"
+
+
+def _facts(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> dict[str, Any]:
+    """Everything of a record but verdict, stage, message and rules."""
+    case, desc, wrong = outcome.case, outcome.case.desc, outcome.wrong
+    facts: dict[str, Any] = {
+        "file": case.file,
+        "case": case.id,
+        "operator": f"DML_OPERATOR_{desc.operator}",
+        "provider": provider.name,
+        "device_class": provider.device_class,
+        "placement": outcome.placement,
+    }
+    if outcome.mapped is not None:
+        facts["substitutions"] = [str(s) for s in outcome.mapped.substitutions]
+        facts["lowered_as"] = LoweredRecord(**desc_json(outcome.mapped.lowered_as))
+    if outcome.expected is not None:
+        brief = brief and outcome.actual is not None and not wrong
+        facts["expected"] = _tensor_record(desc, outcome.expected, wrong, brief=brief)
+        if outcome.actual is not None:
+            facts["actual"] = _tensor_record(desc, outcome.actual.bits, wrong, brief=brief)
+    return facts
+
+
+def _tensor_record(
+    desc: OperatorDesc, bits: Sequence[int | None], wrong: Sequence[int] = (), *, brief: bool = False
+) -> TensorRecord:
+    """An output, listed in full; or a digest with the first differences, if it is large or `brief`."""
+    output = desc.output
+    width = output.data_type.size * 2
+    documented = bits if isinstance(bits, array) else [b or 0 for b in bits]  # undocumented elements as zero
+    listed = array(output.data_type.bits_code, documented)
+    if brief or len(bits) > MAX_LISTED:
+        digest = hashlib.sha256(listed).hexdigest()
+        first = [{"element": i, "Bits": f"{listed[i]:0{width}x}"} for i in wrong[:MAX_DIFFERENCES]]
+        return TensorRecord(output.data_type.name, list(output.sizes), None, None, digest, first)
+    values = from_bits(output.data_type, listed)
+    return TensorRecord(
+        output.data_type.name,
+        list(output.sizes),
+        [plain(v) if b is not None else None for v, b in zip(values, bits, strict=True)],
+        [f"{b:0{width}x}" if b is not None else None for b in bits],
+    )
+
+
+# --- what no provider is given ---------------------------------------------------------------------------------------
 
 
 def refuse(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
-    """The record of a dispatch that no provider can be given: broken rules, or a file that cannot be used."""
-    known = {"file": file, "case": dispatch.name, "operator": dispatch.operator, "provider": provider}
+    """Returns the record of a dispatch that breaks rules or cannot be used; None if a provider can be given it."""
+    facts: dict[str, Any] = {
+        "file": file,
+        "case": dispatch.name,
+        "operator": dispatch.operator,
+        "provider": provider,
+    }
     violations = dispatch.desc.violations(feature_level=feature_level) if dispatch.desc else ()
     if violations:
-        return Record(**known, **broken(violations, dispatch.path))
+        return Record(**facts, **broken(violations, dispatch.path))
     if dispatch.error is not None:
-        return Record(**known, verdict="error", stage="read", path=dispatch.error.path, message=dispatch.error.message)
+        path, message = dispatch.error.path, dispatch.error.message
+        return Record(**facts, verdict=Verdict.ERROR, stage=Stage.READ, path=path, message=message)
     return None
 
 
-def broken(violations, path: str | None) -> dict:
-    """What a record says of broken rules."""
+def broken(violations: Sequence[Violation], path: str | None) -> dict[str, Any]:
+    """Returns the parts of a record that describe broken rules."""
     first = violations[0]
     return {
-        "verdict": "error",
-        "stage": "validate",
+        "verdict": Verdict.ERROR,
+        "stage": Stage.VALIDATE,
         "rule": first.rule,
         "rules": list(dict.fromkeys(v.rule for v in violations)),
         "path": f"{path}.{first.subject}" if path else first.subject,
@@ -183,5 +255,6 @@ def broken(violations, path: str | None) -> dict:
 
 
 def _fits_int32(case: Case) -> bool:
+    """Whether every index fits INT32."""
     tensors = [case.tensors[name] for name in case.desc.index_tensors()]
     return all(t.data_type is DataType.INT32 or (-_INT32 <= min(t.values) and max(t.values) < _INT32) for t in tensors)

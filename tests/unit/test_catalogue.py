@@ -80,7 +80,7 @@ class TestIds:
 
     def test_follow_from_the_content(self):
         """Another descriptor, pattern or filling is another id; only the digest tells some of them apart."""
-        first, second, *_ = OPERATORS["GATHER"].shapes()
+        first, second, *_ = OPERATORS["GATHER"].samples()
         ids = [case_id(d, p, v) for d in (first, second) for p in INDEX_PATTERNS for v in DATA_PATTERNS]
         assert 36 == len(set(ids))
         assert ids[0] == case_id(first.replace(), "identity", "addr")
@@ -175,7 +175,7 @@ class TestTiers:
 class TestPatterns:
     """How indices and data are filled."""
 
-    DESC = max(OPERATORS["GATHER"].shapes(), key=lambda d: d.indices_tensor.element_count)
+    DESC = max(OPERATORS["GATHER"].samples(), key=lambda d: d.indices_tensor.element_count)
 
     @pytest.mark.parametrize(
         ("pattern", "expected"),
@@ -194,7 +194,7 @@ class TestPatterns:
     def test_indices(self, pattern, expected):
         """As the pattern's name says, whatever the seed; and recognised from the values alone."""
         inputs = {"InputTensor": TensorDesc(DataType.INT8, (5,)), "IndicesTensor": TensorDesc(DataType.INT64, (7,))}
-        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         for seed in range(20):
             values = list(fill(desc, str(seed), pattern, "addr")["IndicesTensor"].values)
             assert shows(pattern, values, (5,))
@@ -259,7 +259,7 @@ class TestPatterns:
             "InputTensor": TensorDesc(DataType[data_type], (count,)),
             "IndicesTensor": TensorDesc(DataType.INT64, (3,)),
         }
-        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         cases = cases_with(desc, "random", "addr")
         assert expected == len(cases) == len({c.id for c in cases})
         assert count == len(set(zip(*(c.tensors["InputTensor"].bits for c in cases))))
@@ -269,7 +269,7 @@ class TestPatterns:
     def test_special_data_have_a_nonce(self, data_type):
         """Two cases of the same descriptor do not hold the same."""
         inputs = {"InputTensor": TensorDesc(data_type, (90,)), "IndicesTensor": TensorDesc(DataType.INT64, (3,))}
-        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         one, other = (fill(desc, id, "random", "special")["InputTensor"].bits for id in "ab")
         assert set(special_values(data_type)) <= set(one)
         assert list(one)[3::4] != list(other)[3::4]
@@ -278,7 +278,7 @@ class TestPatterns:
     def test_addresses_are_unique(self, data_type):
         """As far as the type can tell elements apart."""
         inputs = {"InputTensor": TensorDesc(data_type, (300,)), "IndicesTensor": TensorDesc(DataType.INT64, (3,))}
-        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         bits = fill(desc, "it", "pos", "addr")["InputTensor"].bits
         assert min(len(bits), 2 ** (8 * data_type.size)) == len(set(bits))
 
@@ -343,12 +343,12 @@ class TestGenerated:
 
     def test_a_case_from_any_descriptor(self):
         """Id and values from descriptor and patterns."""
-        desc = next(OPERATORS["GATHER"].shapes())
+        desc = next(OPERATORS["GATHER"].samples())
         case = generated(desc, "mix", "special")
         assert case.id == case_id(desc, "mix", "special")
         assert case.tensors == fill(desc, case.id, "mix", "special")
 
     def test_other_types(self):
         """Data and indices, each in its own place."""
-        desc = retyped(next(OPERATORS["GATHER_ND1"].shapes()), DataType.INT8, DataType.UINT32)
+        desc = retyped(next(OPERATORS["GATHER_ND1"].samples()), DataType.INT8, DataType.UINT32)
         assert (DataType.INT8, DataType.UINT32, DataType.INT8) == tuple(t.data_type for t in desc.tensors.values())

@@ -101,24 +101,24 @@ class TestClosedWorld:
     def test_a_new_rule(self, monkeypatch, check, missing):
         """That no neighbour of a case breaks; with one that does, nothing is missing."""
         module = OPERATORS["GATHER"]
-        spec = module.Desc.spec()
+        spec = module.descriptor.spec()
         new = msgspec.structs.replace(spec.rules[0], id="GATHER.X1", check=check)
         changed = msgspec.structs.replace(spec, rules=(*spec.rules, new))
-        monkeypatch.setattr(module.Desc, "spec", classmethod(lambda cls: changed))
+        monkeypatch.setattr(module.descriptor, "spec", classmethod(lambda cls: changed))
         assert missing == measure(SMOKE)["GATHER"].missing(strength=1)
 
     def test_a_new_field(self, monkeypatch):
         """That no case has with two values."""
         module = OPERATORS["GATHER"]
-        spec, found = module.Desc.spec(), measure(SMOKE)["GATHER"]
+        spec, found = module.descriptor.spec(), measure(SMOKE)["GATHER"]
         new = msgspec.structs.replace(spec.fields[-1], name="Mode")
         changed = msgspec.structs.replace(spec, fields=(*spec.fields, new))
-        monkeypatch.setattr(module.Desc, "spec", classmethod(lambda cls: changed))
+        monkeypatch.setattr(module.descriptor, "spec", classmethod(lambda cls: changed))
         assert ["field Mode"] == found.missing(strength=1)
 
     def test_boundaries(self):
         """One step in one member; an axis in the middle of many is at no boundary of its own."""
-        desc, _ = example_descriptor(OPERATORS["GATHER"].Desc.spec(), "1")
+        desc, _ = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "1")
         assert "GATHER.F1" in boundary_rules(desc)
         middle = next(d for d in OPERATORS["GATHER"].world(4, 2) if len(d.input_tensor.sizes) == 4 and d.axis == 1)
         assert "GATHER.F1" not in boundary_rules(middle)

@@ -16,7 +16,7 @@ from opmap.spec import tensor_rules
 from opmap.tensors import DataType
 
 F32, U32, I64 = DataType.FLOAT32, DataType.UINT32, DataType.INT64
-GATHER = OPERATORS["GATHER"].Desc
+GATHER = OPERATORS["GATHER"].descriptor
 
 
 def gather(data=(3, 2), indices=(1, 4), output=(4, 2), axis=0, k=1, data_type=F32, index_type=I64):
@@ -235,7 +235,7 @@ class TestFeatureLevels:
     )
     def test_an_operator_below_its_introduction(self, operator, level):
         """It is refused once, with the level that has it."""
-        desc = next(OPERATORS[operator].shapes())
+        desc = next(OPERATORS[operator].samples())
         below = FEATURE_LEVELS[FEATURE_LEVELS.index(level) - 1]
         (violation,) = desc.violations(feature_level=below)
         assert (
@@ -337,7 +337,7 @@ class TestDescriptors:
     def test_index_bounds(self, name, numbers, data, indices, expected):
         """The size of the dimension that each index goes into; one per coordinate of a tuple."""
         inputs = {"InputTensor": TensorDesc(F32, data), "IndicesTensor": TensorDesc(I64, indices)}
-        assert {"IndicesTensor": expected} == complete(OPERATORS[name].Desc, inputs, numbers).index_bounds
+        assert {"IndicesTensor": expected} == complete(OPERATORS[name].descriptor, inputs, numbers).index_bounds
 
     def test_padding(self):
         """Ones in front."""

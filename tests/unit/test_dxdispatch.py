@@ -193,7 +193,7 @@ class TestWriting:
 
     def test_every_field_of_a_tensor(self):
         """Strides, size, alignment and flag are written where they are set."""
-        desc = next(OPERATORS["GATHER"].shapes())
+        desc = next(OPERATORS["GATHER"].samples())
         tensor = TensorDesc(DataType.FLOAT32, desc.input_tensor.sizes, (2,), 64, 16, True)
         written = desc_json(desc.replace(input_tensor=tensor))
         assert {

@@ -14,7 +14,7 @@ from opmap.operators import OPERATORS
 from opmap.tensors import DataType
 
 INPUTS = {"InputTensor": TensorDesc(DataType.FLOAT32, (3,)), "IndicesTensor": TensorDesc(DataType.UINT32, (2,))}
-DESC = complete(OPERATORS["GATHER"].Desc, INPUTS, {"Axis": 0, "IndexDimensions": 1})
+DESC = complete(OPERATORS["GATHER"].descriptor, INPUTS, {"Axis": 0, "IndexDimensions": 1})
 MODEL = map_descriptor(DESC).model_bytes
 FEEDS = {"InputTensor": np.array([5, 6, 7], np.float32), "IndicesTensor": np.array([2, 0], np.uint32)}
 

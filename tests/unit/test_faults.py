@@ -36,7 +36,7 @@ def gather(
         "InputTensor": TensorDesc(data_type, (len(values),)),
         "IndicesTensor": TensorDesc(index_type, (len(indices),)),
     }
-    desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": k})
+    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": k})
     tensors = {
         "InputTensor": Tensor.from_values(data_type, (len(values),), values),
         "IndicesTensor": Tensor.from_values(index_type, (len(indices),), indices),
@@ -50,7 +50,7 @@ def square(axis):
         "InputTensor": TensorDesc(DataType.INT32, (2, 2)),
         "IndicesTensor": TensorDesc(DataType.INT32, (1, 2)),
     }
-    desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": axis, "IndexDimensions": 1})
+    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": axis, "IndexDimensions": 1})
     tensors = {
         "InputTensor": Tensor(DataType.INT32, (2, 2), (1, 2, 3, 4)),
         "IndicesTensor": Tensor(DataType.INT32, (1, 2), (1, 0)),
@@ -64,7 +64,7 @@ def columns(rows, length):
         "InputTensor": TensorDesc(DataType.UINT32, (length, rows)),
         "IndicesTensor": TensorDesc(DataType.INT64, (length, 1)),
     }
-    desc = complete(OPERATORS["GATHER_ELEMENTS"].Desc, inputs, {"Axis": 1})
+    desc = complete(OPERATORS["GATHER_ELEMENTS"].descriptor, inputs, {"Axis": 1})
     tensors = {
         "InputTensor": Tensor.from_values(DataType.UINT32, (length, rows), range(length * rows)),
         "IndicesTensor": Tensor.from_values(DataType.INT64, (length, 1), [rows - 1] * length),

@@ -35,7 +35,7 @@ def gather(
         "InputTensor": TensorDesc(data_type, (len(values),)),
         "IndicesTensor": TensorDesc(index_type, (len(indices),)),
     }
-    desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
     tensors = {
         "InputTensor": Tensor.from_values(data_type, (len(values),), values),
         "IndicesTensor": Tensor.from_values(index_type, (len(indices),), indices),
@@ -270,7 +270,7 @@ class TestError:
 
     def test_broken_rules(self):
         """All of them are listed, the first is named, nothing runs."""
-        desc, tensors = example_descriptor(OPERATORS["GATHER"].Desc.spec(), "1")
+        desc, tensors = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "1")
         record = judge(AssertionError("it ran"), Case("it", desc.replace(axis=1), tensors))
         assert ("error", "validate", "GATHER.F1") == (record.verdict, record.stage, record.rule)
         assert ["GATHER.F1", "GATHER.C5"] == record.rules

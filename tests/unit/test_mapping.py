@@ -18,7 +18,7 @@ from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
 F32, I64 = DataType.FLOAT32, DataType.INT64
-SHAPES = [desc for module in OPERATORS.values() for desc in module.shapes()]
+SHAPES = [desc for module in OPERATORS.values() for desc in module.samples()]
 DATA_TYPES = {number: data_type for data_type, number in ELEMENT_TYPES.items()}
 
 
@@ -31,7 +31,7 @@ def small_world(operator):
     What a rule would refuse at a glance (leading dimensions that must be 1, batches and other dimensions that must be
     equal) is left out before the rules are asked.
     """
-    cls = OPERATORS[operator].Desc
+    cls = OPERATORS[operator].descriptor
     names = [f.name for f in cls.spec().fields if f.kind == "uint"]
     for count in range(1, 5):
         for numbers in itertools.product(range(count + 1), repeat=len(names)):
@@ -206,7 +206,7 @@ class TestModels:
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_are_valid_and_lower_as_predicted(self, operator):
         """The checker and strict shape inference accept every small shape; the EP's rule gives what the mapping says."""
-        for desc in OPERATORS[operator].shapes():
+        for desc in OPERATORS[operator].samples():
             mapped = map_descriptor(desc)
             onnx.checker.check_model(mapped.model, full_check=True)
             assert members(mapped.lowered_as) == directml(mapped.model)
@@ -235,14 +235,14 @@ class TestModels:
     def test_one_node_where_one_will_do(self):
         """The page's second example as a row of GATHER: data and output stay, the indices lose a leading one."""
         inputs = {"InputTensor": TensorDesc(F32, (3, 2)), "IndicesTensor": TensorDesc(I64, (1, 4))}
-        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         mapped = map_descriptor(desc)
         assert ["Reshape", "Gather"] == [n.op_type for n in mapped.model.graph.node]
         assert ["reshape: IndicesTensor [1, 4] -> [4]"] == [str(s) for s in mapped.substitutions]
         assert desc == mapped.lowered_as
         inputs["IndicesTensor"] = TensorDesc(I64, (2, 4))
         elements = complete(
-            OPERATORS["GATHER_ELEMENTS"].Desc, {**inputs, "InputTensor": TensorDesc(F32, (3, 4))}, {"Axis": 0}
+            OPERATORS["GATHER_ELEMENTS"].descriptor, {**inputs, "InputTensor": TensorDesc(F32, (3, 4))}, {"Axis": 0}
         )
         assert ["GatherElements"] == [n.op_type for n in map_descriptor(elements).model.graph.node]
         assert () == map_descriptor(elements).substitutions
@@ -257,7 +257,7 @@ class TestModels:
     def test_bytes_do_not_change_between_versions(self):
         """The first shape of GATHER, as bytes: models/ must be the same on every platform."""
         inputs = {"InputTensor": TensorDesc(F32, (3,)), "IndicesTensor": TensorDesc(DataType.INT32, (2,))}
-        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         node = b'\n\x0bInputTensor\n\rIndicesTensor\x12\x0cOutputTensor\x1a\x06Gather"\x06Gather*\x0b\n\x04axis\x18\x00\xa0\x01\x02'
         raw = map_descriptor(desc).model_bytes
         assert node in raw
@@ -308,7 +308,7 @@ class TestIndexConversion:
     def test_where_and_to_what(self, operator, index_type, conversion, fits, feed, cast):
         """By a Cast in the graph, or on the host; never silently."""
         index_type = DataType[index_type]
-        desc = next(OPERATORS[operator].shapes())
+        desc = next(OPERATORS[operator].samples())
         desc = desc.replace(indices_tensor=TensorDesc(index_type, desc.indices_tensor.sizes))
         mapped = map_descriptor(desc, index_conversion=conversion, fits_int32=fits)
         onnx.checker.check_model(mapped.model, full_check=True)
@@ -340,7 +340,7 @@ class TestIndexConversion:
 
     def test_feeds_are_converted(self):
         """`feed` gives what the graph inputs take."""
-        desc = next(OPERATORS["GATHER"].shapes())
+        desc = next(OPERATORS["GATHER"].samples())
         sizes = desc.indices_tensor.sizes
         desc = desc.replace(indices_tensor=TensorDesc(DataType.UINT32, sizes))
         data = Tensor(F32, desc.input_tensor.sizes, [1] * desc.input_tensor.element_count)

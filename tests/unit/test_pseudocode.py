@@ -310,7 +310,7 @@ def gather(count, axis, k):
     ones = TensorDesc(DataType.FLOAT32, (1,) * count)
     indices = TensorDesc(DataType.INT64, (1,) * count)
     return complete(
-        OPERATORS["GATHER"].Desc, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis, "IndexDimensions": k}
+        OPERATORS["GATHER"].descriptor, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis, "IndexDimensions": k}
     )
 
 
@@ -318,7 +318,7 @@ def gather_elements(count, axis):
     """A GATHER_ELEMENTS descriptor with all sizes 1."""
     ones = TensorDesc(DataType.FLOAT32, (1,) * count)
     indices = TensorDesc(DataType.INT64, (1,) * count)
-    return complete(OPERATORS["GATHER_ELEMENTS"].Desc, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis})
+    return complete(OPERATORS["GATHER_ELEMENTS"].descriptor, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis})
 
 
 def gather_nd1(count, rank, index_rank, batches, size):
@@ -328,7 +328,7 @@ def gather_nd1(count, rank, index_rank, batches, size):
         "IndicesTensor": TensorDesc(DataType.INT64, (1,) * (count - index_rank) + (9,) * (index_rank - 1) + (size,)),
     }
     numbers = {"InputDimensionCount": rank, "IndicesDimensionCount": index_rank, "BatchDimensionCount": batches}
-    return complete(OPERATORS["GATHER_ND1"].Desc, inputs, numbers)
+    return complete(OPERATORS["GATHER_ND1"].descriptor, inputs, numbers)
 
 
 class TestExpansion:
@@ -366,8 +366,8 @@ class TestExpansion:
     def test_nd_says_what_nd1_says_without_batches(self):
         """Two pages, two general lines, one meaning."""
         desc = gather_nd1(5, 4, 3, 0, 2)
-        same = OPERATORS["GATHER_ND"].Desc(
-            **{name: getattr(desc, name) for name in OPERATORS["GATHER_ND"].Desc.members().values()}
+        same = OPERATORS["GATHER_ND"].descriptor(
+            **{name: getattr(desc, name) for name in OPERATORS["GATHER_ND"].descriptor.members().values()}
         )
         assert "output[...] = input[indices[...]]" == str(same.spec().lines[0])
         assert canonical(desc.line) == canonical(same.line)
@@ -382,7 +382,7 @@ class TestExpansion:
 
     def test_each_printed_line_follows_from_the_one_above(self):
         """The step that reads the closing `...` leads from each printed line to the next."""
-        lines = OPERATORS["GATHER_ELEMENTS"].Desc.spec().lines
+        lines = OPERATORS["GATHER_ELEMENTS"].descriptor.spec().lines
         expansion = gather_elements(8, 0).expansion()
         concrete = [expand(lines[:3], expansion, {"Axis": axis}) for axis in range(3)]
         assert 3 == len({str(c) for c in concrete})
@@ -606,7 +606,7 @@ class TestInterpreter:
             "InputTensor": TensorDesc(data_type, (6,)),
             "IndicesTensor": TensorDesc(DataType.INT64, (6,)),
         }
-        desc = complete(OPERATORS["GATHER"].Desc, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         data = Tensor.from_bytes(data_type, (6,), struct.pack(f"<6{code}", *patterns))
         indices = Tensor.from_values(DataType.INT64, (6,), [5, 4, 3, 2, 1, 0])
         out = desc.interpret({"InputTensor": data, "IndicesTensor": indices})

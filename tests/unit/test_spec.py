@@ -66,7 +66,7 @@ class TestFiles:
     @pytest.mark.parametrize("spec", SPECS)
     def test_members_are_those_of_the_dataclass_in_order(self, spec):
         """The spec's fields are the descriptor's, under their names here."""
-        desc = OPERATORS[spec.name].Desc
+        desc = OPERATORS[spec.name].descriptor
         assert [f.name for f in spec.fields] == list(desc.members())
         assert [f.name for f in dataclasses.fields(desc)] == list(desc.members().values())
         assert set(desc.short_names) == {f.name for f in spec.fields if f.kind == "uint"}
@@ -182,7 +182,7 @@ class TestRules:
     def test_its_message_names_a_field_that_was_changed_or_follows(self, spec, rule):
         """The subject is a member of the struct, wanted and got are there and differ."""
         violation = next(v for v in broken(spec, rule.breaks).violations() if v.rule == rule.id)
-        assert violation.subject.partition(".")[0] in OPERATORS[spec.name].Desc.members()
+        assert violation.subject.partition(".")[0] in OPERATORS[spec.name].descriptor.members()
         assert violation.wanted and violation.got
         assert violation.wanted != violation.got
         assert f"{violation.subject} must be {violation.wanted}, got {violation.got} ({rule.id})" == str(violation)
@@ -295,7 +295,7 @@ def _failures(spec):
         if example.id == "sizes" or failures:
             continue
         tensors = {n: TensorDesc(DataType[t.data_type], t.sizes) for n, t in parsed.tensors.items()}
-        desc = OPERATORS[spec.name].Desc.from_members({**tensors, **parsed.fields})
+        desc = OPERATORS[spec.name].descriptor.from_members({**tensors, **parsed.fields})
         try:
             line = expand(spec.lines, desc.expansion(), desc.numbers)
         except PseudocodeError as error:
@@ -320,7 +320,7 @@ def _witnesses(spec, erratum):
                     "OutputTensor": TensorDesc(DataType.FLOAT32, data),
                     **dict(zip(fields, numbers)),
                 }
-                desc = OPERATORS[spec.name].Desc.from_members(members)
+                desc = OPERATORS[spec.name].descriptor.from_members(members)
                 names = environment(desc.tensors, desc.numbers)
                 if check(printed, names) is None and check(corrected, names) is not None:
                     yield desc

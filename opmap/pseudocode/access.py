@@ -1,0 +1,288 @@
+"""The access map of a descriptor: which element each statement reads, and where it writes it.
+
+An expanded statement and the tensors' sizes give numbers: loops, strides, offsets. Everything that asks where an output
+element comes from asks the access map: the compiled interpreter, the bounds of the indices, the planted faults.
+`naive` gives the same answers without it, from the statements themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..errors import PseudocodeError
+from .tree import Constant, Coordinate, Copy, Line, Reference, Statement
+
+Sizes = tuple[int, ...]
+
+
+def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Returns the row-major strides of a packed tensor, in elements."""
+    strides, step = [], 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class TableRead:
+    """One index that is read from an index tensor of `sizes`.
+
+    The index is the element at `offset` plus the sum of loop position times step. `steps` holds (loop, step in elements).
+    If the tensor's last dimension holds index tuples, `tuple_size` is their length and `offset` the place in the tuple.
+    """
+
+    tensor: str
+    sizes: Sizes
+    steps: tuple[tuple[int, int], ...]
+    offset: int = 0
+    tuple_size: int = 1
+
+
+@dataclass(frozen=True)
+class Term:
+    """The position in one dimension of a tensor: a loop's position, an index that is read, or a constant.
+
+    `size` is the size of the dimension, `stride` its stride in elements.
+    """
+
+    size: int
+    stride: int
+    loop: int | None = None
+    constant: int = 0
+    read: TableRead | None = None
+
+    def replaced(self, other: Term) -> Term:
+        """Returns this dimension with the position of another one."""
+        return dataclasses.replace(self, loop=other.loop, constant=other.constant, read=other.read)
+
+    def at_zero(self) -> Term:
+        """Returns this dimension with the constant position 0."""
+        return Term(self.size, self.stride)
+
+
+@dataclass(frozen=True)
+class Address:
+    """The element of one tensor that a statement names, for each position of its loops.
+
+    `loops` are the loops' sizes, the outermost first. `terms` has one entry per dimension of the tensor; the address is
+    the sum of position times stride.
+    """
+
+    tensor: str
+    loops: Sizes
+    terms: tuple[Term, ...]
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the tensor."""
+        return tuple(term.size for term in self.terms)
+
+    @property
+    def indexed(self) -> list[int]:
+        """The dimensions whose position is an index."""
+        return [i for i, term in enumerate(self.terms) if term.read]
+
+    @property
+    def reads(self) -> Iterator[TableRead]:
+        """The indices that are read, in the order of the dimensions."""
+        return (term.read for term in self.terms if term.read)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the loops visit every element of the tensor once, in row-major order."""
+        loops = [(term.loop, term.size, term.constant) for term in self.terms]
+        return loops == [(i, size, 0) for i, size in enumerate(self.loops)] and not self.indexed
+
+    @property
+    def shared_loops(self) -> set[int]:
+        """The loops longer than 1 that both an index and a position beside it depend on: the batches."""
+        beside = {term.loop for term in self.terms if term.loop is not None}
+        inside = {loop for read in self.reads for loop, _ in read.steps}
+        return {loop for loop in beside & inside if self.loops[loop] > 1}
+
+    def change(self, how: Callable[[int, Term], Term]) -> Address:
+        """Returns a copy with every term changed; `how` gets the dimension and its term."""
+        return dataclasses.replace(self, terms=tuple(how(i, term) for i, term in enumerate(self.terms)))
+
+    def change_reads(self, how: Callable[[TableRead], TableRead]) -> Address:
+        """Returns a copy with every index read changed."""
+        return self.change(lambda i, term: dataclasses.replace(term, read=how(term.read)) if term.read else term)
+
+    def arranged(self, order: Sequence[int]) -> Address:
+        """Returns a copy in which dimension i has the position that dimension `order[i]` had."""
+        return self.change(lambda i, term: term.replaced(self.terms[order[i]]))
+
+    def with_strides(self, strides: Sequence[int]) -> Address:
+        """Returns a copy with other strides, one per dimension."""
+        return self.change(lambda i, term: dataclasses.replace(term, stride=int(strides[i])))
+
+
+@dataclass(frozen=True)
+class Move:
+    """A statement that moves one element for each position of its loops, from `source` to `target`."""
+
+    target: Address
+    source: Address
+
+    @property
+    def loops(self) -> Sizes:
+        """The sizes of the loops, the outermost first."""
+        return self.source.loops
+
+    @property
+    def indexed(self) -> Address:
+        """The side that reads indices; the source, if neither does."""
+        return self.target if self.target.indexed else self.source
+
+    def with_indexed(self, address: Address) -> Move:
+        """Returns a copy with another address on the side that reads indices."""
+        return Move(address, self.source) if self.target.indexed else Move(self.target, address)
+
+
+@dataclass(frozen=True)
+class AccessMap:
+    """The statements of one descriptor as numbers, by the pseudocode's names of the tensors.
+
+    `output` is the tensor that they write. A `Copy` moves a whole tensor, a `Move` single elements.
+    """
+
+    output: str
+    sizes: Mapping[str, Sizes]
+    statements: tuple[Copy | Move, ...]
+
+    @cached_property
+    def moves(self) -> tuple[Move, ...]:
+        """The statements that move single elements."""
+        return tuple(s for s in self.statements if isinstance(s, Move))
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The tensors whose elements are moved to the output, in the order of their first use."""
+        names = (s.source if isinstance(s, Copy) else s.source.tensor for s in self.statements)
+        return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def index_bounds(self) -> dict[str, tuple[int, ...]]:
+        """The size n that each index is held against, by index tensor; an index in `[-n, n - 1]` is in range.
+
+        The tuple has one size for all elements, or one per coordinate if the tensor's last dimension is an index tuple.
+        If several dimensions read the same index, the smallest of them counts.
+        """
+        bounds: dict[str, dict[int, int]] = {}
+        for address in (a for move in self.moves for a in (move.target, move.source)):
+            for term in address.terms:
+                if term.read:
+                    places = bounds.setdefault(term.read.tensor, {})
+                    places[term.read.offset] = min(term.size, places.get(term.read.offset, term.size))
+        return {tensor: tuple(places[place] for place in sorted(places)) for tensor, places in bounds.items()}
+
+
+def access_map(statements: Sequence[Statement], sizes: Mapping[str, Sizes]) -> AccessMap:
+    """Returns the access map of expanded statements for tensors of these sizes (by the pseudocode's names).
+
+    Raises PseudocodeError if a statement does not fit the sizes.
+    """
+    built = tuple(_copy(s, sizes) if isinstance(s, Copy) else _move(s, sizes) for s in statements)
+    outputs = {s.target if isinstance(s, Copy) else s.target.tensor for s in built}
+    if len(outputs) != 1:
+        raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
+    return AccessMap(outputs.pop(), dict(sizes), built)
+
+
+def aligned(reference: Reference, sizes: Sequence[int]) -> list[tuple[Coordinate | Constant | Reference, int, int]]:
+    """Returns (coordinate, size, stride) of each coordinate of an expanded reference, right-aligned to the tensor.
+
+    Raises PseudocodeError if the reference has more coordinates than the tensor has dimensions, or leaves out a
+    dimension longer than 1.
+    """
+    skipped = len(sizes) - len(reference.coordinates)
+    if skipped < 0 or any(size != 1 for size in sizes[: max(skipped, 0)]):
+        raise PseudocodeError(f"{reference} does not address a tensor of sizes {_braces(sizes)}")
+    return list(zip(reference.coordinates, sizes[skipped:], strides_of(sizes)[skipped:], strict=True))
+
+
+def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
+    target, source = _sizes(statement.target, statement, sizes), _sizes(statement.source, statement, sizes)
+    if target != source:
+        raise PseudocodeError(f"{statement}: the sizes {_braces(target)} and {_braces(source)} differ")
+    return statement
+
+
+def _move(line: Line, sizes: Mapping[str, Sizes]) -> Move:
+    counted = line.counted
+    counted_sizes = _sizes(counted.tensor, line, sizes)
+    loops: dict[str, int] = {}
+    skipped = len(counted_sizes) - len(counted.coordinates)
+    for place, (coordinate, _, _) in enumerate(aligned(counted, counted_sizes), skipped):
+        if not isinstance(coordinate, Coordinate) or coordinate.name in loops:
+            raise PseudocodeError(f"{counted} does not name each coordinate once")
+        loops[coordinate.name] = place
+    build = _Builder(line, sizes, loops, counted_sizes)
+    return Move(build.address(line.target), build.address(line.source))
+
+
+class _Builder:
+    """Builds the addresses of one line; `loops` gives each coordinate's loop, `loop_sizes` their sizes."""
+
+    def __init__(self, line: Line, sizes: Mapping[str, Sizes], loops: Mapping[str, int], loop_sizes: Sizes):
+        self.line, self.sizes, self.loops, self.loop_sizes = line, sizes, loops, loop_sizes
+
+    def address(self, reference: Reference) -> Address:
+        """The address of one side of the line."""
+        sizes = _sizes(reference.tensor, self.line, self.sizes)
+        strides = strides_of(sizes)
+        coordinates = aligned(reference, sizes)
+        skipped = len(sizes) - len(coordinates)
+        # a leading dimension without a coordinate has size 1; the loops of the counted side run over it too
+        counted = reference == self.line.counted
+        terms = [Term(sizes[i], strides[i], loop=i if counted else None) for i in range(skipped)]
+        for coordinate, size, stride in coordinates:
+            match coordinate:
+                case Constant(value):
+                    if value >= size:
+                        raise PseudocodeError(f"{reference}: there is no {value}, the dimension has {size}")
+                    terms.append(Term(size, stride, constant=value))
+                case Coordinate():
+                    terms.append(Term(size, stride, loop=self._loop(coordinate, size)))
+                case Reference():
+                    terms.append(Term(size, stride, read=self._read(coordinate)))
+        return Address(reference.tensor, self.loop_sizes, tuple(terms))
+
+    def _read(self, reference: Reference) -> TableRead:
+        sizes = _sizes(reference.tensor, self.line, self.sizes)
+        steps, offset, tuple_size = [], 0, 1
+        for place, (coordinate, size, stride) in enumerate(coordinates := aligned(reference, sizes)):
+            match coordinate:
+                case Constant(value) if place == len(coordinates) - 1:
+                    if value >= size:
+                        raise PseudocodeError(f"{reference}: the last dimension has {size}")
+                    offset, tuple_size = value, size
+                case Coordinate():
+                    steps.append((self._loop(coordinate, size), stride))
+                case _:
+                    raise PseudocodeError(f"{reference}: an index of an index cannot be run")
+        return TableRead(reference.tensor, sizes, tuple(steps), offset, tuple_size)
+
+    def _loop(self, coordinate: Coordinate, size: int) -> int:
+        loop = self.loops.get(coordinate.name)
+        if loop is None:
+            raise PseudocodeError(f"{self.line}: {coordinate} is not a coordinate of {self.line.counted}")
+        if self.loop_sizes[loop] > size:
+            raise PseudocodeError(
+                f"{self.line}: {coordinate} runs to {self.loop_sizes[loop] - 1}, the dimension has {size}"
+            )
+        return loop
+
+
+def _sizes(tensor: str, statement: Statement, sizes: Mapping[str, Sizes]) -> Sizes:
+    if tensor not in sizes:
+        raise PseudocodeError(f"{statement}: {tensor} is not a tensor of the operator")
+    return tuple(sizes[tensor])
+
+
+def _braces(sizes: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, sizes)) + "}"

@@ -1,0 +1,30 @@
+"""Operators from outside the package: how they are added to what opmap knows, and removed again."""
+
+from __future__ import annotations
+
+import os
+
+from .cases.covering_arrays import add_arrays, read_arrays, remove_arrays
+from .operators import AnyOperator, add_operator, remove_operator
+from .spec import read_spec
+
+
+def register_operator(
+    operator: AnyOperator, *, spec: str | os.PathLike[str], arrays: str | os.PathLike[str] | None = None
+) -> None:
+    """Adds an operator: its cases, coverage, faults and verdicts are then like those of a shipped operator.
+
+    `operator` is what `opmap/operators/contract.py` asks for. `spec` is a TOML file in the form of `opmap/spec/`. `arrays`
+    is the JSON file that `tools/build_arrays.py` writes; without it the catalogue has the operator's documented examples
+    and random cases only. Raises InputError for a file that cannot be read, ValueError for a name that is taken.
+    """
+    read = read_arrays(arrays) if arrays is not None else None
+    add_operator(operator, read_spec(spec))
+    if read is not None:
+        add_arrays(operator.name, read)
+
+
+def unregister_operator(name: str) -> None:
+    """Removes an operator that was registered, with its spec and arrays. Raises KeyError if there is none."""
+    remove_operator(name)
+    remove_arrays(name)
