@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The real ONNX Runtime DirectML execution provider on Linux, without Windows and without a GPU.
+"""Builds and runs a rig: the real ONNX Runtime DirectML execution provider on Linux, without Windows and without a GPU.
 
-A Windows CPython with onnxruntime-directml runs under Wine; Direct3D 12 goes through Wine's vkd3d to Vulkan, and
-Mesa's lavapipe computes it on the CPU. Everything comes from Debian and PyPI packages and from shims/ beside this file.
+A Windows CPython with onnxruntime-directml runs under Wine. Wine's vkd3d translates Direct3D 12 to Vulkan, and Mesa's
+lavapipe computes Vulkan on the CPU. All files come from Debian packages, from PyPI packages, and from shims/ beside this
+file.
 
-Nothing is ever mounted where the host could see it: mounts and processes live in a mount and a PID namespace of their
-own, which end with the process that holds them (the "keeper"), and soon after DIR is deleted.
+The host never sees a mount of the rig. Mounts and processes are in a mount namespace and a PID namespace of their own. Both
+end with the process that holds them (the "keeper"), and also a few seconds after DIR is deleted.
 """
 
 import argparse
@@ -22,11 +23,13 @@ import sys
 import sysconfig
 import time
 import zipfile
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PYTHONS = [(3, 11), (3, 12), (3, 13), (3, 14)]
+THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 MIRROR, SUITE = "http://deb.debian.org/debian", "trixie"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = [
@@ -52,17 +55,17 @@ ENVIRONMENT = {
     "WINEDEBUG": "-all",
     "VKD3D_DEBUG": "none",
     "VK_DRIVER_FILES": "/usr/share/vulkan/icd.d/lvp_icd.json",
-    # Off: .NET, HTML, menus, and the debugger, in which a crash would wait for ever. Microsoft's C++ runtime and the
-    # shims before Wine's own.
+    # Empty value: off. These are .NET, HTML, menus, and the debugger, in which a crash would wait for ever.
+    # "n,b": Microsoft's C++ runtime and the shims are taken before Wine's own files.
     "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe,winedbg.exe=;d3d12,dxcore,vcruntime140,vcruntime140_1,"
     "msvcp140,msvcp140_1,msvcp140_2,msvcp140_atomic_wait,concrt140=n,b",
 }
 
-# ---------------------------------------------------------------- small things
+# ---------------------------------------------------------------- basics
 
 
 class RigError(Exception):
-    """What goes wrong with a sentence for the user: printed in one line, exit code 2."""
+    """An error that is shown to the user as one line, with exit code 2."""
 
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -70,12 +73,12 @@ CLONE_NEWNS, CLONE_NEWPID, PR_SET_PDEATHSIG = 0x00020000, 0x20000000, 1
 
 
 def die_with_parent():
-    """For preexec_fn: the kernel kills the child when this process ends, however it ends."""
+    """Tells the kernel to kill this child when its parent ends, however the parent ends. For preexec_fn."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def start_time(pid):
-    """The time process `pid` was started, which together with the pid names it for good; None if it is not running."""
+    """Returns the start time of process `pid`, None if it is not running. Start time and pid identify a process for good."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -84,10 +87,12 @@ def start_time(pid):
 
 
 def processes():
+    """Returns the pids of all processes."""
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
 
 
 def sha256(path):
+    """Returns the SHA-256 of a file in hexadecimal."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
@@ -106,31 +111,34 @@ class Rig:
         self.site_packages = self.python / "Lib/site-packages"
 
     def lock(self, name="lock", wait=True):
-        """Hold this open while the rig is brought up or down (or, by another name, built)."""
-        handle = open(self.state / name, "w")
+        """Returns an open file that holds the lock `name` until it is closed: `lock` to start or end the rig, `setup.lock`
+        to build it. Raises RigError if another process holds it and `wait` is false."""
+        handle = open(self.state / name, "w")  # noqa: SIM115  the caller closes it
         try:
             fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RigError(f"another setup is at work in {self.folder}") from None
+            raise RigError(f"another setup is running in {self.folder}: wait for its end") from None
         return handle
 
     def must_be_built(self):
+        """Returns the rig itself. Raises RigError if its setup has not ended."""
         if not self.manifest.is_file():
             raise RigError(f"no rig in {self.folder}: run `setup {self.folder}` first, or again if it was interrupted")
         return self
 
     def must_have_this_python(self):
+        """Returns the rig itself. Raises RigError if it is not built, or was built for another Python than this one."""
         version = json.loads(self.must_be_built().manifest.read_text())["python"]["version"]
-        if not version.startswith("%d.%d." % sys.version_info[:2]):
+        if not version.startswith(f"{THIS_PYTHON}."):
             raise RigError(
-                f"this rig holds Python {version}, and pip must run under the same: call me with that Python"
+                f"the rig has Python {version}: run dml_linux.py with that version, got Python {THIS_PYTHON}"
             )
         return self
 
 
 # ---------------------------------------------------------------- namespaces
 
-# What is mounted on the Debian system, in a mount namespace of its own. Of /dev only the harmless nodes.
+# Mounts what the Debian system needs, in a mount namespace of its own. /dev gets only the harmless nodes.
 MOUNT = r"""
 set -e
 root=$1 work=$2; shift 2
@@ -146,10 +154,10 @@ mount -t sysfs -o ro sysfs "$root/sys"
 mkdir -p "$root/rig"; mount --bind "$work" "$root/rig"
 exec chroot "$root" "$@"
 """
-# The PID namespace ends with its first process, and that one with `unshare` (--kill-child).
+# The PID namespace ends with its first process, which ends with `unshare` (--kill-child).
 UNSHARE = ["unshare", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child"]
 
-# Xvfb, because Wine 10 gives Vulkan only to a display driver; it looks for a free number itself.
+# Xvfb is needed because Wine 10 has Vulkan only with a display driver. Xvfb chooses a free display number itself.
 DISPLAY = r"""
 Xvfb -displayfd 3 -screen 0 640x480x24 -nolisten tcp 3>/tmp/display >&2 &
 until [ -s /tmp/display ]; do kill -0 $! || exit 1; sleep 0.02; done
@@ -157,8 +165,8 @@ DISPLAY=:$(cat /tmp/display); export DISPLAY
 cd /rig
 """
 
-# The first process inside, from `up` to `down`. The waiting `cmd` keeps Wine's services running between two runs; else
-# each run would start them again. bash reaps what is orphaned. If DIR is deleted meanwhile, all ends.
+# The keeper: the first process inside, from `up` to `down`. The waiting `cmd` keeps Wine's services running, so that a run
+# does not have to start them. bash reaps orphaned processes. The loop ends if DIR is deleted.
 KEEP = (
     DISPLAY
     + r"""
@@ -172,13 +180,13 @@ while [ -e /rig/py/python.exe ]; do sleep 5 & wait $!; done
 
 
 def isolated(rig, command, log, **options):
-    """The command line that runs `command` in the Debian system, in namespaces of its own, and its Popen options."""
+    """Returns the command line that runs `command` in the Debian system, in new namespaces, and its options for Popen."""
     options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, "env": ENVIRONMENT, **options}
     return [*UNSHARE, "sh", "-c", MOUNT, "sh", str(rig.root), str(rig.work), *command], options
 
 
 def keeper(rig):
-    """The state of the running rig, or None."""
+    """Returns the state of the running rig (pid, started, display), None if it is not running."""
     try:
         state = json.loads((rig.state / "up.json").read_text())
     except (OSError, ValueError):
@@ -187,7 +195,7 @@ def keeper(rig):
 
 
 def up(rig):
-    """Start the rig if it is not running; returns its state."""
+    """Returns the state of the rig. Starts the rig if it is not running. Raises RigError if Wine does not start."""
     state = keeper(rig)
     if state:
         return state
@@ -202,18 +210,18 @@ def up(rig):
         process.stdout.close()
         if not display:
             process.kill()
-            raise RigError(f"cannot start Wine, see {log.name}")
+            raise RigError(f"cannot start Wine: {log.name} has its output")
         state = {"pid": process.pid, "started": start_time(process.pid), "display": display}
         (rig.state / "up.json").write_text(json.dumps(state))
         return state
 
 
 def down(rig):
-    """End whatever runs inside; the mounts go with it."""
+    """Ends all processes inside; the mounts end with them. Raises RigError if a process does not end."""
     with rig.lock():
         state = keeper(rig)
         if state:
-            # Asked this way Wine writes its registry first.
+            # With this command Wine saves its registry before it ends.
             command = ["timeout", "10", "wineserver64", "-k"]
             spawn(rig, state, command, {}, "/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).wait()
             os.kill(state["pid"], signal.SIGKILL)
@@ -223,11 +231,12 @@ def down(rig):
                 break
             time.sleep(0.05)
         else:
-            raise RigError(f"still running inside {rig.root}: processes {inside}")
+            raise RigError(f"processes {inside} inside {rig.root} do not end: end them by hand")
         (rig.state / "up.json").unlink(missing_ok=True)
 
 
 def root_of(pid):
+    """Returns the root folder of a process, None if it has ended or is not ours to see."""
     try:
         return os.readlink(f"/proc/{pid}/root")
     except OSError:
@@ -235,7 +244,8 @@ def root_of(pid):
 
 
 def entering(state, root, folder="/"):
-    """For preexec_fn: a function that makes `root`, as the keeper sees it, the root, and `folder` the current one."""
+    """Returns a function for preexec_fn. It makes `root` (a path that the keeper sees) the root folder and `folder` the
+    current folder."""
     mounts = os.open(f"/proc/{state['pid']}/ns/mnt", os.O_RDONLY)
     place = os.open(f"/proc/{state['pid']}/root{root}", os.O_RDONLY)
 
@@ -251,11 +261,11 @@ def entering(state, root, folder="/"):
 
 
 def spawn(rig, state, command, environment, cwd, **options):
-    """Start a command inside the running rig; it dies with this process."""
+    """Returns the Popen of a command that it starts inside the running rig. The command is killed when this process ends."""
     own = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY)
-    theirs = os.open(f"/proc/{state['pid']}/ns/pid_for_children", os.O_RDONLY)
-    if libc.setns(theirs, CLONE_NEWPID):  # counts for the children of this process only
-        raise RigError("cannot enter the rig's namespaces")
+    inside = os.open(f"/proc/{state['pid']}/ns/pid_for_children", os.O_RDONLY)
+    if libc.setns(inside, CLONE_NEWPID):  # affects only the children of this process
+        raise RigError("cannot enter the rig's namespaces: run `down`, then try again")
     try:
         env = {**ENVIRONMENT, "DISPLAY": state["display"], **environment}
         return subprocess.Popen(command, preexec_fn=entering(state, rig.root, cwd), env=env, **options)
@@ -265,12 +275,12 @@ def spawn(rig, state, command, environment, cwd, **options):
 
 # ---------------------------------------------------------------- run
 
-# Each run marks its processes by an environment variable, which Wine hands on to the Windows programs they start.
+# Each run marks its processes with an environment variable. Wine passes it on to the Windows programs that they start.
 MARK = "DML_LINUX_RUN"
 
 
 def marked():
-    """(pid, pid of its run, start time of its run) of all processes that some run started."""
+    """Gives (pid, pid of its run, start time of its run) for each process that a run has started."""
     for pid in processes():
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
@@ -283,17 +293,15 @@ def marked():
 
 
 def end_leftovers(of=None):
-    """Kill what the run `of` left behind, or, without it, what any run did that is no more."""
+    """Kills the processes that the run with the pid `of` has left. Without `of`: those of all runs that have ended."""
     for pid, run, started in marked():
         if run == of if of else start_time(run) != started:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
 
 def bind(rig, state, host, inside):
-    """Make the folder `host` visible as /mnt/`inside`, until `down` or until another folder takes the name."""
+    """Shows the folder `host` as /mnt/`inside`, until `down` or until another folder gets the name. Raises RigError."""
     target = f"{rig.root}/mnt/{inside}"
     seen = f"/proc/{state['pid']}/root{target}"
     if os.path.isdir(seen) and os.path.samefile(seen, host):
@@ -301,16 +309,20 @@ def bind(rig, state, host, inside):
     script = 'mkdir -p "$2" && mount --bind "$1" "$2"'
     result = subprocess.run(["sh", "-c", script, "sh", host, target], preexec_fn=entering(state, "/"))
     if result.returncode:
-        raise RigError(f"cannot bind {host} to /mnt/{inside}")
+        raise RigError(f"cannot show {host} as /mnt/{inside}")
 
 
 def run(rig, command, *, environment=(), cwd="/rig", binds=(), timeout=None, **options):
-    """Run a command inside and return its exit code; 124 after the timeout, 128 + n for signal n."""
+    """Runs a command inside and returns its exit code: 124 after `timeout` seconds, 128 + n after signal n.
+
+    `environment` and `binds` are pairs: (name, value) and (folder of the host, name in /mnt). `cwd` is a folder inside.
+    Raises RigError if the command or `cwd` does not exist inside.
+    """
     state = up(rig)
     for host, inside in binds:
         bind(rig, state, host, inside)
     if not os.path.isdir(f"/proc/{state['pid']}/root{rig.root}{cwd}"):
-        raise RigError(f"no folder {cwd} inside")
+        raise RigError(f"--cwd must be a folder inside the rig, got {cwd}")
     end_leftovers()
     own = str(os.getpid())
 
@@ -324,7 +336,7 @@ def run(rig, command, *, environment=(), cwd="/rig", binds=(), timeout=None, **o
         process = spawn(rig, state, command, {**dict(environment), **mark}, cwd, **options)
         code = process.wait(timeout)
     except FileNotFoundError:
-        raise RigError(f"no command {command[0]} inside") from None
+        raise RigError(f"CMD must be a command inside the rig, got {command[0]}") from None
     except subprocess.TimeoutExpired:
         print(f"dml_linux: ended after {timeout:g} s", file=sys.stderr)
         code = 124
@@ -337,34 +349,36 @@ def run(rig, command, *, environment=(), cwd="/rig", binds=(), timeout=None, **o
 
 
 def check_host(rig):
+    """Raises RigError if setup cannot work on this machine, with one line that says what is missing."""
     missing = [name for name in ("unshare", "mount", "chroot", "gpgv", "dpkg-deb", "wget") if not shutil.which(name)]
     if not shutil.which("debootstrap") and not shutil.which("apt-get"):
         missing.append("debootstrap")
     if os.uname().machine != "x86_64":
-        raise RigError("needs an x86-64 machine")
+        raise RigError(f"needs an x86-64 machine, got {os.uname().machine}")
     if missing:
-        raise RigError(f"needs {', '.join(missing)}")
+        raise RigError(f"needs {', '.join(missing)}: install the packages that have them")
     if not find_spec("pip"):
-        raise RigError(f"needs pip for {sys.executable}")
+        raise RigError(f"{sys.executable} needs pip")
     if not Path(KEYRING).is_file():
-        raise RigError(f"needs {KEYRING} (package debian-archive-keyring) to verify what it fetches")
+        raise RigError(f"needs {KEYRING} (package debian-archive-keyring) to verify Debian's packages")
     if subprocess.run([*UNSHARE, "true"], stderr=subprocess.DEVNULL).returncode:
-        raise RigError("needs to create mount and PID namespaces (in a container: --privileged)")
+        raise RigError("cannot create mount and PID namespaces (in a container: start it with --privileged)")
     if rig.folder.exists() and any(rig.folder.iterdir()) and not rig.state.is_dir():
-        raise RigError(f"{rig.folder} is neither empty nor a rig")
+        raise RigError(f"DIR must be a new folder, an empty one or a rig, got {rig.folder}")
     place = next(folder for folder in (rig.folder, *rig.folder.parents) if folder.exists())
     free = shutil.disk_usage(place).free
     if not rig.manifest.is_file() and not rig.root.is_dir() and free < GIGABYTES << 30:
-        raise RigError(f"needs {GIGABYTES} GB of disk at {place}, has {free / (1 << 30):.1f}")
+        raise RigError(f"needs {GIGABYTES} GB of free disk at {place}, got {free / (1 << 30):.1f}")
 
 
 class Stages:
-    """The steps of setup: each is done once, and again if its inputs, or a step before it, changed."""
+    """The steps of setup. A step runs once, and again if its inputs or an earlier step have changed."""
 
     def __init__(self, rig):
         self.rig, self.key, self.log = rig, "", None
 
     def step(self, function, *inputs):
+        """Runs a step, unless it is done already with the same inputs and after the same earlier steps."""
         name = function.__name__
         self.key = hashlib.sha256(repr((self.key, name, inputs)).encode()).hexdigest()
         stamp = self.rig.state / f"{name}.done"
@@ -380,17 +394,22 @@ class Stages:
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
 
     def call(self, command, **options):
+        """Runs a command on the host, with its output in the step's log. Raises RigError if its exit code is not 0."""
         options = {"stdin": subprocess.DEVNULL, "stdout": self.log, "stderr": subprocess.STDOUT, **options}
         code = subprocess.run([str(word) for word in command], preexec_fn=die_with_parent, **options).returncode
         if code:
-            raise RigError(f"setup failed (exit code {code}), see {self.log.name}; `setup` again goes on from there")
+            raise RigError(
+                f"setup failed (exit code {code}): {self.log.name} has the reason; `setup` repeats this step"
+            )
 
     def inside(self, script, **environment):
+        """Runs a bash script in the Debian system, with its output in the step's log. Raises RigError as `call` does."""
         command, options = isolated(self.rig, ["bash", "-e", "-c", script], self.log)
         self.call(command, **{**options, "env": {**ENVIRONMENT, **environment}})
 
 
 def debian_base(stages):
+    """Installs the Debian base system with debootstrap, which it fetches if the host has none."""
     rig, new = stages.rig, stages.rig.folder / "root.new"
     for half_done in (rig.root, new):
         shutil.rmtree(half_done, ignore_errors=True)
@@ -410,6 +429,7 @@ def debian_base(stages):
 
 
 def debian_packages(stages):
+    """Installs Wine, Mesa and the cross compiler, and the commands `wine` and `python`."""
     shutil.copy("/etc/resolv.conf", stages.rig.root / "etc/resolv.conf")
     proxies = {name: os.environ[name] for name in ("http_proxy", "https_proxy", "no_proxy") if name in os.environ}
     stages.inside(
@@ -425,21 +445,23 @@ def debian_packages(stages):
 
 
 def wine_prefix(stages):
+    """Makes the Wine prefix, with Direct3D over Vulkan."""
     stages.inside(
         "rm -rf /rig/pfx"
         + DISPLAY
         + r"""
         timeout 200 wine64 wineboot --init
         timeout 60 wine64 reg add 'HKCU\Software\Wine\Direct3D' /v renderer /d vulkan /f
-        # Without this a crash would wait in a debugger.
+        # With this key a crash would wait in a debugger.
         timeout 60 wine64 reg delete 'HKLM\Software\Microsoft\Windows NT\CurrentVersion\AeDebug' /f || true
         timeout 60 wineserver64 -w"""
     )
 
 
 def windows_python(stages):
+    """Puts the Windows Python together: its DLLs from PyPI, its pure library from this Python."""
     rig = stages.rig
-    dll = "python%d%d.dll" % sys.version_info[:2]
+    dll = f"python{THIS_PYTHON.replace('.', '')}.dll"
     libraries = {"libcrypto-3.dll", "libffi-8.dll", "libssl-3.dll", "sqlite3.dll", "zlib1.dll"}
     shutil.rmtree(rig.python, ignore_errors=True)
     (rig.python / "DLLs").mkdir(parents=True)
@@ -454,7 +476,7 @@ def windows_python(stages):
                 if base == dll or (wheel.name.startswith("msvc_runtime") and base.endswith(".dll")):
                     place = rig.python
                 elif name.startswith("deploy_libs/") and (
-                    base in libraries or base.endswith(".pyd") and "-win" not in base
+                    base in libraries or (base.endswith(".pyd") and "-win" not in base)
                 ):
                     place = rig.python / "DLLs"
                 else:
@@ -468,12 +490,13 @@ def windows_python(stages):
 FOR_WINDOWS = [
     "--platform=win_amd64",
     "--implementation=cp",
-    "--python-version=%d.%d" % sys.version_info[:2],
+    f"--python-version={THIS_PYTHON}",
     "--only-binary=:all:",
 ]
 
 
 def pip_install(rig, *words):
+    """Returns the command line that installs packages into the Windows Python; `words` are more arguments for pip."""
     return [
         sys.executable,
         "-m",
@@ -491,12 +514,14 @@ def pip_install(rig, *words):
 
 
 def windows_packages(stages):
+    """Installs the packages of requirements.txt for Windows."""
     shutil.rmtree(stages.rig.site_packages, ignore_errors=True)
     stages.call(pip_install(stages.rig, "--no-deps", "--require-hashes", "-r", HERE / "requirements.txt"))
 
 
 def shims(stages):
-    rig, dll = stages.rig, "python%d%d" % sys.version_info[:2]
+    """Compiles the shims and puts them in place."""
+    rig, dll = stages.rig, f"python{THIS_PYTHON.replace('.', '')}"
     sources = rig.work / "shims"
     shutil.rmtree(sources, ignore_errors=True)
     shutil.copytree(HERE / "shims", sources)
@@ -506,11 +531,11 @@ def shims(stages):
         cd /rig/shims; system32=/rig/pfx/drive_c/windows/system32 wine=/usr/lib/x86_64-linux-gnu/wine/x86_64-windows
         cc="x86_64-w64-mingw32-gcc -O2 -Wall -s" cxx="x86_64-w64-mingw32-g++ -O2 -Wall -s"
         $cc -municode '-DPYTHON_DLL=L"{dll}.dll"' python.c -o ../py/python.exe
-        # python3.dll, which modules for the stable ABI ask for: nothing but a pointer to {dll}.dll for each name.
+        # Extension modules for the stable ABI need python3.dll. It forwards each name to {dll}.dll.
         {{ echo LIBRARY python3.dll; echo EXPORTS; gendef - ../py/{dll}.dll |
             sed -nE 's/^(_?Py[A-Za-z_0-9]*)( DATA)?\r?$/\1 = {dll}.\1\2/p'; }} >python3.def
         $cc -shared -nostdlib python3.def -o ../py/python3.dll
-        # dxcore and d3d12 in Wine's place; a copy of its d3d12 beside, where Wine looks for its own DLLs too.
+        # The shims replace Wine's dxcore and d3d12. A copy of Wine's d3d12 stands where Wine looks for its own DLLs.
         cp $wine/d3d12.dll $wine/d3d12_wine.dll; cp $wine/d3d12.dll $system32/d3d12_wine.dll
         $cc -shared d3d12.c d3d12.def -o $system32/d3d12.dll
         $cxx -shared -static -fno-exceptions -fno-rtti -idirafter /usr/include/wine/wine/windows dxcore.cpp \
@@ -518,23 +543,25 @@ def shims(stages):
 
 
 def smoke(stages):
+    """Runs smoke.py in the rig. Raises RigError if an operator gives a wrong result."""
     code = run(stages.rig, ["python", "smoke.py"], timeout=300, stdout=stages.log, stderr=stages.log)
     if code:
-        raise RigError(f"built, but the three operators do not run right (exit code {code}), see {stages.log.name}")
+        raise RigError(f"smoke.py found a wrong result (exit code {code}): {stages.log.name} has its output")
 
 
 def write_manifest(rig):
+    """Writes manifest.json: the versions of all packages and of Python, and the hashes of the shims and of the DLLs."""
     query = ["chroot", str(rig.root), "dpkg-query", "-W", "-f", "${Package} ${Version}\n"]
     packages = dict(line.split() for line in subprocess.check_output(query, text=True).splitlines())
-    ask = ["python", "-c", "import sys; sys.stdout.write(sys.version.split()[0])"]
-    version = spawn(rig, up(rig), ask, {}, "/rig", stdout=subprocess.PIPE).communicate()[0].decode()
+    command = ["python", "-c", "import sys; sys.stdout.write(sys.version.split()[0])"]
+    version = spawn(rig, up(rig), command, {}, "/rig", stdout=subprocess.PIPE).communicate()[0].decode()
     system32, capi = rig.work / "pfx/drive_c/windows/system32", rig.site_packages / "onnxruntime/capi"
     built = [rig.python / "python.exe", rig.python / "python3.dll", system32 / "d3d12.dll", system32 / "dxcore.dll"]
     distributions = sorted(path.name[: -len(".dist-info")] for path in rig.site_packages.glob("*.dist-info"))
     record = {
         "device_class": "emulated",
         "driver_version": None,
-        "python": {"version": version, "library": "%d.%d.%d" % sys.version_info[:3]},
+        "python": {"version": version, "library": ".".join(map(str, sys.version_info[:3]))},
         "debian": {"suite": SUITE, "mirror": MIRROR, "packages": packages},
         "pypi": dict(name.rsplit("-", 1) for name in distributions),
         "shims": {path.name: sha256(path) for path in built},
@@ -544,6 +571,7 @@ def write_manifest(rig):
 
 
 def setup(rig):
+    """Builds the rig, or the missing steps of it. Raises RigError."""
     check_host(rig)
     for folder in (rig.work, rig.state, rig.log, rig.cache):
         folder.mkdir(parents=True, exist_ok=True)
@@ -560,7 +588,7 @@ def setup(rig):
     if not rig.manifest.is_file():
         write_manifest(rig)
         down(rig)
-    # For whoever has the folder and not the checkout: run, up and down need no other file.
+    # A copy of this file, for users who have the rig but no checkout: run, up and down need no other file.
     if Path(__file__).resolve() != rig.folder / Path(__file__).name:
         shutil.copy(__file__, rig.folder)
     lock.close()
@@ -570,7 +598,8 @@ def setup(rig):
 
 
 def pip(rig, words):
-    """Let pip install into the Windows Python, never touching what setup pinned, nor letting in the CPU onnxruntime."""
+    """Runs pip for the Windows Python and returns its exit code. Constraints keep the versions that setup has pinned, and
+    keep out the CPU build of onnxruntime."""
     pins = [line.split(" \\")[0] for line in (HERE / "requirements.txt").read_text().splitlines() if line[:1].isalpha()]
     constraints = rig.state / "constraints.txt"
     constraints.write_text("\n".join([*pins, "onnxruntime<0"]) + "\n")
@@ -578,29 +607,34 @@ def pip(rig, words):
 
 
 def setting(text):
+    """Returns (name, value) for NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
     return name, value
 
 
 def folder_pair(text):
+    """Returns (absolute path of the host's folder, name in /mnt) for HOST or HOST:NAME."""
     host, _, inside = text.partition(":")
     host = os.path.realpath(host)
     inside = inside or os.path.basename(host)
     if not os.path.isdir(host):
-        raise argparse.ArgumentTypeError(f"no folder {host}")
+        raise argparse.ArgumentTypeError(f"HOST must be a folder, got {host}")
     if not inside or "/" in inside or inside in (".", ".."):
-        raise argparse.ArgumentTypeError(f"{inside!r} is not a plain name")
+        raise argparse.ArgumentTypeError(f"NAME must be a plain name, got {inside!r}")
     return host, inside
 
 
 class Parser(argparse.ArgumentParser):
+    """A parser whose errors are RigErrors, in one line."""
+
     def error(self, message):
         raise RigError(f"{message} (--help explains)")
 
 
 def parse(arguments):
+    """Returns the options for these arguments. Raises RigError for bad usage."""
     example = """example:
   dml_linux.py setup /var/tmp/rig
   dml_linux.py install /var/tmp/rig dist/opmap-*.whl
@@ -610,47 +644,53 @@ def parse(arguments):
         prog="dml_linux.py", description=__doc__, epilog=example, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    commands.required = True  # an older Python, which is refused below, knows no such keyword
+    commands.required = True  # not as a keyword: an old Python must get as far as the message that refuses it
 
     def command(name, text):
         sub = commands.add_parser(name, help=text, description=text)
         sub.add_argument("DIR", type=Rig)
         return sub
 
-    command("setup", "build the rig in DIR, or what is missing of it, and run the three operators there")
-    command("up", "start it (run does so by itself)")
-    command("down", "end all that runs inside")
-    sub = command("run", "run a command inside; python is the Windows one, wine starts any other Windows program")
-    sub.add_argument("CMD", nargs=argparse.REMAINDER)
-    sub.add_argument("--timeout", type=float, metavar="SECONDS", help="end it then, with exit code 124")
-    sub.add_argument(
-        "--cwd", default="/rig", metavar="PATH", help="folder inside to run in (default /rig, which is DIR/work)"
+    command("setup", "build the rig in DIR, or the missing steps of it, and run smoke.py in it")
+    command("up", "start the rig (`run` does this by itself)")
+    command("down", "end all processes inside the rig")
+    sub = command(
+        "run", "run a command inside; `python` is the Windows Python, `wine` starts any other Windows program"
     )
-    sub.add_argument("--env", action="append", default=[], type=setting, metavar="K=V", help="an environment variable")
+    sub.add_argument("CMD", nargs=argparse.REMAINDER)
+    sub.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="end the command after so many seconds, with exit code 124"
+    )
+    sub.add_argument(
+        "--cwd", default="/rig", metavar="PATH", help="folder inside in which to run (default: /rig, which is DIR/work)"
+    )
+    sub.add_argument(
+        "--env", action="append", default=[], type=setting, metavar="K=V", help="set an environment variable"
+    )
     sub.add_argument(
         "--bind",
         action="append",
         default=[],
         type=folder_pair,
         metavar="HOST[:NAME]",
-        help="show the host's folder as /mnt/NAME (Z:\\mnt\\NAME), until down",
+        help="show a folder of the host as /mnt/NAME (Z:\\mnt\\NAME) until down",
     )
-    sub = command("pip", "install packages for Windows from PyPI; what setup pinned stays as it is")
+    sub = command("pip", "install packages for Windows from PyPI; the versions that setup has pinned stay")
     sub.add_argument("PKG", nargs=argparse.REMAINDER)
-    sub = command("install", "install built wheels without their dependencies (opmap: setup brought those)")
+    sub = command("install", "install wheels without their dependencies (setup has installed those of opmap)")
     sub.add_argument("WHEEL", nargs="+")
     return parser.parse_args(arguments)
 
 
 def main(arguments):
+    """Runs one command and returns its exit code. Raises RigError."""
     options = parse(arguments)
     rig = options.DIR
     if os.geteuid():
-        raise RigError("needs root, to mount in a namespace of its own")
+        raise RigError("needs root: it mounts in a namespace of its own")
     if options.command in ("setup", "pip", "install") and sys.version_info[:2] not in PYTHONS:
         raise RigError(
-            "needs Python 3.11 to 3.14, whose version and library the Windows Python gets; this is %d.%d"
-            % sys.version_info[:2]
+            f"needs Python 3.11 to 3.14, because the Windows Python gets the same version, got {THIS_PYTHON}"
         )
     if options.command == "setup":
         setup(rig)

@@ -1,7 +1,7 @@
-"""Renew the hashes in requirements.txt and python.txt after a version there was changed by hand.
+"""Renews the hashes in requirements.txt and python.txt after you have changed a version there.
 
-For each `name==version` the wheels for Windows of every supported Python are fetched from PyPI with pip, and
-their SHA-256 written below it. Run it where PyPI can be reached:  python3 pins.py
+For each `name==version` it fetches the Windows wheels of every supported Python from PyPI with pip, and writes their
+SHA-256 below the line. It needs access to PyPI:  python3 pins.py
 """
 
 import hashlib
@@ -15,10 +15,11 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 def hashes(pin):
-    found = set()
+    """Returns the SHA-256 of each Windows wheel of `name==version`, sorted. Ends the program if there is none."""
+    digests = set()
     for version in PYTHONS:
         with tempfile.TemporaryDirectory() as folder:
-            # A failure is no error in itself: some pins serve only some of the Pythons.
+            # A failure is no error: some packages are pinned for some Pythons only.
             subprocess.run(
                 [
                     sys.executable,
@@ -39,10 +40,10 @@ def hashes(pin):
                 stderr=subprocess.DEVNULL,
                 check=False,
             )
-            found |= {hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in Path(folder).glob("*.whl")}
-    if not found:
-        sys.exit(f"pins.py: no wheel for Windows of {pin}")
-    return sorted(found)
+            digests |= {hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in Path(folder).glob("*.whl")}
+    if not digests:
+        sys.exit(f"pins.py: PyPI must have a Windows wheel of {pin}, got none")
+    return sorted(digests)
 
 
 for name in ("requirements.txt", "python.txt"):
