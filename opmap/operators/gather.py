@@ -145,7 +145,7 @@ def _build(choice: Choice, count: int, axis: int, ones: int, k: int, length: int
     for others, chosen in itertools.chain.from_iterable(products):
         if others * length * data_type.size <= size_classes.most_bytes(choice):
             sizes = (1,) * ones + size_classes.spread(others, free)
-            data = sizes[:axis] + (length,) + sizes[axis:]
+            data = (*sizes[:axis], length, *sizes[axis:])
             outline = _outline(data, pad(size_classes.spread(chosen, k), count), axis, k)
             return complete_sizes(Desc, *outline, data_type=data_type, index_type=DataType[choice["index_type"]])
     return None
@@ -154,7 +154,7 @@ def _build(choice: Choice, count: int, axis: int, ones: int, k: int, length: int
 def world(dimensions: int, size: int) -> Iterator[Outline]:
     """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`."""
     for count in range(1, dimensions + 1):
-        for axis, k in ((axis, k) for axis in range(count) for k in range(axis + 2)):
+        for axis, k in ((a, k) for a in range(count) for k in range(a + 2)):
             for data in itertools.product(range(1, size + 1), repeat=count - _cropped(k)):
                 for indices in itertools.product(range(1, size + 1), repeat=k):
                     yield _outline(pad(data, count), pad(indices, count), axis, k)

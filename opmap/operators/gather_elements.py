@@ -77,7 +77,7 @@ def samples() -> Iterator[Desc]:
 
 def _outline(data: tuple[int, ...], axis: int, length: int) -> Outline:
     """The outline with this input; the indices' axis has this length."""
-    indices = data[:axis] + (length,) + data[axis + 1 :]
+    indices = (*data[:axis], length, *data[axis + 1 :])
     return Outline({"InputTensor": data, "IndicesTensor": indices}, {"Axis": axis})
 
 
@@ -142,7 +142,7 @@ def _build(choice: Choice, count: int, axis: int, ones: int, length: int) -> Des
             and max(n, others * length) * size_classes.INDEX_BYTES <= size_classes.most_bytes(choice)
         ):
             sizes = (1,) * ones + size_classes.spread(others, free)
-            outline = _outline(sizes[:axis] + (length,) + sizes[axis:], axis, along)
+            outline = _outline((*sizes[:axis], length, *sizes[axis:]), axis, along)
             return complete_sizes(Desc, *outline, data_type=data_type, index_type=DataType[choice["index_type"]])
     return None
 

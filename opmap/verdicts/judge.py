@@ -256,4 +256,4 @@ def broken(violations: Sequence[Violation], path: str | None) -> dict[str, Any]:
 def _fits_int32(case: Case) -> bool:
     """Whether every index fits INT32."""
     tensors = [case.tensors[name] for name in case.desc.index_tensors()]
-    return all(t.data_type is DataType.INT32 or (-_INT32 <= min(t.values) and max(t.values) < _INT32) for t in tensors)
+    return all(t.data_type is DataType.INT32 or (min(t.values) >= -_INT32 and max(t.values) < _INT32) for t in tensors)
