@@ -129,18 +129,10 @@ class Move:
     source: Address
 
     @property
-    def loops(self) -> Sizes:
-        """The sizes of the loops, the outermost first."""
-        return self.source.loops
-
-    @property
     def indexed(self) -> Address:
         """The side that reads indices; the source, if neither does."""
         return self.target if self.target.indexed else self.source
 
-    def with_indexed(self, address: Address) -> Move:
-        """Returns a copy with another address on the side that reads indices."""
-        return Move(address, self.source) if self.target.indexed else Move(self.target, address)
 
 
 @dataclass(frozen=True)

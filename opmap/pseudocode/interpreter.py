@@ -47,11 +47,6 @@ class Program:
     access: AccessMap
     statements: tuple[Copy | CompiledMove, ...]
 
-    def addresses(self, tensors: Tensors) -> list[int]:
-        """Returns the source address of each loop position of the last statement, row-major; negative if undefined."""
-        move = self.statements[-1]
-        assert isinstance(move, CompiledMove), "the last statement moves single elements"
-        return list(chain.from_iterable(move.source(tensors)))
 
 
 def compile_statements(statements: Sequence[Statement], sizes: Mapping[str, tuple[int, ...]]) -> Program:
@@ -130,13 +125,8 @@ def compile_address(address: Address) -> Pieces:
     """Compiles an address into a function that gives it for all loop positions."""
     namespace: dict[str, object] = {"array": array, "islice": islice}
     # The text holds numbers and names of our own only; tensor names appear in it as quoted strings.
-    exec(compile(address_source(address), "<pseudocode>", "exec"), namespace)
+    exec(compile(_Writer(address).write(), "<pseudocode>", "exec"), namespace)
     return namespace["pieces"]  # type: ignore[return-value]  # defined by the text
-
-
-def address_source(address: Address) -> str:
-    """Returns the Python text of the function that `compile_address` compiles."""
-    return _Writer(address).write()
 
 
 class _Writer:
