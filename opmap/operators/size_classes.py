@@ -89,8 +89,10 @@ def turned(options: Sequence[T], choice: Mapping[str, str]) -> list[T]:
     `build` takes the first option that fits. The rotation gives different choices different first options. Choices that
     differ in VALUE_PARAMETERS only get the same order.
     """
+    if len(options) < 2:
+        return list(options)
     sizes = " ".join(value for name, value in choice.items() if name not in VALUE_PARAMETERS)
-    first = crc32(sizes.encode()) % max(len(options), 1)
+    first = crc32(sizes.encode()) % len(options)
     return [*options[first:], *options[:first]]
 
 
