@@ -134,7 +134,6 @@ class Move:
         return self.target if self.target.indexed else self.source
 
 
-
 @dataclass(frozen=True)
 class AccessMap:
     """The statements of one descriptor as numbers, by the pseudocode's names of the tensors.

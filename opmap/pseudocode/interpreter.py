@@ -48,7 +48,6 @@ class Program:
     statements: tuple[Copy | CompiledMove, ...]
 
 
-
 def compile_statements(statements: Sequence[Statement], sizes: Mapping[str, tuple[int, ...]]) -> Program:
     """Compiles expanded statements for tensors of these sizes. Raises PseudocodeError if they do not fit."""
     return compile_map(access_map(statements, sizes))
