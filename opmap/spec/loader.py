@@ -82,6 +82,11 @@ class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Returns the example's fields, tensors and expanded line. Raises PseudocodeError if it cannot be read."""
         return parse_example(self.text)
 
+    @property
+    def runnable(self) -> bool:
+        """Whether the example gives values for all its tensors, and not sizes only."""
+        return all(tensor.values for tensor in self.parsed().tensors.values())
+
 
 class TensorSupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The data types and dimension counts that a feature level supports for one tensor. Counts are (lowest, highest)."""
