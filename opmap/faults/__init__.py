@@ -1,4 +1,4 @@
-"""Named wrong ways to move data, each a provider of its own, and how many of them a set of cases catches."""
+"""Faults: named wrong ways to move data, each of which can run as a provider; and the score of the cases that catch them."""
 
 from .fault import Fault, FaultProvider
 from .registry import FAULTS, open_fault

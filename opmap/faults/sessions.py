@@ -1,175 +1,201 @@
-"""Faults between runs: what one run leaves behind, and the next one finds."""
+"""Faults between runs: state that one run in a session leaves behind and a later run uses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
-from .access import Bits, Indices, Work
+from ..tensors import DataType
+from .access import Bits, CaseArrays, Indices, index_positions
 from .fault import Fault
 
-Run = Callable[[Work], Bits]
+RunCase = Callable[[CaseArrays], Bits]
+"""One session: computes the output of one case after the other."""
+
+Key = Callable[[CaseArrays], Hashable]
+"""The part of a case by which a session finds the state that it keeps."""
 
 _SEVERAL = "several runs in one session"
 
 
-def _fitted(memory: Bits, like: Bits) -> Bits:
-    """The bytes of a buffer, as often as needed, in place of an output."""
-    return np.resize(memory.view("<u1"), like.nbytes).view(like.dtype)
+def _fitted(memory: Bits, output: Bits) -> Bits:
+    """Returns the bytes of a buffer, repeated if necessary, with the type and the length of an output."""
+    return np.resize(memory.view("<u1"), output.nbytes).view(output.dtype)
 
 
-def _previous() -> Run:
-    """What stands in the buffer is the run before."""
-    last = None
+def _previous_output() -> RunCase:
+    """Returns the output of the run before."""
+    last: Bits | None = None
 
-    def run(work: Work) -> Bits:
+    def run(arrays: CaseArrays) -> Bits:
         nonlocal last
-        stale, last = last, work.right
-        return work.right if stale is None else _fitted(stale, work.right)
+        stale, last = last, arrays.right
+        return arrays.right if stale is None else _fitted(stale, arrays.right)
 
     return run
 
 
-def _previous_tail() -> Run:
-    """The last element is not written where a larger output stood before."""
-    last = None
+def _previous_tail() -> RunCase:
+    """Does not write the last element if the output of the run before was larger."""
+    last: Bits | None = None
 
-    def run(work: Work) -> Bits:
+    def run(arrays: CaseArrays) -> Bits:
         nonlocal last
-        stale, last = last, work.right
-        bits = work.right.copy()
+        stale, last = last, arrays.right
+        bits = arrays.right.copy()
         if stale is not None and stale.nbytes > bits.nbytes:
-            bits[-1] = stale.view("<u1")[: bits.nbytes].view(bits.dtype)[-1]
+            bits[-1] = _fitted(stale, bits)[-1]
         return bits
 
     return run
 
 
-def _wrong_in(which: Callable[[int], bool]) -> Callable[[], Run]:
-    """Runs, counted from 1, that give zeros."""
+def _zero_in(chosen: Callable[[int], bool]) -> Callable[[], RunCase]:
+    """Returns zeros in the chosen runs, which are counted from 1."""
 
-    def session() -> Run:
+    def session() -> RunCase:
         count = 0
 
-        def run(work: Work) -> Bits:
+        def run(arrays: CaseArrays) -> Bits:
             nonlocal count
             count += 1
-            return 0 * work.right if which(count) else work.right
+            return 0 * arrays.right if chosen(count) else arrays.right
 
         return run
 
     return session
 
 
-def _kept(key: Callable[[Work], Hashable], use: Callable[[Work, Work], Bits]) -> Callable[[], Run]:
-    """Something of the first run with the same key is used again: `use(first, work)`."""
+def _kept(key: Key, output: Callable[[CaseArrays, CaseArrays], Bits]) -> Callable[[], RunCase]:
+    """Keeps state of the first run with each key. Later runs with the key return `output(first, arrays)`.
 
-    def session() -> Run:
-        firsts: dict[Hashable, Work] = {}
+    Runs of different operators never share state.
+    """
 
-        def run(work: Work) -> Bits:
-            first = firsts.setdefault((work.case.desc.operator, key(work)), work)
-            return work.right if first is work else use(first, work)
+    def session() -> RunCase:
+        firsts: dict[Hashable, CaseArrays] = {}
+
+        def run(arrays: CaseArrays) -> Bits:
+            first = firsts.setdefault((arrays.case.desc.operator, key(arrays)), arrays)
+            return arrays.right if first is arrays else output(first, arrays)
 
         return run
 
     return session
 
 
-def _sizes(work: Work) -> Hashable:
-    return tuple(tensor.sizes for tensor in work.case.desc.tensors.values())
+def _sizes(arrays: CaseArrays) -> Hashable:
+    return tuple(tensor.sizes for tensor in arrays.case.desc.tensors.values())
 
 
-def _types(work: Work) -> Hashable:
-    return tuple(tensor.data_type for tensor in work.case.desc.tensors.values())
+def _types(arrays: CaseArrays) -> Hashable:
+    return tuple(tensor.data_type for tensor in arrays.case.desc.tensors.values())
 
 
-def _numbers(work: Work) -> Hashable:
-    return tuple(work.case.desc.numbers.values())
+def _numbers(arrays: CaseArrays) -> Hashable:
+    return tuple(arrays.case.desc.numbers.values())
 
 
-def _index_types(work: Work) -> Hashable:
-    return tuple(indices.data_type for indices in work.indices.values())
+def _index_types(arrays: CaseArrays) -> Hashable:
+    return tuple(indices.data_type for indices in arrays.indices.values())
 
 
-def _with_width_of(first: Work, work: Work) -> Bits:
-    """Elements as wide as the first run's, out of and into the same memory."""
+def _with_address_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
+    """Uses the first run's address."""
+    return arrays.output(arrays.element_addresses(first.address))
+
+
+def _with_indices_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
+    """Uses the first run's indices."""
+    return _with_indices(first.indices, arrays)
+
+
+def _with_width_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
+    """Moves elements of the first run's width, in the memory of this run."""
     size = first.data_type.size
-    if size == work.data_type.size:
-        return work.right
-    memory = work.data.view("<u1")
+    if size == arrays.data_type.size:
+        return arrays.right
+    memory = arrays.data.view("<u1")
     elements = memory[: len(memory) // size * size].view(f"<u{size}")
     elements = elements if len(elements) else np.zeros(1, f"<u{size}")
-    source = np.clip(work.addresses(work.source, work.indices), 0, len(elements) - 1)
-    written = elements[source].view("<u1")
-    output = work.before.view("<u1")
-    if work.writes_in_order:
-        count = min(len(written), len(output))
-        output[:count] = written[:count]
+    moved = elements.take(arrays.element_addresses(arrays.move.source), mode="clip").view("<u1")
+    output = arrays.before.view("<u1")
+    if arrays.writes_in_order:
+        count = min(len(moved), len(output))
+        output[:count] = moved[:count]
     else:
-        start = work.addresses(work.target, work.indices) * size
+        start = arrays.element_addresses(arrays.move.target) * size
         for byte in range(size):
-            output[np.clip(start + byte, 0, len(output) - 1)] = written[byte::size]
-    return output.view(work.right.dtype)
+            np.put(output, start + byte, moved[byte::size], mode="clip")
+    return output.view(arrays.right.dtype)
 
 
-def _with_index_type_of(first: Work, work: Work) -> Bits:
-    """Indices as wide as the first run's, out of the same memory."""
-    indices = {}
-    for name, own in work.indices.items():
-        size, wanted = own.data_type.size, first.indices[name].data_type.size
-        if size == wanted:
-            return work.right
-        memory = own.rows.reshape(-1).astype(f"<i{size}").view("<u1")
-        values = np.resize(memory, own.rows.size * wanted).view(f"<i{wanted}").astype(np.int64)
-        indices[name] = Indices(values.reshape(own.rows.shape), own.data_type)
-    return work.fetch(work.access, indices)
+def _with_index_type_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
+    """Reads indices of the first run's width, in the memory of this run's indices."""
+    indices = {name: _read_as(own, first.indices[name].data_type) for name, own in arrays.indices.items()}
+    return _with_indices(indices, arrays)
+
+
+def _with_indices(indices: Mapping[str, Indices], arrays: CaseArrays) -> Bits:
+    positions = index_positions(arrays.address, arrays.read_indices(arrays.address, indices))
+    return arrays.output(arrays.element_addresses(arrays.address, positions))
+
+
+def _read_as(indices: Indices, data_type: DataType) -> Indices:
+    """Returns the indices that the memory of an index tensor holds, read with the width of another data type."""
+    size, other_size = indices.data_type.size, data_type.size
+    if size == other_size:
+        return indices
+    memory = indices.rows.reshape(-1).astype(f"<i{size}").view("<u1")
+    values = np.resize(memory, indices.rows.size * other_size).view(f"<i{other_size}").astype(np.int64)
+    return Indices(values.reshape(indices.rows.shape), indices.data_type)
 
 
 SESSION_FAULTS = {
-    "run-previous-output": Fault(text="the result of the run before is returned", session=_previous, needs=_SEVERAL),
-    "run-previous-tail": Fault(
-        text="the last element is left over from a larger run before", session=_previous_tail, needs=_SEVERAL
+    "run-previous-output": Fault(
+        text="the output of the run before is returned", session=_previous_output, needs=_SEVERAL
     ),
-    "run-first-wrong": Fault(text="the first run gives zeros", session=_wrong_in(lambda n: n == 1)),
+    "run-previous-tail": Fault(
+        text="the last element is left over from the run before, if its output was larger",
+        session=_previous_tail,
+        needs=_SEVERAL,
+    ),
+    "run-first-wrong": Fault(text="the first run returns zeros", session=_zero_in(lambda number: number == 1)),
     "run-every-3rd-wrong": Fault(
-        text="every third run gives zeros", session=_wrong_in(lambda n: n % 3 == 0), needs=_SEVERAL
+        text="every third run returns zeros", session=_zero_in(lambda number: number % 3 == 0), needs=_SEVERAL
     ),
     "run-every-100th-wrong": Fault(
-        text="every hundredth run gives zeros", session=_wrong_in(lambda n: n % 100 == 0), needs=_SEVERAL
+        text="every hundredth run returns zeros", session=_zero_in(lambda number: number % 100 == 0), needs=_SEVERAL
     ),
     "kept-output": Fault(
-        text="the first result for a descriptor is returned for all later ones",
-        session=_kept(lambda w: (_sizes(w), _types(w), _numbers(w)), lambda first, work: first.right),
+        text="the first output for a descriptor is returned in all later runs with it",
+        session=_kept(lambda a: (_sizes(a), _types(a), _numbers(a)), lambda first, arrays: first.right),
         needs=_SEVERAL,
     ),
     "kept-output-by-sizes": Fault(
-        text="the first result for an output's type and sizes is returned for all later ones",
-        session=_kept(lambda w: (w.sizes, w.data_type), lambda first, work: first.right),
+        text="the first output of a type and of sizes is returned in all later runs with the same type and sizes",
+        session=_kept(lambda a: (a.output_sizes, a.data_type), lambda first, arrays: first.right),
         needs=_SEVERAL,
     ),
     "kept-indices": Fault(
-        text="the first indices for a descriptor are used in all later runs",
-        session=_kept(
-            lambda w: (_sizes(w), _index_types(w), _numbers(w)),
-            lambda first, work: work.fetch(work.access, first.indices),
-        ),
+        text="the first indices for a descriptor are used in all later runs with it",
+        session=_kept(lambda a: (_sizes(a), _index_types(a), _numbers(a)), _with_indices_of),
         needs=_SEVERAL,
     ),
     "kernel-without-numbers": Fault(
-        text="a kernel is used again for the same sizes and types, though the axis or another number differs",
-        session=_kept(lambda w: (_sizes(w), _types(w)), lambda first, work: work.fetch(first.access, work.indices)),
-        needs="two descriptors that differ in a number alone, in one session",
+        text="a kernel is used again for the same sizes and types, although the axis or another number differs",
+        session=_kept(lambda a: (_sizes(a), _types(a)), _with_address_of),
+        needs="two descriptors that differ only in a number, in one session",
     ),
     "kernel-without-data-type": Fault(
-        text="a kernel is used again for another width of data",
-        session=_kept(lambda w: (_sizes(w), _numbers(w)), _with_width_of),
-        needs="two descriptors that differ in the data type alone, in one session",
+        text="a kernel is used again for data of another width",
+        session=_kept(lambda a: (_sizes(a), _numbers(a)), _with_width_of),
+        needs="two descriptors that differ only in the data type, in one session",
     ),
     "kernel-without-index-type": Fault(
-        text="a kernel is used again for another width of indices",
-        session=_kept(lambda w: (_sizes(w), w.data_type, _numbers(w)), _with_index_type_of),
-        needs="two descriptors that differ in the index type alone, in one session",
+        text="a kernel is used again for indices of another width",
+        session=_kept(lambda a: (_sizes(a), a.data_type, _numbers(a)), _with_index_type_of),
+        needs="two descriptors that differ only in the index type, in one session",
     ),
 }

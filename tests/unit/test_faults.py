@@ -17,7 +17,7 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.faults import FAULTS, FaultProvider, open_fault
-from opmap.faults.access import Work, addresses
+from opmap.faults.access import CaseArrays
 from opmap.faults.score import score
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
@@ -168,12 +168,12 @@ class TestFaults:
     def test_no_two_are_the_same(self):
         """Their outputs differ somewhere."""
         cases = [*catalogue_of("smoke"), *itertools.chain(*SHOWN_BY.values())]
-        works = [Work(case) for case in cases]
+        cases_arrays = [CaseArrays(case) for case in cases]
         seen = {}
         for name in ("none", *REAL):
             provider, digest = FaultProvider(FAULTS[name]), hashlib.sha256()
-            for work in works:
-                for output in provider.run_work(work):
+            for arrays in cases_arrays:
+                for output in provider.run_arrays(arrays):
                     digest.update(f"{output.dtype}{output.shape}".encode() + output.tobytes())
             assert name == seen.setdefault(digest.hexdigest(), name)
 
