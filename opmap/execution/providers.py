@@ -18,7 +18,7 @@ from ..machine.facts import Fact
 from ..machine.runtimes import require_one
 from ..vocabulary import Stage
 from .dml_linux import VARIABLE, find_dml_runtime
-from .provider import CaseProvider, Placement, Provider
+from .protocol import CaseProvider, Placement, Provider
 from .sessions import CPU, DIRECTML, SessionProvider
 from .worker import TIMEOUT, WorkerProvider
 

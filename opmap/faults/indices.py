@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from ..pseudocode import Address, TableRead
+from ..pseudocode import Address, IndexRead
 from ..tensors import DataType
-from .access import CaseArrays, Numbers, Resolve, resolve
 from .fault import Fault
+from .work import CaseArrays, Numbers, Resolve, resolve
 
 _NEEDS_128 = "an axis longer than 128"
 _NEEDS_256 = "an axis longer than 256"
@@ -75,7 +75,7 @@ def _last_coordinate_dropped(rows: Numbers, data_type: DataType) -> Numbers:
 def _transposed(address: Address) -> Address:
     """Reads each index tensor as if its dimensions stood in reverse order. An index tuple stays together."""
 
-    def reverse(read: TableRead) -> TableRead:
+    def reverse(read: IndexRead) -> IndexRead:
         step = min((step for _, step in read.steps), default=1)
         steps = []
         for loop, _ in read.steps:

@@ -163,19 +163,19 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def data_tensors(self) -> tuple[str, ...]:
         """The inputs whose elements are moved: all that hold no indices."""
-        return tuple(name for name in self.tensors("input") if name not in self.index_tensors)
+        return tuple(name for name in self.field_names("input") if name not in self.index_tensors)
 
     @cached_property
     def size_formula(self) -> tuple[FormulaStatement, ...]:
         """The parsed rule that assigns the output's sizes. Raises KeyError if no rule does."""
-        (output,) = self.tensors("output")
+        (output,) = self.field_names("output")
         for rule in self.rules:
             statements = parse_formula(rule.check) if rule.check != "support" else ()
             if any(isinstance(s, Assignment) and s.name == f"{output}.Sizes" for s in statements):
                 return statements
         raise KeyError(f"{self.operator} has no size formula")
 
-    def tensors(self, *kinds: str) -> tuple[str, ...]:
+    def field_names(self, *kinds: str) -> tuple[str, ...]:
         """Returns the names of the fields of these kinds (`input`, `output`, `uint`), in the struct's order."""
         return tuple(field.name for field in self.fields if field.kind in kinds)
 

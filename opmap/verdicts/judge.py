@@ -16,7 +16,7 @@ from ..descriptors import FEATURE_LEVELS, OperatorDesc, Violation
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, to_array, wrong_outputs
-from ..execution.provider import origin
+from ..execution.protocol import origin
 from ..execution.providers import OpenProvider
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..operators import OPERATORS

@@ -216,7 +216,7 @@ class TestSpace:
         monkeypatch.setattr(build_arrays, "FOLDER", tmp_path)
         monkeypatch.setattr(sys, "argv", ["build_arrays.py", "GATHER_ELEMENTS"])
         build_arrays.main()
-        shipped = Path(covering_arrays.__file__).parent / "arrays" / "gather_elements.json"
+        shipped = Path(covering_arrays.__file__).parent / "covering" / "gather_elements.json"
         assert shipped.read_bytes() == (tmp_path / "gather_elements.json").read_bytes()
 
 

@@ -17,8 +17,8 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.faults import FAULTS, FaultProvider, open_fault
-from opmap.faults.access import CaseArrays
 from opmap.faults.score import score
+from opmap.faults.work import CaseArrays
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 from opmap.verdicts.judge import Judge
@@ -334,9 +334,11 @@ class TestAccess:
     def test_batches_are_what_both_sides_count(self):
         """Of the operators here, GATHER has none."""
         desc = next(c.desc for c in catalogue_of("smoke") if c.id == "gather_nd1/example.1")
-        assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed.shared_loops
+        assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed_side.shared_loops
         assert not any(
-            c.desc.access.moves[-1].indexed.shared_loops for c in catalogue_of("smoke") if c.desc.operator == "GATHER"
+            c.desc.access.moves[-1].indexed_side.shared_loops
+            for c in catalogue_of("smoke")
+            if c.desc.operator == "GATHER"
         )
 
 

@@ -289,11 +289,11 @@ class TestAccessMap:
             ("updates[a, b] = input[t[a, b], b]", "source"),
         ):
             (move,) = access_map(parse_lines(text), sizes).moves
-            assert getattr(move, side) is move.indexed
-            assert {1} == move.indexed.shared_loops
-            changed = move.indexed.change(lambda i, term: term.at_zero())
-            assert [] == changed.indexed
-            assert changed != move.indexed
+            assert getattr(move, side) is move.indexed_side
+            assert {1} == move.indexed_side.shared_loops
+            changed = move.indexed_side.change(lambda i, term: term.at_zero())
+            assert [] == changed.indexed_dimensions
+            assert changed != move.indexed_side
 
 
 class TestTrace:

@@ -33,7 +33,7 @@ def folder_files(mapped: MappedModel, case: Case) -> dict[str, bytes]:
     expected = case.expected
     defined = [bits for bits in expected if bits is not None]
     if len(defined) == len(expected):
-        (name,) = case.desc.spec().tensors("output")
+        (name,) = case.desc.spec().field_names("output")
         output = Tensor(case.desc.output.data_type, case.desc.output.sizes, defined)
         files["test_data_set_0/output_0.pb"] = _tensor_proto(name, output)
     return files
