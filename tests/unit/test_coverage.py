@@ -24,7 +24,7 @@ from opmap.coverage.covered import Covered, measure
 from opmap.coverage.kernels import kernel_files, kernels_reached
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
-from opmap.reporting.coverage import told
+from opmap.reporting.coverage import tier_coverage
 from opmap.session import open_judge
 
 SMOKE = list(catalogue("smoke"))
@@ -319,4 +319,4 @@ class TestCommand:
         )
         assert 1 == main(["catalog", "--tier", "smoke"])
         assert "missing: GATHER: data_type INT8" in capsys.readouterr().out
-        assert "GATHER_ND1: data_type INT8" in told("smoke")["missing"]
+        assert "GATHER_ND1: data_type INT8" in tier_coverage("smoke").missing
