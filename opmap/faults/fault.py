@@ -77,18 +77,18 @@ class Fault:
 
     def _moved(self, arrays: CaseArrays) -> Bits:
         """The output after the faults in address, indices, position and addresses."""
-        address, indices, values = arrays.address, arrays.indices, arrays.index_values
-        if self.address:
-            address = self.address(address)
+        address = self.address(arrays.address) if self.address else arrays.address
+        same_address = address == arrays.address
+        indices = arrays.indices
         if self.indices:
             indices = {n: Indices(self.indices(i.rows, i.data_type), i.data_type) for n, i in indices.items()}
-        if self.address or self.indices:
-            values = arrays.read_indices(address, indices)
+        same_values = same_address and not self.indices
+        values = arrays.index_values if same_values else arrays.read_indices(address, indices)
         positions = index_positions(address, values, self.position)
         if self.addresses:
             return arrays.output(self.addresses(arrays.element_addresses(address, positions), arrays))
         # Most faults change nothing in most cases, and the output is the expensive part.
-        if address == arrays.address and all(map(np.array_equal, positions, arrays.positions)):
+        if same_address and all(map(np.array_equal, positions, arrays.positions)):
             return arrays.right
         return arrays.output(arrays.element_addresses(address, positions))
 

@@ -1,6 +1,6 @@
-"""Wrong ways to gather as somebody else would write them: NumPy alone, from the model's nodes, nothing of opmap in it.
+"""Wrong backends as a third party would write them: they run the model's nodes with NumPy and do not use opmap.
 
-Each public name is a factory for `--provider planted_faults:NAME`; `right` is the one without an error.
+Each public name is a factory for `--provider planted_faults:NAME`. `right` is the backend without an error.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ class Runtime:
     name = "planted"
 
     def run(self, model_bytes, feeds):
-        """The outputs of the graph."""
+        """Returns the outputs of the graph."""
         graph = onnx.load_from_string(model_bytes).graph
         values = {i.name: numpy_helper.to_array(i) for i in graph.initializer} | feeds
         for node in graph.node:
@@ -24,33 +24,33 @@ class Runtime:
         return [self.last(values[output.name]) for output in graph.output]
 
     def last(self, output):
-        """The output on its way out."""
+        """Returns an output of the graph as the backend returns it."""
         return output
 
     def Cast(self, x, to):
-        """To the ONNX type."""
+        """Converts to an ONNX type."""
         return x.astype(onnx.helper.tensor_dtype_to_np_dtype(to))
 
     def Reshape(self, x, shape):
-        """No zeros, no -1."""
+        """Supports neither 0 nor -1 in the shape: the models have none."""
         return x.reshape(shape)
 
     def Tile(self, x, repeats):
-        """As it is."""
+        """Repeats the tensor."""
         return np.tile(x, repeats)
 
     def Gather(self, data, indices, axis=0):
-        """np.take knows negative indices."""
+        """np.take accepts negative indices."""
         return np.take(data, indices, axis=axis)
 
     def GatherElements(self, data, indices, axis=0):
-        """And so does take_along_axis."""
+        """take_along_axis accepts negative indices too."""
         return np.take_along_axis(data, indices, axis=axis)
 
     def GatherND(self, data, indices, batch_dims=0):
-        """Batch by batch, tuple by tuple."""
+        """Handles one batch after the other; within a batch, all index tuples at once."""
         if batch_dims:
-            return np.stack([self.GatherND(d, i, batch_dims - 1) for d, i in zip(data, indices)])
+            return np.stack([self.GatherND(d, i, batch_dims - 1) for d, i in zip(data, indices, strict=True)])
         return data[tuple(np.moveaxis(indices, -1, 0))]
 
 
@@ -58,14 +58,14 @@ right = Runtime
 
 
 class clips(Runtime):
-    """np.take with clipping: every negative index is 0."""
+    """np.take clips: every negative index becomes 0."""
 
     def Gather(self, data, indices, axis=0):
         return np.take(data, indices, axis=axis, mode="clip")
 
 
 class forgets_axis(Runtime):
-    """The attribute is not read."""
+    """Gather ignores the axis attribute."""
 
     def Gather(self, data, indices, axis=0):
         out = np.take(data, indices.reshape(-1) % data.shape[axis] % data.shape[0], axis=0)
@@ -73,7 +73,7 @@ class forgets_axis(Runtime):
 
 
 class elements_by_first_row(Runtime):
-    """GatherElements takes whole slices, by the first row of indices."""
+    """GatherElements uses the first row of indices for whole slices."""
 
     def GatherElements(self, data, indices, axis=0):
         line = np.moveaxis(indices, axis, 0).reshape(indices.shape[axis], -1)[:, 0]
@@ -81,7 +81,7 @@ class elements_by_first_row(Runtime):
 
 
 class elements_transposed(Runtime):
-    """Row and column of the indices confused, where the shape allows it."""
+    """GatherElements exchanges rows and columns of the indices if the shape allows it."""
 
     def GatherElements(self, data, indices, axis=0):
         if indices.ndim > 1 and indices.shape[-1] == indices.shape[-2]:
@@ -90,7 +90,7 @@ class elements_transposed(Runtime):
 
 
 class one_batch(Runtime):
-    """batch_dims of 2 handled as 1."""
+    """With two batch dimensions or more, every batch uses the data of the first."""
 
     def GatherND(self, data, indices, batch_dims=0):
         if batch_dims < 2:
@@ -99,7 +99,7 @@ class one_batch(Runtime):
 
 
 class tuples_backwards(Runtime):
-    """x, y in place of y, x."""
+    """The coordinates of an index tuple are in reverse order."""
 
     def GatherND(self, data, indices, batch_dims=0):
         size = indices.shape[-1]
@@ -109,7 +109,7 @@ class tuples_backwards(Runtime):
 
 
 class adds_zero(Runtime):
-    """A kernel that computes: -0 becomes +0, signalling NaNs become quiet."""
+    """The kernel adds 0 to each element: -0 becomes +0, signalling NaNs become quiet."""
 
     def last(self, output):
         with np.errstate(all="ignore"):
@@ -117,7 +117,7 @@ class adds_zero(Runtime):
 
 
 class by_double(Runtime):
-    """Everything is moved as a double."""
+    """Every element is converted to FLOAT64 and back."""
 
     def last(self, output):
         with np.errstate(all="ignore"):
@@ -125,7 +125,7 @@ class by_double(Runtime):
 
 
 class fast_math(Runtime):
-    """Denormals are zeros."""
+    """Denormals become zero."""
 
     def last(self, output):
         if output.dtype.kind == "f":
@@ -135,7 +135,7 @@ class fast_math(Runtime):
 
 
 class tidy_nans(Runtime):
-    """One NaN is enough."""
+    """Every NaN becomes the same NaN."""
 
     def last(self, output):
         if output.dtype.kind == "f":
@@ -144,7 +144,7 @@ class tidy_nans(Runtime):
 
 
 class by_words(Runtime):
-    """Copies whole 32-bit words, and forgets what is left over."""
+    """Copies whole 32-bit words; a partial last word stays zero."""
 
     def last(self, output):
         raw = np.zeros(output.nbytes, np.uint8)
@@ -154,7 +154,7 @@ class by_words(Runtime):
 
 
 class one_group(Runtime):
-    """One thread group of 256 is all that runs."""
+    """Only the first group of 256 elements is written."""
 
     def last(self, output):
         flat = output.reshape(-1).copy()
@@ -163,7 +163,7 @@ class one_group(Runtime):
 
 
 class up_to_rank_5(Runtime):
-    """Sizes beyond the fifth are taken together in the wrong order."""
+    """An output of more than five dimensions is written in the wrong order."""
 
     def last(self, output):
         if output.ndim <= 5:
@@ -172,21 +172,21 @@ class up_to_rank_5(Runtime):
 
 
 class column_major(Runtime):
-    """The output in Fortran's order."""
+    """The output is written column-major."""
 
     def last(self, output):
         return np.frombuffer(output.tobytes(order="F"), output.dtype).reshape(output.shape)
 
 
 class narrow_indices(Runtime):
-    """Indices are bytes without sign."""
+    """Gather converts indices to unsigned bytes."""
 
     def Gather(self, data, indices, axis=0):
         return np.take(data, indices.astype(np.uint8), axis=axis, mode="clip")
 
 
 class remembers(Runtime):
-    """Compiles once per model, and constant-folds what it should not."""
+    """The first outputs of a model are returned in all its later runs."""
 
     def __init__(self):
         self.outputs = {}
@@ -198,7 +198,7 @@ class remembers(Runtime):
 
 
 class tires(Runtime):
-    """Every fiftieth answer is one of the past."""
+    """Every fiftieth output is shifted by one element."""
 
     def __init__(self):
         self.count = 0
@@ -209,14 +209,14 @@ class tires(Runtime):
 
 
 class as_float(Runtime):
-    """Integers are returned as floats."""
+    """INT32 is returned as FLOAT32."""
 
     def last(self, output):
         return output.astype(np.float32) if output.dtype == np.int32 else output
 
 
 class squeezes(Runtime):
-    """Sizes of 1 are dropped."""
+    """Dimensions of size 1 are removed."""
 
     def last(self, output):
         return output.squeeze()

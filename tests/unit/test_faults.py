@@ -1,12 +1,14 @@
-"""Planted faults: the catalogue catches every one that differs from the right answer, and passes what is right.
+"""The catalogue catches every planted fault that can change an output, and passes the right outputs.
 
-A fault that is not caught is a hole in the catalogue; a right provider that does not pass is an error of the suite.
+A fault that no case catches is a hole in the catalogue. A mismatch of right outputs is an error of the suite.
 """
 
 import hashlib
 import itertools
 import json
+from collections import defaultdict
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,10 +18,12 @@ from opmap.cases.catalogue import catalogue, large
 from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
-from opmap.faults import FAULTS, FaultProvider, open_fault
-from opmap.faults.score import score
+from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
+from opmap.faults.indices import INDEX_FAULTS
+from opmap.faults.score import Score, score, summary
 from opmap.faults.work import CaseArrays
 from opmap.operators import OPERATORS
+from opmap.pseudocode import access_map, compile_map, parse_lines, run
 from opmap.tensors import DataType, Tensor
 from opmap.verdicts.judge import Judge
 
@@ -31,7 +35,7 @@ EQUIVALENT = [name for name, fault in FAULTS.items() if fault.equivalent]
 def gather(
     values=(11, 12, 13, 14), indices=(3, 1, 3, 0, 2), data_type=DataType.FLOAT32, index_type=DataType.INT64, k=1
 ):
-    """A case of GATHER along the only axis."""
+    """Returns a case of GATHER along the only axis."""
     inputs = {
         "InputTensor": TensorDesc(data_type, (len(values),)),
         "IndicesTensor": TensorDesc(index_type, (len(indices),)),
@@ -45,7 +49,7 @@ def gather(
 
 
 def square(axis):
-    """A case of GATHER whose sizes say nothing about the axis."""
+    """Returns a case of GATHER on a square input, whose sizes do not show the axis."""
     inputs = {
         "InputTensor": TensorDesc(DataType.INT32, (2, 2)),
         "IndicesTensor": TensorDesc(DataType.INT32, (1, 2)),
@@ -59,7 +63,7 @@ def square(axis):
 
 
 def columns(rows, length):
-    """A case of GATHER_ELEMENTS whose axes are short, and whose last element is read alone."""
+    """Returns a case of GATHER_ELEMENTS that reads the last element of each short row, from a large input."""
     inputs = {
         "InputTensor": TensorDesc(DataType.UINT32, (length, rows)),
         "IndicesTensor": TensorDesc(DataType.INT64, (length, 1)),
@@ -73,7 +77,7 @@ def columns(rows, length):
 
 
 def long(count, *indices, data_type=DataType.UINT32):
-    """A case with a long axis."""
+    """Returns a case of GATHER with an axis of this length."""
     return gather(range(count), indices, data_type)
 
 
@@ -93,98 +97,105 @@ SHOWN_BY = {
     "index-scalar-as-zero": [gather(indices=(1,), k=0)],
     "kernel-without-numbers": [square(0), square(1)],
 }
-"""Cases that show what needs more than most do."""
+"""Hand-made cases, in one session, of which only the last shows the fault."""
 
 
 @cache
 def catalogue_of(tier):
-    """The cases of a tier."""
+    """Returns the cases of a tier."""
     return list(catalogue(tier))
 
 
 @cache
 def scores(tier):
-    """The scores of a tier by name."""
+    """Returns the scores of a tier by the fault's name. Computed once, because `standard` takes long."""
     return {s.name: s for s in score(catalogue_of(tier))}
 
 
 class TestFaults:
-    """Every one is caught, and what is right passes."""
+    """Each tier catches the faults that it must catch; equivalent faults pass."""
 
     def test_there_are_enough(self):
-        """Forty or more that differ from the right answer."""
+        """At least forty faults can change an output, and each says what is wrong."""
         assert 40 <= len(REAL)
         assert all(fault.text for fault in FAULTS.values())
 
     @pytest.mark.parametrize("name", [n for n in REAL if FAULTS[n].tier == "smoke"])
-    def test_smoke_catches_what_a_small_tensor_shows(self, name):
-        """In one run; and the judge says mismatch of the case that does."""
-        found = scores("smoke")[name]
-        assert found.caught_by
-        case = next(c for c in catalogue_of("smoke") if c.id == found.caught_by[0])
+    def test_smoke_catches(self, name):
+        """`smoke` catches each fault that needs no large tensor; the judge calls the first case a mismatch too."""
+        first = scores("smoke")[name].first
+        assert first is not None
+        case = next(c for c in catalogue_of("smoke") if c.id == first)
         assert "mismatch" == Judge(open_fault(name), brief=True)(case).verdict
 
     @pytest.mark.parametrize("name", REAL)
     def test_standard_catches(self, name):
-        """Whatever can be caught."""
+        """`standard` catches each fault that needs no huge tensor."""
         assert scores("standard")[name].caught_by
 
     @pytest.mark.parametrize("name", EQUIVALENT)
     @pytest.mark.parametrize("tier", ["smoke", "standard"])
-    def test_what_differs_in_nothing_is_not_caught(self, name, tier):
-        """The control, and the faults that no valid input shows."""
+    def test_equivalent_faults_are_not_caught(self, name, tier):
+        """No case catches the control or a fault that no valid input shows."""
         assert () == scores(tier)[name].caught_by
 
     def test_the_control_passes_everything(self):
-        """By the judge's word too."""
+        """The judge passes every case without a fault."""
         judge = Judge(open_fault("none"), brief=True)
         assert {"pass"} == {judge(case).verdict for case in catalogue_of("smoke")}
 
     @pytest.mark.parametrize("name", SHOWN_BY)
-    def test_is_shown_by_the_case_that_it_needs(self, name):
-        """So it is the catalogue that lacks it where it is not caught."""
+    def test_is_shown_by_a_case_made_for_it(self, name):
+        """The fault works: if a tier does not catch it, the tier lacks such a case."""
         judge = Judge(open_fault(name))
         verdicts = [judge(case).verdict for case in SHOWN_BY[name]]
         assert [*["pass"] * (len(verdicts) - 1), "mismatch"] == verdicts
 
     @pytest.mark.parametrize("name", EQUIVALENT)
-    def test_is_not_shown_by_any_of_these(self, name):
-        """Long axes show nothing of what differs in nothing."""
+    def test_equivalent_faults_are_not_shown_by_these_cases(self, name):
+        """Long axes and large tensors do not show an equivalent fault."""
         judge = Judge(open_fault(name))
         assert {"pass"} == {judge(case).verdict for cases in SHOWN_BY.values() for case in cases}
 
     def test_huge_tensors_are_left_to_full(self):
-        """`standard` has none; of the large cases of one operator each fault is caught by those that are large enough."""
+        """`standard` catches no huge fault; the large cases of GATHER catch each one, and only if they are large enough.
+
+        `test_to_huge_tensors` shows the exact limits, so the case one element below 2**27 is left out.
+        """
         assert not [name for name in HUGE if scores("standard")[name].caught_by]
-        cases = list(large(OPERATORS["GATHER"]))
-        elements = {c.id: c.desc.output.element_count for c in cases}
-        found = {s.name: [elements[id] for id in s.caught_by] for s in score(cases) if s.caught_by}
+        elements = {c.id: c.desc.output.element_count for c in large(OPERATORS["GATHER"])}
+        assert [65535 * 256 - 1, 65535 * 256 + 1, 2**27 - 1, 2**27 + 1, 255] == list(elements.values())
+        cases = [c for c in large(OPERATORS["GATHER"]) if elements[c.id] != 2**27 - 1]
+        caught = {s.name: [elements[case_id] for case_id in s.caught_by] for s in score(cases) if s.caught_by}
         assert {
-            "dispatch-65535-groups": [65535 * 256 + 1, 2**27 - 1, 2**27 + 1],
+            "dispatch-65535-groups": [65535 * 256 + 1, 2**27 + 1],
             "typed-buffer-limit": [2**27 + 1],
             "index-through-float32": [255],
-        } == found
+        } == caught
 
     def test_no_two_are_the_same(self):
-        """Their outputs differ somewhere."""
-        cases = [*catalogue_of("smoke"), *itertools.chain(*SHOWN_BY.values())]
-        cases_arrays = [CaseArrays(case) for case in cases]
-        seen = {}
+        """Two faults that the same cases of `smoke` catch differ in an output of `smoke` or of SHOWN_BY."""
+        all_arrays = [CaseArrays(case) for case in (*catalogue_of("smoke"), *itertools.chain(*SHOWN_BY.values()))]
+        alike = defaultdict(list)
         for name in ("none", *REAL):
-            provider, digest = FaultProvider(FAULTS[name]), hashlib.sha256()
-            for arrays in cases_arrays:
-                for output in provider.run_arrays(arrays):
-                    digest.update(f"{output.dtype}{output.shape}".encode() + output.tobytes())
-            assert name == seen.setdefault(digest.hexdigest(), name)
+            alike[scores("smoke")[name].caught_by].append(name)
+        for names in alike.values():
+            names_by_outputs = {}
+            for name in names if len(names) > 1 else ():
+                provider, digest = FaultProvider(FAULTS[name]), hashlib.sha256()
+                for arrays in all_arrays:
+                    for output in provider.run_arrays(arrays):
+                        digest.update(f"{output.dtype}{output.shape}".encode() + output.tobytes())
+                assert name == names_by_outputs.setdefault(digest.hexdigest(), name)
 
-    def test_unknown_ones_are_refused_by_name(self):
+    def test_an_unknown_name_is_refused(self):
         """The error suggests similar names."""
-        with pytest.raises(InputError, match="must name one of the .* planted faults, got 'nothing'"):
+        with pytest.raises(InputError, match=r"must name one of the .* planted faults, got 'nothing'"):
             open_fault("nothing")
 
 
-class TestWhatTheyDo:
-    """Rows by hand."""
+class TestEffects:
+    """Faults on small cases whose wrong output was computed by hand."""
 
     @pytest.mark.parametrize(
         ("name", "values", "indices", "expected"),
@@ -220,7 +231,7 @@ class TestWhatTheyDo:
         ],
     )
     def test_to_a_row(self, name, values, indices, expected):
-        """GATHER along the only axis."""
+        """The output of GATHER along the only axis."""
         (output,) = open_fault(name).provider.run_case(gather(values, indices))
         assert expected == output.tolist()
 
@@ -246,7 +257,7 @@ class TestWhatTheyDo:
         ],
     )
     def test_to_floats(self, name, bits, expected):
-        """Other types are left alone."""
+        """Bit patterns of FLOAT32; the same bits as UINT32 do not change."""
         for data_type, result in ((DataType.FLOAT32, expected), (DataType.UINT32, bits)):
             assert result == moved(name, data_type, bits).view("<u4").tolist()
 
@@ -271,19 +282,19 @@ class TestWhatTheyDo:
         ],
     )
     def test_to_integers(self, name, data_type, values, expected):
-        """By width."""
+        """Integers of each width."""
         data_type = DataType[data_type]
         assert expected == moved(name, data_type, Tensor.from_values(data_type, (4,), values).bits).tolist()
 
     def test_partial_words(self):
-        """Three bytes and the two halves of a word are lost, whole words are not."""
+        """The elements of a partial last word are lost, those of whole words are not."""
         for count, data_type, expected in ((7, "UINT8", 4), (3, "INT16", 2), (4, "INT16", 4), (3, "INT32", 3)):
             case = gather([1] * count, range(count), DataType[data_type])
             (output,) = open_fault("partial-word-lost").provider.run_case(case)
             assert [1] * expected + [0] * (count - expected) == output.tolist()
 
     def test_to_huge_tensors(self):
-        """The function itself, at its limit."""
+        """The fault's function at its limit, without a case."""
         position = FAULTS["index-through-float32"].position
         assert [2**24, 2**24 - 1] == position(np.array([2**24 + 1, -2]), 2**24 + 1).tolist()
         for name, limit in (("dispatch-65535-groups", 65535 * 256), ("typed-buffer-limit", 2**27)):
@@ -301,19 +312,19 @@ class TestWhatTheyDo:
         ],
     )
     def test_to_several_runs(self, name, expected):
-        """One provider is one session."""
+        """Each run of one provider depends on the runs before it."""
         provider = open_fault(name).provider
         assert expected == [provider.run_case(gather([i, 0], (0, 0)))[0].tolist() for i in (1, 2, 3, 4)]
 
-    def test_is_forgotten_with_the_session(self):
-        """The next provider begins anew."""
+    def test_another_session_starts_empty(self):
+        """A new provider remembers no run of another provider."""
         for _ in range(2):
             (output,) = open_fault("kept-output").provider.run_case(gather())
             assert [14, 12, 14, 11, 13] == output.tolist()
 
 
 def moved(name, data_type, bits):
-    """Four elements of a type, gathered in their order."""
+    """Returns the output for four elements of a type, read in their order."""
     case = gather(indices=(0, 1, 2, 3))
     desc = case.desc.replace(input_tensor=TensorDesc(data_type, (4,)), output_tensor=TensorDesc(data_type, (4,)))
     tensors = {**case.tensors, "InputTensor": Tensor(data_type, (4,), bits)}
@@ -322,31 +333,102 @@ def moved(name, data_type, bits):
 
 
 class TestAccess:
-    """The address computation that faults change."""
+    """The addresses that faults change."""
 
-    def test_is_the_interpreters(self):
+    def test_agrees_with_the_interpreter(self):
         """Address by address, for every case of smoke."""
         for case in catalogue_of("smoke"):
-            work = Work(case)
-            indices = {name: i.rows.reshape(-1) for name, i in work.indices.items()}
-            assert list(case.desc.origins(case.tensors)) == addresses(work.access, indices).tolist()
+            arrays = CaseArrays(case)
+            assert list(case.desc.origins(case.tensors)) == arrays.element_addresses(arrays.address).tolist()
 
-    def test_batches_are_what_both_sides_count(self):
-        """Of the operators here, GATHER has none."""
+    def test_batches_are_shared_loops(self):
+        """GATHER_ND1 has its batch dimensions, GATHER has no batches."""
         desc = next(c.desc for c in catalogue_of("smoke") if c.id == "gather_nd1/example.1")
         assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed_side.shared_loops
         assert not any(
-            c.desc.access.moves[-1].indexed_side.shared_loops
-            for c in catalogue_of("smoke")
-            if c.desc.operator == "GATHER"
+            c.desc.access.moves[-1].indexed_side.shared_loops for c in catalogue_of("smoke") if c.desc.operator == "GATHER"
         )
+
+    def test_without_index_tensors(self):
+        """Faults in indices change nothing in an operator without index tensors; other faults do."""
+        arrays = arrays_of("output[i, j] = input[i, 0]", (2, 3), input=MATRIX)
+        assert [1, 1, 1, 4, 4, 4] == arrays.right.tolist()
+        assert {"address-off-by-one", "strides-column-major", "output-zero"} < changed_by(arrays)
+        assert set() == changed_by(arrays) & {*INDEX_FAULTS}
+
+    def test_a_copy(self):
+        """Faults change the copy of a whole tensor as if it moved element by element."""
+        arrays = arrays_of("output = input", (2, 3), input=MATRIX)
+        assert [1, 2, 3, 4, 5, 6] == arrays.right.tolist()
+        assert {"address-off-by-one", "strides-column-major", "innermost-coordinate-ignored"} < changed_by(arrays)
+        assert set() == changed_by(arrays) & {*INDEX_FAULTS}
+
+    def test_several_statements(self):
+        """The statements before the last one run without the fault."""
+        text = "output = input\noutput[first[i]] = updates[i]\noutput[last[i]] = updates[i]"
+        row, updates = Tensor(DataType.UINT8, (3,), (1, 2, 3)), Tensor(DataType.UINT8, (1,), (9,))
+        indices = {name: Tensor.from_values(DataType.INT32, (1,), [i]) for name, i in (("first", 0), ("last", -1))}
+        arrays = arrays_of(text, (3,), input=row, updates=updates, **indices)
+        assert [9, 2, 9] == arrays.right.tolist()
+        (output,) = FaultProvider(FAULTS["index-off-by-one"]).run_arrays(arrays)
+        assert [9, 2, 3] == output.tolist()
+
+
+MATRIX = Tensor(DataType.UINT8, (2, 3), range(1, 7))
+
+
+def arrays_of(text, output_sizes, **tensors):
+    """Returns the arrays of a case of an operator with these pseudocode lines; the interpreter gives the same output."""
+    access = access_map(parse_lines(text), {"output": output_sizes, **{n: t.sizes for n, t in tensors.items()}})
+    spec = SimpleNamespace(pseudocode=SimpleNamespace(tensors={name: name for name in tensors}))
+    output = TensorDesc(DataType.UINT8, output_sizes)
+    desc = SimpleNamespace(operator="IT", access=access, output=output, spec=lambda: spec, tensors={}, numbers={})
+    arrays = CaseArrays(Case("it", desc, tensors))
+    assert list(run(compile_map(access), {name: tensor.values for name, tensor in tensors.items()})) == [*arrays.right]
+    return arrays
+
+
+def changed_by(arrays):
+    """Returns the names of the faults that change the output, in one run."""
+    outputs = {name: FaultProvider(fault).run_arrays(arrays) for name, fault in FAULTS.items()}
+    right = [arrays.right.tobytes()]
+    return {name for name, own in outputs.items() if right != [output.tobytes() for output in own]}
+
+
+class TestScore:
+    """One fault's score against a tier."""
+
+    REAL = Fault(text="it is wrong", needs="a large tensor")
+    SAME = Fault(text="it is right", equivalent="it changes nothing")
+
+    @pytest.mark.parametrize(
+        ("fault", "caught_by", "tier", "right"),
+        [
+            (REAL, (), "smoke", True),
+            (REAL, (), "standard", False),
+            (REAL, ("it",), "standard", True),
+            (SAME, (), "full", True),
+            (SAME, ("it",), "smoke", False),
+        ],
+    )
+    def test_right(self, fault, caught_by, tier, right):
+        """Wrong are a due fault that is not caught and an equivalent one that is."""
+        own = Score("its-name", fault, caught_by)
+        assert right is own.right(tier)
+        assert right is ("wrong: its-name" not in summary(tier, [], [own]))
+
+    def test_caught_though_equivalent(self):
+        """The line of the fault says so."""
+        (line, *_) = summary("smoke", [], [Score("its-name", self.SAME, ("it",))])
+        assert line.endswith("CAUGHT, but no valid input shows it: it changes nothing")
 
 
 class TestCommand:
     """`opmap faults`."""
 
-    def test_prints_the_score(self, capsys):
-        """A line per fault with the first case, what was missed, and what one case alone catches."""
+    def test_prints_the_score(self, capsys, monkeypatch):
+        """A line per fault with its first case, the totals, and the cases that alone catch a fault."""
+        monkeypatch.setattr("opmap.commands.faults.score", lambda cases, advance: list(scores("smoke").values()))
         code = main(["faults"])
         out = capsys.readouterr().out
         assert 0 == code
@@ -362,19 +444,20 @@ class TestCommand:
         )
 
     def test_as_json(self, capsysbinary, monkeypatch):
-        """The cases that catch each are places in the list of cases."""
-        monkeypatch.setattr("opmap.faults.score.score", lambda cases, advance: list(scores("smoke").values()))
+        """`caught_by` holds positions in the list of cases."""
+        monkeypatch.setattr("opmap.commands.faults.score", lambda cases, advance: list(scores("smoke").values()))
         main(["faults", "--tier", "smoke", "--json"])
         document = json.loads(capsysbinary.readouterr().out)
         assert ("opmap-faults/1", "smoke") == (document["schema"], document["tier"])
         assert [case.id for case in catalogue_of("smoke")] == document["cases"]
-        for told in document["faults"]:
-            found = scores("smoke")[told["name"]]
-            assert found.caught_by == tuple(document["cases"][i] for i in told["caught_by"])
-            assert len(found.caught_by) == told["caught"]
+        assert list(FAULTS) == [entry["name"] for entry in document["faults"]]
+        for entry in document["faults"]:
+            expected = scores("smoke")[entry["name"]]
+            assert expected.caught_by == tuple(document["cases"][i] for i in entry["caught_by"])
+            assert len(expected.caught_by) == entry["caught"]
 
-    def test_what_is_not_caught_is_red(self, capsys, monkeypatch):
-        """And so is an equivalent one that is."""
+    def test_a_fault_that_is_not_caught_is_red(self, capsys, monkeypatch):
+        """Exit code 1, and the fault is listed as wrong."""
         monkeypatch.setattr("opmap.cases.selection.catalogue", lambda tier: [gather((1, 2), (0, 1))])
         assert 1 == main(["faults"])
         out = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Verdicts: what each way for a provider to be right or wrong is called."""
+"""The judge: which verdict and which record each behaviour of a provider gets."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ CPU = open_provider("cpu")
 def gather(
     values=(11, 12, 13, 14), indices=(3, 1, 3, 0, 2), data_type=DataType.FLOAT32, index_type=DataType.INT64, **options
 ):
-    """A case of GATHER along the only axis."""
+    """Returns a case of GATHER along the only axis."""
     inputs = {
         "InputTensor": TensorDesc(data_type, (len(values),)),
         "IndicesTensor": TensorDesc(index_type, (len(indices),)),
@@ -44,7 +44,7 @@ def gather(
 
 
 class Fixed:
-    """A provider that always answers the same, or raises it."""
+    """A provider that always returns the same object, or raises it if it is an exception."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -56,19 +56,23 @@ class Fixed:
 
 
 def judge(answer, case=None, *, provider=None, **options):
-    """The record of a case on a provider with this answer."""
+    """Returns the record of a case on a provider with this answer."""
     opened = OpenProvider("mine", "1", None, provider or Fixed(answer))
     return Judge(opened, **options)(case or gather())
 
 
 RIGHT = np.array([14, 12, 14, 11, 13], "<f4")
+"""The output of `gather()`."""
+
+OUT_OF_RANGE = (3, 4, -5, 0)
+"""Indices for `gather`; the second and the third have no documented value."""
 
 
 class TestPass:
-    """Right in every bit, and proven to have run where it was asked to."""
+    """The output is right in every bit, and the run is proven for the provider."""
 
     def test_on_the_cpu(self):
-        """Values, bits, placement, substitutions and lowering stand in the record."""
+        """The record holds values, bits, placement, substitutions and the lowering."""
         record = Judge(CPU)(gather(index_type=DataType.UINT32, file="it.json"))
         assert ("pass", None, None, None) == (record.verdict, record.stage, record.message, record.rules)
         assert ("it.json", "case", "DML_OPERATOR_GATHER") == (record.file, record.case, record.operator)
@@ -82,18 +86,18 @@ class TestPass:
         assert record.good and record.proven
 
     def test_by_assertion(self):
-        """A third party's provider is taken at its word."""
+        """The placement of a third party's provider is asserted."""
         record = judge([RIGHT])
         assert ("pass", "asserted", True) == (record.verdict, record.placement.source, record.proven)
 
     def test_big_endian_and_strided_answers(self):
-        """What counts are the values, not how they stand in memory."""
+        """Byte order and strides of the returned array do not matter, nor does a tuple in place of a list."""
         assert "pass" == judge([RIGHT.astype(">f4")]).verdict
         assert "pass" == judge([np.repeat(RIGHT, 2)[::2]]).verdict
         assert "pass" == judge((RIGHT,)).verdict
 
     def test_brief_keeps_a_digest(self):
-        """Of what passed; the digest is that of the little-endian bytes."""
+        """With `brief`, a record that passed holds SHA-256 of the little-endian bytes; a mismatch still holds the values."""
         record = judge([RIGHT], brief=True)
         assert (None, None) == (record.expected.Values, record.actual.Bits)
         assert hashlib.sha256(RIGHT.tobytes()).hexdigest() == record.expected.Digest == record.actual.Digest
@@ -102,7 +106,7 @@ class TestPass:
 
 
 class TestMismatch:
-    """Other bits, or no such output."""
+    """The output has other bits, or another number, type or shape."""
 
     @pytest.mark.parametrize(
         ("answer", "message"),
@@ -119,14 +123,14 @@ class TestMismatch:
         ],
     )
     def test_of_values(self, answer, message):
-        """How many, and the first in words."""
+        """The message has the number of wrong elements and explains the first."""
         record = judge([np.array(answer, "<f4")])
         assert ("mismatch", "compare", message) == (record.verdict, record.stage, record.message)
         assert not record.good
         assert record.expected.Bits != record.actual.Bits
 
     def test_of_bits_behind_equal_values(self):
-        """NaN payloads and the sign of zero are shown as bits, in words that differ."""
+        """If two different bit patterns print alike, the message shows the bits."""
         bits = np.array([0x7FC00001, 0x7FC00000, 0], "<u4").view("<f4")
         case = gather(values=("NaN", 0.0), indices=(0, 0, 1))
         record = judge([bits], case)
@@ -137,15 +141,15 @@ class TestMismatch:
         assert "= 0.0, got -0.0" in zeros.message
 
     def test_of_a_negative_index(self):
-        """The chain shows what it is resolved to."""
+        """The message shows the position that a negative index means."""
         record = judge([np.array([11], "<f4")], gather(indices=(-1,)))
         assert (
             "output[0] = input[indices[0] = -1 -> 3] = 14.0, got 11.0, consistent with reading input[0]"
             in record.message
         )
 
-    def test_what_is_read_is_said_only_where_it_is_certain(self):
-        """A value that stands twice in the input explains nothing."""
+    def test_the_element_read_is_named_only_if_it_is_certain(self):
+        """A value that the input holds twice does not show which element was read."""
         record = judge([np.array([7], "<f4")], gather(values=(7, 7, 9), indices=(2,)))
         assert record.message.endswith("= 9.0, got 7.0")
 
@@ -169,14 +173,14 @@ class TestMismatch:
         ],
     )
     def test_of_the_output_itself(self, answer, message):
-        """A wrong number, type or shape."""
+        """The outputs have a wrong number, type or shape."""
         record = judge(answer)
         assert ("mismatch", "compare", message) == (record.verdict, record.stage, record.message)
         assert record.expected is not None
         assert None is record.actual
 
     def test_of_large_outputs(self):
-        """A digest and the first differences."""
+        """The record of a large output holds a digest and the first differences."""
         count = MAX_LISTED + 1
         case = gather(values=range(8), indices=[1] * count)
         wrong = np.ones(count, "<f4")
@@ -191,7 +195,7 @@ class TestMismatch:
 
 
 class TestFallback:
-    """Right, but elsewhere, or nobody knows where."""
+    """The output is right, but nothing proves that the provider computed it."""
 
     @pytest.mark.parametrize(
         ("placement", "message"),
@@ -204,7 +208,7 @@ class TestFallback:
         ],
     )
     def test_placement_elsewhere(self, placement, message):
-        """Every node must be on record, and on the provider asked for."""
+        """A node ran on another provider, or no node is recorded."""
         provider = Fixed([RIGHT])
         provider.placement = lambda: placement
         record = judge(None, provider=provider)
@@ -212,13 +216,13 @@ class TestFallback:
         assert not record.good
 
     def test_a_wrong_answer_from_elsewhere_is_a_mismatch(self):
-        """That it is wrong is worse."""
+        """A wrong output counts more than the missing proof."""
         provider = Fixed([RIGHT + 1])
         provider.placement = lambda: Placement("profile", ())
         assert "mismatch" == judge(None, provider=provider).verdict
 
     def test_placement_that_raises(self):
-        """A provider that cannot say where it ran has not proven it."""
+        """A placement that raises proves nothing."""
         provider = Fixed([RIGHT])
         provider.placement = lambda: 1 / 0
         record = judge(None, provider=provider)
@@ -226,7 +230,7 @@ class TestFallback:
 
 
 class TestError:
-    """The stage says how far it came."""
+    """A stage failed, and the record names it."""
 
     @pytest.mark.parametrize(
         ("error", "stage", "message"),
@@ -247,19 +251,19 @@ class TestError:
         ],
     )
     def test_of_a_provider(self, error, stage, message):
-        """Whatever it raises is the case's error, on one line."""
+        """Any exception of a provider becomes the case's error, on one line."""
         record = judge(error)
         assert ("error", stage, message) == (record.verdict, record.stage, record.message)
         assert RIGHT.tolist() == record.expected.Values
         assert None is record.actual
 
-    def test_interruption_is_not_the_providers_own(self):
-        """Ctrl-C ends the run."""
+    def test_ctrl_c_is_not_an_error_of_the_provider(self):
+        """KeyboardInterrupt ends the run."""
         with pytest.raises(KeyboardInterrupt):
             judge(KeyboardInterrupt())
 
     def test_load_and_run_of_a_session(self):
-        """A model that the CPU EP refuses; ONNX Runtime's own exceptions become one line."""
+        """ONNX Runtime's own exceptions become one line: for a model it refuses, and for missing inputs."""
         with pytest.raises(ProviderError) as raised:
             CPU.provider.run(b"no model", {})
         assert "load" == raised.value.stage
@@ -269,7 +273,7 @@ class TestError:
         assert "run" == raised.value.stage
 
     def test_broken_rules(self):
-        """All of them are listed, the first is named, nothing runs."""
+        """The record lists all broken rules and names the first; nothing runs."""
         desc, tensors = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "1")
         record = judge(AssertionError("it ran"), Case("it", desc.replace(axis=1), tensors))
         assert ("error", "validate", "GATHER.F1") == (record.verdict, record.stage, record.rule)
@@ -278,13 +282,13 @@ class TestError:
         assert "must be in [0, InputTensor.DimensionCount) = [0, 1), got 1 (GATHER.F1)" == record.message
 
     def test_the_feature_level(self):
-        """What 2_1 does not support is unsupported there, and fine above."""
+        """A descriptor that feature level 2_1 does not support is `unsupported` there, and passes at 3_0."""
         assert "pass" == judge([RIGHT], feature_level="3_0").verdict
         record = judge([RIGHT], feature_level="2_1")
         assert ("unsupported", "validate", "GATHER.S1") == (record.verdict, record.stage, record.rule)
 
-    def test_what_cannot_be_mapped(self):
-        """Strides, so far."""
+    def test_a_descriptor_that_cannot_be_mapped(self):
+        """Strides cannot be mapped to ONNX; nothing runs."""
         case = gather()
         strided = case.desc.replace(input_tensor=TensorDesc(DataType.FLOAT32, (4,), (2,)))
         record = judge(AssertionError("it ran"), Case("it", strided, case.tensors))
@@ -294,13 +298,11 @@ class TestError:
 
 
 class TestObserved:
-    """An index out of range is recorded, and not judged."""
-
-    CASE = {"indices": (3, 4, -5, 0)}
+    """An index is out of range: the elements without a documented value are recorded, not judged."""
 
     def test_a_provider_that_refuses(self):
-        """The CPU EP does."""
-        record = Judge(CPU)(gather(**self.CASE))
+        """The CPU EP refuses such indices; the record holds its message."""
+        record = Judge(CPU)(gather(indices=OUT_OF_RANGE))
         assert ("observed", "run") == (record.verdict, record.stage)
         assert record.message.startswith("an index is out of range, and CPUExecutionProvider refused it: ")
         assert [14.0, None, None, 11.0] == record.expected.Values
@@ -309,34 +311,34 @@ class TestObserved:
         assert record.good
 
     def test_a_provider_that_answers(self):
-        """The defined elements are right; the others are as they are."""
-        record = judge([np.array([14, 5, 6, 11], "<f4")], gather(**self.CASE))
+        """The documented elements are right; the record holds the others as they came."""
+        record = judge([np.array([14, 5, 6, 11], "<f4")], gather(indices=OUT_OF_RANGE))
         assert ("observed", None) == (record.verdict, record.stage)
         assert "2 of 4 elements have no documented value, and are not judged" == record.message
         assert [14.0, 5.0, 6.0, 11.0] == record.actual.Values
 
     def test_a_defined_element_that_is_wrong(self):
-        """Is a mismatch all the same."""
-        record = judge([np.array([14, 5, 6, 12], "<f4")], gather(**self.CASE))
+        """A wrong documented element is a mismatch."""
+        record = judge([np.array([14, 5, 6, 12], "<f4")], gather(indices=OUT_OF_RANGE))
         assert "mismatch" == record.verdict
         assert record.message.startswith("1 of 4 elements differ: output[3] = input[indices[3] = 0] = 11.0, got 12.0")
 
     def test_a_model_that_cannot_be_loaded(self):
-        """Is an error: no index was looked at."""
-        assert "error" == judge(ProviderError("no"), gather(**self.CASE)).verdict
+        """It is an error, because the provider did not look at the indices."""
+        assert "error" == judge(ProviderError("no"), gather(indices=OUT_OF_RANGE)).verdict
 
     def test_on_another_provider(self):
-        """Is a fallback."""
+        """Without proof of the provider it is a fallback."""
         provider = Fixed([np.array([14, 5, 6, 11], "<f4")])
         provider.placement = lambda: Placement("profile", ())
-        assert "fallback" == judge(None, gather(**self.CASE), provider=provider).verdict
+        assert "fallback" == judge(None, gather(indices=OUT_OF_RANGE), provider=provider).verdict
 
 
 class TestDispatch:
-    """Commands read from a file."""
+    """Dispatch commands that are read from a file."""
 
     def record(self, **changes):
-        """The record of the page's first example with members of the descriptor changed."""
+        """Returns the record of the page's first example, with some members changed."""
         model = {
             "resources": {
                 "input": {"initialValuesDataType": "FLOAT32", "initialValues": [11, 12, 13, 14]},
@@ -366,7 +368,7 @@ class TestDispatch:
         return Judge(OpenProvider("mine", None, None, Fixed([RIGHT]))).dispatch(dispatch, "it.json")
 
     def test_that_pass(self):
-        """The record names file and dispatchable."""
+        """The record names the file and the dispatchable."""
         record = self.record()
         assert ("pass", "it.json", "it", "DML_OPERATOR_GATHER") == (
             record.verdict,
@@ -376,12 +378,12 @@ class TestDispatch:
         )
 
     def test_that_break_a_rule(self):
-        """The path leads into the file."""
+        """The path names the member in the file."""
         record = self.record(Axis=1)
         assert ("error", "validate", "$.dispatchables.it.Axis") == (record.verdict, record.stage, record.path)
 
     def test_that_cannot_be_read(self):
-        """The operator is named where it is known."""
+        """The record names the operator if it is known."""
         record = self.record(indices="deferred")
         assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.path)
         assert "DML_OPERATOR_GATHER" == record.operator
@@ -389,10 +391,10 @@ class TestDispatch:
 
 
 class TestRecords:
-    """One schema for all."""
+    """The JSON form of records."""
 
     def test_every_key_is_always_there(self):
-        """null where it was not reached."""
+        """A key that has no value yet is null."""
         document = json.loads(encode([Record(verdict="not-run")]))
         assert "opmap-results/1" == document["schema"]
         (record,) = document["cases"]
@@ -403,7 +405,7 @@ class TestRecords:
         assert {"not-run", None} == set(record.values())
 
     def test_come_back_from_json(self):
-        """What is written can be read as the same record."""
+        """A record that is written and read again is equal."""
         records = [
             Judge(CPU)(case)
             for case in (gather(), gather(indices=(9,)), gather(values=("NaN", "-Inf"), indices=(0, 1)))
@@ -413,29 +415,29 @@ class TestRecords:
         assert ["NaN", "-Inf"] == records[2].expected.Values
 
     def test_verdicts_are_those_of_the_design(self):
-        """And a record takes no other."""
+        """There are 14 verdicts, and a record refuses any other word."""
         assert 14 == len(Verdict)
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
 
 
 class TestComparison:
-    """The small functions."""
+    """Functions of the comparison."""
 
     def test_differences(self):
-        """Undefined elements are not compared."""
+        """The places of different elements; an element without a documented value never differs."""
         assert [1] == list(differences([1, 2, None, 4], [1, 3, 9, 4]))
         assert [1, 2] == list(differences(array("H", [1, 2, 3]), array("H", [1, 3, 2])))
         assert [] == list(differences(array("H", [1, 2, 3]), array("H", [1, 2, 3])))
         assert [] == list(differences([], []))
 
     def test_unravel(self):
-        """Row-major, against NumPy."""
+        """The same coordinates as NumPy's, row-major."""
         for address in range(24):
             assert tuple(int(i) for i in np.unravel_index(address, (2, 3, 4))) == unravel(address, (2, 3, 4))
 
     def test_arrays_of_the_right_type_reach_the_provider(self):
-        """Feeds have the names, types and sizes of the graph inputs."""
+        """The arrays have the names, types, sizes and values of the graph inputs."""
         seen = {}
 
         class Looks:

@@ -1,4 +1,4 @@
-"""Second opinions: others compute the same as the page's pseudocode, where they are right."""
+"""Independent implementations compute the same outputs as the page's pseudocode."""
 
 import numpy as np
 import pytest
@@ -16,11 +16,11 @@ from opmap.tensors import DataType
 CPU = open_provider("cpu")
 
 MAX_CHOICES = 32
-"""Arrays that np.choose takes before NumPy 2; onnx.reference is wrong for longer axes of GatherElements."""
+"""The most arrays that np.choose accepts before NumPy 2; onnx.reference is wrong for GatherElements on longer axes."""
 
 
 def on_the_cpu(case, **options):
-    """What ONNX Runtime's CPU EP makes of a case."""
+    """Returns the output of a case on ONNX Runtime's CPU EP, and checks that it ran there."""
     mapped = map_descriptor(case.desc, **options)
     feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
     (output,) = CPU.provider.run(mapped.model_bytes, feeds)
@@ -29,24 +29,24 @@ def on_the_cpu(case, **options):
 
 
 class TestOnnxRuntime:
-    """The CPU EP, an implementation that shares nothing with ours."""
+    """ONNX Runtime's CPU EP, which shares no code with opmap."""
 
     @settings(max_examples=300)
     @given(strategies.cases())
     def test_agrees(self, case):
-        """Bit for bit, for all types."""
+        """Bit for bit, for all operators and types."""
         output = on_the_cpu(case)
         assert case.desc.output.sizes == output.shape
         assert list(case.expected) == list(from_array(output).bits)
 
     @given(strategies.cases(index_types=[DataType.UINT32, DataType.UINT64], max_elements=64))
     def test_agrees_with_indices_converted_on_the_host(self, case):
-        """A Cast in front of the graph is as good as one in it."""
+        """Bit for bit too if opmap converts the indices before the graph."""
         for conversion in ("host", "directml"):
             assert list(case.expected) == list(from_array(on_the_cpu(case, index_conversion=conversion)).bits)
 
     def test_agrees_on_large_tensors(self):
-        """A few with thousands of elements."""
+        """Bit for bit on tensors with thousands of elements."""
         choices = SeededSource(11)
         for desc in random_descriptors(40, seed=11, max_elements=20_000):
             case = draw_case(choices, desc)
@@ -54,11 +54,11 @@ class TestOnnxRuntime:
 
 
 class TestOnnxReference:
-    """onnx.reference, which is right for Gather and GatherND, and for GatherElements of short axes, in range."""
+    """onnx.reference, which is right for Gather and GatherND, and for GatherElements on short axes."""
 
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_agrees(self, operator):
-        """On the descriptors of one seed."""
+        """Bit for bit on at least 30 random descriptors of each operator."""
         from onnx.reference import ReferenceEvaluator
 
         choices, compared = SeededSource(5), 0
@@ -77,11 +77,11 @@ class TestOnnxReference:
 
 
 class TestNumPy:
-    """Gather in NumPy's words, for data of any type."""
+    """NumPy's own functions, on bit patterns of any type."""
 
     @given(strategies.cases(operators=["GATHER", "GATHER_ELEMENTS"]))
     def test_take_and_take_along_axis(self, case):
-        """`take` along the axis of the descriptor, and `take_along_axis`."""
+        """GATHER is `take` along the axis, GATHER_ELEMENTS is `take_along_axis`."""
         desc = case.desc
         bits = np.array(case.tensors["InputTensor"].bits, np.uint64).reshape(desc.input_tensor.sizes)
         indices = np.array(case.tensors["IndicesTensor"].values, np.int64).reshape(desc.indices_tensor.sizes)

@@ -1,6 +1,7 @@
-"""Wrong backends that know nothing of opmap are found through --provider MODULE:FACTORY, and a right one passes."""
+"""Wrong backends that do not use opmap, run through --provider MODULE:FACTORY: `smoke` finds each, a right one passes."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,26 +20,32 @@ WRONG = [
 ]
 
 
+@cache
+def smoke():
+    """Returns the cases of `smoke`."""
+    return list(catalogue("smoke"))
+
+
 class TestPlanted:
-    """By the judge, and by the command."""
+    """The backends of planted_faults.py."""
 
     def test_there_are_enough(self):
-        """Ten or more."""
+        """At least ten backends are wrong."""
         assert 10 <= len(WRONG)
 
     @pytest.mark.parametrize("name", WRONG)
     def test_is_found(self, name):
-        """The first case that does not pass is a mismatch; smoke has one."""
+        """`smoke` has a case that does not pass, and the first such case is a mismatch."""
         judge = Judge(open_provider(f"planted_faults:{name}"), brief=True)
-        verdicts = (judge(case).verdict for case in catalogue("smoke"))
+        verdicts = (judge(case).verdict for case in smoke())
         assert "mismatch" == next((v for v in verdicts if v != "pass"), None)
 
-    def test_a_right_one_passes(self):
-        """Every case of smoke, each bit."""
+    def test_a_right_backend_passes(self):
+        """Every case of `smoke`, bit for bit."""
         judge = Judge(open_provider("planted_faults:right"), brief=True)
-        assert {"pass"} == {judge(case).verdict for case in catalogue("smoke")}
+        assert {"pass"} == {judge(case).verdict for case in smoke()}
 
     @pytest.mark.parametrize(("name", "code"), [("right", 0), ("adds_zero", 1), ("tuples_backwards", 1)])
     def test_by_the_command(self, name, code):
-        """Exit 1 where something is wrong."""
+        """`opmap validate` exits with 1 if the backend is wrong, else with 0."""
         assert code == main(["validate", "--provider", f"planted_faults:{name}", "--require-provider"])

@@ -1,4 +1,4 @@
-"""Drawn descriptors and cases are valid, varied, and the same for the same seed."""
+"""Random descriptors and cases are valid and varied, and a seed always gives the same."""
 
 from collections import Counter
 
@@ -17,24 +17,24 @@ RULES = {rule.id for spec in all_specs() for rule in spec.rules} | {rule.id for 
 
 
 class TestDescriptors:
-    """`descriptors` draws what the documentation gives a meaning to."""
+    """`descriptors` draws valid descriptors that follow its options."""
 
     @given(strategies.descriptors())
     def test_are_valid(self, desc):
-        """No rule is broken, and no tensor is larger than was asked for."""
+        """No rule is broken, and no tensor has more than the default number of elements."""
         assert () == desc.violations()
         assert all(t.element_count <= strategies.MAX_ELEMENTS for t in desc.tensors.values())
 
     @given(strategies.descriptors(max_elements=8))
     def test_keep_to_the_smallest_limit(self, desc):
-        """Tensors of eight elements are enough for eight coordinates in a tuple."""
+        """No tensor has more than eight elements, the lowest limit: enough for an index tuple of eight coordinates."""
         assert () == desc.violations()
         assert all(t.element_count <= 8 for t in desc.tensors.values())
 
     @settings(max_examples=500)
     @given(strategies.descriptors(operators=["GATHER_ND1"], dimension_counts=(7, 8), max_elements=8))
-    def test_keep_to_it_where_tuples_must_be_long(self, desc):
-        """Long tuples are needed where both ranks are high, and leave little for batches."""
+    def test_keep_to_the_limit_with_long_tuples(self, desc):
+        """GATHER_ND1 with seven or eight dimensions needs long tuples, which leave few elements for batches."""
         assert all(t.element_count <= 8 for t in desc.tensors.values())
 
     @given(
@@ -46,7 +46,7 @@ class TestDescriptors:
         )
     )
     def test_follow_their_options(self, desc):
-        """Operator, types and dimension counts are those asked for."""
+        """Operator, types and dimension counts are those of the options."""
         assert "GATHER_ND1" == desc.operator
         assert DataType.INT8 is desc.input_tensor.data_type is desc.output_tensor.data_type
         assert DataType.UINT64 is desc.indices_tensor.data_type
@@ -66,13 +66,13 @@ class TestDescriptors:
         ],
     )
     def test_refuse_bad_options_before_drawing(self, options, message):
-        """A bad option is an error where the strategy is made, not where it is used."""
+        """A bad option raises ValueError when the strategy is made, before an example is drawn."""
         with pytest.raises(ValueError, match=message):
             strategies.descriptors(**options)
 
     @pytest.mark.parametrize("operator", OPERATORS)
-    def test_reduce_to_one_element(self, operator):
-        """The simplest example of each operator has one dimension and one element."""
+    def test_are_reduced_to_one_element(self, operator):
+        """The simplest descriptor of each operator has one dimension and one element."""
         simplest = find(
             strategies.descriptors(operators=[operator]),
             lambda desc: True,
@@ -82,45 +82,47 @@ class TestDescriptors:
 
 
 class TestCases:
-    """`cases` adds values."""
+    """`cases` adds values to descriptors."""
 
     @given(strategies.cases())
     def test_have_indices_in_range(self, case):
-        """Every output element is defined."""
+        """Every output element has a documented value."""
         assert None not in case.expected
         assert case.desc.output.element_count == len(case.expected)
 
     @given(st.data(), st.sampled_from(DataType))
     def test_are_the_same_for_the_same_id(self, data, data_type):
-        """A case's values follow from what its id says."""
+        """The seeds in the id and the descriptor give all values of a case."""
         case = data.draw(strategies.cases(data_types=[data_type]))
         words = [w for part in case.id.split("/")[3:] for w in part.split(".") if w.startswith("seed")]
         indices, values = (int(w.removeprefix("seed"), 16) for w in words)
-        again = draw_case(_Given([values, indices]), case.desc)
+        again = draw_case(_Numbers([values, indices]), case.desc)
         assert case.id == again.id
         assert {n: list(t.bits) for n, t in case.tensors.items()} == {n: list(t.bits) for n, t in again.tensors.items()}
 
-    def test_hold_what_a_conversion_would_change(self):
-        """Among drawn values are NaNs with a payload, negative indices, and both limits of an axis."""
-        seen = Counter()
-        choices = SeededSource(3)
+    def test_hold_special_values(self):
+        """Random data has NaNs with a payload, random indices are negative too and reach both limits of the axis."""
+        counts = Counter()
+        source = SeededSource(3)
         for desc in random_descriptors(300, seed=3):
-            case = draw_case(choices, desc)
+            case = draw_case(source, desc)
             if desc.input_tensor.data_type is DataType.FLOAT32:
                 bits = case.tensors["InputTensor"].bits
-                seen["payload"] += sum(b & 0x7F800000 == 0x7F800000 and b & 0x7FFFFF not in (0, 0x400000) for b in bits)
-                seen["signalling"] += sum(b & 0x7FC00000 == 0x7F800000 and b & 0x7FFFFF != 0 for b in bits)
+                counts["payload"] += sum(
+                    b & 0x7F800000 == 0x7F800000 and b & 0x7FFFFF not in (0, 0x400000) for b in bits
+                )
+                counts["signalling"] += sum(b & 0x7FC00000 == 0x7F800000 and b & 0x7FFFFF != 0 for b in bits)
             (bounds,) = desc.index_bounds.values()
             if len(bounds) == 1:
                 values = case.tensors["IndicesTensor"].values
-                seen["negative"] += sum(v < 0 for v in values)
-                seen["lowest"] += sum(v == -bounds[0] for v in values)
-                seen["highest"] += sum(v == bounds[0] - 1 for v in values)
-        assert all(seen[what] > 5 for what in ("payload", "signalling", "negative", "lowest", "highest")), seen
+                counts["negative"] += sum(v < 0 for v in values)
+                counts["lowest"] += sum(v == -bounds[0] for v in values)
+                counts["highest"] += sum(v == bounds[0] - 1 for v in values)
+        assert all(counts[kind] > 5 for kind in ("payload", "signalling", "negative", "lowest", "highest")), counts
 
 
-class _Given:
-    """Choices that were made before."""
+class _Numbers:
+    """A random source that gives these numbers."""
 
     def __init__(self, numbers):
         self.numbers = list(numbers)
@@ -130,11 +132,11 @@ class _Given:
 
 
 class TestBrokenDescriptors:
-    """`broken_descriptors` breaks one thing, and says which rule is the first to object."""
+    """`broken_descriptors` changes one member, and names the first rule that this breaks."""
 
     @given(strategies.broken_descriptors())
     def test_break_a_rule_that_has_a_name(self, drawn):
-        """The id is a rule's, and every message says what was wanted and what was got. No check raises."""
+        """Every violation has the id of a rule, and says where it is, what was wanted and what was got. No check raises."""
         desc, rule = drawn
         violations = desc.violations()
         assert rule == violations[0].rule
@@ -143,10 +145,10 @@ class TestBrokenDescriptors:
 
 
 class TestSeeds:
-    """A seed gives the same on every platform."""
+    """Random descriptors that follow from a seed."""
 
     def test_a_thousand_descriptors_are_varied_and_valid(self):
-        """All operators, eleven data types, four index types, 1 to 8 dimensions."""
+        """They have all operators, all data types, four index types and 1 to 8 dimensions, and break no rule."""
         drawn = list(random_descriptors(1000))
         assert not [desc for desc in drawn if desc.violations()]
         assert set(OPERATORS) == {desc.operator for desc in drawn}
@@ -156,17 +158,17 @@ class TestSeeds:
         assert all(t.element_count <= 256 for desc in drawn for t in desc.tensors.values())
 
     def test_numbers_are_fixed(self):
-        """Another machine must draw the same."""
-        choices = SeededSource(0)
-        assert [84, 75, 42, 25, 51] == [choices.integer(0, 99) for _ in range(5)]
+        """A seed gives the same numbers on every platform, and the same descriptors."""
+        source = SeededSource(0)
+        assert [84, 75, 42, 25, 51] == [source.integer(0, 99) for _ in range(5)]
         assert list(random_descriptors(5, seed=7)) == list(random_descriptors(5, seed=7))
         assert list(random_descriptors(5, seed=7)) != list(random_descriptors(5, seed=8))
 
     def test_both_ends_are_drawn(self):
-        """Low and high are included, and nothing else is drawn."""
-        choices = SeededSource(0)
-        assert {2, 3, 4} == {choices.integer(2, 4) for _ in range(100)}
-        assert {"a", "b"} == {pick(choices, "ab") for _ in range(100)}
+        """The lowest and the highest number are drawn, and no number outside."""
+        source = SeededSource(0)
+        assert {2, 3, 4} == {source.integer(2, 4) for _ in range(100)}
+        assert {"a", "b"} == {pick(source, "ab") for _ in range(100)}
 
     @given(st.integers(0, 2**32), st.integers(0, 8), st.integers(0, 1000))
     def test_sizes_keep_to_their_product(self, seed, count, limit):

@@ -1,4 +1,4 @@
-"""An operator with two index tensors and without numbers, defined outside the package."""
+"""GRID, defined outside the package: an operator with two index tensors and without numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opmap.tensors import DataType
 
 @dataclass(frozen=True, kw_only=True)
 class Desc(OperatorDesc):
-    """Rows and columns of a matrix, each chosen by an index tensor of its own."""
+    """Rows and columns of a matrix, each chosen by its own index tensor."""
 
     operator = "GRID"
     short_names = {}  # noqa: RUF012
@@ -25,24 +25,24 @@ class Desc(OperatorDesc):
     output_tensor: TensorDesc
 
     def expansion(self) -> Expansion:
-        """Returns nothing to expand: the line is concrete."""
+        """Returns an empty expansion: the page's line is concrete."""
         return Expansion(rest={})
 
 
 def outline(data, rows, columns, count):
-    """The outline with this matrix and numbers of indices."""
+    """Returns the outline with this matrix and these numbers of indices, padded to `count` dimensions."""
     sizes = {"InputTensor": data, "RowsTensor": (rows,), "ColumnsTensor": (columns,)}
     return Outline({name: pad(size, count) for name, size in sizes.items()}, {})
 
 
 def classify(desc):
-    """Returns the class of the own parameter."""
+    """Returns the class of the parameter `shape`."""
     rows, columns = desc.rows_tensor.sizes[-1], desc.columns_tensor.sizes[-1]
     return {"shape": "square" if rows == columns else "tall" if rows > columns else "flat"}
 
 
 def build(choice):
-    """Returns a small descriptor with these classes."""
+    """Returns a small descriptor with these classes; None if there is none."""
     data_type, wanted = DataType[choice["data_type"]], choice["output_elements"]
     if wanted in size_classes.LARGE["output_elements"]:
         return None

@@ -1,6 +1,6 @@
-"""DML_OPERATOR_SCATTER, defined outside the package: it copies a tensor, and then writes to chosen elements.
+"""DML_OPERATOR_SCATTER, defined outside the package: it copies a tensor and then writes chosen elements.
 
-It has no ONNX lowering here, so its cases run on providers that are given the case.
+It has no ONNX lowering here, so only providers that run cases can run it.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ class Desc(OperatorDesc):
     axis: int
 
     def expansion(self) -> Expansion:
-        """Returns the page's coordinates; a tensor with fewer dimensions has no k, or neither j nor k."""
+        """Returns the page's coordinates i, j, k. With two dimensions there is no k, with one neither j nor k."""
         names = tuple(COORDINATES[: self.input_tensor.dimension_count])
         return Expansion(rest={}, series={"i": names[0:1], "j": names[1:2], "k": names[2:3]})
 
 
 def outline(data, axis, length):
-    """The outline with this input; the indices' axis has this length."""
+    """Returns the outline with an input of sizes `data` and with indices of this length along the axis."""
     indices = (*data[:axis], length, *data[axis + 1 :])
     return Outline({"InputTensor": data, "IndicesTensor": indices, "UpdatesTensor": indices}, {"Axis": axis})
 
 
 def classify(desc):
-    """Returns the class of the own parameter."""
+    """Returns the class of the parameter `axis`."""
     return {"axis": size_classes.place(desc.axis, desc.input_tensor.dimension_count)}
 
 
 def build(choice):
-    """Returns a small descriptor with these classes."""
+    """Returns a small descriptor with these classes; None if there is none."""
     count, data_type = int(choice["dimensions"]), DataType[choice["data_type"]]
     wanted = choice["output_elements"]
     if wanted in size_classes.LARGE["output_elements"]:
