@@ -6,13 +6,14 @@
     @given(strategies.cases())
     def test_my_backend(case): ...
 
-Needs the extra `opmap[hypothesis]`.
+They need Hypothesis, which the extra `opmap[hypothesis]` installs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from hypothesis import strategies as st
 
@@ -23,16 +24,27 @@ from .operators import OPERATORS
 from .tensors import DataType
 
 MAX_ELEMENTS = 256
-"""Elements of the largest tensor, where nothing else is asked for."""
+"""The default upper bound of elements in any tensor of a descriptor."""
 
 
-class _Drawn:
-    """Choices that Hypothesis makes."""
+class Options(TypedDict, total=False):
+    """The options of `descriptors`, `cases` and `broken_descriptors`."""
 
-    def __init__(self, draw: st.DrawFn):
+    operators: Sequence[str] | None
+    data_types: Sequence[DataType] | None
+    index_types: Sequence[DataType] | None
+    dimension_counts: tuple[int, int]
+    max_elements: int
+
+
+class _HypothesisSource:
+    """A random source whose numbers Hypothesis draws, so that it can reduce a failing example."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
 
     def integer(self, low: int, high: int) -> int:
+        """Returns a number from low to high, both included."""
         return self._draw(st.integers(low, high))
 
 
@@ -44,11 +56,14 @@ def descriptors(
     dimension_counts: tuple[int, int] = (1, 8),
     max_elements: int = MAX_ELEMENTS,
 ) -> st.SearchStrategy[OperatorDesc]:
-    """Valid, packed descriptors.
+    """Returns a strategy of valid, packed descriptors.
 
-    `operators` are short names, all where None; types are by default those of the highest feature level.
-    `dimension_counts` is (lowest, highest), from 1 to 8; no tensor has more than `max_elements` elements, at least 8.
-    Reduced examples have few dimensions and small sizes. Raises ValueError for an option that means nothing.
+    `operators` are names without DML_OPERATOR_, by default all operators. `data_types` and `index_types` are by default
+    those that the highest feature level supports. `dimension_counts` is (lowest, highest), from 1 to 8. No tensor has
+    more than `max_elements` elements; the lowest limit is 8. Hypothesis reduces a failing example to few dimensions and
+    small sizes.
+
+    Raises ValueError if an operator or a type is unknown, a range is outside its limits, or a selection is empty.
     """
     chosen = tuple(OPERATORS) if operators is None else tuple(operators)
     unknown = [name for name in chosen if name not in OPERATORS]
@@ -60,38 +75,45 @@ def descriptors(
     if max_elements < 8:
         raise ValueError(f"max_elements must be at least 8, got {max_elements}")
     for name in chosen:
-        for option, types, known in (
+        for option, types, supported in (
             ("data_types", data_types, random_cases.data_types(name)),
             ("index_types", index_types, random_cases.index_types(name)),
         ):
-            if types is not None and not (types and set(types) <= set(known)):
-                raise ValueError(f"{option} must be some of {', '.join(t.name for t in known)}, got {types}")
+            if types is not None and not (types and set(types) <= set(supported)):
+                raise ValueError(f"{option} must be some of {', '.join(t.name for t in supported)}, got {types}")
     return _descriptors(chosen, data_types, index_types, dimension_counts, max_elements)
 
 
-def cases(**options) -> st.SearchStrategy[Case]:
-    """Cases: descriptors with values for their inputs; options are those of `descriptors`.
+def cases(**options: Unpack[Options]) -> st.SearchStrategy[Case]:
+    """Returns a strategy of cases: valid descriptors with values for their inputs. Options are those of `descriptors`.
 
-    Data are any bit patterns, NaN payloads and denormals among them; indices are in range, negative ones too where the
-    type is signed. The id follows from descriptor and values.
+    Data tensors hold any bit patterns, such as NaN payloads and denormals. Indices are in range; they can be negative if
+    the index type is signed. A case's id follows from its descriptor and values.
     """
     return _cases(descriptors(**options))
 
 
-def broken_descriptors(**options) -> st.SearchStrategy[tuple[OperatorDesc, str]]:
-    """Descriptors with one member changed so that they break a rule: (descriptor, id of the first broken rule).
+def broken_descriptors(**options: Unpack[Options]) -> st.SearchStrategy[tuple[OperatorDesc, str]]:
+    """Returns a strategy of (descriptor, id of the first rule that it breaks).
 
-    Options are those of `descriptors`, from which they start.
+    Each descriptor is a valid one with one member changed. Options are those of `descriptors`.
     """
-    changed = descriptors(**options).flatmap(_changed).filter(lambda desc: desc.violations())
+    changed = descriptors(**options).flatmap(_member_changed).filter(lambda desc: desc.violations())
     return changed.map(lambda desc: (desc, desc.violations()[0].rule))
 
 
 @st.composite
-def _descriptors(draw: st.DrawFn, operators, data_types, index_types, dimension_counts, max_elements) -> OperatorDesc:
+def _descriptors(
+    draw: st.DrawFn,
+    operators: Sequence[str],
+    data_types: Sequence[DataType] | None,
+    index_types: Sequence[DataType] | None,
+    dimension_counts: tuple[int, int],
+    max_elements: int,
+) -> OperatorDesc:
     operator = draw(st.sampled_from(operators))
     return random_cases.draw_descriptor(
-        _Drawn(draw),
+        _HypothesisSource(draw),
         operator,
         data_types=data_types or random_cases.data_types(operator),
         index_types=index_types or random_cases.index_types(operator),
@@ -102,12 +124,12 @@ def _descriptors(draw: st.DrawFn, operators, data_types, index_types, dimension_
 
 @st.composite
 def _cases(draw: st.DrawFn, descs: st.SearchStrategy[OperatorDesc]) -> Case:
-    return random_cases.draw_case(_Drawn(draw), draw(descs))
+    return random_cases.draw_case(_HypothesisSource(draw), draw(descs))
 
 
 @st.composite
-def _changed(draw: st.DrawFn, desc: OperatorDesc) -> OperatorDesc:
-    """The descriptor with one member changed."""
+def _member_changed(draw: st.DrawFn, desc: OperatorDesc) -> OperatorDesc:
+    """Returns the descriptor with one member changed; the result may still be valid."""
     member = draw(st.sampled_from(list(desc.members().values())))
     value = getattr(desc, member)
     if not isinstance(value, TensorDesc):

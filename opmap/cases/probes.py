@@ -22,7 +22,7 @@ from ..mapping import IR_VERSION, OPSET
 from ..vocabulary import PROBE, Stage, Verdict
 
 
-class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The verdict that one provider is expected to get for a probe, and the reason.
 
     Without `device_class` it holds for every device class. `origin` is a text that the error's message must contain.
@@ -46,7 +46,7 @@ class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str
     inputs: dict[str, list[bool | float]]
     output: list[bool | float]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Expectation, ...]
 
     def model_proto(self) -> onnx.ModelProto:
         """Returns the parsed model with opmap's IR version and opset."""

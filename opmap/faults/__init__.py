@@ -1,4 +1,7 @@
-"""Named wrong ways to move data, each a provider of its own, and how many of them a set of cases catches."""
+"""Planted faults: named wrong ways to move data, each a provider of its own. They test the suite itself.
+
+`score` says which of them a set of cases catches. Failures of real providers are in `verdicts`.
+"""
 
 from .fault import Fault, FaultProvider
 from .registry import FAULTS, open_fault

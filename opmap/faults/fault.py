@@ -1,99 +1,115 @@
-"""What a fault is made of, and the provider that has it."""
+"""A fault: one wrong way to move data, as replaceable parts of the right way; and the provider that runs it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..cases.case import Case
 from ..execution.arrays import dtype_of
 from ..pseudocode import Address
 from ..tensors import DataType
-from .access import Bits, Indices, Numbers, Resolve, Work, resolve
+from ..vocabulary import Tier
+from .work import Bits, CaseArrays, Indices, Numbers, Resolve, index_positions, resolve
+
+# Any: the elements have the data type of the case.
+Array = npt.NDArray[Any]
+"""One output as a provider returns it: of the output's data type and sizes, unless the fault changes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One wrong way to move data. `text` says in a sentence what it does; the functions change one part each.
+    """One wrong way to move data. `text` says in a sentence what is wrong. Each function changes one part:
 
-    - `access(address)`: changes the address that reads indices (strides, loops, index reads).
-    - `address(addresses, work)`: changes the addresses that come out.
-    - `indices(rows, data type)`: changes the index values, one row per index tuple.
-    - `position(index, n)`: returns the positions of indices in a dimension of size n.
-    - `value(bits, data type)`: changes the moved bit patterns.
-    - `output(bits, work)`: changes the output, flat and row-major.
-    - `session()`: returns a function from work to output that remembers earlier runs.
-    - `result(output)`: returns the list of arrays that the provider returns.
-    - `concerns(work)`: returns whether the fault concerns a case at all.
+    - `address(address)`: the address that reads indices (strides, loops, index reads).
+    - `indices(rows, data type)`: the index values, one row per index tuple.
+    - `position(index, n)`: the positions that indices mean in a dimension of size n.
+    - `addresses(addresses, arrays)`: the element addresses, one per loop position.
+    - `value(bits, data type)`: the bit patterns that are moved.
+    - `output(bits, arrays)`: the output's bit patterns, flat and row-major; the function may change `bits` in place.
+    - `session()`: the whole computation. It returns a function from arrays to output that remembers earlier runs.
+    - `result(output)`: the list of arrays that the provider returns.
 
-    `needs` says which input a small tensor lacks, so that only `standard` catches the fault; with `huge`, only `full` does.
-    `equivalent` says why no valid input shows the fault.
+    If `concerns(arrays)` is false for a case, the fault changes nothing in it.
+    `needs` names the input that shows the fault and that `smoke` lacks: `standard` must catch such a fault; if it is `huge`,
+    `full` must. `equivalent` says why no valid input shows the fault.
     """
 
     text: str
-    access: Callable[[Address], Address] | None = None
-    address: Callable[[Numbers, Work], Numbers] | None = None
+    address: Callable[[Address], Address] | None = None
     indices: Callable[[Numbers, DataType], Numbers] | None = None
     position: Resolve = resolve
+    addresses: Callable[[Numbers, CaseArrays], Numbers] | None = None
     value: Callable[[Bits, DataType], Bits] | None = None
-    output: Callable[[Bits, Work], Bits] | None = None
-    session: Callable[[], Callable[[Work], Bits]] | None = None
-    result: Callable[[Bits], list[Bits]] | None = None
-    concerns: Callable[[Work], bool] | None = None
+    output: Callable[[Bits, CaseArrays], Bits] | None = None
+    session: Callable[[], Callable[[CaseArrays], Bits]] | None = None
+    result: Callable[[Array], list[Array]] | None = None
+    concerns: Callable[[CaseArrays], bool] | None = None
     needs: str | None = None
     huge: bool = False
     equivalent: str | None = None
 
     @property
-    def tier(self) -> str | None:
-        """The first tier that must catch the fault; None if no tier can."""
+    def tier(self) -> Tier | None:
+        """The smallest tier that must catch the fault; None if no tier can."""
         if self.equivalent:
             return None
         return "full" if self.huge else "standard" if self.needs else "smoke"
 
     @property
-    def addressed(self) -> bool:
-        """Whether the fault changes which elements are moved."""
-        return bool(self.access or self.address or self.indices or self.position is not resolve)
+    def _moves(self) -> bool:
+        """Whether the fault can change which elements are moved."""
+        return bool(self.address or self.indices or self.addresses) or self.position is not resolve
 
-    def bits(self, work: Work) -> Bits:
-        """Returns the output's bit patterns, for a fault without memory of earlier runs."""
-        if self.concerns and not self.concerns(work):
-            return work.right
-        bits = self._fetched(work) if self.addressed else work.right
+    def bits(self, arrays: CaseArrays) -> Bits:
+        """Returns the output's bit patterns, for a fault without `session`. The caller must not change them."""
+        if self.concerns and not self.concerns(arrays):
+            return arrays.right
+        bits = self._moved(arrays) if self._moves else arrays.right
         if self.value:
             with np.errstate(all="ignore"):
-                bits = self.value(bits, work.data_type)
-        return self.output(bits.copy(), work) if self.output else bits
+                bits = self.value(bits, arrays.data_type)
+        return self.output(bits.copy(), arrays) if self.output else bits
 
-    def _fetched(self, work: Work) -> Bits:
-        access, indices = work.access, work.indices
-        if self.access and access.indexed:
-            access = self.access(access)
+    def _moved(self, arrays: CaseArrays) -> Bits:
+        """The output after the faults in address, indices, position and addresses."""
+        address, indices, values = arrays.address, arrays.indices, arrays.index_values
+        if self.address:
+            address = self.address(address)
         if self.indices:
             indices = {n: Indices(self.indices(i.rows, i.data_type), i.data_type) for n, i in indices.items()}
-        return work.fetch(access, indices, self.position, self.address)
+        if self.address or self.indices:
+            values = arrays.read_indices(address, indices)
+        positions = index_positions(address, values, self.position)
+        if self.addresses:
+            return arrays.output(self.addresses(arrays.element_addresses(address, positions), arrays))
+        # Most faults change nothing in most cases, and the output is the expensive part.
+        if address == arrays.address and all(map(np.array_equal, positions, arrays.positions)):
+            return arrays.right
+        return arrays.output(arrays.element_addresses(address, positions))
 
 
 class FaultProvider:
-    """A provider that computes the documented answer with one fault in it. It is given cases in place of models."""
+    """A provider that computes the documented output with one fault in it. It runs cases, not models."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
         self._bits = fault.session() if fault.session else fault.bits
 
-    def run(self, model_bytes: bytes, feeds: dict[str, Bits]) -> list[Bits]:
-        """Raises NotImplementedError: a fault needs the case."""
+    def run(self, model_bytes: bytes, feeds: dict[str, Array]) -> list[Array]:
+        """Raises NotImplementedError: a fault needs the case, and a model does not contain it."""
         raise NotImplementedError("a fault provider runs cases, not models")
 
-    def run_case(self, case: Case) -> list[Bits]:
-        """Returns the outputs with the fault in them; an undocumented element has any value."""
-        return self.run_work(Work(case))
+    def run_case(self, case: Case) -> list[Array]:
+        """Returns the outputs with the fault in them. An element without a documented value has any value."""
+        return self.run_arrays(CaseArrays(case))
 
-    def run_work(self, work: Work) -> list[Bits]:
-        """Returns what `run_case` returns, for a case whose arrays exist already."""
-        bits = np.ascontiguousarray(self._bits(work), f"<u{work.data_type.size}")
-        output = bits.view(dtype_of(work.data_type)).reshape(work.sizes)
+    def run_arrays(self, arrays: CaseArrays) -> list[Array]:
+        """Returns the same as `run_case`, for a case whose arrays exist already."""
+        bits = np.ascontiguousarray(self._bits(arrays), f"<u{arrays.data_type.size}")
+        output = bits.view(dtype_of(arrays.data_type)).reshape(arrays.output_sizes)
         return self.fault.result(output) if self.fault.result else [output]

@@ -1,4 +1,4 @@
-"""Faults in the indices: what one means, and which of them is read."""
+"""Faults in the indices: what an index means, and which index is read."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import dataclasses
 
 import numpy as np
 
-from ..pseudocode import Address, TableRead
+from ..pseudocode import Address, IndexRead
 from ..tensors import DataType
-from .access import Numbers, Work, resolve
 from .fault import Fault
+from .work import CaseArrays, Numbers, Resolve, resolve
 
-_LONG_8 = "an axis longer than 128"
-_LONG_8U = "an axis longer than 256"
-_LONG_FLOAT16 = "an axis longer than 2049"
-_LONG_16 = "an axis longer than 32768"
-_LONG_16U = "an axis longer than 65536"
+_NEEDS_128 = "an axis longer than 128"
+_NEEDS_256 = "an axis longer than 256"
+_NEEDS_2049 = "an axis longer than 2049"
+_NEEDS_32768 = "an axis longer than 32768"
+_NEEDS_65536 = "an axis longer than 65536"
 
 
-def _cut(dtype: str):
-    """Cut to a type, and taken from there."""
+def _through(dtype: str) -> Resolve:
+    """Converts an index to another type before it is resolved."""
     return lambda i, n: resolve(i.astype(dtype).astype(np.int64), n)
 
 
-def _mod(bits: int):
-    """A negative index as an unsigned number, modulo the size."""
-    return lambda i, n: np.where(i < 0, (i % n + pow(2, bits, n)) % n, i)
-
-
-def _float16(i: Numbers, n: int) -> Numbers:
+def _through_float16(i: Numbers, n: int) -> Numbers:
     with np.errstate(all="ignore"):
         return resolve(np.nan_to_num(i.astype(np.float16), posinf=65504, neginf=-65504).astype(np.int64), n)
 
 
-def _pairs(rows: Numbers, data_type: DataType) -> Numbers:
+def _unsigned_modulo(bits: int) -> Resolve:
+    """Reads a negative index as an unsigned number of this width, and takes it modulo the size."""
+    return lambda i, n: np.where(i < 0, (i % n + pow(2, bits, n)) % n, i)
+
+
+def _as_pairs(rows: Numbers, data_type: DataType) -> Numbers:
     if data_type.size < 8:
         return rows
     return rows.reshape(-1).view("<i4")[: rows.size].astype(np.int64).reshape(rows.shape)
@@ -48,12 +48,15 @@ def _unsigned(rows: Numbers, data_type: DataType) -> Numbers:
 
 
 def _sorted(rows: Numbers, data_type: DataType) -> Numbers:
-    return rows[np.lexsort(rows.T[::-1])]
+    order: Numbers = np.lexsort(rows.T[::-1])
+    return rows[order]
 
 
-def _distinct(rows: Numbers, data_type: DataType) -> Numbers:
+def _deduplicated(rows: Numbers, data_type: DataType) -> Numbers:
+    """Keeps the first of equal rows; the last row that is kept fills the end."""
     firsts = np.sort(np.unique(rows, axis=0, return_index=True)[1])
-    return rows[np.append(firsts, np.repeat(firsts[-1], len(rows) - len(firsts)))]
+    order: Numbers = np.append(firsts, np.repeat(firsts[-1], len(rows) - len(firsts)))
+    return rows[order]
 
 
 def _pairs_swapped(rows: Numbers, data_type: DataType) -> Numbers:
@@ -69,171 +72,182 @@ def _last_coordinate_dropped(rows: Numbers, data_type: DataType) -> Numbers:
     return np.hstack((rows[:, :-1], 0 * rows[:, -1:])) if rows.shape[1] > 1 else rows
 
 
-def _transposed(access: Address) -> Address:
-    """The dimensions of an index tensor in reverse order, the tuple kept together."""
+def _transposed(address: Address) -> Address:
+    """Reads each index tensor as if its dimensions stood in reverse order. An index tuple stays together."""
 
-    def reverse(read: TableRead) -> TableRead:
-        step = min((s for _, s in read.steps), default=1)
+    def reverse(read: IndexRead) -> IndexRead:
+        step = min((step for _, step in read.steps), default=1)
         steps = []
         for loop, _ in read.steps:
             steps.append((loop, step))
-            step *= access.loops[loop]
+            step *= address.loops[loop]
         return dataclasses.replace(read, steps=tuple(steps))
 
-    return access.change_reads(reverse)
+    return address.change_reads(reverse)
 
 
-def _row_first(access: Address) -> Address:
-    """Without the last coordinate."""
-    return access.change_reads(lambda r: dataclasses.replace(r, steps=r.steps[:-1]))
+def _last_dimension_ignored(address: Address) -> Address:
+    return address.change_reads(lambda read: dataclasses.replace(read, steps=read.steps[:-1]))
 
 
-def _outer_ignored(access: Address) -> Address:
-    """Without the first of several coordinates."""
-    return access.change_reads(lambda r: dataclasses.replace(r, steps=r.steps[1:]) if len(r.steps) > 1 else r)
+def _first_dimension_ignored(address: Address) -> Address:
+    """Ignores the first dimension of each index tensor that has several."""
+    return address.change_reads(
+        lambda read: dataclasses.replace(read, steps=read.steps[1:]) if len(read.steps) > 1 else read
+    )
 
 
-def _bound_of_last(access: Address) -> Address:
-    """Negative ones count from the end of the last dimension."""
-    last = access.terms[-1].size
-    return access.change(lambda i, t: dataclasses.replace(t, size=last) if t.read else t)
+def _size_of_last_dimension(address: Address) -> Address:
+    """Gives the dimensions that read an index the size of the last dimension."""
+    last = address.terms[-1].size
+    return address.change(lambda i, term: dataclasses.replace(term, size=last) if term.read else term)
 
 
-def _scalar(work: Work) -> bool:
-    return all(not term.read.steps for term in work.access.terms if term.read)
+def _reads_one_index(arrays: CaseArrays) -> bool:
+    reads = list(arrays.address.reads)
+    return bool(reads) and all(not read.steps for read in reads)
 
 
-def _axis_of_one(work: Work) -> bool:
-    return any(term.size == 1 for term in work.access.terms if term.read)
+def _axis_of_one(arrays: CaseArrays) -> bool:
+    return any(term.size == 1 for term in arrays.address.terms if term.read)
 
 
 INDEX_FAULTS = {
-    # what a negative index means
+    # the meaning of a negative index
     "negative-index-as-zero": Fault(
-        text="a negative index reads element 0", position=lambda i, n: resolve(np.maximum(i, 0), n)
+        text="a negative index means element 0", position=lambda i, n: resolve(np.maximum(i, 0), n)
     ),
     "negative-index-ignored": Fault(
-        text="a negative index is added as it is, in front of the row", position=lambda i, n: i
+        text="the size of the axis is not added to a negative index", position=lambda i, n: i
     ),
     "negative-index-off-by-one": Fault(
-        text="-1 means the last but one", position=lambda i, n: resolve(np.where(i < 0, i - 1, i), n)
+        text="a negative index means the element before the right one",
+        position=lambda i, n: resolve(np.where(i < 0, i - 1, i), n),
     ),
     "negative-index-from-n-minus-one": Fault(
-        text="-n is taken for out of range and reads element n - 1",
+        text="the index -n means element n - 1, not element 0",
         position=lambda i, n: np.where(i == -n, n - 1, resolve(i, n)),
     ),
-    "negative-index-sign-lost": Fault(
-        text="a negative index reads its absolute value", position=lambda i, n: abs(i) % n
-    ),
+    "negative-index-sign-lost": Fault(text="the sign of a negative index is lost", position=lambda i, n: abs(i) % n),
     "negative-index-modulo-32-bits": Fault(
-        text="a negative index is read unsigned, 32 bits wide, and taken modulo the size", position=_mod(32)
+        text="a negative index is read as an unsigned 32-bit number, modulo the size", position=_unsigned_modulo(32)
     ),
     "negative-index-modulo-64-bits": Fault(
-        text="a negative index is read unsigned, 64 bits wide, and taken modulo the size", position=_mod(64)
+        text="a negative index is read as an unsigned 64-bit number, modulo the size", position=_unsigned_modulo(64)
     ),
     "negative-index-from-last-dimension": Fault(
-        text="a negative index counts from the end of the last dimension", access=_bound_of_last
+        text="a negative index counts from the end of the last dimension", address=_size_of_last_dimension
     ),
-    "index-unsigned": Fault(text="a negative index is read as a large unsigned one", indices=_unsigned),
-    # what any index means
-    "index-off-by-one": Fault(text="every index reads the next element", position=lambda i, n: (i + 1) % n),
+    "index-unsigned": Fault(text="a negative index is read as an unsigned 32-bit number", indices=_unsigned),
+    # the meaning of any index
+    "index-off-by-one": Fault(text="every index means the next element", position=lambda i, n: (i + 1) % n),
     "index-clamped-early": Fault(
-        text="the last element cannot be reached", position=lambda i, n: np.minimum(i % n, max(n - 2, 0))
+        text="the last element of the axis cannot be reached", position=lambda i, n: np.minimum(i % n, max(n - 2, 0))
     ),
     "index-clamped-late": Fault(
         text="the first element of the axis cannot be reached",
         position=lambda i, n: np.maximum(i % n, min(1, n - 1)),
     ),
-    "index-reversed": Fault(text="indices count from the wrong end", position=lambda i, n: n - 1 - i % n),
-    "index-ignored": Fault(text="every index reads element 0", position=lambda i, n: 0 * i),
-    "index-lowest-bit-lost": Fault(text="an odd position reads the even one below", position=lambda i, n: i % n & ~1),
-    "index-8-bits-signed": Fault(text="an index is cut to 8 bits, signed", position=_cut("<i1"), needs=_LONG_8),
-    "index-8-bits-unsigned": Fault(text="an index is cut to 8 bits, unsigned", position=_cut("<u1")),
+    "index-reversed": Fault(text="indices count from the wrong end of the axis", position=lambda i, n: n - 1 - i % n),
+    "index-ignored": Fault(text="every index means element 0", position=lambda i, n: 0 * i),
+    "index-lowest-bit-lost": Fault(text="the lowest bit of a position is lost", position=lambda i, n: i % n & ~1),
+    "index-8-bits-signed": Fault(
+        text="an index is cut to a signed 8-bit number", position=_through("<i1"), needs=_NEEDS_128
+    ),
+    "index-8-bits-unsigned": Fault(text="an index is cut to an unsigned 8-bit number", position=_through("<u1")),
     "index-8-bits-position": Fault(
-        text="the position is cut to 8 bits", position=lambda i, n: resolve(i, n) & 0xFF, needs=_LONG_8U
+        text="a position is cut to 8 bits", position=lambda i, n: resolve(i, n) & 0xFF, needs=_NEEDS_256
     ),
     "index-8-bits-saturated": Fault(
-        text="an index is brought into -128 to 127",
+        text="an index is clamped to -128 to 127",
         position=lambda i, n: resolve(np.clip(i, -128, 127), n),
-        needs=_LONG_8,
+        needs=_NEEDS_128,
     ),
-    "index-16-bits-signed": Fault(text="an index is cut to 16 bits, signed", position=_cut("<i2"), needs=_LONG_16),
-    "index-16-bits-unsigned": Fault(text="an index is cut to 16 bits, unsigned", position=_cut("<u2")),
+    "index-16-bits-signed": Fault(
+        text="an index is cut to a signed 16-bit number", position=_through("<i2"), needs=_NEEDS_32768
+    ),
+    "index-16-bits-unsigned": Fault(text="an index is cut to an unsigned 16-bit number", position=_through("<u2")),
     "index-16-bits-position": Fault(
-        text="the position is cut to 16 bits", position=lambda i, n: resolve(i, n) & 0xFFFF, needs=_LONG_16U
+        text="a position is cut to 16 bits", position=lambda i, n: resolve(i, n) & 0xFFFF, needs=_NEEDS_65536
     ),
-    "index-through-float16": Fault(
-        text="an index passes through a half, which rounds it", position=_float16, needs=_LONG_FLOAT16
-    ),
+    "index-through-float16": Fault(text="an index is rounded to FLOAT16", position=_through_float16, needs=_NEEDS_2049),
     "index-through-float32": Fault(
-        text="an index passes through a float, which rounds it",
-        position=_cut("<f4"),
+        text="an index is rounded to FLOAT32",
+        position=_through("<f4"),
         needs="an axis longer than 16777217",
         huge=True,
     ),
-    "index-high-word": Fault(text="the upper half of a 64-bit index is used", indices=_high_word),
-    "index-as-32-bit-pairs": Fault(text="64-bit indices are read as twice as many of 32 bits", indices=_pairs),
+    "index-high-word": Fault(text="only the upper half of a 64-bit index is used", indices=_high_word),
+    "index-as-32-bit-pairs": Fault(
+        text="a tensor of 64-bit indices is read as one of 32-bit indices", indices=_as_pairs
+    ),
     "index-scalar-as-zero": Fault(
-        text="a single index without dimensions reads element 0", position=lambda i, n: 0 * i, concerns=_scalar
+        text="a scalar index means element 0", position=lambda i, n: 0 * i, concerns=_reads_one_index
     ),
     "index-axis-of-one-ignored": Fault(
-        text="an axis of one element is skipped, and nothing is written",
-        output=lambda bits, work: 0 * bits,
+        text="with an axis of one element nothing is written",
+        output=lambda bits, arrays: 0 * bits,
         concerns=_axis_of_one,
     ),
     "index-axis-of-one-unwrapped": Fault(
-        text="on an axis of one element, -1 is added as it is",
+        text="on an axis of one element, the size is not added to the index -1",
         position=lambda i, n: i if n == 1 else resolve(i, n),
     ),
-    # which index is read
-    "indices-transposed": Fault(text="the index tensor is read column by column", access=_transposed),
-    "indices-sorted": Fault(text="indices come in ascending order", indices=_sorted),
-    "indices-backwards": Fault(text="indices come in reverse order", indices=lambda rows, t: rows[::-1]),
+    # the choice of the index
+    "indices-transposed": Fault(text="the index tensor is read column-major", address=_transposed),
+    "indices-sorted": Fault(text="indices are sorted in ascending order", indices=_sorted),
+    "indices-backwards": Fault(text="indices are used in reverse order", indices=lambda rows, t: rows[::-1]),
     "indices-first-only": Fault(
         text="the first index is used for all", indices=lambda rows, t: np.repeat(rows[:1], len(rows), 0)
     ),
-    "indices-first-of-row": Fault(text="every row of indices uses its first", access=_row_first),
-    "indices-first-row-only": Fault(text="the first dimension of the index tensor is ignored", access=_outer_ignored),
+    "indices-first-of-row": Fault(
+        text="the first index of each row is used for the whole row", address=_last_dimension_ignored
+    ),
+    "indices-first-row-only": Fault(
+        text="the first dimension of the index tensor is ignored", address=_first_dimension_ignored
+    ),
     "indices-late-by-one": Fault(
-        text="the index tensor is read from its second index on",
+        text="the index tensor is read one index too late, from its second index on",
         indices=lambda rows, t: np.concatenate((rows[1:], rows[-1:])),
     ),
-    "indices-last-skipped": Fault(text="the last index is replaced by the one before", indices=_last_skipped),
-    "indices-pairs-swapped": Fault(text="two neighbouring indices are exchanged", indices=_pairs_swapped),
-    "indices-deduplicated": Fault(text="an index that occurs again is left out", indices=_distinct),
+    "indices-last-skipped": Fault(text="the last index is replaced by the index before it", indices=_last_skipped),
+    "indices-pairs-swapped": Fault(
+        text="the two indices of each pair of neighbours are exchanged", indices=_pairs_swapped
+    ),
+    "indices-deduplicated": Fault(text="an index that occurred before is left out", indices=_deduplicated),
     "tuple-reversed": Fault(
-        text="the coordinates of a tuple come in reverse order", indices=lambda rows, t: rows[:, ::-1]
+        text="the coordinates of an index tuple are used in reverse order", indices=lambda rows, t: rows[:, ::-1]
     ),
     "tuple-last-coordinate-dropped": Fault(
-        text="the last coordinate of a tuple is taken as 0", indices=_last_coordinate_dropped
+        text="the last coordinate of an index tuple is taken as 0", indices=_last_coordinate_dropped
     ),
     "tuple-first-coordinate-repeated": Fault(
-        text="the first coordinate of a tuple is used for all",
+        text="the first coordinate of an index tuple is used for all its coordinates",
         indices=lambda rows, t: np.repeat(rows[:, :1], rows.shape[1], 1),
     ),
     "tuple-planar": Fault(
-        text="tuples are read as all first coordinates, then all second ones",
+        text="index tuples are read as all first coordinates, then all second coordinates",
         indices=lambda rows, t: rows.reshape(rows.shape[::-1]).T,
     ),
-    # no difference on valid input
+    # equivalent: no difference on valid input
     "index-modulo": Fault(
-        text="an index is taken modulo the size, never negative",
+        text="an index is taken modulo the size, with a result of 0 or more",
         position=lambda i, n: i % n,
-        equivalent="for -n to n - 1 this is what the page says",
+        equivalent="for -n to n - 1 the documentation asks for the same position",
     ),
     "index-32-bits-signed": Fault(
-        text="an index is cut to 32 bits, signed",
-        position=_cut("<i4"),
-        equivalent="the same for every index of an axis shorter than 2147483648",
+        text="an index is cut to a signed 32-bit number",
+        position=_through("<i4"),
+        equivalent="no index of an axis shorter than 2147483648 changes",
     ),
     "index-32-bits-wrapped": Fault(
-        text="an index is cut to 32 bits, unsigned, and the size is added modulo 2^32",
+        text="a negative index is cut to an unsigned 32-bit number, and the size is added modulo 2^32",
         position=lambda i, n: np.where(i < 0, ((i & 0xFFFFFFFF) + n) & 0xFFFFFFFF, i),
-        equivalent="unsigned overflow gives the position that signed arithmetic gives",
+        equivalent="unsigned overflow gives the same position as signed arithmetic",
     ),
     "index-clamped": Fault(
-        text="an index is brought into -n to n - 1",
+        text="an index is clamped to -n to n - 1",
         position=lambda i, n: resolve(np.clip(i, -n, n - 1), n),
-        equivalent="valid indices are there already",
+        equivalent="every valid index is in this range",
     ),
 }

@@ -1,4 +1,4 @@
-"""Named wrong ways to move data. Each runs as a provider, to show what a failure looks like and to test the suite."""
+"""All faults by name. Each can run as a provider: to show how a failure looks, and to test the suite."""
 
 import difflib
 
@@ -8,15 +8,16 @@ from .addresses import ADDRESS_FAULTS
 from .fault import Fault, FaultProvider
 from .indices import INDEX_FAULTS
 from .outputs import OUTPUT_FAULTS
-from .sessions import SESSION_FAULTS
+from .stale_state import SESSION_FAULTS
 from .values import VALUE_FAULTS
 
 __all__ = ["FAULTS", "Fault", "FaultProvider", "open_fault"]
 
 CONTROL = "none"
+"""The name of the fault that changes nothing."""
 
 FAULTS: dict[str, Fault] = {
-    CONTROL: Fault(text="right in everything: the control", equivalent="there is nothing wrong"),
+    CONTROL: Fault(text="no fault: the control", equivalent="nothing is wrong"),
     **INDEX_FAULTS,
     **ADDRESS_FAULTS,
     **VALUE_FAULTS,
@@ -26,7 +27,7 @@ FAULTS: dict[str, Fault] = {
 
 
 def open_fault(name: str) -> OpenProvider:
-    """The provider `fault:<name>`. Raises InputError for an unknown name."""
+    """Returns the provider `fault:<name>`. Raises InputError for an unknown name."""
     if name not in FAULTS:
         similar = difflib.get_close_matches(name, FAULTS, n=3, cutoff=0.4)
         hint = f"; similar: {', '.join(similar)}" if similar else ""

@@ -1,4 +1,4 @@
-"""Which faults a catalogue catches, and by which cases."""
+"""The fault score: which faults a set of cases catches, and which cases catch each of them."""
 
 from __future__ import annotations
 
@@ -6,85 +6,103 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from ..cases.case import Case
 from ..cases.parameters import is_large
-from ..execution.arrays import dtype_of, from_array, wrong_outputs
-from ..tensors import Tensor
-from ..verdicts.compare import differences, undefined
-from ..vocabulary import TIERS
-from . import FAULTS, Fault, FaultProvider
-from .access import Work
+from ..execution.arrays import dtype_of, wrong_outputs
+from ..verdicts.compare import undefined
+from ..vocabulary import TIERS, Tier
+from .fault import Array, Fault, FaultProvider
+from .registry import FAULTS
+from .work import CaseArrays
 
 
 @dataclass(frozen=True)
 class Score:
-    """One fault and the ids of the cases that catch it, in their order."""
+    """One fault and the ids of the cases that catch it, in the order of the cases."""
 
     name: str
     fault: Fault
     caught_by: tuple[str, ...]
 
     @property
+    def first(self) -> str | None:
+        """The first case that catches the fault; None if no case does."""
+        return self.caught_by[0] if self.caught_by else None
+
+    @property
     def alone(self) -> str | None:
-        """The one case that catches it, where there is no other."""
+        """The case that catches the fault if no other case does; None if no case or several cases do."""
         return self.caught_by[0] if len(self.caught_by) == 1 else None
 
-    def due(self, tier: str) -> bool:
-        """Whether this tier must catch it."""
+    def due(self, tier: Tier) -> bool:
+        """Returns True if this tier must catch the fault."""
         return self.fault.tier is not None and TIERS.index(self.fault.tier) <= TIERS.index(tier)
 
-    def right(self, tier: str) -> bool:
-        """Whether it is caught as it must be, and what differs in nothing is not."""
+    def right(self, tier: Tier) -> bool:
+        """Returns False if this tier must catch the fault and does not, or if it catches an equivalent fault."""
         return not (self.caught_by if self.fault.equivalent else self.due(tier) and not self.caught_by)
 
 
 def score(
     cases: Collection[Case], faults: Mapping[str, Fault] = FAULTS, *, advance: Callable[[], None] = lambda: None
 ) -> list[Score]:
-    """Runs every case on every fault, in one session each; of the large classes, on those faults alone that need them."""
+    """Returns one score per fault. Every fault runs the cases in their order, in one session.
+
+    A case of a large size class runs only on the `huge` faults. `advance` is called after each case.
+    """
     providers = {name: FaultProvider(fault) for name, fault in faults.items()}
     huge = {name: provider for name, provider in providers.items() if provider.fault.huge}
-    caught: dict[str, list[str]] = {name: [] for name in faults}
+    caught_by: dict[str, list[str]] = {name: [] for name in faults}
     for case in cases:
-        work, differs = Work(case), _comparison(case)
+        arrays, is_wrong = CaseArrays(case), _comparison(case)
         for name, provider in (huge if is_large(case.desc) else providers).items():
-            if differs(provider.run_work(work)):
-                caught[name].append(case.id)
+            if is_wrong(provider.run_arrays(arrays)):
+                caught_by[name].append(case.id)
         advance()
-    return [Score(name, fault, tuple(caught[name])) for name, fault in faults.items()]
+    return [Score(name, fault, tuple(caught_by[name])) for name, fault in faults.items()]
 
 
-def _comparison(case: Case) -> Callable[[Sequence], bool]:
-    """Whether the judge calls outputs of this case a mismatch; where every element is defined, bytes say so too."""
-    output = case.desc.output
+def _comparison(case: Case) -> Callable[[Sequence[Array]], bool]:
+    """Returns a function from outputs to whether the judge calls them a mismatch of this case.
+
+    It compares whole arrays, because each case is compared with the outputs of every fault.
+    """
+    dtype, sizes = dtype_of(case.desc.output.data_type), case.desc.output.sizes
+    bits_type = f"<u{dtype.itemsize}"
     expected = case.expected
-    defined = not undefined(expected)
-    right = Tensor(output.data_type, output.sizes, expected).to_bytes() if defined else None
+    documented = None
+    if undefined(expected):
+        documented = np.array([bits is not None for bits in expected])
+        expected = [bits or 0 for bits in expected]
+    expected_bits = np.asarray(expected, bits_type)
 
-    def differs(outputs: Sequence) -> bool:
-        if wrong_outputs(outputs, dtype_of(case.desc.output.data_type), case.desc.output.sizes):
+    def is_wrong(outputs: Sequence[Array]) -> bool:
+        if wrong_outputs(outputs, dtype, sizes):
             return True
-        if outputs[0].tobytes() == right:
-            return False
-        return defined or bool(differences(expected, from_array(outputs[0]).bits))
+        different = np.ascontiguousarray(outputs[0], dtype).reshape(-1).view(bits_type) != expected_bits
+        return bool((different if documented is None else different & documented).any())
 
-    return differs
+    return is_wrong
 
 
-def summary(tier: str, cases: Sequence[Case], scores: Sequence[Score]) -> Iterator[str]:
-    """A line per fault: how many cases catch it and the first, or why none does. Then what matters of it."""
+def summary(tier: Tier, cases: Sequence[Case], scores: Sequence[Score]) -> Iterator[str]:
+    """Gives the lines that `opmap faults` prints.
+
+    First one line per fault: how many cases catch it and the first of them, or why no case does. Then the totals, the
+    faults whose score is not right, and the cases that alone catch a fault.
+    """
     for s in scores:
-        first = s.caught_by[0] if s.caught_by else None
         if s.fault.equivalent:
-            told = f"{'CAUGHT, but ' if first else ''}no valid input shows it: {s.fault.equivalent}"
-        elif first:
-            told = f"{first}{' alone' if s.alone else ''}"
+            status = f"{'CAUGHT, but ' if s.first else ''}no valid input shows it: {s.fault.equivalent}"
+        elif s.first:
+            status = f"{s.first}{' alone' if s.alone else ''}"
         elif s.due(tier):
-            told = f"NOT CAUGHT{f', needs {s.fault.needs}' if s.fault.needs else ''}"
+            status = f"NOT CAUGHT{f', needs {s.fault.needs}' if s.fault.needs else ''}"
         else:
-            told = f"not caught, needs {s.fault.needs}"
-        yield f"{s.name:36} {len(s.caught_by):6}  {told}"
+            status = f"not caught, needs {s.fault.needs}"
+        yield f"{s.name:36} {len(s.caught_by):6}  {status}"
     real = [s for s in scores if not s.fault.equivalent]
     yield f"{sum(bool(s.caught_by) for s in real)} of {len(real)} faults caught by the {len(cases)} cases of {tier}"
     wrong = [s.name for s in scores if not s.right(tier)]
@@ -95,9 +113,9 @@ def summary(tier: str, cases: Sequence[Case], scores: Sequence[Score]) -> Iterat
             yield f"{s.alone} alone catches {s.name}"
 
 
-def encode(tier: str, cases: Sequence[Case], scores: Sequence[Score]) -> bytes:
-    """The document that `--json` prints; `caught_by` are places in `cases`."""
-    place = {case.id: i for i, case in enumerate(cases)}
+def encode(tier: Tier, cases: Sequence[Case], scores: Sequence[Score]) -> bytes:
+    """Returns the JSON document that `opmap faults --json` prints. `caught_by` holds positions in `cases`."""
+    positions = {case.id: i for i, case in enumerate(cases)}
     faults = [
         {
             "name": s.name,
@@ -107,9 +125,9 @@ def encode(tier: str, cases: Sequence[Case], scores: Sequence[Score]) -> bytes:
             "tier": s.fault.tier,
             "right": s.right(tier),
             "caught": len(s.caught_by),
-            "first": s.caught_by[0] if s.caught_by else None,
+            "first": s.first,
             "alone": s.alone,
-            "caught_by": [place[id] for id in s.caught_by],
+            "caught_by": [positions[case_id] for case_id in s.caught_by],
         }
         for s in scores
     ]

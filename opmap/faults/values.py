@@ -1,32 +1,36 @@
-"""Faults in the values: bit patterns that a detour changes."""
+"""Faults in the values: bit patterns that change on the way from input to output."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from ..tensors import DataType
-from .access import Bits
 from .fault import Fault
+from .work import Bits
+
+ChangeBits = Callable[[Bits, DataType], Bits]
+
+ChangeFloats = Callable[[Bits, int, int, int], Bits]
+"""From bit patterns of floats and the masks of sign, exponent and mantissa to new bit patterns."""
 
 _EXPONENT = {DataType.FLOAT16: 0x7C00, DataType.FLOAT32: 0x7F800000, DataType.FLOAT64: 0x7FF0000000000000}
 
-Change = Callable[[Bits, DataType], Bits]
 
-
-def _only(change: Change, *, kind: str | None = None, size: int | None = None) -> Change:
-    """A change of the types of this kind and size alone."""
+def _only(change: ChangeBits, *, kind: str | None = None, size: int | None = None) -> ChangeBits:
+    """Limits a change to data types of this kind and size."""
 
     def value(bits: Bits, data_type: DataType) -> Bits:
-        meant = kind in (None, data_type.kind) and size in (None, data_type.size)
-        return change(bits, data_type) if meant else bits
+        concerned = kind in (None, data_type.kind) and size in (None, data_type.size)
+        return change(bits, data_type) if concerned else bits
 
     return value
 
 
-def _floats(change: Callable[[Bits, int, int, int], Bits], size: int | None = None) -> Change:
-    """A change of float bit patterns, given the masks of sign, exponent and mantissa."""
+def _floats(change: ChangeFloats, size: int | None = None) -> ChangeBits:
+    """Limits a change to floats; with `size`, to floats of this size."""
 
     def value(bits: Bits, data_type: DataType) -> Bits:
         exponent = _EXPONENT[data_type]
@@ -35,45 +39,46 @@ def _floats(change: Callable[[Bits, int, int, int], Bits], size: int | None = No
     return _only(value, kind="float", size=size)
 
 
-def _nan(bits, exponent, mantissa):
-    return (bits & exponent == exponent) & (bits & mantissa != 0)
+def _is_nan(bits: Bits, exponent: int, mantissa: int) -> npt.NDArray[np.bool_]:
+    nan: npt.NDArray[np.bool_] = (bits & exponent == exponent) & (bits & mantissa != 0)
+    return nan
 
 
-def _one_nan(bits, sign, exponent, mantissa):
-    return np.where(_nan(bits, exponent, mantissa), exponent | (mantissa + 1) >> 1, bits)
+def _one_nan(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
+    return np.where(_is_nan(bits, exponent, mantissa), exponent | (mantissa + 1) >> 1, bits)
 
 
-def _quiet(bits, sign, exponent, mantissa):
-    return np.where(_nan(bits, exponent, mantissa), bits | (mantissa + 1) >> 1, bits)
+def _quiet(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
+    return np.where(_is_nan(bits, exponent, mantissa), bits | (mantissa + 1) >> 1, bits)
 
 
-def _nan_unsigned(bits, sign, exponent, mantissa):
-    return np.where(_nan(bits, exponent, mantissa), bits & (exponent | mantissa), bits)
+def _nan_unsigned(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
+    return np.where(_is_nan(bits, exponent, mantissa), bits & (exponent | mantissa), bits)
 
 
-def _nan_zero(bits, sign, exponent, mantissa):
-    return np.where(_nan(bits, exponent, mantissa), 0 * bits, bits)
+def _nan_zero(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
+    return np.where(_is_nan(bits, exponent, mantissa), 0 * bits, bits)
 
 
-def _flush(bits, sign, exponent, mantissa):
+def _flush(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
     return np.where(bits & exponent == 0, bits & sign, bits)
 
 
-def _no_negative_zero(bits, sign, exponent, mantissa):
+def _no_negative_zero(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
     return np.where(bits == sign, 0 * bits, bits)
 
 
-def _finite(bits, sign, exponent, mantissa):
+def _finite(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
     return np.where(bits & (exponent | mantissa) == exponent, bits - np.ones_like(bits), bits)
 
 
-def _through(short: str, long: str) -> Change:
-    """A float through a shorter one."""
+def _through_shorter(short: str, long: str) -> ChangeBits:
+    """Converts floats of type `long` to type `short` and back."""
     return lambda bits, t: bits.view(long).astype(short).astype(long).view(bits.dtype)
 
 
-def _integer_through(float_type: str) -> Change:
-    """An integer through a float, brought back into the range of its type."""
+def _integer_through(float_type: str) -> ChangeBits:
+    """Converts integers to a float type and back, clamped to the range of their type."""
 
     def value(bits: Bits, data_type: DataType) -> Bits:
         low, high = data_type.limits
@@ -87,16 +92,20 @@ def _integer_through(float_type: str) -> Change:
 
 
 def _saturated(bits: Bits, data_type: DataType) -> Bits:
-    """An unsigned number stored as the signed one."""
+    """Clamps unsigned numbers to the highest number of the signed type."""
     return np.minimum(bits, np.array((1 << data_type.size * 8 - 1) - 1, bits.dtype))
 
 
+def _masked(bits: Bits, mask: int) -> Bits:
+    return bits & bits.dtype.type(mask)
+
+
 def _sign_lost(bits: Bits, data_type: DataType) -> Bits:
-    return bits & ((1 << data_type.size * 8 - 1) - 1)
+    return _masked(bits, (1 << data_type.size * 8 - 1) - 1)
 
 
 def _low_word(bits: Bits, data_type: DataType) -> Bits:
-    return bits & 0xFFFFFFFF
+    return _masked(bits, 0xFFFFFFFF)
 
 
 def _low_word_extended(bits: Bits, data_type: DataType) -> Bits:
@@ -108,7 +117,7 @@ def _halves_swapped(bits: Bits, data_type: DataType) -> Bits:
 
 
 def _low_byte(bits: Bits, data_type: DataType) -> Bits:
-    return bits & 0xFF
+    return _masked(bits, 0xFF)
 
 
 def _extended(bits: Bits, data_type: DataType) -> Bits:
@@ -117,63 +126,70 @@ def _extended(bits: Bits, data_type: DataType) -> Bits:
     return bits.view(f"<i{data_type.size}").astype("<i4").astype(f"<i{data_type.size}").view(bits.dtype)
 
 
-def _at_most_32_bits(change: Change) -> Change:
+def _at_most_32_bits(change: ChangeBits) -> ChangeBits:
     return lambda bits, t: change(bits, t) if t.size < 8 else bits
 
 
 VALUE_FAULTS = {
     # floats
-    "nan-payload-lost": Fault(text="NaNs come out as one quiet NaN", value=_floats(_one_nan)),
-    "nan-signalling-quieted": Fault(text="signalling NaNs come out quiet, payload kept", value=_floats(_quiet)),
-    "nan-sign-lost": Fault(text="NaNs come out positive", value=_floats(_nan_unsigned)),
-    "nan-as-zero": Fault(text="NaNs come out as zero", value=_floats(_nan_zero)),
-    "negative-zero-lost": Fault(text="-0 comes out as +0", value=_floats(_no_negative_zero)),
-    "infinity-as-largest": Fault(text="infinities come out as the largest number", value=_floats(_finite)),
-    "denormals-flushed": Fault(text="denormals come out as zero", value=_floats(_flush)),
-    "denormals-flushed-float16": Fault(text="halves alone: denormals come out as zero", value=_floats(_flush, 2)),
-    "denormals-flushed-float64": Fault(text="doubles alone: denormals come out as zero", value=_floats(_flush, 8)),
-    "float16-through-float32": Fault(text="a half passes through a float, which quiets NaNs", value=_floats(_quiet, 2)),
+    "nan-payload-lost": Fault(text="every NaN becomes the same quiet NaN", value=_floats(_one_nan)),
+    "nan-signalling-quieted": Fault(text="signalling NaNs become quiet and keep their payload", value=_floats(_quiet)),
+    "nan-sign-lost": Fault(text="NaNs lose their sign", value=_floats(_nan_unsigned)),
+    "nan-as-zero": Fault(text="NaNs become zero", value=_floats(_nan_zero)),
+    "negative-zero-lost": Fault(text="-0 becomes +0", value=_floats(_no_negative_zero)),
+    "infinity-as-largest": Fault(text="infinities become the largest finite number", value=_floats(_finite)),
+    "denormals-flushed": Fault(text="denormals become zero", value=_floats(_flush)),
+    "denormals-flushed-float16": Fault(text="denormals of FLOAT16 become zero", value=_floats(_flush, 2)),
+    "denormals-flushed-float64": Fault(text="denormals of FLOAT64 become zero", value=_floats(_flush, 8)),
+    "float16-through-float32": Fault(
+        text="FLOAT16 is converted to FLOAT32 and back, which makes NaNs quiet", value=_floats(_quiet, 2)
+    ),
     "float32-through-float16": Fault(
-        text="floats pass through halves", value=_only(_through("<f2", "<f4"), kind="float", size=4)
+        text="FLOAT32 is converted to FLOAT16 and back",
+        value=_only(_through_shorter("<f2", "<f4"), kind="float", size=4),
     ),
     "float64-through-float32": Fault(
-        text="doubles pass through floats", value=_only(_through("<f4", "<f8"), kind="float", size=8)
+        text="FLOAT64 is converted to FLOAT32 and back",
+        value=_only(_through_shorter("<f4", "<f8"), kind="float", size=8),
     ),
     # integers
     "int64-through-float64": Fault(
-        text="64-bit integers pass through doubles", value=_only(_integer_through("<f8"), size=8)
+        text="64-bit integers are converted to FLOAT64 and back", value=_only(_integer_through("<f8"), size=8)
     ),
     "int32-through-float32": Fault(
-        text="32-bit integers pass through floats", value=_only(_integer_through("<f4"), size=4)
+        text="32-bit integers are converted to FLOAT32 and back", value=_only(_integer_through("<f4"), size=4)
     ),
     "int16-through-float16": Fault(
-        text="16-bit integers pass through halves",
-        value=_only(lambda bits, t: _integer_through("<f2")(bits, t), size=2),
+        text="16-bit integers are converted to FLOAT16 and back",
+        value=_only(_integer_through("<f2"), size=2),
     ),
     "unsigned-saturated": Fault(
-        text="an unsigned number above the signed type's highest becomes that", value=_only(_saturated, kind="unsigned")
+        text="unsigned numbers are clamped to the highest number of the signed type",
+        value=_only(_saturated, kind="unsigned"),
     ),
-    "sign-bit-lost-8": Fault(text="the sign of 8-bit data is lost", value=_only(_sign_lost, size=1)),
-    "sign-bit-lost-16": Fault(text="the sign of 16-bit data is lost", value=_only(_sign_lost, size=2)),
+    "sign-bit-lost-8": Fault(text="the highest bit of 8-bit data is lost", value=_only(_sign_lost, size=1)),
+    "sign-bit-lost-16": Fault(text="the highest bit of 16-bit data is lost", value=_only(_sign_lost, size=2)),
     # words
-    "word-low-half-only": Fault(text="16-bit data keeps its lower byte alone", value=_only(_low_byte, size=2)),
-    "word-64-cut": Fault(text="64-bit data keeps its lower half alone", value=_only(_low_word, size=8)),
+    "word-low-half-only": Fault(text="16-bit data keeps only its lower byte", value=_only(_low_byte, size=2)),
+    "word-64-cut": Fault(text="64-bit data keeps only its lower half", value=_only(_low_word, size=8)),
     "word-64-extended": Fault(
-        text="64-bit data is its lower half, sign-extended", value=_only(_low_word_extended, size=8)
+        text="64-bit data becomes its lower half, sign-extended", value=_only(_low_word_extended, size=8)
     ),
     "word-64-halves-swapped": Fault(
         text="the halves of 64-bit data are exchanged", value=_only(_halves_swapped, size=8)
     ),
-    "bytes-swapped": Fault(text="data comes out big-endian", value=lambda bits, t: bits.byteswap()),
-    # no difference
+    "bytes-swapped": Fault(
+        text="the bytes of each element are in reverse order", value=lambda bits, t: bits.byteswap()
+    ),
+    # equivalent: no difference on valid input
     "small-integers-extended": Fault(
         text="8- and 16-bit data is sign-extended to 32 bits and cut again",
         value=_extended,
-        equivalent="cutting undoes the extension",
+        equivalent="the cut undoes the extension",
     ),
     "integers-through-float64": Fault(
-        text="integers of up to 32 bits pass through doubles",
+        text="integers of up to 32 bits are converted to FLOAT64 and back",
         value=_at_most_32_bits(_integer_through("<f8")),
-        equivalent="a double holds every one of them",
+        equivalent="FLOAT64 holds every integer of up to 32 bits",
     ),
 }

@@ -17,8 +17,8 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.faults import FAULTS, FaultProvider, open_fault
-from opmap.faults.access import Work, addresses
 from opmap.faults.score import score
+from opmap.faults.work import CaseArrays
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 from opmap.verdicts.judge import Judge
@@ -168,12 +168,12 @@ class TestFaults:
     def test_no_two_are_the_same(self):
         """Their outputs differ somewhere."""
         cases = [*catalogue_of("smoke"), *itertools.chain(*SHOWN_BY.values())]
-        works = [Work(case) for case in cases]
+        cases_arrays = [CaseArrays(case) for case in cases]
         seen = {}
         for name in ("none", *REAL):
             provider, digest = FaultProvider(FAULTS[name]), hashlib.sha256()
-            for work in works:
-                for output in provider.run_work(work):
+            for arrays in cases_arrays:
+                for output in provider.run_arrays(arrays):
                     digest.update(f"{output.dtype}{output.shape}".encode() + output.tobytes())
             assert name == seen.setdefault(digest.hexdigest(), name)
 
@@ -334,9 +334,11 @@ class TestAccess:
     def test_batches_are_what_both_sides_count(self):
         """Of the operators here, GATHER has none."""
         desc = next(c.desc for c in catalogue_of("smoke") if c.id == "gather_nd1/example.1")
-        assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed.shared_loops
+        assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed_side.shared_loops
         assert not any(
-            c.desc.access.moves[-1].indexed.shared_loops for c in catalogue_of("smoke") if c.desc.operator == "GATHER"
+            c.desc.access.moves[-1].indexed_side.shared_loops
+            for c in catalogue_of("smoke")
+            if c.desc.operator == "GATHER"
         )
 
 

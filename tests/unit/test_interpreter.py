@@ -282,20 +282,18 @@ class TestAccessMap:
         assert (target, source) == (move.target.in_order, move.source.in_order)
 
     def test_the_indexed_side(self):
-        """The side that reads indices can be replaced; it is the target if the line writes by index."""
+        """The side that reads indices is the target if the line writes by index; its terms can be changed."""
         sizes = {"output": (4, 2), "updates": (3, 2), "t": (3, 2), "input": (4, 2)}
         for text, side in (
             ("output[t[a, b], b] = updates[a, b]", "target"),
             ("updates[a, b] = input[t[a, b], b]", "source"),
         ):
             (move,) = access_map(parse_lines(text), sizes).moves
-            assert getattr(move, side) is move.indexed
-            assert {1} == move.indexed.shared_loops
-            changed = move.with_indexed(move.indexed.change(lambda i, term: term.at_zero()))
-            assert [] == changed.target.indexed + changed.source.indexed
-            assert getattr(changed, side) != getattr(move, side)
-            other = "source" if side == "target" else "target"
-            assert getattr(changed, other) is getattr(move, other)
+            assert getattr(move, side) is move.indexed_side
+            assert {1} == move.indexed_side.shared_loops
+            changed = move.indexed_side.change(lambda i, term: term.at_zero())
+            assert [] == changed.indexed_dimensions
+            assert changed != move.indexed_side
 
 
 class TestTrace:

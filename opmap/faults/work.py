@@ -1,0 +1,204 @@
+"""A case as NumPy arrays: the access map, the indices and the bit patterns, in parts that a fault can replace.
+
+A fault changes the last statement of the pseudocode: the address of the side that reads indices. This is the source if
+the operator gathers, the target if it scatters, and the source if no side reads an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..cases.case import Case
+from ..pseudocode import Address, Copy, IndexRead, Move, Term, strides_of
+from ..tensors import DataType, Tensor
+
+Numbers = npt.NDArray[np.int64]
+"""Indices, positions or addresses."""
+
+# Any: the width follows from a data type that is known only at run time.
+Bits = npt.NDArray[np.unsignedinteger[Any]]
+"""Bit patterns: unsigned integers of the data type's width."""
+
+Resolve = Callable[[Numbers, int], Numbers]
+"""From indices and the size n of their dimension to positions."""
+
+
+def resolve(index: Numbers, n: int) -> Numbers:
+    """Returns the position of an index in a dimension of size n: a negative index counts from the end."""
+    return np.where(index < 0, index + n, index)
+
+
+@dataclass(frozen=True)
+class Indices:
+    """The indices of one index tensor.
+
+    `rows` has one row per index tuple and one column per coordinate; without tuples it has one column.
+    """
+
+    rows: Numbers
+    data_type: DataType
+
+
+@dataclass(frozen=True)
+class CaseArrays:
+    """One case as NumPy arrays, computed when they are first used. Tensors have the pseudocode's names.
+
+    Functions that return an output or an address return flat, row-major arrays.
+    """
+
+    case: Case
+
+    @cached_property
+    def data_type(self) -> DataType:
+        """The data type of the elements that are moved."""
+        return self.case.desc.output.data_type
+
+    @cached_property
+    def output_sizes(self) -> tuple[int, ...]:
+        """The output's sizes."""
+        return self.case.desc.output.sizes
+
+    @cached_property
+    def move(self) -> Move:
+        """The last statement, which faults change. A copy is given as the move of every element in row-major order."""
+        access = self.case.desc.access
+        statement = access.statements[-1]
+        if isinstance(statement, Move):
+            return statement
+        sizes = access.sizes[statement.target]
+        terms = tuple(
+            Term(size, stride, loop=i) for i, (size, stride) in enumerate(zip(sizes, strides_of(sizes), strict=True))
+        )
+        return Move(Address(statement.target, sizes, terms), Address(statement.source, sizes, terms))
+
+    @cached_property
+    def address(self) -> Address:
+        """The address of the side of `move` that reads indices; of the source if no side does."""
+        return self.move.indexed_side
+
+    @cached_property
+    def writes_in_order(self) -> bool:
+        """Whether `move` writes every output element once, in row-major order."""
+        return self.move.target.in_order
+
+    @cached_property
+    def indices(self) -> dict[str, Indices]:
+        """The index tensors by name."""
+        tensors = {name: (self._tensor(name), len(sizes)) for name, sizes in self.case.desc.access.index_bounds.items()}
+        return {
+            name: Indices(np.array(tensor.values, np.int64).reshape(-1, tuple_size), tensor.data_type)
+            for name, (tensor, tuple_size) in tensors.items()
+        }
+
+    @cached_property
+    def data(self) -> Bits:
+        """The elements of the tensor that `move` reads."""
+        return bit_array(self._tensor(self.move.source.tensor))
+
+    @property
+    def before(self) -> Bits:
+        """A new array: the output before `move` runs. Elements that no earlier statement writes are zero."""
+        access = self.case.desc.access
+        output: Bits = np.zeros(self.case.desc.output.element_count, f"<u{self.data_type.size}")
+        for statement in access.statements[:-1]:
+            if isinstance(statement, Copy):
+                output = bit_array(self._tensor(statement.source)).copy()
+            else:
+                data = bit_array(self._tensor(statement.source.tensor))
+                moved = data.take(self.element_addresses(statement.source), mode="clip")
+                np.put(output, self.element_addresses(statement.target), moved, mode="clip")
+        return output
+
+    @cached_property
+    def index_values(self) -> list[Numbers]:
+        """The indices that `address` reads; see `read_indices`."""
+        return self.read_indices(self.address, self.indices)
+
+    @cached_property
+    def positions(self) -> list[Numbers]:
+        """The positions that the indices mean; see `index_positions`."""
+        return index_positions(self.address, self.index_values)
+
+    @cached_property
+    def right(self) -> Bits:
+        """The right output."""
+        return self.output(self.element_addresses(self.address, self.positions))
+
+    def read_indices(self, address: Address, indices: Mapping[str, Indices]) -> list[Numbers]:
+        """Returns the indices that an address reads: one array per dimension that reads an index.
+
+        Each array can be broadcast to the loops. An index beyond the end of its tensor is the last one.
+        """
+        return [
+            indices[read.tensor].rows.reshape(-1).take(_places(read, address), mode="clip") for read in address.reads
+        ]
+
+    def element_addresses(self, address: Address, positions: Sequence[Numbers] | None = None) -> Numbers:
+        """Returns the element's address for each loop position. It may lie outside the tensor.
+
+        `positions` has one array per dimension that reads an index; by default they follow from the case's own indices.
+        """
+        if positions is None:
+            positions = index_positions(address, self.read_indices(address, self.indices))
+        remaining = iter(positions)
+        total: Numbers = np.zeros((1,) * len(address.loops), np.int64)
+        for term in address.terms:
+            if term.read:
+                total = total + next(remaining) * term.stride
+            elif term.loop is not None:
+                total = total + _count(address, term.loop) * term.stride
+            elif term.constant:
+                total = total + term.constant * term.stride
+        return np.broadcast_to(total, address.loops).reshape(-1)
+
+    def output(self, addresses: Numbers) -> Bits:
+        """Returns the output if `move` has these element addresses on the side that reads indices.
+
+        An address outside the tensor means the first or the last element, as it was seen on DirectML.
+        """
+        move = self.move
+        if not move.target.indexed_dimensions:
+            moved = self.data.take(addresses, mode="clip")
+            if self.writes_in_order:
+                return moved
+            addresses = self.element_addresses(move.target)
+        else:
+            moved = self.data.take(self.element_addresses(move.source), mode="clip")
+        output = self.before
+        np.put(output, addresses, moved, mode="clip")
+        return output
+
+    def _tensor(self, name: str) -> Tensor:
+        return self.case.tensors[self.case.desc.spec().pseudocode.tensors[name]]
+
+
+def index_positions(address: Address, values: Sequence[Numbers], position: Resolve = resolve) -> list[Numbers]:
+    """Returns the positions that indices mean. `values` has one array per dimension that reads an index."""
+    sizes = (term.size for term in address.terms if term.read)
+    return [position(index, size) for index, size in zip(values, sizes, strict=True)]
+
+
+def bit_array(tensor: Tensor) -> Bits:
+    """Returns a tensor's bit patterns as unsigned integers of its width, row-major."""
+    return np.frombuffer(tensor.to_bytes(), f"<u{tensor.data_type.size}")
+
+
+def _count(address: Address, loop: int) -> Numbers:
+    """The positions of one loop, in a shape that can be broadcast to all loops."""
+    shape = [1] * len(address.loops)
+    shape[loop] = -1
+    return np.arange(address.loops[loop], dtype=np.int64).reshape(shape)
+
+
+def _places(read: IndexRead, address: Address) -> Numbers:
+    """The element of the index tensor that each loop position reads."""
+    total: Numbers = np.full((1,) * len(address.loops), read.offset, np.int64)
+    for loop, step in read.steps:
+        total = total + _count(address, loop) * step
+    return total
