@@ -1,4 +1,4 @@
-"""The suite tests what a user installs."""
+"""The tests run against the installed package, and the package is complete and quick to import."""
 
 from __future__ import annotations
 
@@ -8,34 +8,37 @@ from importlib import metadata
 from pathlib import Path
 
 import opmap
+from opmap.manual import titles
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class TestInstalled:
-    """opmap comes from site-packages, and is light to import."""
+    """The package in site-packages."""
 
     def test_not_the_checkout(self):
-        """The wheel is tested, not the source beside the tests."""
+        """The tests import the installed wheel, not the source beside them."""
         assert not Path(opmap.__file__).resolve().is_relative_to(CHECKOUT / "opmap")
         assert "site-packages" in Path(opmap.__file__).parts
 
     def test_files(self):
-        """The spec files, the grammar and the typing marker are in the wheel."""
+        """The wheel has the spec files, the grammar, the covering arrays, the manual and the typing marker."""
         files = {str(f).replace("\\", "/") for f in metadata.files("opmap")}
 
         assert {
             "opmap/spec/gather.toml",
             "opmap/spec/tensor.toml",
             "opmap/pseudocode/grammar.lark",
+            "opmap/cases/arrays/gather.json",
+            *(f"opmap/manual/{page}.md" for page in titles()),
             "opmap/py.typed",
         } <= files
 
     def test_light(self):
-        """Importing opmap, or its plugin, or asking for help, loads neither onnx nor onnxruntime nor numpy; the interpreter
-        never does."""
+        """onnx, onnxruntime and numpy are loaded neither by importing opmap, its plugin, the spec, the pseudocode, the operators
+        or the manual, nor by asking for help."""
         code = (
-            "import sys, opmap, opmap.pytest_plugin, opmap.spec, opmap.pseudocode, opmap.operators, opmap.cli;"
+            "import sys, opmap, opmap.pytest_plugin, opmap.spec, opmap.pseudocode, opmap.operators, opmap.manual, opmap.cli;"
             "opmap.cli.main(['validate', '--help']);"
             "print([m for m in ('onnx', 'onnxruntime', 'numpy') if m in sys.modules])"
         )
