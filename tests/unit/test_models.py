@@ -86,6 +86,7 @@ class TestBuild:
             json.dumps({"models": {"../victim": {}, "..": {}}}), encoding="utf-8"
         )
 
-        main(["build", "-o", str(tmp_path / "m")])
+        code = main(["build", "-o", str(tmp_path / "m")])
 
+        assert code == 0
         assert victim.is_dir()
