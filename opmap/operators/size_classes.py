@@ -166,25 +166,27 @@ def spread(n: int, dimensions: int) -> tuple[int, ...]:
 
 @cache
 def products(
-    elements_: str, bytes_: str, size: int, lowest: tuple[int, ...], indices: tuple[int, ...]
+    elements_class: str, bytes_class: str, size: int, lowest: tuple[int, ...], indices: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...]:
     """Returns the ways to write an output's number of elements as a product of as many factors as `lowest` has entries.
 
-    The number of elements is in the class `elements_`. With elements of `size` bytes, the output is in the class
-    `bytes_`. Each factor is at least its entry in `lowest`; a factor whose entry is 0 is 1.
+    The number of elements is in the class `elements_class`. With elements of `size` bytes, the output is in the class
+    `bytes_class`. Each factor is at least its entry in `lowest`; a factor whose entry is 0 is 1.
 
     `indices` are the positions of the factors whose product is the number of indices. For a wide or large class, ways
     with few indices come first.
     """
-    if elements_ not in _EXACT:
-        return tuple(_small_products(elements_, bytes_, size, lowest))
-    n = _EXACT[elements_]
-    if whole(n * size) != bytes_:
+    if elements_class not in _EXACT:
+        return tuple(_small_products(elements_class, bytes_class, size, lowest))
+    n = _EXACT[elements_class]
+    if whole(n * size) != bytes_class:
         return ()
     return tuple(sorted(_exact_products(n, lowest), key=lambda factors: prod(factors[i] for i in indices)))
 
 
-def _small_products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _small_products(
+    elements_class: str, bytes_class: str, size: int, lowest: tuple[int, ...]
+) -> Iterator[tuple[int, ...]]:
     """Gives the ways with factors of _FACTORS, for all classes that hold many numbers of elements."""
     ways: list[tuple[int, ...]] = [()]
     for minimum in lowest:
@@ -196,7 +198,7 @@ def _small_products(elements_: str, bytes_: str, size: int, lowest: tuple[int, .
         ]
     for way in ways:
         n = prod(way)
-        if elements(n) == elements_ and whole(n * size) == bytes_:
+        if elements(n) == elements_class and whole(n * size) == bytes_class:
             yield way
 
 

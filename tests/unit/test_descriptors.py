@@ -1,8 +1,9 @@
-"""Descriptors: the rules of every tensor one by one, strides and sizes in bytes, feature levels."""
+"""Descriptors: the rules of tensors one by one, strides and sizes in bytes, feature levels, completion."""
 
 import dataclasses
 import itertools
 from array import array
+from typing import ClassVar
 
 import pytest
 from hypothesis import assume, given
@@ -20,7 +21,7 @@ GATHER = OPERATORS["GATHER"].descriptor
 
 
 def gather(data=(3, 2), indices=(1, 4), output=(4, 2), axis=0, k=1, data_type=F32, index_type=I64):
-    """A GATHER descriptor, valid where nothing is changed."""
+    """Returns a GATHER descriptor, which is valid with the default arguments."""
     return GATHER(
         input_tensor=TensorDesc(data_type, data),
         indices_tensor=TensorDesc(index_type, indices),
@@ -31,9 +32,9 @@ def gather(data=(3, 2), indices=(1, 4), output=(4, 2), axis=0, k=1, data_type=F3
 
 
 class TestTensorRules:
-    """TENSOR.C1 to C7: each with the place, what was wanted, and what was got."""
+    """TENSOR.C1 to C7: a violation names the field, the wanted value and the value that it has."""
 
-    ROWS = [
+    ROWS: ClassVar = [
         (TensorDesc(F32, ()), "TENSOR.C1", "T.Sizes", "1 to 8 sizes", "0"),
         (TensorDesc(F32, (1,) * 9), "TENSOR.C1", "T.Sizes", "1 to 8 sizes", "9"),
         (TensorDesc(F32, (2, 0)), "TENSOR.C2", "T.Sizes[1]", "1 to 4294967295", "0"),
@@ -78,12 +79,12 @@ class TestTensorRules:
 
     @pytest.mark.parametrize(("tensor", "rule", "subject", "wanted", "got"), ROWS)
     def test_broken_one_at_a_time(self, tensor, rule, subject, wanted, got):
-        """Exactly this rule, at this place."""
+        """The tensor breaks exactly this rule, in this field."""
         (violation,) = tensor.violations("T", output=True)
         assert (rule, subject, wanted, got) == (violation.rule, violation.subject, violation.wanted, violation.got)
 
     def test_every_rule_has_a_row(self):
-        """A new rule needs a row above."""
+        """Each tensor rule has a row above."""
         assert {rule.id for rule in tensor_rules().rules} == {row[1] for row in self.ROWS}
 
     @pytest.mark.parametrize(
@@ -100,16 +101,16 @@ class TestTensorRules:
         ],
     )
     def test_kept_at_their_limits(self, tensor):
-        """The last values that are allowed."""
+        """The highest and lowest allowed values break no rule."""
         assert [] == list(tensor.violations("T"))
 
     def test_an_input_may_be_owned_by_dml(self):
-        """The flag is wrong on outputs only."""
+        """DML_TENSOR_FLAG_OWNED_BY_DML is allowed for an input."""
         assert [] == list(TensorDesc(F32, (2,), owned_by_dml=True).violations("T"))
 
     @pytest.mark.parametrize("value", [-1, 2**32])
     def test_members_are_uints(self, value):
-        """A member that no UINT can hold is refused before any formula is asked."""
+        """A number that no UINT can hold breaks TENSOR.C2, and no formula is evaluated with it."""
         (violation,) = gather(axis=value).violations()
         assert ("TENSOR.C2", "Axis", "0 to 4294967295", str(value)) == (
             violation.rule,
@@ -119,13 +120,13 @@ class TestTensorRules:
         )
 
     def test_tensors_come_before_the_operator(self):
-        """Where a tensor is none, the operator's formulas are not asked; every broken tensor is listed."""
+        """If tensors break tensor rules, each of them is listed, and the operator's own rules are not checked."""
         desc = gather(data=(0, 2), indices=(1,) * 9, axis=7)
         assert ["TENSOR.C2", "TENSOR.C1"] == [v.rule for v in desc.violations()]
 
 
 class TestMemory:
-    """Strides, and where elements stand."""
+    """Strides decide the position of each element and the size of the buffer."""
 
     @pytest.mark.parametrize(
         ("sizes", "strides", "packed", "elements", "size"),
@@ -141,7 +142,7 @@ class TestMemory:
         ],
     )
     def test_what_strides_cover(self, sizes, strides, packed, elements, size):
-        """Packed or not, and how far the last element is."""
+        """A tensor is packed or not, and its buffer ends after the element at the highest position."""
         tensor = TensorDesc(F32, sizes, strides)
         assert (packed, elements, size) == (tensor.packed, tensor.buffer_element_count, tensor.minimum_size_in_bytes)
 
@@ -149,22 +150,23 @@ class TestMemory:
         ("data_type", "count", "size"), [(DataType.INT8, 1, 4), (DataType.INT8, 5, 8), (DataType.FLOAT16, 3, 8)]
     )
     def test_sizes_in_bytes_are_multiples_of_four(self, data_type, count, size):
-        """Rounded up."""
+        """Sizes in bytes are rounded up to a multiple of 4."""
         assert size == TensorDesc(data_type, (count,)).minimum_size_in_bytes
 
     @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.data())
     def test_elements_are_read_where_the_strides_say(self, sizes, data):
-        """Against a sum of coordinates times strides."""
+        """The position of an element is the sum of coordinates times strides."""
         strides = data.draw(st.none() | st.tuples(*[st.integers(0, 5)] * len(sizes)))
         tensor = TensorDesc(DataType.UINT8, tuple(sizes), strides)
         used = strides or _packed(sizes)
         buffer = array("B", range(tensor.buffer_element_count))
-        expected = [sum(c * s for c, s in zip(at, used)) for at in itertools.product(*map(range, sizes))]
+        expected = [sum(c * s for c, s in zip(at, used, strict=True)) for at in itertools.product(*map(range, sizes))]
         assert max(expected) == len(buffer) - 1
         assert expected == list(tensor.read(buffer))
 
 
 def _packed(sizes):
+    """Returns row-major strides."""
     strides = [1]
     for size in reversed(sizes[1:]):
         strides.insert(0, strides[0] * size)
@@ -172,12 +174,12 @@ def _packed(sizes):
 
 
 class TestFeatureLevels:
-    """What each level supports, and which level supports what is refused."""
+    """A feature level supports the types and dimension counts of its page's table."""
 
-    FOUR = {"data": (1, 1, 3, 2), "indices": (1, 1, 1, 4), "output": (1, 1, 4, 2), "axis": 2}
+    FOUR: ClassVar = {"data": (1, 1, 3, 2), "indices": (1, 1, 1, 4), "output": (1, 1, 4, 2), "axis": 2}
 
     def test_the_highest_is_the_default(self):
-        """`6_4` is above every table."""
+        """Without a feature level, the highest one is used, which is above every table."""
         assert "1_0" == FEATURE_LEVELS[0]
         assert "6_4" == FEATURE_LEVELS[-1]
         assert () == gather().violations()
@@ -227,14 +229,14 @@ class TestFeatureLevels:
         ],
     )
     def test_of_gather(self, level, desc, expected):
-        """Rows from the page's tables."""
+        """A violation says what the level supports, and which level supports the type or count that was asked for."""
         assert expected == [str(v) for v in desc.violations(feature_level=level)]
 
     @pytest.mark.parametrize(
         ("operator", "level"), [("GATHER_ELEMENTS", "2_1"), ("GATHER_ND", "2_1"), ("GATHER_ND1", "3_0")]
     )
     def test_an_operator_below_its_introduction(self, operator, level):
-        """It is refused once, with the level that has it."""
+        """At a feature level below its introduction, an operator breaks one rule, which names the level that has it."""
         desc = next(OPERATORS[operator].samples())
         below = FEATURE_LEVELS[FEATURE_LEVELS.index(level) - 1]
         (violation,) = desc.violations(feature_level=below)
@@ -245,17 +247,17 @@ class TestFeatureLevels:
 
     @given(strategies.descriptors())
     def test_a_higher_level_takes_nothing_away(self, desc):
-        """What a level supports, every level above supports."""
+        """A descriptor that is valid at one feature level is valid at every higher level."""
         fine = [not desc.violations(feature_level=level) for level in FEATURE_LEVELS]
         assert sorted(fine) == fine
         assert fine[-1]
 
 
 class TestDirectMLIssue685:
-    """Indices {3,2} with IndexDimensions 1: devices disagree, the page gives it no meaning."""
+    """DirectML issue 685: for indices {3,2} with IndexDimensions 1 devices disagree, and the page gives no meaning."""
 
     def test_is_refused_by_a_derived_rule(self):
-        """The leading dimension of the indices is not 1."""
+        """A leading dimension of the indices that is not 1 breaks GATHER.D2."""
         desc = gather(data=(3, 3), indices=(3, 2), output=(2, 3), axis=0, k=1)
         assert ["IndicesTensor.Sizes[0] must be 1, got 3 (GATHER.D2)"] == [str(v) for v in desc.violations()]
 
@@ -267,15 +269,15 @@ class TestDirectMLIssue685:
         ],
     )
     def test_so_are_the_others_that_directml_accepts(self, desc, expected):
-        """More index dimensions than places, and a leading dimension that is not 1 cropped."""
+        """Too many index dimensions for the axis break D1; a cropped leading dimension that is not 1 breaks D3."""
         assert expected == desc.violations()[0].rule
 
 
 class TestErrors:
-    """`validate` raises all of it at once."""
+    """`validate` raises one error for all broken rules."""
 
     def test_the_message_has_path_wanted_got_and_rule(self):
-        """One line; the path leads into the file."""
+        """The message is one line with path, wanted value, value and rule; the path leads into the file."""
         desc = gather(data=(3, 3), indices=(3, 2), output=(2, 3))
         with pytest.raises(RuleError) as raised:
             desc.validate(path="$.dispatchables.g.desc")
@@ -284,15 +286,15 @@ class TestErrors:
         assert isinstance(raised.value, ValueError)
 
     def test_a_valid_one_raises_nothing(self):
-        """Nothing is returned either."""
+        """`validate` of a valid descriptor returns None."""
         assert None is gather().validate()
 
 
 class TestDescriptors:
-    """The base class."""
+    """The base class of descriptors gives members, numbers, outputs and index bounds."""
 
     def test_members_by_both_names(self):
-        """DirectML's spelling and ours, in the struct's order."""
+        """`members` maps DirectML's names to Python's, in the struct's order, and `from_members` reads them back."""
         assert {
             "InputTensor": "input_tensor",
             "IndicesTensor": "indices_tensor",
@@ -301,20 +303,20 @@ class TestDescriptors:
             "IndexDimensions": "index_dimensions",
         } == GATHER.members()
         desc = gather()
-        assert desc == GATHER.from_members({n: getattr(desc, here) for n, here in GATHER.members().items()})
+        assert desc == GATHER.from_members({n: getattr(desc, attribute) for n, attribute in GATHER.members().items()})
         assert {"Axis": 0, "IndexDimensions": 1} == desc.numbers
         assert (["InputTensor", "IndicesTensor"], (4, 2)) == (list(desc.inputs), desc.output.sizes)
 
     @given(strategies.descriptors(), st.data())
     def test_complete_finds_the_only_output(self, desc, data):
-        """The output follows from the rest; any other sizes break a rule."""
+        """`complete` finds the output from inputs and numbers; any other output sizes break a rule."""
         assert desc == complete(type(desc), desc.inputs, desc.numbers)
         sizes = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=8).map(tuple))
         assume(sizes != desc.output.sizes)
         assert desc.replace(output_tensor=dataclasses.replace(desc.output, sizes=sizes)).violations()
 
     def test_complete_refuses_what_does_not_fit(self):
-        """Three dimensions do not fit two."""
+        """`complete` raises InputError if the output has more dimensions than the inputs allow."""
         inputs = {"InputTensor": TensorDesc(F32, (3, 2)), "IndicesTensor": TensorDesc(I64, (2, 2))}
         with pytest.raises(InputError, match="does not fit 2 dimensions"):
             complete(GATHER, inputs, {"Axis": 0, "IndexDimensions": 2})
@@ -335,11 +337,11 @@ class TestDescriptors:
         ],
     )
     def test_index_bounds(self, name, numbers, data, indices, expected):
-        """The size of the dimension that each index goes into; one per coordinate of a tuple."""
+        """An index bound is the size of the dimension that the index goes into; a tuple has one per coordinate."""
         inputs = {"InputTensor": TensorDesc(F32, data), "IndicesTensor": TensorDesc(I64, indices)}
         assert {"IndicesTensor": expected} == complete(OPERATORS[name].descriptor, inputs, numbers).index_bounds
 
     def test_padding(self):
-        """Ones in front."""
+        """`pad` adds leading ones."""
         assert (1, 1, 2, 3) == pad((2, 3), 4)
         assert (2, 3) == pad((2, 3), 2)

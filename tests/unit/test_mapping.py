@@ -1,4 +1,4 @@
-"""The mapping to ONNX: exhaustive on a small world, and back through the EP's rule written down here a second time."""
+"""The mapping to ONNX and back: exhaustive on the small scope, against a second implementation of the EP's lowering."""
 
 import itertools
 from collections import Counter
@@ -22,20 +22,19 @@ SHAPES = [desc for module in OPERATORS.values() for desc in module.samples()]
 DATA_TYPES = {number: data_type for data_type, number in ELEMENT_TYPES.items()}
 
 
-# --- the small world -----------------------------------------------------------------------------------------------
+# --- the small scope -----------------------------------------------------------------------------------------------
 
 
 def small_world(operator):
-    """Every valid descriptor with 1 to 4 dimensions and sizes 1 to 3, except that the output follows from the rest.
+    """Gives every valid descriptor with 1 to 4 dimensions and input sizes 1 to 3. The output follows from the inputs.
 
-    What a rule would refuse at a glance (leading dimensions that must be 1, batches and other dimensions that must be
-    equal) is left out before the rules are asked.
+    `_ranks` and `_plausible` exclude most combinations that break a rule. `violations` decides about all others.
     """
     cls = OPERATORS[operator].descriptor
     names = [f.name for f in cls.spec().fields if f.kind == "uint"]
     for count in range(1, 5):
         for numbers in itertools.product(range(count + 1), repeat=len(names)):
-            numbers = dict(zip(names, numbers))
+            numbers = dict(zip(names, numbers, strict=True))
             data_rank, index_rank = _ranks(numbers, count)
             for data in _sizes(count, data_rank):
                 for indices in _sizes(count, index_rank):
@@ -51,19 +50,19 @@ def small_world(operator):
 
 
 def _ranks(numbers, count):
-    """How many trailing dimensions of input and indices are free; before them stand ones."""
+    """Returns how many trailing dimensions of input and indices have a meaning. The dimensions before them are 1."""
     if "IndexDimensions" in numbers:
         return count - max(numbers["IndexDimensions"] - 1, 0), numbers["IndexDimensions"]
     return numbers.get("InputDimensionCount", count), numbers.get("IndicesDimensionCount", count)
 
 
 def _plausible(numbers, data, indices):
-    """Whether the dimensions that must be equal are."""
+    """Returns whether the dimensions that must be equal are equal."""
     if "BatchDimensionCount" in numbers:
         r, q, b = numbers.values()
         return b < min(r, q) and data[len(data) - r :][:b] == indices[len(data) - q :][:b] and indices[-1] <= r - b
     if list(numbers) == ["Axis"]:
-        return all(d == i for at, (d, i) in enumerate(zip(data, indices)) if at != numbers["Axis"])
+        return all(d == i for at, (d, i) in enumerate(zip(data, indices, strict=True)) if at != numbers["Axis"])
     return True
 
 
@@ -73,14 +72,14 @@ def _sizes(count, free):
     return [(1,) * (count - free) + sizes for sizes in itertools.product((1, 2, 3), repeat=free)]
 
 
-# --- the EP's rule, a second time ----------------------------------------------------------------------------------
+# --- the EP's lowering, implemented a second time ------------------------------------------------------------------
 
 
 def directml(model):
-    """The descriptor that the DirectML EP makes of a model's one operator node, from the node and inferred shapes.
+    """Returns the descriptor that the DirectML EP makes of a model's one operator node, as (operator, members).
 
-    Written from FACTS of the EP's source: D is the highest rank of data, indices and output, every shape gets ones in
-    front, an axis moves along. Returns (operator, members).
+    Written from the EP's source, independently of opmap's mapping. The dimension count is the highest rank of data,
+    indices and output. Every shape gets leading ones, and the axis moves by as many.
     """
     shapes, types = {}, {}
     inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
@@ -104,12 +103,12 @@ def directml(model):
 
 
 def members(desc):
-    """A descriptor as `directml` gives it."""
+    """Returns a descriptor in the form of `directml`'s result."""
     return desc.operator, tuple(getattr(desc, name) for name in desc.members().values())
 
 
 def quick(desc):
-    """`directml` without building a protobuf: from the lowering's node, shapes inferred by ONNX's own text."""
+    """Returns the same as `directml`, and the lowering. It builds no model: it infers shapes by ONNX's documentation."""
     lowering = OPERATORS[desc.operator].lower(desc)
     data, indices = lowering.shapes["InputTensor"], lowering.shapes["IndicesTensor"]
     attributes = lowering.attributes
@@ -129,7 +128,7 @@ def quick(desc):
             output = indices[:-1] + data[batch + indices[-1] :]
     count = max(len(data), len(indices), len(output))
     shapes = [(1,) * (count - len(s)) + s for s in (data, indices, output)]
-    tensors = [TensorDesc(t.data_type, s) for t, s in zip(desc.tensors.values(), shapes)]
+    tensors = [TensorDesc(t.data_type, s) for t, s in zip(desc.tensors.values(), shapes, strict=True)]
     if lowering.op_type == "GatherND":
         numbers = (len(data), len(indices), batch)
     else:
@@ -140,8 +139,10 @@ def quick(desc):
 
 
 def reduced(desc):
-    """What FACTS predicts for ND and ND1: GATHER_ND1 with as few leading ones as the ranks allow, indices of rank 2 for
-    an output of rank 0."""
+    """Returns the GATHER_ND1 descriptor that the EP makes of GATHER_ND and GATHER_ND1, in the form of `directml`'s result.
+
+    It has as few leading ones as the ranks allow. If the output would have rank 0, the indices have rank 2.
+    """
     r, q = desc.input_dimension_count, desc.indices_dimension_count
     b = getattr(desc, "batch_dimension_count", 0)
     k = desc.indices_tensor.sizes[-1]
@@ -158,7 +159,7 @@ def reduced(desc):
 
 
 class TestSmallWorld:
-    """All descriptors with at most 4 dimensions and sizes of at most 3."""
+    """All descriptors with at most 4 dimensions and sizes of at most 3 are mapped."""
 
     @pytest.mark.parametrize(
         ("operator", "count", "reasons"),
@@ -183,12 +184,15 @@ class TestSmallWorld:
         ],
     )
     def test_lowers_back(self, operator, count, reasons):
-        """To itself, or to what the listed substitutions say, and to nothing else; counted by reason."""
-        found = Counter()
+        """The EP makes of a descriptor's node the descriptor itself, or the one that the listed substitutions announce.
+
+        The descriptors are counted by their substitutions.
+        """
+        counts = Counter()
         for desc in small_world(operator):
             back, lowering = quick(desc)
             kinds = tuple(s.kind for s in lowering.substitutions)
-            found[kinds] += 1
+            counts[kinds] += 1
             if kinds:
                 assert reduced(desc) == back
                 assert ("dimension-count" in kinds) == (back[1][0].dimension_count != desc.input_tensor.dimension_count)
@@ -196,17 +200,19 @@ class TestSmallWorld:
                 assert ("operator" in kinds) == (back[0] != desc.operator)
             else:
                 assert members(desc) == back
-        assert count == sum(found.values())
-        assert reasons == found
+        assert count == sum(counts.values())
+        assert reasons == counts
 
 
 class TestModels:
-    """The models themselves."""
+    """The models are valid, deterministic and lower as predicted."""
 
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_are_valid_and_lower_as_predicted(self, operator):
-        """The checker and strict shape inference accept every small shape; the EP's rule gives what the mapping says."""
-        for desc in OPERATORS[operator].samples():
+        """ONNX accepts the model of every sample, and the EP makes the descriptor of it that the mapping predicts."""
+        samples = list(OPERATORS[operator].samples())
+        assert samples
+        for desc in samples:
             mapped = map_descriptor(desc)
             onnx.checker.check_model(mapped.model, full_check=True)
             assert members(mapped.lowered_as) == directml(mapped.model)
@@ -215,25 +221,28 @@ class TestModels:
 
     @given(strategies.descriptors())
     def test_of_any_descriptor(self, desc):
-        """All types and dimension counts: graph inputs and output are the descriptor's, the model is valid."""
+        """For all types and dimension counts, inputs and output are the descriptor's, and the model is valid.
+
+        A Cast or a Reshape in the graph is listed as a substitution.
+        """
         mapped = map_descriptor(desc)
         onnx.checker.check_model(mapped.model, full_check=True)
         assert members(mapped.lowered_as) == directml(mapped.model)
         graph = mapped.model.graph
         assert {name: (t.data_type, t.sizes) for name, t in desc.inputs.items()} == dict(map(_declared, graph.input))
         assert {"OutputTensor": (desc.output.data_type, desc.output.sizes)} == dict(map(_declared, graph.output))
-        said = {s.kind for s in mapped.substitutions}
-        assert ("index-type" in said) == any(n.op_type == "Cast" for n in graph.node)
-        assert ("reshape" in said) == any(n.op_type == "Reshape" for n in graph.node)
+        kinds = {s.kind for s in mapped.substitutions}
+        assert ("index-type" in kinds) == any(n.op_type == "Cast" for n in graph.node)
+        assert ("reshape" in kinds) == any(n.op_type == "Reshape" for n in graph.node)
 
     def test_versions_are_written_explicitly(self):
-        """ONNX's own defaults are too new for ONNX Runtime 1.24."""
+        """The model has opset 13 and IR version 8; ONNX's defaults are too new for ONNX Runtime 1.24."""
         model = map_descriptor(SHAPES[0]).model
         assert (OPSET, IR_VERSION) == (13, 8) == (model.opset_import[0].version, model.ir_version)
         assert ("opmap", 1) == (model.producer_name, len(model.opset_import))
 
     def test_one_node_where_one_will_do(self):
-        """The page's second example as a row of GATHER: data and output stay, the indices lose a leading one."""
+        """Gather needs only a Reshape that removes a leading one of the indices; GatherElements needs one node."""
         inputs = {"InputTensor": TensorDesc(F32, (3, 2)), "IndicesTensor": TensorDesc(I64, (1, 4))}
         desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         mapped = map_descriptor(desc)
@@ -249,13 +258,13 @@ class TestModels:
 
     @pytest.mark.parametrize("desc", SHAPES[::25], ids=str)
     def test_bytes_are_the_same_every_time(self, desc):
-        """And hold no name of this machine."""
+        """Mapping a descriptor twice gives the same bytes, and they are the deterministic serialization."""
         first, second = (map_descriptor(desc.replace()).model_bytes for _ in range(2))
         assert first == second
         assert first == map_descriptor(desc).model.SerializeToString(deterministic=True)
 
     def test_bytes_do_not_change_between_versions(self):
-        """The first shape of GATHER, as bytes: models/ must be the same on every platform."""
+        """The bytes of a small GATHER model are pinned, because models/ must be the same on every platform."""
         inputs = {"InputTensor": TensorDesc(F32, (3,)), "IndicesTensor": TensorDesc(DataType.INT32, (2,))}
         desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         node = b'\n\x0bInputTensor\n\rIndicesTensor\x12\x0cOutputTensor\x1a\x06Gather"\x06Gather*\x0b\n\x04axis\x18\x00\xa0\x01\x02'
@@ -266,7 +275,7 @@ class TestModels:
         assert onnx.load_from_string(raw) == map_descriptor(desc).model
 
     def test_strides_are_refused(self):
-        """Until they are mapped; packed ones are no strides."""
+        """Strides other than packed are refused; packed strides give the same model as none."""
         desc = SHAPES[0]
         (size,) = desc.input_tensor.sizes
         wide = desc.replace(input_tensor=TensorDesc(F32, (size,), (2,)))
@@ -282,7 +291,7 @@ def _declared(value):
 
 
 class TestIndexConversion:
-    """Indices of types that ONNX does not take."""
+    """Indices of types that ONNX does not accept are converted."""
 
     @pytest.mark.parametrize(
         ("operator", "index_type", "conversion", "fits", "feed", "cast"),
@@ -306,7 +315,7 @@ class TestIndexConversion:
         ],
     )
     def test_where_and_to_what(self, operator, index_type, conversion, fits, feed, cast):
-        """By a Cast in the graph, or on the host; never silently."""
+        """Indices are converted by a Cast in the graph or on the host, and the substitution says which."""
         index_type = DataType[index_type]
         desc = next(OPERATORS[operator].samples())
         desc = desc.replace(indices_tensor=TensorDesc(index_type, desc.indices_tensor.sizes))
@@ -333,13 +342,13 @@ class TestIndexConversion:
         ],
     )
     def test_on_the_host(self, index_type, values, to, expected):
-        """What does not fit becomes the nearest limit, which is as far out of range."""
+        """Conversion keeps values that fit; others become the nearest limit, so they stay out of range."""
         tensor = Tensor.from_values(DataType[index_type], (len(values),), values)
         assert expected == list(convert(tensor, DataType[to]).values)
         assert tensor is convert(tensor, tensor.data_type)
 
     def test_feeds_are_converted(self):
-        """`feed` gives what the graph inputs take."""
+        """`feed` gives tensors of the graph inputs' types."""
         desc = next(OPERATORS["GATHER"].samples())
         sizes = desc.indices_tensor.sizes
         desc = desc.replace(indices_tensor=TensorDesc(DataType.UINT32, sizes))
@@ -352,10 +361,10 @@ class TestIndexConversion:
 
 
 class TestElementTypes:
-    """DirectML's types and ONNX's."""
+    """DirectML's data types and ONNX's element types correspond."""
 
     def test_agree_with_onnx(self):
-        """Each DirectML type has the ONNX type of the same NumPy type."""
+        """Each DirectML data type has the ONNX type with the same NumPy type."""
         assert set(DataType) == set(ELEMENT_TYPES)
         for data_type, number in ELEMENT_TYPES.items():
             assert data_type.name.lower() == helper.tensor_dtype_to_np_dtype(number).name

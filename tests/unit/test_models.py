@@ -1,4 +1,4 @@
-"""models/ is what `opmap build` writes, byte for byte, and what ONNX's own tools accept."""
+"""The files in models/ are exactly those that `opmap build` writes, and ONNX's own tools accept them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ NAMES = sorted(p.name for p in MODELS.iterdir() if p.is_dir())
 
 
 class TestCollection:
-    """The models in the repository."""
+    """The models in the repository are up to date and right."""
 
     def test_rebuilt(self):
-        """Every file is rebuilt to the same bytes, and there is no other."""
+        """A new build has the same files with the same bytes, and no other file."""
         files = {p.relative_to(MODELS).as_posix(): p.read_bytes() for p in MODELS.rglob("*") if p.is_file()}
 
         rebuilt = collection()
 
+        assert files
         assert rebuilt.keys() == files.keys()
         assert [name for name in files if rebuilt[name] != files[name]] == []
 
@@ -55,10 +56,10 @@ class TestCollection:
 
 
 class TestBuild:
-    """`opmap build` writes the collection."""
+    """`opmap build` writes the collection and touches nothing else."""
 
     def test_build(self, tmp_path, capsys):
-        """A second build over the first leaves the same files; what else lies in a model folder goes."""
+        """A second build into the same folder gives the same files, and removes other files from a model's folder."""
         codes = [main(["build", "-o", str(tmp_path / "m")])]
         (tmp_path / "m" / "gather-example.1" / "stale.txt").write_text("x", encoding="utf-8")
         codes.append(main(["build", "-o", str(tmp_path / "m")]))
@@ -68,7 +69,7 @@ class TestBuild:
         assert files == set(collection())
 
     def test_foreign_folder(self, tmp_path, capsys):
-        """A folder that holds something else is not written into."""
+        """A folder with other files is refused with exit code 2, and nothing is written."""
         (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
 
         code = main(["build", "-o", str(tmp_path)])
@@ -77,7 +78,7 @@ class TestBuild:
         assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
     def test_hostile_manifest(self, tmp_path):
-        """A manifest that names folders elsewhere removes nothing there."""
+        """A manifest that names folders outside the collection does not make the build remove them."""
         victim = tmp_path / "victim"
         victim.mkdir()
         (tmp_path / "m").mkdir()
@@ -85,6 +86,7 @@ class TestBuild:
             json.dumps({"models": {"../victim": {}, "..": {}}}), encoding="utf-8"
         )
 
-        main(["build", "-o", str(tmp_path / "m")])
+        code = main(["build", "-o", str(tmp_path / "m")])
 
+        assert code == 0
         assert victim.is_dir()
