@@ -346,7 +346,9 @@ class TestAccess:
         desc = next(c.desc for c in catalogue_of("smoke") if c.id == "gather_nd1/example.1")
         assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed_side.shared_loops
         assert not any(
-            c.desc.access.moves[-1].indexed_side.shared_loops for c in catalogue_of("smoke") if c.desc.operator == "GATHER"
+            c.desc.access.moves[-1].indexed_side.shared_loops
+            for c in catalogue_of("smoke")
+            if c.desc.operator == "GATHER"
         )
 
     def test_without_index_tensors(self):
