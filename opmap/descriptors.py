@@ -202,12 +202,12 @@ class OperatorDesc:
     @property
     def inputs(self) -> dict[str, TensorDesc]:
         """The input tensors by DirectML's names."""
-        return {name: self.tensors[name] for name in self.spec().tensors("input")}
+        return {name: self.tensors[name] for name in self.spec().field_names("input")}
 
     @property
     def output(self) -> TensorDesc:
         """The output tensor."""
-        (name,) = self.spec().tensors("output")
+        (name,) = self.spec().field_names("output")
         return self.tensors[name]
 
     def environment(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class OperatorDesc:
 
     def violations(self, *, feature_level: str = FEATURE_LEVELS[-1]) -> tuple[Violation, ...]:
         """Returns every broken rule: the TENSOR rules first, then the operator's rules in the spec's order."""
-        outputs = self.spec().tensors("output")
+        outputs = self.spec().field_names("output")
         broken_rules = [
             violation
             for name, tensor in self.tensors.items()
@@ -386,7 +386,7 @@ def complete(cls: type[D], inputs: Mapping[str, TensorDesc], numbers: Mapping[st
     The output has the data type of the first input that is moved. Raises InputError if the formula's sizes do not fit
     the dimension count.
     """
-    (name,) = cls.spec().tensors("output")
+    (name,) = cls.spec().field_names("output")
     first = inputs[cls.data_tensors()[0]]
     value = assigned(cls.spec().size_formula, f"{name}.Sizes", environment(inputs, numbers))
     sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None

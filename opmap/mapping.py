@@ -129,7 +129,7 @@ class _Writer:
         """Returns the mapped model."""
         desc, lowering = self.desc, self.lowering
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
-        (output,) = desc.spec().tensors("output")
+        (output,) = desc.spec().field_names("output")
         node_output = output if lowering.output_shape == desc.output.sizes else f"{output}.onnx"
         attributes: dict[str, Any] = dict(lowering.attributes)  # one of make_node's own keywords has another type
         self.nodes.append(helper.make_node(lowering.op_type, inputs, [node_output], lowering.op_type, **attributes))

@@ -21,7 +21,7 @@ from .errors import InputError
 from .execution.providers import OpenProvider, ProviderMissing, open_provider
 from .mapping import IndexConversion
 from .reporting.bundle import Bundle
-from .verdicts.judge import Judge, refuse
+from .verdicts.judge import Judge, refusal
 from .verdicts.record import Record
 from .verdicts.run import Run, not_run, settle, shuffled
 from .vocabulary import TIERS, Tier
@@ -207,12 +207,14 @@ class Session:
         A dispatch that no provider can run is an `error` at stage `read` or `validate`, also if the provider is missing.
         """
         judge, provider = self.open(), self.options.provider
-        record = (
-            judge.dispatch(dispatch, file)
-            if isinstance(judge, Judge)
-            else refuse(dispatch, file, provider=provider, feature_level=self.feature_level)
-            or not_run(case=dispatch.name, operator=dispatch.operator, provider=provider, error=judge, file=file)
-        )
+        record: Record | None
+        if isinstance(judge, Judge):
+            record = judge.dispatch(dispatch, file)
+        else:
+            record = refusal(dispatch, file, provider=provider, feature_level=self.feature_level)
+            if record is None:
+                name, operator = dispatch.name, dispatch.operator
+                record = not_run(case=name, operator=operator, provider=provider, error=judge, file=file)
         self.results.add(record)
         return record
 

@@ -1,4 +1,4 @@
-"""Writes models/ anew: the same as `opmap build -o models`."""
+"""Writes models/ again. It does the same as `opmap build -o models`."""
 
 import sys
 from pathlib import Path

@@ -69,7 +69,7 @@ def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
         return
     spec = operator.descriptor.spec()
     for example in spec.examples:
-        if all(t.values for t in example.parsed().tensors.values()):
+        if example.runnable:
             desc, tensors = example_descriptor(spec, example.id)
             id = f"{desc.operator.lower()}/example.{example.id}"
             yield Case(id, desc, {name: tensors[name] for name in desc.inputs})
@@ -86,7 +86,8 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
     """Pairs of cases that expose state kept between runs; and a case of one index for every index pattern.
 
     For each number of the operator: two descriptors with the same inputs that differ in this number only, and the
-    second one with another index type. A kernel or a result that is kept under too short a key meets the wrong case.
+    second one with another index type. If a provider keeps a kernel or a result under an incomplete key, the second case gets
+    the answer of the first.
     """
     if wanted is not None and not wanted.may_have(operator=operator.name):
         return
@@ -193,28 +194,28 @@ def large(operator: AnyOperator, wanted: CaseIds | None = None) -> Iterator[Case
 
 
 def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """The small scope. Index types, index patterns and data patterns take turns; all widths of a descriptor have the
-    same."""
+    """The small scope. Each descriptor gets the next index type, index pattern and data pattern in turn; all data widths of
+    one descriptor share them."""
     descriptor = operator.descriptor
     first = descriptor.data_tensors()[0]
     for i, (sizes, numbers) in enumerate(operator.world(*WORLD)):
-        data = DATA_PATTERNS[i // len(_INDEX_FORMS) % 2]
+        data = DATA_PATTERNS[i // len(_WORLD_FORMS) % len(DATA_PATTERNS)]
         widths: Iterable[DataType] = WIDTHS
         if wanted is not None:
             shape = shape_word(len(sizes[first]), descriptor.short_names, numbers)
             parts = {"operator": operator.name, "shape": shape, "data": data}
-            patterns = [pattern for _, pattern in _index_forms_from(i)] if descriptor.index_tensors() else [""]
+            patterns = [pattern for _, pattern in _world_forms_from(i)] if descriptor.index_tensors() else [""]
             if not any(wanted.may_have(**parts, index_pattern=pattern) for pattern in patterns):
                 continue
             widths = [t for t in WIDTHS if wanted.may_have(**parts, data_type=t.name)]
         desc = complete_sizes(descriptor, sizes, numbers)
-        index_type, pattern = next(form for form in _index_forms_from(i) if _allows(desc, form[1]))
+        index_type, pattern = next(form for form in _world_forms_from(i) if _allows(desc, form[1]))
         pattern = pattern if desc.index_bounds else ""
         for data_type in widths:
             yield from cases_with(retyped(desc, data_type, index_type), pattern, data)
 
 
-_INDEX_FORMS = tuple(itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS))
+_WORLD_FORMS = tuple(itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS))
 
 
 def _allows(desc: OperatorDesc, pattern: str) -> bool:
@@ -222,20 +223,18 @@ def _allows(desc: OperatorDesc, pattern: str) -> bool:
     return all(allows(pattern, count, prod(desc.index_bounds[name])) for name, count in desc.index_counts.items())
 
 
-def _index_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
+def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
     """Index types with index patterns, from the one whose turn it is up to the first that every descriptor allows."""
-    for i in range(turn, turn + len(_INDEX_FORMS)):
-        index_type, pattern = _INDEX_FORMS[i % len(_INDEX_FORMS)]
+    for i in range(turn, turn + len(_WORLD_FORMS)):
+        index_type, pattern = _WORLD_FORMS[i % len(_WORLD_FORMS)]
         yield index_type, pattern
         if allows(pattern, 1, 1):
             return
 
 
-_PARTS = {
-    "smoke": (_examples, _first_pairs, _stale_state),
-    "standard": (_examples, _first_pairs, _stale_state, _pairs, _wide, _random),
-    "full": (_examples, _first_pairs, _stale_state, _pairs, _wide, _random, _triples, large, _world),
-}
+_SMOKE = (_examples, _first_pairs, _stale_state)
+_STANDARD = (*_SMOKE, _pairs, _wide, _random)
+_PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": (*_STANDARD, _triples, large, _world)}
 
 
 def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iterator[dict[str, str]]:
@@ -249,7 +248,7 @@ def _extra(
     operator: AnyOperator, extra: Mapping[str, Mapping[str, int]], own: Mapping[str, str], wanted: CaseIds | None
 ) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
     """For each wide or large class: the descriptors that the array's rows give with it and with the classes `own`."""
-    if wanted is not None and not _may_be(operator, {"dimensions": "", **own}, wanted, any_shape=True):
+    if wanted is not None and not _may_be(operator, own, wanted, any_shape=True):
         return
     for parameter, names in extra.items():
         for name in names:
@@ -289,7 +288,7 @@ def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
     return Case(id, desc, Filled(desc, id, pattern, data), index_pattern=pattern, data_pattern=data)
 
 
-def index_forms() -> Iterator[tuple[DataType, str]]:
+def model_index_forms() -> Iterator[tuple[DataType, str]]:
     """Gives the index types of the models in models/, each with the patterns that the type can hold."""
     for index_type in (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32):
         for pattern in MODEL_PATTERNS:

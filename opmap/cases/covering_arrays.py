@@ -83,4 +83,4 @@ def _shipped(operator: str) -> Arrays:
 
 
 def _file(operator: str):  # type: ignore[no-untyped-def]  # importlib's Traversable moved between Python versions
-    return files(__package__).joinpath("arrays", f"{operator.lower()}.json")
+    return files(__package__).joinpath("covering", f"{operator.lower()}.json")

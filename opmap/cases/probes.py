@@ -1,7 +1,8 @@
-"""Probes: ONNX models with an expected outcome, and no valid descriptor behind them.
+"""Probes: ONNX models with an expected outcome that no valid descriptor maps to.
 
-They stand in `operators/*.probes.toml`. What an EP refuses before anything reaches a device is expected of every adapter; the
-rest is keyed to the device class. A provider that no outcome is listed for is observed.
+The files `operators/*.probes.toml` hold them. If an execution provider refuses a model before anything reaches a device,
+the outcome holds for every adapter. All other outcomes of DirectML depend on the device class. If a probe lists no outcome
+for a provider, its result is `observed`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from ..mapping import IR_VERSION, OPSET
 from ..vocabulary import PROBE, Stage, Verdict
 
 
-class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one provider is expected to answer, on one device class or on all, and why.
+class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The verdict that one provider is expected to get for a probe, and the reason.
 
-    `origin` is what an error's message must hold. A known failure is a limit of the device class, not of DirectML.
+    Without `device_class` it holds for every device class. `origin` is a text that the error's message must contain.
+    `known_failure` marks a limit of the device class, not of DirectML.
     """
 
     provider: str
@@ -37,22 +39,22 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model in ONNX's text form (without its header), its inputs and output as flat values, and what is expected."""
+    """A model in ONNX's text form (without its header), its inputs and output as flat values, and the expected outcomes."""
 
     id: str
     text: str
     model: str
     inputs: dict[str, list[bool | float]]
     output: list[bool | float]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Expectation, ...]
 
     def model_proto(self) -> onnx.ModelProto:
-        """The model, with the versions that every model here has."""
+        """Returns the parsed model with opmap's IR version and opset."""
         return onnx.parser.parse_model(f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>\n{self.model}')
 
     @property
     def operators(self) -> list[str]:
-        """The operators of the model's nodes, as `ONNX Cast`."""
+        """The operators of the model's nodes, such as `ONNX Cast`, each once."""
         return list(dict.fromkeys(f"ONNX {node.op_type}" for node in self.model_proto().graph.node))
 
 
@@ -62,19 +64,22 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def probes() -> tuple[Probe, ...]:
-    """Every probe, its id beginning with `probe/` and the name of its file."""
+    """Returns all probes. An id begins with `probe/` and the name of the probe's file."""
     return tuple(_read())
 
 
 def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Probe]:
-    """The probes that match one of the globs, where any are given. A provider that runs cases instead of models has none."""
+    """Returns the probes that match one of the globs; without globs, all probes.
+
+    A provider that runs cases instead of models gets no probes.
+    """
     if provider.runs_cases:
         return []
-    return [p for p in probes() if not globs or any(fnmatchcase(p.id, g) for g in globs)]
+    return [probe for probe in probes() if not globs or any(fnmatchcase(probe.id, glob) for glob in globs)]
 
 
 def are_probes(globs: Sequence[str]) -> bool:
-    """Whether there are globs, and each speaks of probes only."""
+    """Returns whether there are globs and all of them match probes only."""
     return bool(globs) and all(glob.startswith(PROBE) for glob in globs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
+import operator
 import random
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds"
 
 - `identity`: 0, 1, ..., n - 1, and again from 0.
 - `reverse`: n - 1, ..., 1, 0, and again from n - 1.
-- `random`: random elements, in no order, the first and the last element among them.
+- `random`: random elements in no order; the first and the last element are among them.
 - `one`: one random element, repeated.
 - `neg`: negative indices only; the limits -n and -1 come first.
 - `mix`: negative and other indices; the limits -n, n - 1, -1 and 0 come first.
@@ -27,7 +27,7 @@ INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds"
 - `dups`: random elements, each twice in a row.
 - `asc`: random elements in ascending order.
 
-An index tuple counts as one index: of the element that it names among all elements that such a tuple can name."""
+An index tuple counts as one index: as the row-major position of its element among all elements that such a tuple can name."""
 
 DATA_PATTERNS = ("addr", "special")
 """How the data of a case is chosen. `addr`: every element is unique, so that its value reveals its address. `special`: values
@@ -43,13 +43,14 @@ MODEL_PATTERNS = ("pos", "neg", "mix")
 """The index patterns of the models in models/. `pos` has no negative indices; the limits come first."""
 
 _SIGNED = ("neg", "mix")
-_MANY = ("reverse", "random", "one", "mix", "bounds", "dups", "asc")
-_LONGER = ("reverse", "random", "dups", "asc")
+_NEED_THREE_INDICES = ("reverse", "random", "one", "mix", "bounds", "dups", "asc")
+_NEED_TWO_ELEMENTS = ("reverse", "random", "dups", "asc")
 
-# An odd factor is one-to-one modulo a power of two, and spreads neighbouring addresses over all bits.
+# Width in bytes -> factor. Multiplication by an odd factor modulo a power of two maps different addresses to different
+# values, and spreads the bits of neighbouring addresses over the whole value.
 _SPREAD = {1: 0xA7, 2: 0x9E37, 4: 0x9E3779B1, 8: 0x9E3779B97F4A7C15}
 
-_FLOATS = {  # bits of exponent and mantissa
+_FLOATS = {  # numbers of bits: (exponent, mantissa)
     DataType.FLOAT16: (5, 10),
     DataType.FLOAT32: (8, 23),
     DataType.FLOAT64: (11, 52),
@@ -71,7 +72,8 @@ def allows(pattern: str, indices: int, elements: int) -> bool:
 
     Some patterns need three indices, some need two elements to choose from.
     """
-    return (indices > 2 or pattern not in _MANY) and (elements > 1 or pattern not in _LONGER)
+    enough_indices = indices > 2 or pattern not in _NEED_THREE_INDICES
+    return enough_indices and (elements > 1 or pattern not in _NEED_TWO_ELEMENTS)
 
 
 def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
@@ -79,39 +81,54 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
     size, total = len(bounds), prod(bounds)
     if not allows(pattern, len(values) // size, total):
         return False
-    chosen: list[int] = []
-    for i in range(0, len(values), size):
-        address = 0
-        for value, n in zip(values[i : i + size], bounds, strict=True):
-            address = address * n + value % n
-        chosen.append(address)
-    steps = [b - a for a, b in itertools.pairwise(chosen)]
+    addresses = _addresses(values, bounds)
     match pattern:
         case "identity":
-            return min(values) >= 0 and chosen == [i % total for i in range(len(chosen))]
+            return min(values) >= 0 and addresses == [i % total for i in range(len(addresses))]
         case "reverse":
-            return min(values) >= 0 and chosen == [total - 1 - i % total for i in range(len(chosen))]
+            return min(values) >= 0 and addresses == [total - 1 - i % total for i in range(len(addresses))]
         case "random":
+            steps = _steps(addresses)
             return min(values) >= 0 and min(steps) < 0 < max(steps)
         case "one":
-            return len(set(values[::size])) == 1 and len(set(chosen)) == 1 and (total == 1 or chosen[0] > 0)
+            repeated = len(set(values[::size])) == 1 and len(set(addresses)) == 1
+            return repeated and (total == 1 or addresses[0] > 0)
         case "neg":
             return max(values) < 0
         case "mix":
             return min(values) < 0 <= max(values)
         case "bounds":
             limits = [(0, -n, n - 1) for n in bounds]
-            ends = {0, total - 1} <= set(chosen)
+            ends = {0, total - 1} <= set(addresses)
             return ends and all(v in limits[i % size] for i, v in enumerate(values))
         case "dups":
-            return 1 < len(set(chosen)) < len(chosen) and chosen[0::2][: len(chosen) // 2] == chosen[1::2]
+            in_pairs = addresses[0::2][: len(addresses) // 2] == addresses[1::2]
+            return in_pairs and 1 < len(set(addresses)) < len(addresses)
         case "asc":
+            steps = _steps(addresses)
             return min(values) >= 0 and min(steps) >= 0 and max(steps) > 0
     return False
 
 
+def _addresses(values: Sequence[int], bounds: tuple[int, ...]) -> list[int]:
+    """The row-major position that each index tuple names among all elements that such a tuple can name."""
+    size = len(bounds)
+    addresses = [value % bounds[0] for value in values[::size]]
+    for i, n in enumerate(bounds[1:], 1):
+        addresses = [address * n + value % n for address, value in zip(addresses, values[i::size], strict=True)]
+    return addresses
+
+
+def _steps(addresses: Sequence[int]) -> list[int]:
+    """The difference between each address and the next."""
+    return list(map(operator.sub, addresses[1:], addresses))
+
+
 def rounds(desc: OperatorDesc, data: str) -> list[str]:
-    """Returns the names of the rounds that a data pattern needs: one per digit of the largest address; else the pattern."""
+    """Returns the names of the rounds that a data pattern needs: one per digit of the largest address.
+
+    If one round is enough, its name is the pattern's.
+    """
     data_tensors = [desc.tensors[name] for name in desc.data_tensors()]
     last = sum(t.element_count for t in data_tensors) - 1
     width = min(t.data_type.size for t in data_tensors) * 8
@@ -120,9 +137,13 @@ def rounds(desc: OperatorDesc, data: str) -> list[str]:
 
 
 class Filled(Mapping[str, Tensor]):
-    """The inputs of a case, made when they are read. Only the inputs of the case that was read last are kept."""
+    """The inputs of a case by field. They are computed when they are read.
+
+    Only the inputs of the case that was read last stay in memory. So a list of many cases stays small.
+    """
 
     _last: ClassVar[tuple[Filled | None, dict[str, Tensor]]] = None, {}
+    """The inputs that were read last, and which object they belong to."""
 
     def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str) -> None:
         self._arguments = desc, case, pattern, data
@@ -146,7 +167,8 @@ class Filled(Mapping[str, Tensor]):
 def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Tensor]:
     """Returns the inputs of a case by field: index tensors by the index pattern, all others by the data pattern.
 
-    Several index tensors differ from each other, and the elements of several data tensors are unique together.
+    If there are several index tensors, they get different values. If there are several data tensors, `addr` makes each
+    element unique among the elements of all of them.
     """
     seed, elements = seed_of(case), 0
     tensors = {}
@@ -168,37 +190,37 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Te
 
 
 def _repeated(bits: Bits, count: int) -> Bits:
-    """The elements, repeated as often as `count` elements need."""
+    """The elements, repeated until there are `count`."""
     whole, rest = divmod(count, len(bits))
     return bits * whole + bits[:rest]
 
 
 def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool) -> Sequence[int]:
-    """The index values, or the shortest part of them that repeats."""
-    if pattern not in MODEL_PATTERNS:
-        limits = [0] * len(bounds), [n - 1 for n in bounds]
-        if pattern == "bounds":
-            if signed:
-                limits = [-n for n in bounds], limits[1]
-            return [*limits[0], *limits[1]]
-        total, strides = prod(bounds), strides_of(bounds)
-        chosen = _chosen(total, count // len(bounds), pattern, source)
-        return [a // stride % n for a in chosen for stride, n in zip(strides, bounds)]
-    first = {"pos": ("low", "high"), "neg": ("-n", "-1"), "mix": ("-n", "high", "-1", "low")}[pattern]
+    """The index values, or only their period if they are periodic. `count` is the number of all index values."""
     tuples = count // len(bounds)
-    values: list[int] = []
-    for i in range(tuples):
-        for n in bounds:
-            if i < len(first) and tuples > 1:
-                values.append({"low": 0, "high": n - 1, "-n": -n, "-1": -1}[first[i]])
-            else:
-                low, high = {"pos": (0, n), "neg": (-n, 0), "mix": (-n, n)}[pattern]
-                values.append(low + int(source.random() * (high - low)))
+    if pattern in MODEL_PATTERNS:
+        return _indices_of_models(bounds, tuples, pattern, source)
+    if pattern == "bounds":
+        return [*(-n if signed else 0 for n in bounds), *(n - 1 for n in bounds)]
+    addresses = _chosen(prod(bounds), tuples, pattern, source)
+    if len(bounds) == 1:
+        return addresses
+    coordinates = list(zip(strides_of(bounds), bounds, strict=True))
+    return [address // stride % n for address in addresses for stride, n in coordinates]
+
+
+def _indices_of_models(bounds: tuple[int, ...], tuples: int, pattern: str, source: random.Random) -> list[int]:
+    """The index values of a pattern of MODEL_PATTERNS: the limits of each coordinate, then random values between them."""
+    ranges = [{"pos": (0, n), "neg": (-n, 0), "mix": (-n, n)}[pattern] for n in bounds]
+    limits = [(low, high - 1, -1, 0) if pattern == "mix" else (low, high - 1) for low, high in ranges]
+    shown = min(len(limits[0]), tuples) if tuples > 1 else 0
+    values = [limit[i] for i in range(shown) for limit in limits]
+    values += [low + int(source.random() * (high - low)) for _ in range(tuples - shown) for low, high in ranges]
     return values
 
 
 def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequence[int]:
-    """The elements that `count` indices name, of `total`; or the shortest part of them that repeats."""
+    """The positions, below `total`, that `count` indices name; or only their period if they are periodic."""
     if pattern == "identity":
         return range(min(count, total))
     if pattern == "reverse":
@@ -212,26 +234,31 @@ def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequ
 
 
 def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
-    """Bit patterns: element i holds a digit of i, spread over all bits; with `special`, every fourth element does."""
+    """The bit patterns of `count` elements.
+
+    With `addr`, element i holds a digit of i, spread over all bits. With `special`, only every fourth element does, and
+    the others hold special values.
+    """
     width, code = data_type.size * 8, data_type.bits_code
     mask = (1 << width) - 1
     factor, start = _SPREAD[data_type.size], seed & mask
 
     def spread(first: int, step: int, count: int) -> Bits:
+        """The unique values of `count` addresses: `first`, `first + step` and so on, or only their period."""
         numbers = range(start + first * factor, start + (first + step * min(count, 1 << width)) * factor, step * factor)
         return array(code, [n & mask for n in numbers])
 
     if pattern != "special":
-        each = 1 << width * int(pattern.removeprefix("addr") or 0)
-        digits = spread(0, 1, -(-count // each))
-        if each > 1:
-            digits = array(code, b"".join(digits[i : i + 1].tobytes() * min(each, count) for i in range(len(digits))))
+        run = 1 << width * int(pattern.removeprefix("addr") or 0)  # so many elements in a row have the same digit
+        digits = spread(0, 1, -(-count // run))
+        if run > 1:
+            digits = array(code, b"".join(digits[i : i + 1].tobytes() * min(run, count) for i in range(len(digits))))
         return _repeated(digits, count)
     values, bits = special_values(data_type), array(code, bytes(count * data_type.size))
     for i in range(min(count, 4)):
-        places = len(range(i, count, 4))
+        elements = len(range(i, count, 4))
         rotated = [values[(seed + i + 3 * j) % len(values)] for j in range(len(values))]
-        bits[i::4] = _repeated(array(code, rotated) if i < 3 else spread(3, 4, places), places)
+        bits[i::4] = _repeated(array(code, rotated) if i < 3 else spread(3, 4, elements), elements)
     return bits
 
 

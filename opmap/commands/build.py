@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ..reporting.models import build
+from ..reporting.model_folders import build
 
 
 def run(options: Namespace) -> int:

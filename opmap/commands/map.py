@@ -10,7 +10,7 @@ import msgspec
 from ..cases.case import Case
 from ..dxdispatch import desc_json
 from ..mapping import map_descriptor
-from ..reporting.models import folder_files, write_files
+from ..reporting.model_folders import folder_files, write_files
 from .dispatches import read_dispatch
 
 

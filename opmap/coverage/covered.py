@@ -21,7 +21,8 @@ from .boundaries import boundary_rules, tensor_rule_ids
 class Covered:
     """What the cases of one operator cover.
 
-    Pairs and triples are counted for cases that have a class of every parameter: the covering arrays hold only such.
+    Pairs and triples are counted only for cases that have a class of every parameter, because the covering arrays
+    contain only such cases.
     """
 
     operator: str
@@ -71,7 +72,7 @@ class Covered:
     def missing(self, *, strength: int) -> list[str]:
         """Returns what the tier promises and the cases lack, one text each.
 
-        Strength 1 promises every class, rule, example and field; strength 2 also every possible pair and the wide classes;
+        `strength` is 1 for `smoke`, 2 for `standard`, 3 for `full`. Strength 1 promises every class, rule, example and field; strength 2 also every possible pair and the wide classes;
         strength 3 also every possible triple, the large classes and the small scope.
         """
         spec = self.definition.descriptor.spec()
@@ -103,7 +104,9 @@ class Covered:
 
     def _extra_classes(self, strength: int) -> list[tuple[str, str]]:
         """The wide classes from strength 2 on, the large classes from strength 3 on."""
-        tables = [size_classes.WIDE] * (strength > 1) + [size_classes.LARGE] * (strength > 2)
+        tables = [size_classes.WIDE] if strength > 1 else []
+        if strength > 2:
+            tables = [size_classes.WIDE, size_classes.LARGE]
         return [(n, c) for table in tables for n, classes in table.items() if n in self.parameters for c in classes]
 
     def small_world(self) -> Iterator[OperatorDesc]:
@@ -133,8 +136,7 @@ def measure(cases: Iterable[Case]) -> dict[str, Covered]:
 
 def runnable_examples(operator: AnyOperator) -> list[SpecExample]:
     """Returns the documented examples that have values."""
-    examples = operator.descriptor.spec().examples
-    return [e for e in examples if all(t.values for t in e.parsed().tensors.values())]
+    return [example for example in operator.descriptor.spec().examples if example.runnable]
 
 
 def _in_world(desc: OperatorDesc) -> bool:

@@ -162,7 +162,7 @@ class _Run:
         self.shipped = load_spec(spec.name)
         self.fields = dict(parsed.fields)
         if only_sizes(parsed):  # such an example leaves out the fields that are 0
-            self.fields = {name: 0 for name in self.shipped.tensors("uint")} | self.fields
+            self.fields = {name: 0 for name in self.shipped.field_names("uint")} | self.fields
 
     def broken(self) -> Iterator[_Broken]:
         """Yields what the example contradicts. If one contradiction makes the next check impossible, only the first."""
@@ -194,7 +194,7 @@ class _Run:
 
     def _unreadable(self) -> Iterator[_Broken]:
         """Yields the problems that keep the example from being a descriptor with values."""
-        tensors, numbers = self.shipped.tensors("input", "output"), self.shipped.tensors("uint")
+        tensors, numbers = self.shipped.field_names("input", "output"), self.shipped.field_names("uint")
         limits = tensor_rules()
         low, high = limits.dimension_counts
         for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
@@ -310,7 +310,7 @@ class _Run:
             if any(type(v) is not int for v in values[index]):
                 yield self._found("values", names[index], "its indices must be whole numbers")
                 return
-        (output,) = self.shipped.tensors("output")
+        (output,) = self.shipped.field_names("output")
         wanted = self.parsed.tensors[output]
         elements = cast("Mapping[str, Sequence[int]]", values)  # moved only, so that floats do as well
         for at, (computed, printed) in enumerate(zip(run(program, elements), wanted.values, strict=True)):

@@ -261,7 +261,7 @@ class _Reader:
             tensors = self.shipped.pseudocode.tensors
             if lines and any(isinstance(line, Line) and line.target.tensor in tensors for line in lines):
                 return "pseudocode"
-            (output,) = self.shipped.tensors("output")
+            (output,) = self.shipped.field_names("output")
             statements = _try(parse_formula, text)
             if statements and f"{output}.Sizes" in assigned_names(statements):
                 return "formula"
@@ -333,7 +333,7 @@ class _Reader:
         is_struct = re.match(rf"\s*(?:typedef\s+)?struct\s+{self.shipped.struct}\b", block.text)
         if not is_struct or len(block.text) > _LONGEST_FORMULA:
             return False
-        outputs = self.shipped.tensors("output")
+        outputs = self.shipped.field_names("output")
         fields = []
         for member in re.finditer(r"(?m)^\s*(?:const\s+)?([A-Za-z_]\w*)\s*(\*?)\s*([A-Za-z_]\w*)\s*;", block.text):
             pointer, name = member[2], member[3]

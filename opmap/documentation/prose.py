@@ -50,12 +50,12 @@ class ProseReader:
     @cached_property
     def tensors(self) -> tuple[str, ...]:
         """The names of the tensor fields."""
-        return self.spec.tensors("input", "output")
+        return self.spec.field_names("input", "output")
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """The names of the number fields."""
-        return self.spec.tensors("uint")
+        return self.spec.field_names("uint")
 
     def plain(self, text: str) -> str:
         """Returns the text without Markdown marks, and with split names joined: `*InputTensor. Sizes*`."""

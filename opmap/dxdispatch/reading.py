@@ -114,7 +114,7 @@ class _Reader:
             tensors[field_name] = self.resources.tensor(tensor_desc, binding, path=value.path)
         if desc.output.element_count > MAX_ELEMENTS:
             raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
-        for output in desc.spec().tensors("output"):
+        for output in desc.spec().field_names("output"):
             self.resources.require(_binding(bindings.member(output)).name)
         return tensors
 
@@ -130,7 +130,7 @@ class _Reader:
             return
         if dispatch.operator is not None:
             desc_type: type[OperatorDesc] = OPERATORS[dispatch.operator.removeprefix(_OPERATOR_PREFIX)].descriptor
-            outputs = list(desc_type.spec().tensors("output"))
+            outputs = list(desc_type.spec().field_names("output"))
         else:
             outputs = [name for name in bindings if name.startswith("Output")] or list(bindings)
         for output in outputs:

@@ -32,7 +32,7 @@ def model_json(name: str, desc: OperatorDesc, tensors: Mapping[str, Tensor]) -> 
         if data_type.kind == "float" and to_bits(data_type, values) != array(data_type.bits_code, tensor.bits):
             data_type, values = DataType.UINT8, list(tensor.to_bytes())
         resources[field_name] = {"initialValuesDataType": data_type.name, "initialValues": values}
-    outputs = desc.spec().tensors("output")
+    outputs = desc.spec().field_names("output")
     for output in outputs:
         zero = {"value": 0, "valueCount": desc.output.element_count}
         resources[output] = {"initialValuesDataType": desc.output.data_type.name, "initialValues": zero}

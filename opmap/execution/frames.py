@@ -19,7 +19,7 @@ from ..errors import ProviderError
 from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
 from ..machine.facts import Fact
 from ..vocabulary import Stage
-from .provider import Placement
+from .protocol import Placement
 
 MAGIC, VERSION = b"OPMF", 1
 

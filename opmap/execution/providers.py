@@ -18,7 +18,7 @@ from ..machine.facts import Fact
 from ..machine.runtimes import require_one
 from ..vocabulary import Stage
 from .dml_linux import VARIABLE, find_dml_runtime
-from .provider import CaseProvider, Placement, Provider
+from .protocol import CaseProvider, Placement, Provider
 from .sessions import CPU, DIRECTML, SessionProvider
 from .worker import TIMEOUT, WorkerProvider
 
@@ -134,6 +134,7 @@ def open_provider(
     """
     module, colon, factory = name.partition(":")
     if colon:
+        _refuse_adapter(name, adapter, device_id, disable_metacommands)
         return _open_plugin(name, module, factory)
     wanted = full_name(name)
     options = {"disable_metacommands": "True"} if disable_metacommands else {}
@@ -162,10 +163,15 @@ def open_provider(
         )
     if wanted == DIRECTML:
         return open_directml()
-    if options or adapter is not None or device_id is not None:
-        raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {wanted}")
+    _refuse_adapter(wanted, adapter, device_id, disable_metacommands)
     session = SessionProvider(wanted)
     return OpenProvider(wanted, session.version, "hardware", session)
+
+
+def _refuse_adapter(name: str, adapter: str | None, device_id: int | None, disable_metacommands: bool) -> None:
+    """Raises InputError if options of the DirectML EP are given to another provider."""
+    if adapter is not None or device_id is not None or disable_metacommands:
+        raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {name}")
 
 
 def _open_directml(

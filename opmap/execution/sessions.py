@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import ProviderError
 from ..vocabulary import Stage
-from .provider import Placement
+from .protocol import Placement
 
 if TYPE_CHECKING:
     import onnxruntime

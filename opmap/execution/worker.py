@@ -24,7 +24,7 @@ from ..errors import InputError, ProviderError
 from ..machine.facts import Fact
 from ..vocabulary import Stage, Verdict
 from . import frames
-from .provider import Placement
+from .protocol import Placement
 
 TIMEOUT = 30.0
 """The default time limit for one case, in seconds."""

@@ -1,4 +1,7 @@
-"""Faults: named wrong ways to move data, each of which can run as a provider; and the score of the cases that catch them."""
+"""Planted faults: named wrong ways to move data, each a provider of its own. They test the suite itself.
+
+`score` says which of them a set of cases catches. Failures of real providers are in `verdicts`.
+"""
 
 from .fault import Fault, FaultProvider
 from .registry import FAULTS, open_fault

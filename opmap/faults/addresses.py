@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from ..pseudocode import Address, TableRead, Term, strides_of
-from .access import CaseArrays, Numbers
+from ..pseudocode import Address, IndexRead, Term, strides_of
+from .case_arrays import CaseArrays, Numbers
 from .fault import Fault
 
 ChangeAddress = Callable[[Address], Address]
@@ -23,7 +23,7 @@ def _block_moved(place: Callable[[int, int], int]) -> ChangeAddress:
     """
 
     def change(address: Address) -> Address:
-        block = address.indexed
+        block = address.indexed_dimensions
         if not block:
             return address
         others = [i for i in range(len(address.terms)) if i not in block]
@@ -99,7 +99,7 @@ def _batch_0(*, data: bool, indices: bool) -> ChangeAddress:
     return change
 
 
-def _without_loops(read: TableRead, loops: set[int]) -> TableRead:
+def _without_loops(read: IndexRead, loops: set[int]) -> IndexRead:
     return dataclasses.replace(read, steps=tuple((loop, step) for loop, step in read.steps if loop not in loops))
 
 
@@ -123,13 +123,13 @@ def _unbroadcast(address: Address) -> Address:
 
 def _before_index(address: Address) -> range:
     """The dimensions in front of the first index."""
-    return range(min(address.indexed, default=0))
+    return range(min(address.indexed_dimensions, default=0))
 
 
 def _behind_index(address: Address) -> range:
     """The dimensions behind the last index."""
     count = len(address.terms)
-    return range(max(address.indexed, default=count - 1) + 1, count)
+    return range(max(address.indexed_dimensions, default=count - 1) + 1, count)
 
 
 def _more_than_4_dimensions(arrays: CaseArrays) -> bool:

@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from ..pseudocode import Address, TableRead
+from ..pseudocode import Address, IndexRead
 from ..tensors import DataType
-from .access import CaseArrays, Numbers, Resolve, resolve
+from .case_arrays import CaseArrays, Numbers, Resolve, resolve
 from .fault import Fault
 
 _NEEDS_128 = "an axis longer than 128"
@@ -76,7 +76,7 @@ def _last_coordinate_dropped(rows: Numbers, data_type: DataType) -> Numbers:
 def _transposed(address: Address) -> Address:
     """Reads each index tensor as if its dimensions stood in reverse order. An index tuple stays together."""
 
-    def reverse(read: TableRead) -> TableRead:
+    def reverse(read: IndexRead) -> IndexRead:
         step = min((step for _, step in read.steps), default=1)
         steps = []
         for loop, _ in read.steps:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .access import Bits, CaseArrays
+from .case_arrays import Bits, CaseArrays
 from .fault import Array, Fault
 
 ChangeOutput = Callable[[Bits, CaseArrays], Bits]

@@ -8,7 +8,7 @@ from .addresses import ADDRESS_FAULTS
 from .fault import Fault, FaultProvider
 from .indices import INDEX_FAULTS
 from .outputs import OUTPUT_FAULTS
-from .sessions import SESSION_FAULTS
+from .stale_state import SESSION_FAULTS
 from .values import VALUE_FAULTS
 
 __all__ = ["FAULTS", "Fault", "FaultProvider", "open_fault"]

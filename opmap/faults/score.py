@@ -13,7 +13,7 @@ from ..cases.parameters import is_large
 from ..execution.arrays import dtype_of, wrong_outputs
 from ..verdicts.compare import undefined
 from ..vocabulary import TIERS, Tier
-from .access import CaseArrays
+from .case_arrays import CaseArrays
 from .fault import Array, Fault, FaultProvider
 from .registry import FAULTS
 

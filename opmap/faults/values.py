@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..tensors import DataType
-from .access import Bits
+from .case_arrays import Bits
 from .fault import Fault
 
 ChangeBits = Callable[[Bits, DataType], Bits]

@@ -1,4 +1,7 @@
-"""The operators, one file each. `contract.py` says what such a file gives."""
+"""The operators, one file each. `contract.py` says what such a file gives.
+
+Beside it stand `NAME.probes.toml` (read by `cases.probes`) and `NAME.kernels.toml` (read by `coverage.kernels`).
+"""
 
 from .contract import AnyOperator, Choice, Lowering, Operator, Outline, Substitution
 from .registry import OPERATORS, add_operator, emitted, remove_operator

@@ -1,7 +1,7 @@
-"""Classes of sizes and places, as the parameter space of an operator counts them, and numbers that fall into them.
+"""The equivalence classes of lengths, counts, axes and sizes that operators use for their parameters.
 
-An operator's file names its parameters with these classes, says in `classify(desc)` which class a descriptor has of each,
-and builds in `build(choice)` a small descriptor that has the classes asked for.
+For each kind of class there is a function from a number to its class, and one from a class to numbers in it. An operator
+needs the first for `classify(desc)` and the second for `build(choice)`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ LENGTHS: Mapping[str, tuple[int, ...]] = {
     "32769+": (43691, 32769),
     "65537+": (87381, 65537),
 }
-"""Classes of a length, with lengths that are in them: of the long ones also some of which a quarter is beyond the limit. `odd`
-and `power` (of two) are 3 to 128."""
+"""Class of an axis length -> example lengths, in the order in which `build` tries them.
+
+`odd` and `power` (a power of two) are from 3 to 128. The examples of a class such as `257+` are either just above the
+limit, or a third above it: then a quarter of all indices is beyond the limit."""
 
 COUNTS = ("0", "1", "2+")
-"""Classes of a count."""
+"""Classes of a count: none, one, two or more."""
 
 PLACES = ("first", "middle", "last")
-"""Classes of an axis; the only one is the first."""
+"""Classes of an axis. The axis of a tensor with one dimension is `first`."""
 
 ELEMENTS = ("255", "256", "257", "other")
-"""Classes of an output's number of elements: one thread group, one element less, one more."""
+"""Classes of an output's number of elements. 256 elements fill one thread group exactly; one element less or more does not."""
 
 LARGE: Mapping[str, Mapping[str, int]] = {
     "output_elements": {
@@ -44,33 +46,36 @@ LARGE: Mapping[str, Mapping[str, int]] = {
         "2^27-1": 2**27 - 1,  # as many elements as a typed buffer can have
         "2^27+1": 2**27 + 1,
     },
-    "axis_length": {"16777217+": 2**24 + 2},  # the highest index is one that FLOAT32 does not hold
+    "axis_length": {"16777217+": 2**24 + 2},  # FLOAT32 cannot hold the highest index exactly
 }
-"""Parameter -> classes so large that `full` alone has them, once each and in single bytes, and the number that is built."""
+"""Parameter -> class -> the number that is built. These classes are so large that only the tier `full` has them, each in
+one case with a data type of one byte."""
 
 WIDE: Mapping[str, Mapping[str, int]] = {"output_elements": {n: int(n) for n in ("1027", "4098", "65541")}}
-"""Parameter -> classes of several thread groups, which `standard` has with few indices and with many."""
+"""Parameter -> class -> the number that is built. These outputs need several thread groups. The tier `standard` has each
+class twice: with few indices and with many."""
 
 BYTES = ("whole", "part")
-"""Whether an output's size is a multiple of 4 bytes."""
+"""Classes of an output's size in bytes: `whole` is a multiple of 4, `part` is not."""
 
-_BESIDE = {**WIDE["output_elements"], **LARGE["output_elements"]}
+_EXACT = {**WIDE["output_elements"], **LARGE["output_elements"]}  # class -> the one number of elements in it
+_CLASS_OF_ELEMENTS = {n: name for name, n in _EXACT.items()}
 
-VALUES = ("index_type", "index_pattern", "data_pattern", "index_path")
-"""The parameters that do not change the sizes."""
+VALUE_PARAMETERS = ("index_type", "index_pattern", "data_pattern", "index_path")
+"""The parameters that do not change the sizes of a descriptor."""
 
 MAX_BYTES = 1 << 20
-"""Size that no tensor of a built descriptor exceeds, without a class of LARGE."""
+"""The largest size of a tensor of a built descriptor, in bytes. A class of LARGE raises it: see `most_bytes`."""
 
 INDEX_BYTES = 8
-"""Size that an index is counted with against `most_bytes`, whatever its type, so that one type is built as another."""
+"""Bytes per index in a comparison with `most_bytes`. The same number for every index type gives all types the same sizes."""
 
-# The first that will do is taken, so small ones with several factors stand first.
+# The first number that fits is used. Small numbers with several prime factors come first: they spread over dimensions.
 _FACTORS = (12, 6, 4, 3, 24, 5, 9, 15, 8, 2, 16, 17, 32, 51, 64, 85, 128, 255, 256, 257, 1)
 
 
 def length(n: int) -> str | None:
-    """The class of a length; None for even ones up to 128 that are no power of two."""
+    """Returns the class of an axis length; None for an even length up to 128 that is no power of two."""
     if n > 2**24:
         return "16777217+"
     if n > 128:
@@ -79,72 +84,81 @@ def length(n: int) -> str | None:
 
 
 def turned(options: Sequence[T], choice: Mapping[str, str]) -> list[T]:
-    """The options from one on that follows from the choice, so that not every choice is built with the first of them. Equal
-    for choices of equal sizes."""
-    sizes = " ".join(value for name, value in choice.items() if name not in VALUES)
-    first = crc32(sizes.encode()) % max(len(options), 1)
+    """Returns the options, rotated by a number that depends on the choice.
+
+    `build` takes the first option that fits. The rotation gives different choices different first options. Choices that
+    differ in VALUE_PARAMETERS only get the same order.
+    """
+    if len(options) < 2:
+        return list(options)
+    sizes = " ".join(value for name, value in choice.items() if name not in VALUE_PARAMETERS)
+    first = crc32(sizes.encode()) % len(options)
     return [*options[first:], *options[:first]]
 
 
 def lengths(name: str) -> tuple[int, ...]:
-    """Lengths in a class."""
+    """Returns example lengths in a class of an axis length."""
     return LENGTHS[name] if name in LENGTHS else (LARGE["axis_length"][name],)
 
 
 def most_bytes(choice: Mapping[str, str]) -> int:
-    """Size that no tensor of a descriptor with these classes exceeds."""
-    return 1 << 31 if any(choice[parameter] in found for parameter, found in LARGE.items()) else MAX_BYTES
+    """Returns the largest size in bytes that a tensor of a descriptor with these classes may have."""
+    return 1 << 31 if any(choice[parameter] in classes for parameter, classes in LARGE.items()) else MAX_BYTES
 
 
 def count(n: int, last: int = 2) -> str:
-    """The class of a count: the number, or from `last` on `2+`."""
+    """Returns the class of a count: the number itself below `last`, and `2+` (with `last` for the 2) from there on."""
     return str(n) if n < last else f"{last}+"
 
 
 def counts(name: str, highest: int) -> range:
-    """The numbers up to `highest` that are in the class of a count."""
-    low = int(name.rstrip("+"))
-    return range(low, highest + 1 if name.endswith("+") else min(low, highest) + 1)
+    """Returns the numbers up to `highest` that are in a class of a count."""
+    lowest = int(name.rstrip("+"))
+    return range(lowest, highest + 1 if name.endswith("+") else min(lowest, highest) + 1)
 
 
 def place(axis: int, dimensions: int) -> str:
-    """The class of an axis."""
+    """Returns the class of an axis of a tensor with this many dimensions."""
     return "first" if axis == 0 else "last" if axis == dimensions - 1 else "middle"
 
 
 def places(name: str, dimensions: int) -> range:
-    """The axes in the class of a place."""
-    first = {"first": range(1), "middle": range(1, dimensions - 1), "last": range(max(dimensions - 1, 1), dimensions)}
-    return first[name]
+    """Returns the axes in a class, for a tensor with this many dimensions."""
+    axes = {"first": range(1), "middle": range(1, dimensions - 1), "last": range(max(dimensions - 1, 1), dimensions)}
+    return axes[name]
 
 
 def elements(n: int) -> str:
-    """The class of a number of elements."""
+    """Returns the class of an output's number of elements."""
     if 255 <= n <= 257:
         return str(n)
-    return next((name for name, number in _BESIDE.items() if n == number), "other")
+    return _CLASS_OF_ELEMENTS.get(n, "other")
 
 
 def whole(size: int) -> str:
-    """The class of a size in bytes."""
+    """Returns the class of a size in bytes."""
     return "part" if size % 4 else "whole"
 
 
 def leading_ones(sizes: tuple[int, ...]) -> int:
-    """The number of ones before the first other size."""
+    """Returns how many leading sizes are 1."""
     return next((i for i, size in enumerate(sizes) if size != 1), len(sizes))
 
 
 def spread(n: int, dimensions: int) -> tuple[int, ...]:
-    """n as a product of this many sizes, its prime factors dealt out in turn: first dimension, last, second, last but one."""
+    """Returns sizes for this many dimensions whose product is n; with no dimensions, an empty tuple.
+
+    The prime factors of n go to the dimensions in turn: first, last, second, last but one, and so on.
+    """
     sizes, i, factor = [1] * dimensions, 0, 2
-    places = [p for pair in zip(range(dimensions), reversed(range(dimensions))) for p in pair][:dimensions]
+    pairs = zip(range(dimensions), reversed(range(dimensions)), strict=True)
+    order = list(itertools.chain.from_iterable(pairs))[:dimensions]
     while n > 1 and dimensions:
         while n % factor and factor * factor < n:
             factor += 1
         if n % factor:
             factor = n
-        sizes[places[i % dimensions]] *= factor
+        sizes[order[i % dimensions]] *= factor
         n //= factor
         i += 1
     return tuple(sizes)
@@ -154,40 +168,51 @@ def spread(n: int, dimensions: int) -> tuple[int, ...]:
 def products(
     elements_: str, bytes_: str, size: int, lowest: tuple[int, ...], indices: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...]:
-    """Numbers, one for each of `lowest`, whose product is an output's number of elements in these classes, with elements
-    of `size` bytes. A number is at least its lowest, and 1 where that is 0.
+    """Returns the ways to write an output's number of elements as a product of as many factors as `lowest` has entries.
 
-    `indices` are the places of those whose product is the number of indices. In a wide or large output few come first.
+    The number of elements is in the class `elements_`. With elements of `size` bytes, the output is in the class
+    `bytes_`. Each factor is at least its entry in `lowest`; a factor whose entry is 0 is 1.
+
+    `indices` are the positions of the factors whose product is the number of indices. For a wide or large class, ways
+    with few indices come first.
     """
-    if elements_ not in _BESIDE:
-        return tuple(_products(elements_, bytes_, size, lowest))
-    n = _BESIDE[elements_]
-    found = _large_products(n, lowest) if whole(n * size) == bytes_ else ()
-    return tuple(sorted(found, key=lambda numbers: prod(numbers[i] for i in indices)))
+    if elements_ not in _EXACT:
+        return tuple(_small_products(elements_, bytes_, size, lowest))
+    n = _EXACT[elements_]
+    if whole(n * size) != bytes_:
+        return ()
+    return tuple(sorted(_exact_products(n, lowest), key=lambda factors: prod(factors[i] for i in indices)))
 
 
-def _products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    found: list[tuple[int, ...]] = [()]
-    for low in lowest:
-        found = [
-            (*f, n)
-            for f in found
-            for n in _FACTORS
-            if (n >= low if low else n == 1) and prod(f) * n <= MAX_BYTES // 1024
+def _small_products(elements_: str, bytes_: str, size: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Gives the ways with factors of _FACTORS, for all classes that hold many numbers of elements."""
+    ways: list[tuple[int, ...]] = [()]
+    for minimum in lowest:
+        ways = [
+            (*way, factor)
+            for way in ways
+            for factor in _FACTORS
+            if _allowed(factor, minimum) and prod(way) * factor <= MAX_BYTES // 1024
         ]
-    for numbers in found:
-        n = prod(numbers)
+    for way in ways:
+        n = prod(way)
         if elements(n) == elements_ and whole(n * size) == bytes_:
-            yield numbers
+            yield way
 
 
-def _large_products(n: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """`n` in one place, or shared with a short factor in another."""
-    factors = [f for f in range(1, 256) if n % f == 0]
-    for here, there, factor in itertools.product(range(len(lowest)), range(len(lowest)), factors):
-        numbers = [1] * len(lowest)
-        numbers[here] = n // factor
-        numbers[there] *= factor
-        if here != there or factor == 1:
-            if all(number >= low if low else number == 1 for number, low in zip(numbers, lowest)):
-                yield tuple(numbers)
+def _exact_products(n: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Gives the ways to write n that have one long factor, and at most one other factor (below 256) that is not 1."""
+    divisors = [divisor for divisor in range(1, 256) if n % divisor == 0]
+    positions = range(len(lowest))
+    for long, short, divisor in itertools.product(positions, positions, divisors):
+        factors = [1] * len(lowest)
+        factors[long] = n // divisor
+        factors[short] *= divisor
+        distinct = long != short or divisor == 1
+        if distinct and all(map(_allowed, factors, lowest)):
+            yield tuple(factors)
+
+
+def _allowed(factor: int, minimum: int) -> bool:
+    """Whether a factor may have this value; `minimum` is its entry in `lowest`."""
+    return factor >= minimum if minimum else factor == 1

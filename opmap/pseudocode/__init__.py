@@ -1,6 +1,6 @@
 """DirectML's pseudocode: text, tree, expanded statements, access map, compiled program; a naive evaluator beside it."""
 
-from .access import AccessMap, Address, Move, TableRead, Term, access_map, strides_of
+from .access import AccessMap, Address, IndexRead, Move, Term, access_map, strides_of
 from .expansion import COORDINATES, Expansion, canonical, expand
 from .formulas import Broken, assigned, check, evaluate, right_align, show
 from .interpreter import Program, compile_map, compile_statements, run
@@ -17,13 +17,13 @@ __all__ = [
     "Example",
     "ExampleTensor",
     "Expansion",
+    "IndexRead",
     "Line",
     "Move",
     "Origin",
     "Program",
     "Reference",
     "Statement",
-    "TableRead",
     "Term",
     "access_map",
     "assigned",

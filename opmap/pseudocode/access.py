@@ -28,11 +28,11 @@ def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class TableRead:
+class IndexRead:
     """One index that is read from an index tensor of `sizes`.
 
-    The index is the element at `offset` plus the sum of loop position times step. `steps` holds (loop, step in elements).
-    If the tensor's last dimension holds index tuples, `tuple_size` is their length and `offset` the place in the tuple.
+    It is element number `offset + sum(loop position * step)` of the tensor; `steps` holds (loop, step in elements). If the
+    tensor's last dimension holds index tuples, `tuple_size` is their length and `offset` the place in the tuple.
     """
 
     tensor: str
@@ -53,9 +53,9 @@ class Term:
     stride: int
     loop: int | None = None
     constant: int = 0
-    read: TableRead | None = None
+    read: IndexRead | None = None
 
-    def replaced(self, other: Term) -> Term:
+    def with_position_of(self, other: Term) -> Term:
         """Returns this dimension with the position of another one."""
         return dataclasses.replace(self, loop=other.loop, constant=other.constant, read=other.read)
 
@@ -69,7 +69,7 @@ class Address:
     """The element of one tensor that a statement names, for each position of its loops.
 
     `loops` are the loops' sizes, the outermost first. `terms` has one entry per dimension of the tensor; the address is
-    the sum of position times stride.
+    the sum of position times stride. The methods that return a changed copy are for planted faults.
     """
 
     tensor: str
@@ -82,12 +82,12 @@ class Address:
         return tuple(term.size for term in self.terms)
 
     @property
-    def indexed(self) -> list[int]:
+    def indexed_dimensions(self) -> list[int]:
         """The dimensions whose position is an index."""
         return [i for i, term in enumerate(self.terms) if term.read]
 
     @property
-    def reads(self) -> Iterator[TableRead]:
+    def reads(self) -> Iterator[IndexRead]:
         """The indices that are read, in the order of the dimensions."""
         return (term.read for term in self.terms if term.read)
 
@@ -95,11 +95,11 @@ class Address:
     def in_order(self) -> bool:
         """Whether the loops visit every element of the tensor once, in row-major order."""
         loops = [(term.loop, term.size, term.constant) for term in self.terms]
-        return loops == [(i, size, 0) for i, size in enumerate(self.loops)] and not self.indexed
+        return loops == [(i, size, 0) for i, size in enumerate(self.loops)] and not self.indexed_dimensions
 
     @property
     def shared_loops(self) -> set[int]:
-        """The loops longer than 1 that both an index and a position beside it depend on: the batches."""
+        """The batch loops: longer than 1, they choose both the index that is read and another dimension's position."""
         beside = {term.loop for term in self.terms if term.loop is not None}
         inside = {loop for read in self.reads for loop, _ in read.steps}
         return {loop for loop in beside & inside if self.loops[loop] > 1}
@@ -108,13 +108,13 @@ class Address:
         """Returns a copy with every term changed; `how` gets the dimension and its term."""
         return dataclasses.replace(self, terms=tuple(how(i, term) for i, term in enumerate(self.terms)))
 
-    def change_reads(self, how: Callable[[TableRead], TableRead]) -> Address:
+    def change_reads(self, how: Callable[[IndexRead], IndexRead]) -> Address:
         """Returns a copy with every index read changed."""
         return self.change(lambda i, term: dataclasses.replace(term, read=how(term.read)) if term.read else term)
 
     def arranged(self, order: Sequence[int]) -> Address:
         """Returns a copy in which dimension i has the position that dimension `order[i]` had."""
-        return self.change(lambda i, term: term.replaced(self.terms[order[i]]))
+        return self.change(lambda i, term: term.with_position_of(self.terms[order[i]]))
 
     def with_strides(self, strides: Sequence[int]) -> Address:
         """Returns a copy with other strides, one per dimension."""
@@ -129,10 +129,9 @@ class Move:
     source: Address
 
     @property
-    def indexed(self) -> Address:
+    def indexed_side(self) -> Address:
         """The side that reads indices; the source, if neither does."""
-        return self.target if self.target.indexed else self.source
-
+        return self.target if self.target.indexed_dimensions else self.source
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class AccessMap:
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
-        """The size n that each index is held against, by index tensor; an index in `[-n, n - 1]` is in range.
+        """For each index tensor, the size n of the dimension that its indices point into; valid are -n to n - 1.
 
         The tuple has one size for all elements, or one per coordinate if the tensor's last dimension is an index tuple.
         If several dimensions read the same index, the smallest of them counts.
@@ -210,6 +209,7 @@ def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
 
 
 def _move(line: Line, sizes: Mapping[str, Sizes]) -> Move:
+    """The move of one line. The counted side names each coordinate once; its sizes are the sizes of the loops."""
     counted = line.counted
     counted_sizes = _sizes(counted.tensor, line, sizes)
     loops: dict[str, int] = {}
@@ -249,7 +249,7 @@ class _Builder:
                     terms.append(Term(size, stride, read=self._read(coordinate)))
         return Address(reference.tensor, self.loop_sizes, tuple(terms))
 
-    def _read(self, reference: Reference) -> TableRead:
+    def _read(self, reference: Reference) -> IndexRead:
         sizes = _sizes(reference.tensor, self.line, self.sizes)
         steps, offset, tuple_size = [], 0, 1
         for place, (coordinate, size, stride) in enumerate(coordinates := aligned(reference, sizes)):
@@ -262,7 +262,7 @@ class _Builder:
                     steps.append((self._loop(coordinate, size), stride))
                 case _:
                     raise PseudocodeError(f"{reference}: an index of an index cannot be run")
-        return TableRead(reference.tensor, sizes, tuple(steps), offset, tuple_size)
+        return IndexRead(reference.tensor, sizes, tuple(steps), offset, tuple_size)
 
     def _loop(self, coordinate: Coordinate, size: int) -> int:
         loop = self.loops.get(coordinate.name)

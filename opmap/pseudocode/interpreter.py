@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from .access import AccessMap, Address, TableRead, access_map
+from .access import AccessMap, Address, IndexRead, access_map
 from .tree import Copy, Statement
 
 UNDEFINED = -(1 << 62)
@@ -46,7 +46,6 @@ class Program:
 
     access: AccessMap
     statements: tuple[Copy | CompiledMove, ...]
-
 
 
 def compile_statements(statements: Sequence[Statement], sizes: Mapping[str, tuple[int, ...]]) -> Program:
@@ -148,7 +147,7 @@ class _Writer:
             elif term.loop is not None:
                 self.steps[term.loop] = self.steps.get(term.loop, 0) + term.stride
 
-    def _table(self, read: TableRead, size: int, stride: int) -> None:
+    def _table(self, read: IndexRead, size: int, stride: int) -> None:
         """Writes the table of one index read: each index as the part of the address that it stands for."""
         every = read.tuple_size
         steps: dict[int, int] = {}

@@ -1,1 +1,4 @@
-"""The output of a run: tables for the terminal, JSON, model folders, and the results bundle."""
+"""What a run writes and prints: tables for the terminal, the results bundle, model folders, the doctor's report.
+
+Nothing here decides a verdict.
+"""

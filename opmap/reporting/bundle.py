@@ -78,9 +78,8 @@ class Bundle:
         try:
             run = msgspec.json.decode(run_file.read_bytes())
             lines = results.read_bytes().splitlines(keepends=True)
-            if lines and not lines[-1].endswith(b"\n"):
-                lines.pop()
-                results.write_bytes(b"".join(lines))
+            unfinished = bool(lines) and not lines[-1].endswith(b"\n")
+            lines = lines[:-1] if unfinished else lines
             self.done = [msgspec.json.decode(line, type=Record) for line in lines]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"--resume: {error}", file=str(self.folder)) from None
@@ -89,12 +88,18 @@ class Bundle:
                 f"--resume: run.json must hold an object, got a {type(run).__name__}", file=str(self.folder)
             )
         self._check_same(run)
+        self.run["environment"] = run.get("environment")
+        if unfinished:
+            self._replace("results.jsonl", b"".join(lines))
 
     def _check_same(self, run: Mapping[str, object]) -> None:
         """Raises InputError if the interrupted run was started with another selection."""
         before, now = _selection(run), _selection(self.run)
         for key in dict.fromkeys((*now, *before)):
             if before.get(key) != now.get(key):
+                if key == "ids":
+                    message = "--resume must go on with the same cases: this opmap selects others for the same options"
+                    raise InputError(message, file=str(self.folder))
                 wanted, got = (msgspec.json.encode(selection.get(key)).decode() for selection in (before, now))
                 raise InputError(f"--resume must go on with the same {key}: {wanted}, got {got}", file=str(self.folder))
 

@@ -82,6 +82,11 @@ class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Returns the example's fields, tensors and expanded line. Raises PseudocodeError if it cannot be read."""
         return parse_example(self.text)
 
+    @property
+    def runnable(self) -> bool:
+        """Whether the example gives values for all its tensors, and not sizes only."""
+        return all(tensor.values for tensor in self.parsed().tensors.values())
+
 
 class TensorSupport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The data types and dimension counts that a feature level supports for one tensor. Counts are (lowest, highest)."""
@@ -158,19 +163,19 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def data_tensors(self) -> tuple[str, ...]:
         """The inputs whose elements are moved: all that hold no indices."""
-        return tuple(name for name in self.tensors("input") if name not in self.index_tensors)
+        return tuple(name for name in self.field_names("input") if name not in self.index_tensors)
 
     @cached_property
     def size_formula(self) -> tuple[FormulaStatement, ...]:
         """The parsed rule that assigns the output's sizes. Raises KeyError if no rule does."""
-        (output,) = self.tensors("output")
+        (output,) = self.field_names("output")
         for rule in self.rules:
             statements = parse_formula(rule.check) if rule.check != "support" else ()
             if any(isinstance(s, Assignment) and s.name == f"{output}.Sizes" for s in statements):
                 return statements
         raise KeyError(f"{self.operator} has no size formula")
 
-    def tensors(self, *kinds: str) -> tuple[str, ...]:
+    def field_names(self, *kinds: str) -> tuple[str, ...]:
         """Returns the names of the fields of these kinds (`input`, `output`, `uint`), in the struct's order."""
         return tuple(field.name for field in self.fields if field.kind in kinds)
 

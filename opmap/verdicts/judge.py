@@ -16,7 +16,7 @@ from ..descriptors import FEATURE_LEVELS, OperatorDesc, Violation
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, to_array, wrong_outputs
-from ..execution.provider import origin
+from ..execution.protocol import origin
 from ..execution.providers import OpenProvider
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..operators import OPERATORS
@@ -57,7 +57,7 @@ class Outcome:
 class Judge:
     """Judges cases on one provider.
 
-    `index_conversion` None means: in the graph, or on the DirectML EP as it supports it best. With `brief`, the record of
+    `index_conversion` None means `graph`, and `directml` on the DirectML EP (see `mapping.IndexConversion`). With `brief`, the record of
     a case that passed keeps a digest of the output in place of its values.
     """
 
@@ -96,10 +96,10 @@ class Judge:
 
     def dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command that was read from a file."""
-        refusal = refuse(dispatch, file, provider=self.provider.name, feature_level=self.feature_level)
-        if refusal is not None:
-            return refusal
-        assert dispatch.desc is not None, "a dispatch without a descriptor is refused"
+        refused = refusal(dispatch, file, provider=self.provider.name, feature_level=self.feature_level)
+        if refused is not None:
+            return refused
+        assert dispatch.desc is not None, "a dispatch that is not refused must have a descriptor"
         return self(Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file))
 
     def _map(self, case: Case) -> MappedModel:
@@ -129,12 +129,15 @@ class Judge:
 
 
 def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> Record:
-    """Returns the record of an outcome. If several verdicts fit, the first of the order in DESIGN counts."""
-    facts = _facts(outcome, provider, brief=brief)
+    """Returns the record of an outcome.
+
+    If several verdicts fit, the first of these counts: what an error says, `mismatch`, `fallback`, `observed`, `pass`.
+    """
+    facts = _common_fields(outcome, provider, brief=brief)
     if outcome.violations:
-        facts |= broken(outcome.violations, None)
-        spec = outcome.case.desc.spec()
-        if all(spec.rule(rule).check == "support" for rule in facts["rules"]):
+        facts |= violation_fields(outcome.violations, None)
+        support_rules = {rule.id for rule in outcome.case.desc.spec().rules if rule.check == "support"}
+        if support_rules.issuperset(facts["rules"]):
             facts["verdict"] = Verdict.UNSUPPORTED
     elif outcome.error is not None:
         facts |= _decide_error(outcome, outcome.error, provider)
@@ -177,7 +180,7 @@ def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:
     return f"asked for {provider.name}, got {elsewhere}"
 
 
-def _facts(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> dict[str, Any]:
+def _common_fields(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> dict[str, Any]:
     """Everything of a record but verdict, stage, message and rules."""
     case, desc, wrong = outcome.case, outcome.case.desc, outcome.wrong
     facts: dict[str, Any] = {
@@ -192,10 +195,10 @@ def _facts(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> dict[str
         facts["substitutions"] = [str(s) for s in outcome.mapped.substitutions]
         facts["lowered_as"] = LoweredRecord(**desc_json(outcome.mapped.lowered_as))
     if outcome.expected is not None:
-        brief = brief and outcome.actual is not None and not wrong
-        facts["expected"] = _tensor_record(desc, outcome.expected, wrong, brief=brief)
+        as_digest = brief and outcome.actual is not None and not wrong
+        facts["expected"] = _tensor_record(desc, outcome.expected, wrong, brief=as_digest)
         if outcome.actual is not None:
-            facts["actual"] = _tensor_record(desc, outcome.actual.bits, wrong, brief=brief)
+            facts["actual"] = _tensor_record(desc, outcome.actual.bits, wrong, brief=as_digest)
     return facts
 
 
@@ -205,13 +208,13 @@ def _tensor_record(
     """An output, listed in full; or a digest with the first differences, if it is large or `brief`."""
     output = desc.output
     width = output.data_type.size * 2
-    documented = bits if isinstance(bits, array) else [b or 0 for b in bits]  # undocumented elements as zero
-    listed = array(output.data_type.bits_code, documented)
+    filled = bits if isinstance(bits, array) else [b or 0 for b in bits]  # undocumented elements as zero
+    packed = array(output.data_type.bits_code, filled)
     if brief or len(bits) > MAX_LISTED:
-        digest = hashlib.sha256(listed).hexdigest()
-        first = [{"element": i, "Bits": f"{listed[i]:0{width}x}"} for i in wrong[:MAX_DIFFERENCES]]
+        digest = hashlib.sha256(packed).hexdigest()
+        first = [{"element": i, "Bits": f"{packed[i]:0{width}x}"} for i in wrong[:MAX_DIFFERENCES]]
         return TensorRecord(output.data_type.name, list(output.sizes), None, None, digest, first)
-    values = from_bits(output.data_type, listed)
+    values = from_bits(output.data_type, packed)
     return TensorRecord(
         output.data_type.name,
         list(output.sizes),
@@ -223,8 +226,12 @@ def _tensor_record(
 # --- what no provider is given ---------------------------------------------------------------------------------------
 
 
-def refuse(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
-    """Returns the record of a dispatch that breaks rules or cannot be used; None if a provider can be given it."""
+def refusal(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
+    """Returns the record of a dispatch that breaks rules or cannot be used; None if a provider can be given it.
+
+    A descriptor in a file is input. If the feature level does not support it, the file is wrong, and the verdict is `error`; a
+    case of the catalogue is then `unsupported`.
+    """
     facts: dict[str, Any] = {
         "file": file,
         "case": dispatch.name,
@@ -233,14 +240,14 @@ def refuse(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) 
     }
     violations = dispatch.desc.violations(feature_level=feature_level) if dispatch.desc else ()
     if violations:
-        return Record(**facts, **broken(violations, dispatch.path))
+        return Record(**facts, **violation_fields(violations, dispatch.path))
     if dispatch.error is not None:
         path, message = dispatch.error.path, dispatch.error.message
         return Record(**facts, verdict=Verdict.ERROR, stage=Stage.READ, path=path, message=message)
     return None
 
 
-def broken(violations: Sequence[Violation], path: str | None) -> dict[str, Any]:
+def violation_fields(violations: Sequence[Violation], path: str | None) -> dict[str, Any]:
     """Returns the parts of a record that describe broken rules."""
     first = violations[0]
     return {

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import onnx.helper
 
-from ..cases.probes import Outcome, Probe
+from ..cases.probes import Expectation, Probe
 from ..errors import ProviderError
 from ..execution.arrays import wrong_outputs
-from ..execution.provider import origin
+from ..execution.protocol import origin
 from ..execution.providers import OpenProvider
 from ..vocabulary import Stage, Verdict
 from .record import PlacementRecord, Record
@@ -55,7 +55,7 @@ def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
     return msgspec.structs.replace(result, verdict=verdict, message=message)
 
 
-def _expected(outcome: Outcome) -> str:
+def _expected(outcome: Expectation) -> str:
     """Returns an outcome in words: `error at load with 80070057`."""
     stage = f" at {outcome.stage}" if outcome.stage else ""
     return f"{outcome.verdict}{stage}{f' with {outcome.origin}' if outcome.origin else ''}"

@@ -1,15 +1,15 @@
-"""The catalogue: ids that stay, values that follow from them, tiers that hold each other, shards that leave nothing out."""
+"""The catalogue: case ids and values never change, each tier contains the one before, shards are complete."""
 
 import hashlib
 import re
-from collections import Counter
+from dataclasses import dataclass, field
 from math import prod
 
 import pytest
 
-from opmap.cases.case import case_id, retyped
+from opmap.cases.case import Case, case_id, retyped
 from opmap.cases.catalogue import catalogue, generated
-from opmap.cases.parameters import WIDTHS, cases_with, extra_classes
+from opmap.cases.parameters import WIDTHS, WORLD, cases_with, extra_classes
 from opmap.cases.selection import select
 from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, fill, shows, special_values
 from opmap.descriptors import TensorDesc, complete
@@ -23,24 +23,39 @@ SMOKE = list(catalogue("smoke"))
 STANDARD = list(catalogue("standard"))
 
 
+WORLD_DIMENSIONS, WORLD_SIZE = WORLD
+
+
+@dataclass
+class Full:
+    """What the tests need of the tier `full`; its 116,000 cases are enumerated once.
+
+    `small_world` holds, per data type, one key for each descriptor of the small scope.
+    """
+
+    ids: list[str] = field(default_factory=list)
+    large: list[Case] = field(default_factory=list)
+    small_world: dict[DataType, set[tuple[object, ...]]] = field(default_factory=dict)
+
+
 @pytest.fixture(scope="module")
 def full():
-    """The ids of `full` -> data type, and what tells descriptors of the small world apart (None for others); and its cases
-    of large classes."""
-    found, large = {}, []
+    """The tier `full`."""
+    tier = Full()
     for case in catalogue("full"):
-        if max(t.minimum_size_in_bytes for t in case.desc.tensors.values()) > 2**20:
-            large.append(case)
-        sizes = [t.sizes for t in case.desc.tensors.values()]
-        small = len(sizes[0]) <= 4 and max(map(max, sizes)) <= 3
-        key = hash((case.desc.operator, *sizes, *case.desc.numbers.values())) if small else None
-        assert case.id not in found
-        found[case.id] = case.desc.input_tensor.data_type, key
-    return found, large
+        tier.ids.append(case.id)
+        tensors = case.desc.tensors.values()
+        sizes = [tensor.sizes for tensor in tensors]
+        if len(sizes[0]) <= WORLD_DIMENSIONS and max(map(max, sizes)) <= WORLD_SIZE:
+            key = (case.desc.operator, *sizes, *case.desc.numbers.values())
+            tier.small_world.setdefault(case.desc.input_tensor.data_type, set()).add(key)
+        elif max(tensor.minimum_size_in_bytes for tensor in tensors) > 2**20:
+            tier.large.append(case)
+    return tier
 
 
 def digest(cases):
-    """One number for ids and values of all these cases."""
+    """Returns a digest of the ids and values of all these cases."""
     content = hashlib.sha256()
     for case in cases:
         content.update(case.id.encode())
@@ -50,20 +65,23 @@ def digest(cases):
 
 
 class TestIds:
-    """Readable, unique, the same for ever."""
+    """Case ids are readable and unique, and they never change."""
 
     def test_are_unique_and_plain(self, full):
-        """Without regard to case, in few characters, not long, no part empty or hidden."""
-        ids = list(full[0])
-        assert len(ids) == len({id.lower() for id in ids})
-        assert [] == [id for id in ids if not re.fullmatch(r"[a-z0-9_-][a-z0-9._-]*(/[a-z0-9_-][a-z0-9._-]*)*", id)]
-        assert max(map(len, ids)) <= 120
-        files = [id.replace("/", "__") for id in ids]
-        assert len(ids) == len(set(files))
+        """Ids are unique without regard to case, also as file names.
+
+        An id has at most 120 characters of a small set. No part of it is empty or begins with a dot.
+        """
+        plain = re.compile(r"[a-z0-9_-][a-z0-9._-]*(/[a-z0-9_-][a-z0-9._-]*)*")
+        assert len(full.ids) == len({id.lower() for id in full.ids})
+        assert [] == [id for id in full.ids if not plain.fullmatch(id)]
+        assert max(map(len, full.ids)) <= 120
+        files = [id.replace("/", "__") for id in full.ids]
+        assert len(full.ids) == len(set(files))
         assert [] == [name for name in files if name.endswith(".")]
 
     def test_stay(self):
-        """Known failures, results and bug reports name them: a change here is a change for users."""
+        """Some ids are pinned: known failures, results and bug reports name ids, so a change here is a change for users."""
         assert [
             "gather/example.1",
             "gather/int64/d7.axis0.k0/uint32.identity.init/addr.4f1809",
@@ -74,12 +92,16 @@ class TestIds:
         assert "gather_nd1/uint64/d5.r4.q4.b2/uint64.random/addr.94d5df" == STANDARD[-1].id
 
     def test_stay_with_their_values(self):
-        """The same on every platform, Python and NumPy version."""
-        assert (348, "61ca8ea4af9e1994") == (len(SMOKE), digest(SMOKE))
-        assert digest(SMOKE) == digest(catalogue("smoke"))
+        """Ids and values of `smoke` are the same on every platform, and with every Python and NumPy version."""
+        pinned = (348, "61ca8ea4af9e1994")
+        assert pinned == (len(SMOKE), digest(SMOKE))
+        assert pinned[1] == digest(catalogue("smoke"))
 
     def test_follow_from_the_content(self):
-        """Another descriptor, pattern or filling is another id; only the digest tells some of them apart."""
+        """Another descriptor, index pattern, data pattern or index path gives another id.
+
+        If two descriptors differ in sizes only, their ids differ in the digest only.
+        """
         first, second, *_ = OPERATORS["GATHER"].samples()
         ids = [case_id(d, p, v) for d in (first, second) for p in INDEX_PATTERNS for v in DATA_PATTERNS]
         assert 36 == len(set(ids))
@@ -92,60 +114,67 @@ class TestIds:
 
 
 class TestTiers:
-    """What each tier holds."""
+    """Each tier has the cases that it promises."""
 
     def test_hold_the_tier_before(self, full):
-        """In the same order, so that a longer run begins as a shorter one."""
+        """A tier begins with all cases of the tier before it, in the same order."""
         assert [c.id for c in SMOKE] == [c.id for c in STANDARD[: len(SMOKE)]]
-        assert [c.id for c in STANDARD] == list(full[0])[: len(STANDARD)]
-        assert len(SMOKE) < len(STANDARD) < 100_000 < len(full[0])
+        assert [c.id for c in STANDARD] == full.ids[: len(STANDARD)]
+        assert len(SMOKE) < len(STANDARD) < 100_000 < len(full.ids)
 
     @pytest.mark.parametrize("case", SMOKE[:30] + STANDARD[::40], ids=lambda case: case.id)
     def test_are_valid_and_defined(self, case):
-        """No rule is broken, every index is in range."""
+        """A case breaks no rule, and every element of its output is documented."""
         assert () == case.desc.violations()
         assert None not in case.expected
 
     def test_smoke_begins_with_the_documentation(self):
-        """Every example that has values."""
+        """`smoke` begins with all documented examples that have values."""
         examples = {f"{s.name.lower()}/example.{e.id}" for s in all_specs() for e in s.examples if e.id != "sizes"}
         assert examples == {case.id for case in SMOKE[:10]}
 
     @pytest.mark.parametrize(("cases", "lowest", "highest"), [(SMOKE, 250, 350), (STANDARD, 1000, 2500)])
     def test_sizes(self, cases, lowest, highest):
-        """As many as the tier is meant to have."""
+        """A tier has as many cases as it is meant to have."""
         assert lowest <= len(cases) <= highest
 
     def test_full_has_the_small_world(self, full):
-        """All 27,360 valid descriptors up to 4 dimensions and sizes up to 3, in each of four data widths."""
-        found = Counter(
-            data_type for data_type, _ in {key for key in full[0].values() if key[0] in WIDTHS and key[1] is not None}
-        )
-        assert dict.fromkeys(WIDTHS, 27_360) == found
+        """`full` has all 27,360 valid descriptors up to 4 dimensions and sizes up to 3, in each of four data widths."""
+        assert (4, 3) == WORLD
+        assert dict.fromkeys(WIDTHS, 27_360) == {width: len(full.small_world[width]) for width in WIDTHS}
 
     def test_standard_has_nothing_large(self):
-        """No tensor of more than 1 MiB, however long its axis."""
+        """No tensor of `standard` has more than 1 MiB, however long its axis."""
         assert 2**20 >= max(t.minimum_size_in_bytes for c in STANDARD for t in c.desc.tensors.values())
 
     def test_full_has_each_large_class_once(self, full):
-        """Per operator: the limits of a dispatch and of a typed buffer, and an index that FLOAT32 does not hold; all in
-        single bytes, valid, and no tensor of more than 1 GiB."""
-        wanted = [(operator, name, c) for operator in OPERATORS for name, found in LARGE.items() for c in found]
-        assert wanted == [(c.desc.operator, *found) for c in full[1] for found in extra_classes(c.desc)]
-        for case in full[1]:
+        """Each operator has one valid case per large class, with data of one byte and tensors of at most 1 GiB.
+
+        The outputs lie on both sides of the limits of a dispatch and of a typed buffer. The long axis has an index that
+        FLOAT32 does not hold.
+        """
+        wanted = [(operator, name, c) for operator in OPERATORS for name, classes in LARGE.items() for c in classes]
+        assert wanted == [(case.desc.operator, *c) for case in full.large for c in extra_classes(case.desc)]
+        for case in full.large:
             assert () == case.desc.violations()
             assert "UINT8" == case.desc.output.data_type.name
             assert 2**30 >= max(t.minimum_size_in_bytes for t in case.desc.tensors.values())
-        elements = {case.desc.output.element_count for case in full[1]}
-        assert {16_776_959, 16_776_961, 134_217_727, 134_217_729} <= elements
+        counts = {case.desc.output.element_count for case in full.large}
+        assert {16_776_959, 16_776_961, 134_217_727, 134_217_729} <= counts
         assert {16_777_218} == {
-            max(c.desc.index_bounds["IndicesTensor"]) for c in full[1] if c.desc.output.element_count < 2**20
+            max(case.desc.index_bounds["IndicesTensor"])
+            for case in full.large
+            if case.desc.output.element_count < 2**20
         }
 
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_standard_shows_what_it_names(self, operator):
-        """Beside the classes: one index that names another element than the first, also as an initializer; blocks on both
-        sides of an axis; a long dimension at every place of a tuple; many indices, and outputs of many thread groups."""
+        """`standard` has, for each operator, cases that its classes alone do not promise.
+
+        A single index that names another element than the first, as an input and as an initializer. Blocks on both sides
+        of an axis, and 30 of the 36 pairs of dimension count and axis. For tuples: the long dimension in every
+        coordinate. More than 1024 indices, and an output of many thread groups.
+        """
         cases = [c for c in STANDARD if c.desc.operator == operator]
         ones = [c for c in cases if c.desc.tensors["IndicesTensor"].element_count == 1]
         for path in ("input", "initializer"):
@@ -153,7 +182,7 @@ class TestTiers:
         if hasattr(cases[0].desc, "axis"):
             sizes = [(c.desc.input_tensor.sizes, c.desc.axis) for c in cases]
             assert 20 <= sum(prod(s[:axis]) > 1 < prod(s[axis + 1 :]) for s, axis in sizes)
-            assert 30 <= len({(len(s), axis) for s, axis in sizes})  # of 36
+            assert 30 <= len({(len(s), axis) for s, axis in sizes})
         else:
             bounds = [c.desc.index_bounds["IndicesTensor"] for c in cases]
             assert {(n, i) for n in (2, 3) for i in range(n)} <= {
@@ -163,17 +192,18 @@ class TestTiers:
         assert any(c.desc.output.element_count > 65536 for c in cases)
 
     def test_keeps_the_values_of_one_case(self):
-        """However many cases there are; asked again, they are the same."""
+        """Only the values of the case that was read last are kept; read again, another case has equal values."""
         first, second = SMOKE[20], SMOKE[21]
         before = dict(first.tensors)
         assert first.tensors["InputTensor"] is before["InputTensor"]
         assert second.tensors["InputTensor"] is second.tensors["InputTensor"]
         again = dict(first.tensors)
-        assert before == again and before["InputTensor"] is not again["InputTensor"]
+        assert before == again
+        assert before["InputTensor"] is not again["InputTensor"]
 
 
 class TestPatterns:
-    """How indices and data are filled."""
+    """Index patterns and data patterns give the values that their names promise."""
 
     DESC = max(OPERATORS["GATHER"].samples(), key=lambda d: d.indices_tensor.element_count)
 
@@ -192,7 +222,7 @@ class TestPatterns:
         ],
     )
     def test_indices(self, pattern, expected):
-        """As the pattern's name says, whatever the seed; and recognised from the values alone."""
+        """For every seed the indices are as the pattern says, and `shows` recognises the pattern from the values alone."""
         inputs = {"InputTensor": TensorDesc(DataType.INT8, (5,)), "IndicesTensor": TensorDesc(DataType.INT64, (7,))}
         desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         for seed in range(20):
@@ -223,16 +253,15 @@ class TestPatterns:
             ("asc", [2, 2, 2, 2, 2]),
         ],
     )
-    def test_what_is_not_of_a_pattern(self, pattern, values):
-        """One value that is wrong."""
+    def test_other_values_do_not_show_a_pattern(self, pattern, values):
+        """Values that differ from a pattern, most of them in one value, do not show it."""
         assert not shows(pattern, values, (5,))
 
     def test_every_pattern_of_tuples(self):
-        """A tuple counts as one index; each coordinate stays within its own dimension."""
-        desc = OPERATORS["GATHER_ND1"].descriptors(3, 3)
+        """A tuple counts as one index; each of its coordinates stays within its own dimension."""
         desc = next(
             d
-            for d in desc
+            for d in OPERATORS["GATHER_ND1"].descriptors(3, 3)
             if d.tuple_size == 2 and d.indices_tensor.element_count > 6 and len(set(d.input_tensor.sizes)) > 2
         )
         (bounds,) = desc.index_bounds.values()
@@ -254,7 +283,7 @@ class TestPatterns:
         ],
     )
     def test_rounds(self, data_type, count, expected):
-        """Together the rounds tell every element from every other."""
+        """A data type with few values needs several rounds; all rounds together distinguish every pair of elements."""
         inputs = {
             "InputTensor": TensorDesc(DataType[data_type], (count,)),
             "IndicesTensor": TensorDesc(DataType.INT64, (3,)),
@@ -262,12 +291,12 @@ class TestPatterns:
         desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         cases = cases_with(desc, "random", "addr")
         assert expected == len(cases) == len({c.id for c in cases})
-        assert count == len(set(zip(*(c.tensors["InputTensor"].bits for c in cases))))
+        assert count == len(set(zip(*(c.tensors["InputTensor"].bits for c in cases), strict=True)))
         assert 1 == len(cases_with(desc, "random", "special"))
 
     @pytest.mark.parametrize("data_type", DataType)
-    def test_special_data_have_a_nonce(self, data_type):
-        """Two cases of the same descriptor do not hold the same."""
+    def test_special_data_differ_between_cases(self, data_type):
+        """`special` data hold all special values, and values that differ from case to case in every fourth element."""
         inputs = {"InputTensor": TensorDesc(data_type, (90,)), "IndicesTensor": TensorDesc(DataType.INT64, (3,))}
         desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         one, other = (fill(desc, id, "random", "special")["InputTensor"].bits for id in "ab")
@@ -276,7 +305,7 @@ class TestPatterns:
 
     @pytest.mark.parametrize("data_type", DataType)
     def test_addresses_are_unique(self, data_type):
-        """As far as the type can tell elements apart."""
+        """`addr` data have as many different values as the data type and the number of elements allow."""
         inputs = {"InputTensor": TensorDesc(data_type, (300,)), "IndicesTensor": TensorDesc(DataType.INT64, (3,))}
         desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
         bits = fill(desc, "it", "pos", "addr")["InputTensor"].bits
@@ -284,7 +313,7 @@ class TestPatterns:
 
     @pytest.mark.parametrize("data_type", DataType)
     def test_special_values(self, data_type):
-        """Both limits of an integer; of a float NaNs of both kinds with payloads, -0, denormals, infinities."""
+        """Special integers include both limits. Special floats include NaNs of both kinds, -0, denormals and infinities."""
         values = special_values(data_type)
         assert len(values) == len(set(values))
         assert all(0 <= v < 2 ** (8 * data_type.size) for v in values)
@@ -298,38 +327,38 @@ class TestPatterns:
         assert 6 == sum(number != number for number in numbers)
 
     def test_other_cases_have_other_values(self):
-        """Values follow from the id."""
+        """Equal ids give equal values, other ids give other values."""
         one, same, other = (fill(self.DESC, id, "mix", "addr") for id in ("a", "a", "b"))
         assert one == same
         assert one["InputTensor"] != other["InputTensor"]
 
 
 class TestSelection:
-    """Filters, ids, shards."""
+    """Cases are selected by glob, by id and by shard."""
 
     def test_shards_are_disjoint_and_complete(self):
-        """However many there are."""
+        """Every case is in exactly one shard, for any number of shards; shards differ by at most one case."""
         for parts in (1, 2, 3, 7):
             shards = [select(SMOKE, shard=(part, parts)) for part in range(1, parts + 1)]
             assert max(map(len, shards)) - min(map(len, shards)) <= 1
             assert sorted(c.id for c in SMOKE) == sorted(c.id for shard in shards for c in shard)
 
     def test_globs(self):
-        """Any of them may match; characters of an id are taken as they are."""
+        """A case is selected if any of the globs matches its id; a dot in a glob is a dot."""
         chosen = select(SMOKE, globs=["gather/example.*", "*/int8/*"])
         assert chosen == [c for c in SMOKE if c.id.startswith("gather/example.") or "/int8/" in c.id]
         assert ["gather/example.2"] == [c.id for c in select(SMOKE, globs=["gather/example.2"])]
 
     def test_ids(self):
-        """In the catalogue's order; with a filter, both must hold."""
+        """Selected ids come in the catalogue's order; with a filter, a case must match both."""
         assert ["gather/example.1", "gather/example.2"] == [
             c.id for c in select(SMOKE, ids=["gather/example.2", "gather/example.1"])
         ]
-        with pytest.raises(InputError, match="--case must be the id of a case in this tier, got 'gather/example.1'"):
+        with pytest.raises(InputError, match=r"--case must be the id of a case in this tier, got 'gather/example.1'"):
             select(SMOKE, ids=["gather/example.1"], globs=["gather_nd/*"])
 
     def test_nothing_left_is_an_error(self):
-        """It names what was asked for."""
+        """An empty selection is refused, and the error names the option and its value."""
         with pytest.raises(InputError, match=r"--filter must match a case, got 'nothing', 'GATHER/\*'"):
             select(SMOKE, globs=["nothing", "GATHER/*"])
         with pytest.raises(InputError, match="--case must be the id of a case in this tier, got 'absent'"):
@@ -339,16 +368,16 @@ class TestSelection:
 
 
 class TestGenerated:
-    """Cases of one's own."""
+    """Cases can be made from any descriptor."""
 
     def test_a_case_from_any_descriptor(self):
-        """Id and values from descriptor and patterns."""
+        """A generated case has the id and the values that follow from its descriptor and patterns."""
         desc = next(OPERATORS["GATHER"].samples())
         case = generated(desc, "mix", "special")
         assert case.id == case_id(desc, "mix", "special")
         assert case.tensors == fill(desc, case.id, "mix", "special")
 
     def test_other_types(self):
-        """Data and indices, each in its own place."""
+        """`retyped` gives data tensors and index tensors the data types asked for."""
         desc = retyped(next(OPERATORS["GATHER_ND1"].samples()), DataType.INT8, DataType.UINT32)
         assert (DataType.INT8, DataType.UINT32, DataType.INT8) == tuple(t.data_type for t in desc.tensors.values())

@@ -1,10 +1,11 @@
-"""Coverage is measured from the cases, the arrays hold what the operators say is possible, and nothing is left out."""
+"""Coverage is measured from the cases. Each tier covers what it promises, and the arrays agree with the operators."""
 
 import dataclasses
 import itertools
 import json
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -30,51 +31,71 @@ SMOKE = list(catalogue("smoke"))
 TOOL = Path(__file__).parents[2] / "tools" / "build_arrays.py"
 
 
+@cache
+def smoke_coverage():
+    """Returns what `smoke` covers, by operator."""
+    return measure(SMOKE)
+
+
+@cache
+def some_descriptors():
+    """Returns random descriptors of all operators."""
+    return list(random_descriptors(4000, seed=1, max_elements=4096))
+
+
 class TestTiers:
-    """What a tier promises, it covers."""
+    """A tier covers everything that it promises."""
 
     @pytest.mark.parametrize(("tier", "strength"), [("smoke", 1), ("standard", 2)])
     def test_covers(self, tier, strength):
-        """`smoke` every class, rule, example and field; `standard` every possible pair as well."""
-        for found in measure(catalogue(tier)).values():
-            assert [] == found.missing(strength=strength)
-            values, pairs, triples = found.possible(strength=strength)
-            assert values == len(found.classes)
-            assert len(found.pairs) <= pairs and len(found.triples) <= triples
-            assert strength < 2 or pairs == len(found.pairs)
+        """`smoke` covers every class, rule, example and field; `standard` covers every possible pair as well."""
+        covered = smoke_coverage() if tier == "smoke" else measure(catalogue(tier))
+        assert list(OPERATORS) == list(covered)
+        for coverage in covered.values():
+            assert [] == coverage.missing(strength=strength)
+            classes, pairs, triples = coverage.possible(strength=strength)
+            assert classes == len(coverage.classes)
+            assert len(coverage.pairs) <= pairs
+            assert len(coverage.triples) <= triples
+            assert strength < 2 or pairs == len(coverage.pairs)
 
     def test_smoke_does_not_cover_every_pair(self):
-        """So that the measure can fail."""
-        assert all(found.missing(strength=2) for found in measure(SMOKE).values())
+        """The measure can fail: `smoke` lacks pairs of every operator."""
+        assert len(OPERATORS) == len(smoke_coverage())
+        assert all(coverage.missing(strength=2) for coverage in smoke_coverage().values())
 
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_every_kind_of_gap_is_seen(self, operator):
-        """A class, a pair, a rule, an example and a field that no case has."""
-        cases = [c for c in SMOKE if c.desc.operator == operator]
-        found = Covered(operator)
-        for case in cases:
-            if "/int8/" not in case.id and "example" not in case.id:
-                found.take(case)
-        missing = found.missing(strength=2)
+        """A class, a pair, a rule, an example and a field that no case has are missing."""
+        coverage = Covered(operator)
+        for case in SMOKE:
+            if case.desc.operator == operator and "/int8/" not in case.id and "example" not in case.id:
+                coverage.take(case)
+        missing = coverage.missing(strength=2)
         assert {"data_type INT8", "example 1", "data_type INT8, dimensions 1"} <= set(missing)
         assert f"rule {operator}.C1" in Covered(operator).missing(strength=1)
         assert "field OutputTensor" in Covered(operator).missing(strength=1)
 
     def test_full_covers_everything(self, monkeypatch):
-        """Every possible triple, every large class, and the small world in every width; here of one operator."""
+        """`full` covers every possible triple, every large class, and the small scope in every width.
+
+        Measured for one operator. For all operators, test_catalogue.py counts the small scope and the large classes, and
+        test_rows_are_built_as_chosen samples the rows that hold the triples.
+        """
         name = "GATHER_ELEMENTS"
         monkeypatch.setattr("opmap.cases.catalogue.OPERATORS", {name: OPERATORS[name]})
-        found = measure(catalogue("full"))[name]
-        assert [] == found.missing(strength=3)
-        assert found.possible(strength=3) == (len(found.values), len(found.pairs), len(found.triples))
-        assert 4 * 1278 == len(found.world)
+        coverage = measure(catalogue("full"))[name]
+        assert [] == coverage.missing(strength=3)
+        counts = (len(coverage.classes), len(coverage.pairs), len(coverage.triples))
+        assert counts == coverage.possible(strength=3)
+        assert 4 * 1278 == len(coverage.world)
 
     def test_what_full_lacks_is_named(self):
-        """A triple, a large class, a descriptor of the small world."""
-        found = measure(SMOKE)["GATHER_ELEMENTS"]
-        missing = found.missing(strength=3)
-        _, _, triples = found.possible(strength=3)
-        assert triples - len(found.triples) == sum(m.count(", ") == 2 and "descriptor" not in m for m in missing)
+        """A triple, a large class and a descriptor of the small scope that no case has are missing."""
+        coverage = smoke_coverage()["GATHER_ELEMENTS"]
+        missing = coverage.missing(strength=3)
+        _, _, triples = coverage.possible(strength=3)
+        assert triples - len(coverage.triples) == sum(m.count(", ") == 2 and "descriptor" not in m for m in missing)
         assert {
             "data_type INT8, dimensions 1, axis_length 32769+",
             "output_elements 2^27+1",
@@ -83,23 +104,23 @@ class TestTiers:
         } <= set(missing)
 
     def test_triples_are_counted(self):
-        """The arrays for triples hold every triple that is possible."""
-        found = Covered("GATHER_ELEMENTS")
-        known = arrays("GATHER_ELEMENTS")
-        for choice in known.choices(known.pairs + known.triples):
-            found.triples.update(itertools.combinations(choice.items(), 3))
-        assert known.possible_triples == len(found.triples)
+        """The rows of the arrays hold as many triples as are possible."""
+        kept = arrays("GATHER_ELEMENTS")
+        triples = set()
+        for choice in kept.choices(kept.pairs + kept.triples):
+            triples.update(itertools.combinations(choice.items(), 3))
+        assert kept.possible_triples == len(triples)
 
 
 class TestClosedWorld:
-    """A rule or a field that is new fails until a case has it."""
+    """A new rule or a new field is missing until a case covers it."""
 
     @pytest.mark.parametrize(
         ("check", "missing"),
         [("Axis < 100000", ["rule GATHER.X1"]), ("Axis < InputTensor.DimensionCount", [])],
     )
     def test_a_new_rule(self, monkeypatch, check, missing):
-        """That no neighbour of a case breaks; with one that does, nothing is missing."""
+        """A new rule is missing if no neighbour of a case breaks it; if one does, nothing is missing."""
         module = OPERATORS["GATHER"]
         spec = module.descriptor.spec()
         new = msgspec.structs.replace(spec.rules[0], id="GATHER.X1", check=check)
@@ -108,16 +129,16 @@ class TestClosedWorld:
         assert missing == measure(SMOKE)["GATHER"].missing(strength=1)
 
     def test_a_new_field(self, monkeypatch):
-        """That no case has with two values."""
+        """A new field is missing, because no two cases have different values of it."""
         module = OPERATORS["GATHER"]
-        spec, found = module.descriptor.spec(), measure(SMOKE)["GATHER"]
+        spec, coverage = module.descriptor.spec(), smoke_coverage()["GATHER"]
         new = msgspec.structs.replace(spec.fields[-1], name="Mode")
         changed = msgspec.structs.replace(spec, fields=(*spec.fields, new))
         monkeypatch.setattr(module.descriptor, "spec", classmethod(lambda cls: changed))
-        assert ["field Mode"] == found.missing(strength=1)
+        assert ["field Mode"] == coverage.missing(strength=1)
 
     def test_boundaries(self):
-        """One step in one member; an axis in the middle of many is at no boundary of its own."""
+        """A descriptor is at a rule's boundary if one step in one member breaks the rule; an axis in the middle is not."""
         desc, _ = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "1")
         assert "GATHER.F1" in boundary_rules(desc)
         middle = next(
@@ -127,25 +148,31 @@ class TestClosedWorld:
 
 
 class TestSpace:
-    """What the operators say of their parameters."""
+    """The shipped arrays agree with what the operators say about their parameters."""
 
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_arrays_are_of_these_parameters(self, operator):
-        """Else tools/build_arrays.py must be run."""
+        """The arrays have the operator's parameters and classes. If they do not, run tools/build_arrays.py."""
         assert arrays(operator).parameters == {n: tuple(c) for n, c in parameters(OPERATORS[operator]).items()}
 
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_rows_are_built_as_chosen(self, operator):
-        """Every row gives a valid case, that is measured to have exactly the classes of the row."""
-        known, module = arrays(operator), OPERATORS[operator]
-        for choice in known.choices(known.pairs):
-            for case in cases_of(module, choice):
+        """Every row for pairs gives valid cases, which are measured to have exactly the row's classes.
+
+        Of the rows for triples every fifth is built, and measured as far as its descriptor decides the classes.
+        """
+        kept, module = arrays(operator), OPERATORS[operator]
+        assert kept.pairs and kept.triples
+        for choice in kept.choices(kept.pairs):
+            cases = cases_of(module, choice)
+            assert cases
+            for case in cases:
                 assert () == case.desc.violations()
                 measured = classify(case)
                 if case.id.split("/")[-1].startswith("addr"):
                     measured["data_pattern"] = "addr"
                 assert choice == measured
-        for choice in known.choices(known.triples[::5]):
+        for choice in kept.choices(kept.triples[::5]):
             desc = module.build(choice)
             assert () == desc.violations()
             assert choice == {**choice, **classify_desc(desc)}
@@ -153,35 +180,34 @@ class TestSpace:
 
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_what_is_called_impossible_does_not_occur(self, operator):
-        """Neither in the small world nor among random descriptors is there one of an impossible pair of classes."""
+        """No descriptor of the small scope and no random one has a pair of classes that the arrays call impossible."""
         impossible = set(arrays(operator).impossible_pairs)
-        known = arrays(operator).parameters
+        parameters = arrays(operator).parameters
         seen = set()
-        some = itertools.chain(
-            OPERATORS[operator].descriptors(4, 3),
-            (d for d in random_descriptors(4000, seed=1, max_elements=4096) if d.operator == operator),
-        )
-        for desc in some:
-            found = [(n, c) for n, c in classify_desc(desc).items() if c in known[n]]
-            seen.update(f"{a} {x}, {b} {y}" for (a, x), (b, y) in itertools.combinations(found, 2))
-        assert set() == seen & impossible
+        random_ones = (desc for desc in some_descriptors() if desc.operator == operator)
+        for desc in itertools.chain(OPERATORS[operator].descriptors(4, 3), random_ones):
+            classes = [(n, c) for n, c in classify_desc(desc).items() if c in parameters[n]]
+            seen.update(itertools.combinations(classes, 2))
+        assert set() == impossible & {f"{a} {x}, {b} {y}" for (a, x), (b, y) in seen}
         assert len(seen) > 300
 
     @pytest.mark.skipif(not TOOL.is_file(), reason="needs a checkout")
     def test_the_tool_finds_the_rows_possible(self, monkeypatch):
-        """As it asks the operator's `build`: after a change there, arrays that hold no longer are seen without making new
-        ones."""
+        """After a change to an operator's `build`, arrays that no longer fit are noticed without building new ones.
+
+        The tool calls `build` for every choice. It finds the shipped rows possible, and as many triples as the file says.
+        """
         monkeypatch.syspath_prepend(str(TOOL.parent))
         import build_arrays
 
-        known = arrays("GATHER_ELEMENTS")
+        kept = arrays("GATHER_ELEMENTS")
         space = build_arrays.Space(OPERATORS["GATHER_ELEMENTS"])
-        assert len(known.pairs) == sum(space.possible(row) for row in known.pairs)
-        assert known.possible_triples == sum(int(table.sum()) for table in space.tables(3).values())
+        assert [] == [row for row in kept.pairs if not space.possible(row)]
+        assert kept.possible_triples == sum(int(table.sum()) for table in space.tables(3).values())
 
     @pytest.mark.skipif(not TOOL.is_file(), reason="needs a checkout")
     def test_the_tool_makes_these_arrays(self, monkeypatch, tmp_path):
-        """The shipped file is what the tool writes."""
+        """The tool writes the same bytes as the shipped file."""
         if not os.environ.get("OPMAP_REBUILD_ARRAYS"):
             pytest.skip("takes minutes: set OPMAP_REBUILD_ARRAYS=1 after a change to the tool or the parameters")
         monkeypatch.syspath_prepend(str(TOOL.parent))
@@ -190,12 +216,12 @@ class TestSpace:
         monkeypatch.setattr(build_arrays, "FOLDER", tmp_path)
         monkeypatch.setattr(sys, "argv", ["build_arrays.py", "GATHER_ELEMENTS"])
         build_arrays.main()
-        shipped = Path(covering_arrays.__file__).parent / "arrays" / "gather_elements.json"
+        shipped = Path(covering_arrays.__file__).parent / "covering" / "gather_elements.json"
         assert shipped.read_bytes() == (tmp_path / "gather_elements.json").read_bytes()
 
 
 class TestIndexPaths:
-    """How the indices come to the operator."""
+    """The indices reach the operator as an input, as an initializer or from a node."""
 
     CASE = next(c for c in SMOKE if c.id.startswith("gather/") and "/int32.mix" in c.id and c.desc.index_dimensions)
 
@@ -208,7 +234,7 @@ class TestIndexPaths:
         ],
     )
     def test_in_the_model(self, path, inputs, operators, kinds):
-        """What the graph takes and holds; what is not as the descriptor says is listed."""
+        """The graph has the inputs, nodes and initializers of the index path; a path other than `input` is listed."""
         (case,) = cases_with(self.CASE.desc, "mix", "addr", path)
         mapped = map_descriptor(case.desc, index_path=path, values=case.tensors)
         onnx.checker.check_model(mapped.model, full_check=True)
@@ -226,25 +252,25 @@ class TestIndexPaths:
     @pytest.mark.parametrize("path", ["initializer", "one", "node"])
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_pass_on_the_cpu(self, operator, path, index_type, conversion):
-        """With every index type and conversion."""
-        known, module = arrays(operator), OPERATORS[operator]
-        choice = next(
-            c for c in known.choices(known.triples) if (c["index_path"], c["index_type"]) == (path, index_type)
-        )
+        """A case of each index path passes with every index type and index conversion."""
+        kept, module = arrays(operator), OPERATORS[operator]
+        choice = next(c for c in kept.choices(kept.triples) if (c["index_path"], c["index_type"]) == (path, index_type))
         judge = dataclasses.replace(open_judge("cpu"), index_conversion=conversion)
-        for case in cases_of(module, choice):
+        cases = cases_of(module, choice)
+        assert cases
+        for case in cases:
             record = judge(case)
             assert ("pass", None) == (record.verdict, record.message)
             assert any(s.startswith("index-path") for s in record.substitutions)
 
 
 class TestKernels:
-    """DirectML's kernel classes, by the names in its library."""
+    """DirectML's kernel classes are counted by the names in its library."""
 
     def test_are_those_of_the_library(self):
-        """60 names, of which 24 can be reached on one adapter."""
+        """The library has 60 names; 24 classes can be reached on one adapter, and `smoke` reaches all of them."""
         (kernels,) = kernel_files()
-        names = [name for found in kernels.kinds().values() for name in found]
+        names = [name for kind_names in kernels.kinds().values() for name in kind_names]
         assert 60 == len(names) == len(set(names))
         assert {
             "Gather_256_uint8_typed32_MultipleIndices_int64_emulated_8",
@@ -255,17 +281,17 @@ class TestKernels:
         assert set(reachable) == set(kernels_reached(kernels, SMOKE))
 
     def test_what_is_missing_is_seen(self):
-        """Without cases above 4 dimensions, half of them."""
+        """Cases of at most 4 dimensions reach no kernel class for 8 dimensions."""
         (kernels,) = kernel_files()
         few = [c for c in SMOKE if c.desc.output.dimension_count <= 4]
         assert {4} == {kind[3] for kind in kernels_reached(kernels, few)}
 
 
 class TestCommand:
-    """`opmap catalog`."""
+    """`opmap catalog` shows the coverage of a tier."""
 
     def test_table(self, capsys):
-        """Coverage, what is not reachable and why; nothing missing."""
+        """The table shows kernel classes, unreachable rules with the reason, and probes; nothing is missing."""
         assert 0 == main(["catalog", "--tier", "smoke"])
         out = capsys.readouterr().out
         assert "24 of 24 reachable classes on one adapter; the library names 60" in out
@@ -275,19 +301,19 @@ class TestCommand:
         assert "missing" not in out
 
     def test_json(self, capsys):
-        """The same for a program."""
+        """`--json` gives the same facts to a program."""
         assert 0 == main(["catalog", "--json"])
-        found = json.loads(capsys.readouterr().out)
-        assert len(SMOKE) == found["cases"] == sum(row["cases"] for row in found["operators"])
-        assert [] == found["missing"]
+        document = json.loads(capsys.readouterr().out)
+        assert len(SMOKE) == document["cases"] == sum(row["cases"] for row in document["operators"])
+        assert [] == document["missing"]
 
     def test_list(self, capsys):
-        """An id a line, as `validate --case @FILE` takes them."""
+        """`--list` prints one case id per line, the format of `validate --case @FILE`."""
         assert 0 == main(["catalog", "--list"])
         assert [c.id for c in SMOKE] == capsys.readouterr().out.splitlines()
 
     def test_what_is_missing_is_red(self, capsys, monkeypatch):
-        """Exit code 1, and it is named."""
+        """A missing class gives exit code 1, and the table and the JSON name it."""
         monkeypatch.setattr(
             "opmap.reporting.coverage.catalogue", lambda tier: [c for c in SMOKE if "/int8/" not in c.id]
         )

@@ -8,7 +8,7 @@ import pytest
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError, ProviderError
 from opmap.execution.dml_linux import VARIABLE
-from opmap.execution.provider import Placement, Provider
+from opmap.execution.protocol import Placement, Provider
 from opmap.execution.providers import ProviderMissing, available, open_provider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
 from opmap.machine.runtimes import require_one

@@ -19,7 +19,7 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
-from opmap.faults.access import CaseArrays
+from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.indices import INDEX_FAULTS
 from opmap.faults.score import Score, score, summary
 from opmap.operators import OPERATORS
@@ -344,9 +344,11 @@ class TestAccess:
     def test_batches_are_shared_loops(self):
         """GATHER_ND1 has its batch dimensions, GATHER has no batches."""
         desc = next(c.desc for c in catalogue_of("smoke") if c.id == "gather_nd1/example.1")
-        assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed.shared_loops
+        assert set(range(desc.batch_dimension_count)) == desc.access.moves[-1].indexed_side.shared_loops
         assert not any(
-            c.desc.access.moves[-1].indexed.shared_loops for c in catalogue_of("smoke") if c.desc.operator == "GATHER"
+            c.desc.access.moves[-1].indexed_side.shared_loops
+            for c in catalogue_of("smoke")
+            if c.desc.operator == "GATHER"
         )
 
     def test_without_index_tensors(self):

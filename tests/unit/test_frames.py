@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opmap.execution import frames
-from opmap.execution.provider import Placement
+from opmap.execution.protocol import Placement
 from opmap.execution.sessions import CPU
 from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
 

@@ -14,7 +14,7 @@ from opmap.descriptors import TensorDesc, complete
 from opmap.dxdispatch import read_model
 from opmap.errors import ProviderError
 from opmap.execution.arrays import to_array
-from opmap.execution.provider import Placement
+from opmap.execution.protocol import Placement
 from opmap.execution.providers import OpenProvider, open_provider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS

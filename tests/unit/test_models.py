@@ -14,7 +14,7 @@ import pytest
 from onnx import numpy_helper
 
 from opmap.cli import main
-from opmap.reporting.models import collection
+from opmap.reporting.model_folders import collection
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 NAMES = sorted(p.name for p in MODELS.iterdir() if p.is_dir())

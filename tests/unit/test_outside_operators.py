@@ -24,7 +24,7 @@ from opmap.cases.parameters import cases_of, classify
 from opmap.cases.random_cases import random_descriptors
 from opmap.coverage.covered import measure
 from opmap.errors import InputError, MappingError
-from opmap.execution.provider import Placement
+from opmap.execution.protocol import Placement
 from opmap.execution.providers import OpenProvider
 from opmap.faults import open_fault
 from opmap.faults.score import score

@@ -60,7 +60,7 @@ class TestVerdicts:
         """A result of another provider is no pass, although every value is right."""
         pytester.makepyfile(
             elsewhere="""
-            from opmap.execution.provider import Placement
+            from opmap.execution.protocol import Placement
             from opmap.execution.sessions import SessionProvider
 
             class Elsewhere(SessionProvider):

@@ -11,7 +11,7 @@ import pytest
 from opmap import open_provider
 from opmap.cases.probes import probes, select_probes
 from opmap.errors import ProviderError
-from opmap.execution.provider import Placement, origin
+from opmap.execution.protocol import Placement, origin
 from opmap.execution.providers import OpenProvider
 from opmap.execution.sessions import tidy
 from opmap.operators import OPERATORS

@@ -312,7 +312,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         monkeypatch.setattr(selection, "catalogue", lambda tier: whole[1:])
 
         assert 2 == main([*arguments, "--resume", str(tmp_path / "r")])
-        assert "the same ids: " in capsys.readouterr().err
+        assert "the same cases: this opmap selects others" in capsys.readouterr().err
 
     def test_missing_provider(self, tmp_path, capsys):
         """Resuming a finished run changes nothing: no case has two records."""

@@ -89,7 +89,7 @@ class TestFiles:
         assert spec.introduced == tables[0].feature_level
         assert "4_1" == spec.support[0].feature_level == tables[-1].feature_level
         for lower, higher in itertools.pairwise(tables):
-            for name in spec.tensors("input", "output"):
+            for name in spec.field_names("input", "output"):
                 before, after = lower.tensors[name], higher.tensors[name]
                 assert set(before.data_types) <= set(after.data_types)
                 assert after.dimension_counts[0] <= before.dimension_counts[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 import numpy as np
 
 from ..tensors import DataType
-from .access import Bits, CaseArrays, Indices, index_positions
+from .case_arrays import Bits, CaseArrays, Indices, index_positions
 from .fault import Fault
 
 RunCase = Callable[[CaseArrays], Bits]

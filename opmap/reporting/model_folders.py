@@ -13,7 +13,7 @@ from pathlib import Path
 from onnx import helper
 
 from ..cases.case import Case, retyped
-from ..cases.catalogue import catalogue, generated, index_forms
+from ..cases.catalogue import catalogue, generated, model_index_forms
 from ..errors import InputError
 from ..mapping import ELEMENT_TYPES, MappedModel, map_descriptor
 from ..operators import OPERATORS
@@ -33,7 +33,7 @@ def folder_files(mapped: MappedModel, case: Case) -> dict[str, bytes]:
     expected = case.expected
     defined = [bits for bits in expected if bits is not None]
     if len(defined) == len(expected):
-        (name,) = case.desc.spec().tensors("output")
+        (name,) = case.desc.spec().field_names("output")
         output = Tensor(case.desc.output.data_type, case.desc.output.sizes, defined)
         files["test_data_set_0/output_0.pb"] = _tensor_proto(name, output)
     return files
@@ -104,7 +104,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
             yield case.id.replace("/", "-"), case
     for module in OPERATORS.values():
         desc = next(d for d in module.samples() if d.output.dimension_count == 3 and d.output.element_count > 8)
-        for index_type, pattern in index_forms():
+        for index_type, pattern in model_index_forms():
             case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
             yield f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case
 

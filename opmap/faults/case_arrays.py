@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..cases.case import Case
-from ..pseudocode import Address, Copy, Move, TableRead, Term, strides_of
+from ..pseudocode import Address, Copy, IndexRead, Move, Term, strides_of
 from ..tensors import DataType, Tensor
 
 Numbers = npt.NDArray[np.int64]
@@ -80,7 +80,7 @@ class CaseArrays:
     @cached_property
     def address(self) -> Address:
         """The address of the side of `move` that reads indices; of the source if no side does."""
-        return self.move.indexed
+        return self.move.indexed_side
 
     @cached_property
     def writes_in_order(self) -> bool:
@@ -163,7 +163,7 @@ class CaseArrays:
         An address outside the tensor means the first or the last element, as it was seen on DirectML.
         """
         move = self.move
-        if not move.target.indexed:
+        if not move.target.indexed_dimensions:
             moved = self.data.take(addresses, mode="clip")
             if self.writes_in_order:
                 return moved
@@ -196,7 +196,7 @@ def _count(address: Address, loop: int) -> Numbers:
     return np.arange(address.loops[loop], dtype=np.int64).reshape(shape)
 
 
-def _places(read: TableRead, address: Address) -> Numbers:
+def _places(read: IndexRead, address: Address) -> Numbers:
     """The element of the index tensor that each loop position reads."""
     total: Numbers = np.full((1,) * len(address.loops), read.offset, np.int64)
     for loop, step in read.steps:

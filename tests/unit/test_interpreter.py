@@ -1,0 +1,396 @@
+"""Expanded statements become an access map, which is compiled and run.
+
+The naive evaluator runs the statements themselves. It must give the same origins, and it says them in words.
+"""
+
+import itertools
+import re
+import struct
+from array import array
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+
+from opmap import strategies
+from opmap.descriptors import TensorDesc, complete
+from opmap.errors import PseudocodeError
+from opmap.operators import OPERATORS
+from opmap.pseudocode import (
+    access_map,
+    compile_statements,
+    interpreter,
+    naive,
+    parse_lines,
+    run,
+    trace,
+)
+from opmap.tensors import DataType, Tensor
+
+
+def run_line(text, sizes, values, **indices):
+    """Returns the output that a concrete line gives."""
+    return run(compiled(text, sizes), {"input": values, **indices})
+
+
+def compiled(text, sizes):
+    """Returns the program of concrete statements."""
+    return compile_statements(parse_lines(text), sizes)
+
+
+class TestInterpreter:
+    """Expanded statements are compiled and run over the output's coordinates."""
+
+    @pytest.mark.parametrize(
+        ("text", "sizes", "indices", "expected"),
+        [
+            # input 0..5 as {2,3}: [[0,1,2],[3,4,5]]
+            ("output[a, b] = input[b, a]", {"output": (3, 2), "input": (2, 3)}, {}, [0, 3, 1, 4, 2, 5]),
+            ("output[a] = input[1, a]", {"output": (3,), "input": (2, 3)}, {}, [3, 4, 5]),
+            ("output[a] = input[a, a]", {"output": (2,), "input": (2, 3)}, {}, [0, 4]),
+            ("output[a, b] = input[a]", {"output": (2, 2), "input": (6,)}, {}, [0, 0, 1, 1]),
+            ("output[] = input[1, 2]", {"output": (1,), "input": (2, 3)}, {}, [5]),
+            (
+                "output[a, b] = input[a, indices[b]]",
+                {"output": (2, 2), "input": (2, 3), "indices": (2,)},
+                {"indices": [2, 0]},
+                [2, 0, 5, 3],
+            ),
+            (
+                "output[a, b] = input[indices[a], b]",
+                {"output": (3, 3), "input": (2, 3), "indices": (3,)},
+                {"indices": [1, -1, -2]},
+                [3, 4, 5, 3, 4, 5, 0, 1, 2],
+            ),
+            (
+                "output[a] = input[a, indices[]]",
+                {"output": (1, 2), "input": (2, 3), "indices": (1, 1)},
+                {"indices": [-1]},
+                [2, 5],
+            ),
+            (
+                "output[a, b] = input[indices[a, b], b]",
+                {"output": (2, 3), "input": (2, 3), "indices": (2, 3)},
+                {"indices": [1, 0, 1, 0, 0, -1]},
+                [3, 1, 5, 0, 1, 5],
+            ),
+            (
+                "output[a] = input[indices[a, 0], indices[a, 1]]",
+                {"output": (3,), "input": (2, 3), "indices": (3, 2)},
+                {"indices": [1, 2, 0, 0, -1, -3]},
+                [5, 0, 3],
+            ),
+            (
+                "output[a, b] = input[a, indices[a, b, 0]]",
+                {"output": (2, 2), "input": (2, 3), "indices": (2, 2, 1)},
+                {"indices": [0, 1, 2, -2]},
+                [0, 1, 5, 4],
+            ),
+            (
+                "output[a] = input[0, indices[a, a]]",
+                {"output": (2,), "input": (2, 3), "indices": (2, 2)},
+                {"indices": [2, 0, 0, 1]},
+                [2, 1],
+            ),
+            # an index of a row and one of a column, from two tensors
+            (
+                "output[a, b] = input[rows[a], columns[b]]",
+                {"output": (2, 2), "input": (2, 3), "rows": (2,), "columns": (2,)},
+                {"rows": [1, 0], "columns": [2, 0]},
+                [5, 3, 2, 0],
+            ),
+            # out of range: no value, whatever the other coordinate is
+            (
+                "output[a, b] = input[a, indices[b]]",
+                {"output": (2, 4), "input": (2, 3), "indices": (4,)},
+                {"indices": [3, -4, 2, 2**63]},
+                [None, None, 2, None, None, None, 5, None],
+            ),
+            (
+                "output[a] = input[indices[a, 0], indices[a, 1]]",
+                {"output": (4,), "input": (2, 3), "indices": (4, 2)},
+                {"indices": [1, 3, 2, 0, 5, -9, -2, -3]},
+                [None, None, None, 0],
+            ),
+        ],
+    )
+    def test_small_tables(self, text, sizes, indices, expected):
+        """The output is the one that was computed by hand for an input of 0 to 5."""
+        assert expected == run_line(text, sizes, range(6), **indices)
+
+    @pytest.mark.parametrize(
+        ("text", "sizes", "message"),
+        [
+            ("output[a] = input[b]", {"output": (2,), "input": (2,)}, "b is not a coordinate of output[a]"),
+            ("output[a] = input[a]", {"output": (3,), "input": (2,)}, "a runs to 2, the dimension has 2"),
+            ("output[a, a] = input[a]", {"output": (2, 2), "input": (2,)}, "does not name each coordinate once"),
+            ("output[0] = input[0]", {"output": (2,), "input": (2,)}, "does not name each coordinate once"),
+            ("output[a, b] = input[a]", {"output": (2,), "input": (2,)}, "does not address a tensor of sizes {2}"),
+            ("output[a] = input[a]", {"output": (2, 3), "input": (3,)}, "does not address a tensor of sizes {2,3}"),
+            (
+                "output[a] = input[t[u[a]]]",
+                {"output": (2,), "input": (2,), "t": (2,), "u": (2,)},
+                "an index of an index",
+            ),
+            ("output[a] = input[t[a, 3]]", {"output": (2,), "input": (2,), "t": (2, 3)}, "the last dimension has 3"),
+            ("output[a] = input[t[a]]", {"output": (3,), "input": (2,), "t": (2,)}, "a runs to 2, the dimension has 2"),
+            ("output[a] = input[a, 2]", {"output": (3,), "input": (3, 2)}, "there is no 2, the dimension has 2"),
+            ("output[a] = other[a]", {"output": (3,), "input": (3,)}, "other is not a tensor of the operator"),
+            ("output[a] = input[other[a]]", {"output": (3,), "input": (3,)}, "other is not a tensor of the operator"),
+        ],
+    )
+    def test_what_reads_nothing_is_refused_before_it_runs(self, text, sizes, message):
+        """A line that does not fit the sizes is refused when it is compiled; it never gives a wrong address."""
+        with pytest.raises(PseudocodeError) as raised:
+            compiled(text, sizes)
+        assert message in str(raised.value)
+
+    def test_names_of_the_page_cannot_become_code(self):
+        """Python keywords and built-in names can be tensor names: the compiled text holds names as quoted strings only."""
+        program = compiled("import[print] = exec[lambda[print]]", {"import": (2,), "exec": (2,), "lambda": (2,)})
+        assert [1, 0] == run(program, {"exec": [0, 1], "lambda": [1, 0]})
+
+    @pytest.mark.parametrize(
+        ("text", "sizes", "pieces"),
+        [
+            ("output[a, b, c] = input[a, b, c]", {"output": (2, 3, 4), "input": (2, 3, 4)}, [range(24)]),
+            ("output[a, b] = input[b, a]", {"output": (2, 3), "input": (3, 2)}, [range(0, 6, 2), range(1, 7, 2)]),
+            (
+                "output[a, b, c] = input[t[a], b, c]",
+                {"output": (2, 3, 4), "input": (9, 3, 4), "t": (2,)},
+                [range(12, 24), range(96, 108)],
+            ),
+            (
+                "output[a, b] = input[t[a, b], b]",
+                {"output": (2, 2), "input": (9, 2), "t": (2, 2)},
+                [[2, 17], [0, 3]],
+            ),
+            ("output[a, b] = input[t[a, b]]", {"output": (2, 2), "input": (9,), "t": (2, 2)}, [[1, 8, 0, 1]]),
+        ],
+    )
+    def test_contiguous_addresses_are_one_piece(self, text, sizes, pieces):
+        """Loops whose addresses are contiguous are merged into one piece."""
+        assert pieces == list(compiled(text, sizes).statements[-1].source({"t": [1, 8, 0, 1]}))
+
+    @pytest.mark.parametrize("longest", [1, 3, 4, 7])
+    def test_long_pieces_are_cut(self, monkeypatch, longest):
+        """A piece that is a list has at most LONGEST elements; all pieces together hold the same addresses."""
+        text, sizes = "output[a, b] = input[t[a, b], b]", {"output": (3, 8), "input": (5, 8), "t": (3, 8)}
+        indices = {"t": [i * 7 % 5 - 2 for i in range(24)]}
+        whole = list(compiled(text, sizes).statements[-1].source(indices))
+        monkeypatch.setattr(interpreter, "LONGEST", longest)
+        cut = list(compiled(text, sizes).statements[-1].source(indices))
+        assert [8] * 3 == [len(piece) for piece in whole]
+        assert longest == max(len(piece) for piece in cut)
+        assert [*itertools.chain(*whole)] == [*itertools.chain(*cut)]
+
+    def test_the_result_is_an_array_if_every_element_is_documented(self):
+        """Elements of an array give an array if all are documented; else the result is a list with None."""
+        program = compiled("output[a] = input[t[a]]", {"output": (3,), "input": (4,), "t": (3,)})
+        values = array("H", [10, 11, 12, 13])
+        assert array("H", [13, 10, 11]) == run(program, {"input": values, "t": [-1, 0, 1]})
+        assert [13, None, 11] == run(program, {"input": values, "t": [-1, 4, 1]})
+        assert [13, None, 11] == run(program, {"input": tuple(values), "t": [-1, -5, 1]})
+        rows = compiled("output[a, b] = input[t[a], b]", {"output": (3, 2), "input": (2, 2), "t": (3,)})
+        assert [12, 13, None, None, 10, 11] == run(rows, {"input": values, "t": [1, 2, 0]})
+
+    @given(strategies.cases())
+    def test_agrees_with_the_naive_evaluator(self, case):
+        """The compiled access map and the naive evaluator find the same origin for every element of a random case."""
+        desc = case.desc
+        tensors = desc.pseudocode_tensors(case.tensors)
+        origins = list(naive.evaluate(desc.statements, desc.pseudocode_sizes, tensors))
+        assert desc.output.element_count == len(origins)
+        assert [address for _, address in origins] == list(desc.origins(case.tensors))
+
+    @pytest.mark.parametrize(
+        ("data_type", "code", "patterns"),
+        [
+            (DataType.FLOAT16, "H", [0x7C01, 0x7E00, 0xFE2A, 0xFC01, 0x8000, 0x0001]),
+            (DataType.FLOAT32, "I", [0x7F800001, 0x7FC00000, 0xFFC0BEEF, 0xFF800001, 0x80000000, 0x00000001]),
+            (
+                DataType.FLOAT64,
+                "Q",
+                [0x7FF0000000000001, 0x7FF8 << 48, 0xFFF8000000BADBAD, 0xFFF0000000000001, 1 << 63, 1],
+            ),
+        ],
+    )
+    def test_nan_payloads_come_out_bit_for_bit(self, data_type, code, patterns):
+        """Signalling NaNs, payloads, -0 and denormals come out with the same bits."""
+        inputs = {
+            "InputTensor": TensorDesc(data_type, (6,)),
+            "IndicesTensor": TensorDesc(DataType.INT64, (6,)),
+        }
+        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
+        data = Tensor.from_bytes(data_type, (6,), struct.pack(f"<6{code}", *patterns))
+        indices = Tensor.from_values(DataType.INT64, (6,), [5, 4, 3, 2, 1, 0])
+        out = desc.interpret({"InputTensor": data, "IndicesTensor": indices})
+        assert patterns[::-1] == list(out)
+        assert struct.pack(f"<6{code}", *patterns[::-1]) == Tensor(data_type, (6,), out).to_bytes()
+
+
+class TestAccessMap:
+    """The statements as numbers."""
+
+    @pytest.mark.parametrize(
+        ("text", "sizes", "expected"),
+        [
+            ("output[a] = input[t[a], 1]", {"output": (2,), "input": (3, 5), "t": (2,)}, {"t": (3,)}),
+            # one index goes into dimensions of 5 and of 3
+            ("output[a] = input[t[a], t[a]]", {"output": (2,), "input": (5, 3), "t": (2,)}, {"t": (3,)}),
+            ("output[a] = input[t[a], t[a]]", {"output": (2,), "input": (3, 5), "t": (2,)}, {"t": (3,)}),
+            # a tuple of two coordinates, of which the first is read twice
+            (
+                "output[a] = input[t[a, 0], t[a, 1], t[a, 0]]",
+                {"output": (2,), "input": (4, 5, 2), "t": (2, 2)},
+                {"t": (2, 5)},
+            ),
+            (
+                "output[a] = input[u[a], t[a]]",
+                {"output": (2,), "input": (4, 5), "t": (2,), "u": (2,)},
+                {"u": (4,), "t": (5,)},
+            ),
+            ("output[t[a]] = updates[a]", {"output": (7,), "updates": (2,), "t": (2,)}, {"t": (7,)}),
+            ("output = input", {"output": (7,), "input": (7,)}, {}),
+        ],
+    )
+    def test_index_bounds(self, text, sizes, expected):
+        """An index is held against the smallest dimension that it goes into, on either side of the line."""
+        assert expected == access_map(parse_lines(text), sizes).index_bounds
+
+    def test_the_smallest_dimension_decides_what_is_read(self):
+        """An index that is in range of one dimension, but not of the other, reads nothing."""
+        sizes = {"output": (3,), "input": (3, 2), "t": (3,)}
+        assert [3, None, None] == run_line("output[a] = input[t[a], t[a]]", sizes, range(6), t=[1, 2, -3])
+
+    @pytest.mark.parametrize(
+        ("text", "sizes", "target", "source"),
+        [
+            ("output[a, b] = input[a, b]", {"output": (2, 3), "input": (2, 3)}, True, True),
+            ("output[a, b] = input[b, a]", {"output": (2, 2), "input": (2, 2)}, True, False),
+            ("output[a, b] = input[a, b]", {"output": (1, 2, 3), "input": (2, 3)}, True, False),
+            ("output[a] = input[a]", {"output": (2,), "input": (3,)}, True, False),
+            ("output[a] = input[1, a]", {"output": (3,), "input": (2, 3)}, True, False),
+            ("output[t[a]] = updates[a]", {"output": (2,), "updates": (2,), "t": (2,)}, False, True),
+            ("output[t[a], b] = updates[a, b]", {"output": (2, 2), "updates": (2, 2), "t": (2,)}, False, True),
+            ("output[a] = input[t[a]]", {"output": (2,), "input": (2,), "t": (2,)}, True, False),
+        ],
+    )
+    def test_in_order(self, text, sizes, target, source):
+        """An address is in order if the loops visit every element of its tensor once, in row-major order."""
+        (move,) = access_map(parse_lines(text), sizes).moves
+        assert (target, source) == (move.target.in_order, move.source.in_order)
+
+    def test_the_indexed_side(self):
+        """The side that reads indices is the target if the line writes by index; its terms can be changed."""
+        sizes = {"output": (4, 2), "updates": (3, 2), "t": (3, 2), "input": (4, 2)}
+        for text, side in (
+            ("output[t[a, b], b] = updates[a, b]", "target"),
+            ("updates[a, b] = input[t[a, b], b]", "source"),
+        ):
+            (move,) = access_map(parse_lines(text), sizes).moves
+            assert getattr(move, side) is move.indexed_side
+            assert {1} == move.indexed_side.shared_loops
+            changed = move.indexed_side.change(lambda i, term: term.at_zero())
+            assert [] == changed.indexed_dimensions
+            assert changed != move.indexed_side
+
+
+class TestTrace:
+    """The naive evaluator says in one line where an output element comes from."""
+
+    SIZES: ClassVar = {"output": (1, 2, 2), "input": (2, 3), "indices": (1, 2)}
+
+    @pytest.mark.parametrize(
+        ("text", "sizes", "at", "indices", "expected"),
+        [
+            (
+                "output[y, x] = input[y, indices[x]]",
+                SIZES,
+                (0, 1, 0),
+                [2, 0],
+                ("output[1, 0] = input[1, indices[0] = 2]", 5),
+            ),
+            (
+                "output[y, x] = input[y, indices[x]]",
+                SIZES,
+                (0, 1, 1),
+                [2, -2],
+                ("output[1, 1] = input[1, indices[1] = -2 -> 1]", 4),
+            ),
+            (
+                "output[y, x] = input[y, indices[x]]",
+                SIZES,
+                (0, 0, 1),
+                [2, 7],
+                ("output[0, 1] = input[0, indices[1] = 7, outside [-3, 2]]", None),
+            ),
+            (
+                "output[] = input[indices[0], indices[1]]",
+                {"output": (1,), "input": (2, 3), "indices": (2,)},
+                (0,),
+                [1, -3],
+                ("output[] = input[indices[0] = 1, indices[1] = -3 -> 0]", 3),
+            ),
+            (
+                "output = input",
+                {"output": (2, 3), "input": (2, 3)},
+                (1, 0),
+                [],
+                ("output[1, 0] = input[1, 0]", 3),
+            ),
+            (
+                "output[indices[i], j] = input[i, j]",
+                {"output": (3, 2), "input": (2, 2), "indices": (2,)},
+                (2, 1),
+                [0, -1],
+                ("output[indices[1] = -1 -> 2, 1] = input[1, 1]", 3),
+            ),
+            (
+                "output[indices[i], j] = input[i, j]",
+                {"output": (3, 2), "input": (2, 2), "indices": (2,)},
+                (1, 1),
+                [0, -1],
+                ("output[1, 1] is written by no statement", None),
+            ),
+            (
+                "output[indices[i]] = input[i]",
+                {"output": (3,), "input": (2,), "indices": (2,)},
+                (0,),
+                [0, 0],
+                (
+                    "output[indices[0] = 0] = input[0] and output[indices[1] = 0] = input[1]: two writes to one element"
+                    " have no documented order",
+                    None,
+                ),
+            ),
+            (
+                "output[indices[i]] = input[i]",
+                {"output": (3,), "input": (2,), "indices": (2,)},
+                (0,),
+                [0, 3],
+                (
+                    "output[indices[1] = 3, outside [-3, 2]] = input[1]: a write out of range has no documented target",
+                    None,
+                ),
+            ),
+            (
+                "output[] = input[indices[0], indices[1]]",
+                {"output": (1,), "input": (2, 3), "indices": (2,)},
+                (0,),
+                [-3, 1],
+                ("output[] = input[indices[0] = -3, outside [-2, 1], indices[1] = 1]", None),
+            ),
+        ],
+    )
+    def test_in_words(self, text, sizes, at, indices, expected):
+        """The line shows every index with its value; an index out of range shows its range and gives no address."""
+        origin = trace(parse_lines(text), sizes, at, {"indices": indices})
+        assert expected == (origin.text, origin.address)
+
+    @pytest.mark.parametrize("at", [(0, 2, 0), (0, 0), (0, 0, -1), (1, 0, 0), (0, 0, 0, 0)])
+    def test_a_position_outside_the_output_is_refused(self, at):
+        """The error shows the position and the output's sizes."""
+        message = f"[{', '.join(map(str, at))}] is not an element of sizes {{1,2,2}}"
+        with pytest.raises(PseudocodeError, match=re.escape(message)):
+            trace(parse_lines("output[y, x] = input[y, indices[x]]"), self.SIZES, at, {"indices": [0, 0]})
