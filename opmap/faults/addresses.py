@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from ..pseudocode import Address, IndexRead, Term, strides_of
+from .case_arrays import CaseArrays, Numbers
 from .fault import Fault
-from .work import CaseArrays, Numbers
 
 ChangeAddress = Callable[[Address], Address]
 

@@ -14,7 +14,7 @@ from ..execution.arrays import dtype_of
 from ..pseudocode import Address
 from ..tensors import DataType
 from ..vocabulary import Tier
-from .work import Bits, CaseArrays, Indices, Numbers, Resolve, index_positions, resolve
+from .case_arrays import Bits, CaseArrays, Indices, Numbers, Resolve, index_positions, resolve
 
 # Any: the elements have the data type of the case.
 Array = npt.NDArray[Any]

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..pseudocode import Address, IndexRead
 from ..tensors import DataType
+from .case_arrays import CaseArrays, Numbers, Resolve, resolve
 from .fault import Fault
-from .work import CaseArrays, Numbers, Resolve, resolve
 
 _NEEDS_128 = "an axis longer than 128"
 _NEEDS_256 = "an axis longer than 256"

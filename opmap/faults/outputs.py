@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .case_arrays import Bits, CaseArrays
 from .fault import Array, Fault
-from .work import Bits, CaseArrays
 
 ChangeOutput = Callable[[Bits, CaseArrays], Bits]
 

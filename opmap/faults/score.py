@@ -13,9 +13,9 @@ from ..cases.parameters import is_large
 from ..execution.arrays import dtype_of, wrong_outputs
 from ..verdicts.compare import undefined
 from ..vocabulary import TIERS, Tier
+from .case_arrays import CaseArrays
 from .fault import Array, Fault, FaultProvider
 from .registry import FAULTS
-from .work import CaseArrays
 
 
 @dataclass(frozen=True)

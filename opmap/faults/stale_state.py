@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Mapping
 import numpy as np
 
 from ..tensors import DataType
+from .case_arrays import Bits, CaseArrays, Indices, index_positions
 from .fault import Fault
-from .work import Bits, CaseArrays, Indices, index_positions
 
 RunCase = Callable[[CaseArrays], Bits]
 """One session: computes the output of one case after the other."""

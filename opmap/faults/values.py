@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..tensors import DataType
+from .case_arrays import Bits
 from .fault import Fault
-from .work import Bits
 
 ChangeBits = Callable[[Bits, DataType], Bits]
 

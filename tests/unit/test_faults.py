@@ -19,9 +19,9 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
+from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.indices import INDEX_FAULTS
 from opmap.faults.score import Score, score, summary
-from opmap.faults.work import CaseArrays
 from opmap.operators import OPERATORS
 from opmap.pseudocode import access_map, compile_map, parse_lines, run
 from opmap.tensors import DataType, Tensor
