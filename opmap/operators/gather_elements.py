@@ -109,9 +109,9 @@ def build(choice: Choice) -> Desc | None:
     The dimensions beside the axis and the indices' axis are the factors of the output's number of elements.
     """
     count = int(choice["dimensions"])
-    for axis in size_classes.turned(size_classes.places(choice["axis"], count), choice):
-        for ones in size_classes.turned(size_classes.counts(choice["padding"], axis), choice):
-            for length in size_classes.turned(size_classes.lengths(choice["axis_length"]), choice):
+    for axis in size_classes.rotated(size_classes.places(choice["axis"], count), choice):
+        for ones in size_classes.rotated(size_classes.counts(choice["padding"], axis), choice):
+            for length in size_classes.rotated(size_classes.lengths(choice["axis_length"]), choice):
                 desc = _build(choice, count, axis, ones, length)
                 if desc:
                     return desc

@@ -164,7 +164,7 @@ def build(choice: Choice) -> Desc | None:
         return None
     # Values that a choice allows depend on whether one index is one element: keep that as the first has it.
     alike = [r for r in ranks if (r.tuple_size == 1) == (first.tuple_size == 1)]
-    return next(desc for r in size_classes.turned(alike, choice) if (desc := _build(choice, r)))
+    return next(desc for r in size_classes.rotated(alike, choice) if (desc := _build(choice, r)))
 
 
 def _build(choice: Choice, ranks: _Ranks) -> Desc | None:
@@ -175,8 +175,8 @@ def _build(choice: Choice, ranks: _Ranks) -> Desc | None:
         return None
     lowest = 2 if batches and many else 0, 1 if array and many else 0, 1 if block else 0
     elements, whole = choice["output_elements"], choice["output_bytes"]
-    long = size_classes.turned(range(size), choice)[0]
-    for length in size_classes.turned(size_classes.lengths(choice["axis_length"]), choice):
+    long = size_classes.rotated(range(size), choice)[0]
+    for length in size_classes.rotated(size_classes.lengths(choice["axis_length"]), choice):
         tuple_sizes = tuple(length if i == long else min(length, 2) for i in range(size))
         for low in (lowest, (1 if lowest[0] else 0, *lowest[1:])):
             for b, a, c in size_classes.products(elements, whole, data_type.size, low, (0, 1)):

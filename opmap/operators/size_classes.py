@@ -83,7 +83,7 @@ def length(n: int) -> str | None:
     return str(n) if n < 3 else "odd" if n % 2 else "power" if n & n - 1 == 0 else None
 
 
-def turned(options: Sequence[T], choice: Mapping[str, str]) -> list[T]:
+def rotated(options: Sequence[T], choice: Mapping[str, str]) -> list[T]:
     """Returns the options, rotated by a number that depends on the choice.
 
     `build` takes the first option that fits. The rotation gives different choices different first options. Choices that

@@ -95,7 +95,7 @@ class Address:
     def in_order(self) -> bool:
         """Whether the loops visit every element of the tensor once, in row-major order."""
         loops = [(term.loop, term.size, term.constant) for term in self.terms]
-        return loops == [(i, size, 0) for i, size in enumerate(self.loops)] and not self.indexed_dimensions
+        return loops == [(i, size, 0) for i, size in enumerate(self.loops)]
 
     @property
     def shared_loops(self) -> set[int]:
