@@ -7,7 +7,7 @@ A case with an entry is still run. The run is red if the case does not fail as t
 
     [[known]]
     case = "*/float16/*"                    # a glob over the ids of cases and probes
-    operator = "SLICE1"                     # a probe's operator is "ONNX Slice"
+    operator = "ONNX Cast"                  # of a probe; a case has the name of its DirectML operator
     type = "FLOAT16"                        # of the output
     provider = "dml"                        # a glob over the provider's name, or a short name of the command line
     adapter = "*4060*"                      # a glob over the adapter's name; case does not matter

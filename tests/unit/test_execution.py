@@ -44,6 +44,13 @@ class TestOpening:
         with pytest.raises(InputError, match=r"--provider must be one of auto, cpu, dml, directml, .*, got 'nothing'"):
             open_provider("nothing")
 
+    @pytest.mark.parametrize("name", [CPU, "planted_faults:right"])
+    @pytest.mark.parametrize("option", [{"adapter": "Radeon"}, {"device_id": 1}, {"disable_metacommands": True}])
+    def test_options_of_directml(self, name, option):
+        """The options that choose an adapter are refused for every other provider, and not ignored."""
+        with pytest.raises(InputError, match=f"are for the DirectML EP, got {name}"):
+            open_provider(name, **option)
+
     @pytest.mark.parametrize(
         ("versions", "message"),
         [

@@ -284,6 +284,8 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         (tmp_path / "known.toml").write_text('schema = "opmap-known-failures/2"\n', encoding="utf-8")
         more = [str(tmp_path / m) if m.endswith(".toml") else m for m in more]
         main([*arguments, "--report", str(folder)])
+        with open(folder / "results.jsonl", "ab") as file:
+            file.write(b'{"file":null,"case":"gather/')
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
         code = main([*arguments, *more, "--resume", str(folder)])
@@ -315,11 +317,14 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
         assert "the same cases: this opmap selects others" in capsys.readouterr().err
 
     def test_missing_provider(self, tmp_path, capsys):
-        """Resuming a finished run changes nothing: no case has two records."""
+        """Resuming a finished run changes nothing: no case has two records, and the environment stays."""
         arguments = ["validate", "--provider", "AbsentExecutionProvider", "--filter", "*/example.*"]
         main([*arguments, "--report", str(tmp_path / "r")])
         before = (tmp_path / "r" / "results.jsonl").read_bytes()
+        run = json.loads((tmp_path / "r" / "run.json").read_bytes())
+        (tmp_path / "r" / "run.json").write_text(json.dumps({**run, "environment": {"python": "3.11"}}))
 
         main([*arguments, "--resume", str(tmp_path / "r")])
 
         assert before == (tmp_path / "r" / "results.jsonl").read_bytes()
+        assert {"python": "3.11"} == json.loads((tmp_path / "r" / "run.json").read_bytes())["environment"]
