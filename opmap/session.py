@@ -18,7 +18,7 @@ from .cases.selection import Selection, case_ids
 from .descriptors import FEATURE_LEVELS
 from .dxdispatch import Dispatch
 from .errors import InputError
-from .execution.providers import OpenProvider, ProviderMissing, open_provider
+from .execution.providers import OpenProvider, ProviderMissing, open_provider, refuse_directml_options
 from .mapping import IndexConversion
 from .reporting.bundle import Bundle
 from .verdicts.judge import Judge, refusal
@@ -328,6 +328,7 @@ def open_judge(
     if fault != provider:
         from .faults import open_fault
 
+        refuse_directml_options(provider, **place or {})
         opened = open_fault(fault)
     else:
         opened = open_provider(provider, **place or {})

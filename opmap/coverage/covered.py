@@ -72,8 +72,9 @@ class Covered:
     def missing(self, *, strength: int) -> list[str]:
         """Returns what the tier promises and the cases lack, one text each.
 
-        `strength` is 1 for `smoke`, 2 for `standard`, 3 for `full`. Strength 1 promises every class, rule, example and field; strength 2 also every possible pair and the wide classes;
-        strength 3 also every possible triple, the large classes and the small scope.
+        `strength` is 1 for `smoke`, 2 for `standard`, 3 for `full`. Strength 1 promises every class, rule, example and
+        field; strength 2 also every possible pair and the wide classes; strength 3 also every possible triple, the
+        large classes and the small scope.
         """
         spec = self.definition.descriptor.spec()
         lacking = [f"{n} {c}" for n, known in self.parameters.items() for c in known if (n, c) not in self.classes]

@@ -134,7 +134,7 @@ def open_provider(
     """
     module, colon, factory = name.partition(":")
     if colon:
-        _refuse_adapter(name, adapter, device_id, disable_metacommands)
+        refuse_directml_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
         return _open_plugin(name, module, factory)
     wanted = full_name(name)
     options = {"disable_metacommands": "True"} if disable_metacommands else {}
@@ -163,12 +163,19 @@ def open_provider(
         )
     if wanted == DIRECTML:
         return open_directml()
-    _refuse_adapter(wanted, adapter, device_id, disable_metacommands)
+    refuse_directml_options(wanted, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
     session = SessionProvider(wanted)
     return OpenProvider(wanted, session.version, "hardware", session)
 
 
-def _refuse_adapter(name: str, adapter: str | None, device_id: int | None, disable_metacommands: bool) -> None:
+def refuse_directml_options(
+    name: str,
+    *,
+    adapter: str | None = None,
+    device_id: int | None = None,
+    disable_metacommands: bool = False,
+    **_: object,
+) -> None:
     """Raises InputError if options of the DirectML EP are given to another provider."""
     if adapter is not None or device_id is not None or disable_metacommands:
         raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {name}")

@@ -14,6 +14,7 @@ from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
 from opmap.machine.runtimes import require_one
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
+from opmap.session import open_judge
 from opmap.tensors import DataType
 
 INPUTS = {"InputTensor": TensorDesc(DataType.FLOAT32, (3,)), "IndicesTensor": TensorDesc(DataType.UINT32, (2,))}
@@ -44,12 +45,12 @@ class TestOpening:
         with pytest.raises(InputError, match=r"--provider must be one of auto, cpu, dml, directml, .*, got 'nothing'"):
             open_provider("nothing")
 
-    @pytest.mark.parametrize("name", [CPU, "planted_faults:right"])
+    @pytest.mark.parametrize("name", [CPU, "planted_faults:right", "fault:none"])
     @pytest.mark.parametrize("option", [{"adapter": "Radeon"}, {"device_id": 1}, {"disable_metacommands": True}])
     def test_options_of_directml(self, name, option):
         """The options that choose an adapter are refused for every other provider, and not ignored."""
         with pytest.raises(InputError, match=f"are for the DirectML EP, got {name}"):
-            open_provider(name, **option)
+            open_judge(name, place=option)
 
     @pytest.mark.parametrize(
         ("versions", "message"),
