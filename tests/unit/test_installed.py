@@ -29,7 +29,7 @@ class TestInstalled:
             "opmap/spec/gather.toml",
             "opmap/spec/tensor.toml",
             "opmap/pseudocode/grammar.lark",
-            "opmap/cases/arrays/gather.json",
+            "opmap/cases/covering/gather.json",
             *(f"opmap/manual/{page}.md" for page in titles()),
             "opmap/py.typed",
         } <= files
