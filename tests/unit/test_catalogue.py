@@ -67,6 +67,14 @@ def digest(cases):
 class TestIds:
     """Case ids are readable and unique, and they never change."""
 
+    def test_of_full_are_unchanged(self, full):
+        """The ids of `full` and their order are those of version 1 of the case ids; see test_unchanged.py."""
+        ids = "".join(f"{id}\n" for id in full.ids)
+        assert (
+            "adcb068872c41bea35df0b9f4dc84401517cadebbd6d57e10dee74b408140f6b"
+            == hashlib.sha256(ids.encode()).hexdigest()
+        )
+
     def test_are_unique_and_plain(self, full):
         """Ids are unique without regard to case, also as file names.
 
