@@ -88,7 +88,10 @@ def select(
         if total % parts == part % parts:
             selected.append(case)
     if missing:
-        raise InputError(f"--case must be the id of a case in this tier, got {next(iter(missing))!r}")
+        unknown = next(iter(missing))
+        raise InputError(
+            f"--case must be the id of a case in this tier, got {unknown!r} (opmap catalog --list prints them)"
+        )
     if not total:
         raise InputError(f"--filter must match a case, got {', '.join(map(repr, globs))}")
     if not selected:
