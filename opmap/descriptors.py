@@ -360,8 +360,8 @@ class OperatorDesc:
     def origins(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
         """Returns one address per output element, in row-major order: that of the input element that is moved there.
 
-        The address is None if the page documents no value. If elements of several tensors are moved, the addresses of each
-        tensor begin after the last address of the tensor before it in `access.sources`.
+        The address is None if the page documents no value. If elements of several tensors are moved, the addresses of
+        each tensor begin after the last address of the tensor before it in `access.sources`.
         """
         elements, start = self.pseudocode_tensors(tensors), 0
         for name in self.access.sources:

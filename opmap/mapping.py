@@ -1,8 +1,8 @@
 """Maps a descriptor to an equivalent ONNX model, and predicts the descriptor that the DirectML EP makes of that model.
 
 Graph inputs and output have the descriptor's names, sizes and types. If this needs nodes beside the operator's own node
-(Reshape, Cast), they are listed as substitutions. The model's bytes depend on the descriptor only. Opset and IR version are
-written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
+(Reshape, Cast), they are listed as substitutions. The model's bytes depend on the descriptor only. Opset and IR version
+are written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ IndexConversion = Literal["graph", "host", "directml"]
 
 - `graph`: by a Cast in the graph.
 - `host`: before they are fed.
-- `directml`: in the way that the DirectML EP supports best. If the operator takes INT32 and the values fit it, a Cast in the
-  graph converts UINT32 to INT32. Otherwise the host converts the indices to INT64."""
+- `directml`: in the way that the DirectML EP supports best. If the operator takes INT32 and the values fit it, a Cast
+  in the graph converts UINT32 to INT32. Otherwise the host converts the indices to INT64."""
 
 IndexPath = Literal["input", "initializer", "node"]
 """How the indices reach the operator: as a graph input, as an initializer, or as the output of a node that copies them.
@@ -57,7 +57,8 @@ An EP may compile an initializer into its program as a constant."""
 class MappedModel:
     """A mapped descriptor.
 
-    `feeds` gives the data type of each graph input. `lowered_as` is the descriptor that the DirectML EP is predicted to make.
+    `feeds` gives the data type of each graph input. `lowered_as` is the descriptor that the DirectML EP is predicted to
+    make.
     """
 
     desc: OperatorDesc
@@ -89,8 +90,8 @@ def map_descriptor(
     """Returns the ONNX model of a valid descriptor.
 
     `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. With the index path
-    `initializer` the model contains the indices, and `values` must hold them by field. Raises MappingError if ONNX has no
-    such operator, or if the descriptor has strides.
+    `initializer` the model contains the indices, and `values` must hold them by field. Raises MappingError if ONNX has
+    no such operator, or if the descriptor has strides.
     """
     lower = OPERATORS[desc.operator].lower
     if lower is None:

@@ -14,9 +14,10 @@ def register_operator(
 ) -> None:
     """Adds an operator: its cases, coverage, faults and verdicts are then like those of a shipped operator.
 
-    `operator` is an `Operator` of `opmap/operators/contract.py`. `spec` is a TOML file in the form of `opmap/spec/`. `arrays`
-    is the JSON file that `tools/build_arrays.py` writes; without it the catalogue has the operator's documented examples
-    and random cases only. Raises InputError if a file cannot be read, ValueError if the name is taken.
+    `operator` is an `Operator` of `opmap/operators/contract.py`. `spec` is a TOML file in the form of `opmap/spec/`.
+    `arrays` is the JSON file that `tools/build_arrays.py` writes; without it the catalogue has the operator's
+    documented examples and random cases only. Raises InputError if a file cannot be read, ValueError if the name is
+    taken.
     """
     covering = read_arrays(arrays) if arrays is not None else None
     add_operator(operator, read_spec(spec))
@@ -25,6 +26,6 @@ def register_operator(
 
 
 def unregister_operator(name: str) -> None:
-    """Removes an operator that was registered, with its spec and arrays. Raises KeyError if no operator has this name."""
+    """Removes a registered operator with its spec and arrays. Raises KeyError if no operator has this name."""
     remove_operator(name)
     remove_arrays(name)

@@ -58,7 +58,8 @@ class Lowering:
 class Operator(Generic[D]):
     """Everything that opmap knows about one operator, except its spec file.
 
-    - `descriptor`: the OperatorDesc subclass. Its `expansion()` gives the coordinates for the `...` of the page's lines.
+    - `descriptor`: the OperatorDesc subclass. Its `expansion()` gives the coordinates for the `...` of the page's
+      lines.
     - `parameters`: the operator's own parameters, name -> classes. Every operator also has the parameters in
       `cases/parameters.py`; an entry here with the same name replaces one of them, and an empty tuple removes it.
     - `classify(desc)`: returns {parameter: class} for the operator's own parameters; None for a parameter if the valid
@@ -68,8 +69,8 @@ class Operator(Generic[D]):
     - `world(dimensions, size)`: every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as
       outlines, each once and always in the same order.
     - `draw(source, dimension_count, max_elements)`: a random valid descriptor of this dimension count. Every valid
-      descriptor must have a chance to be drawn. No tensor has more than `max_elements` elements. All random numbers come
-      from `source`.
+      descriptor must have a chance to be drawn. No tensor has more than `max_elements` elements. All random numbers
+      come from `source`.
     - `samples()`: a few small descriptors with different dimension counts, axes and numbers, the simplest first.
     - `lower(desc)`: the ONNX node of a valid, packed descriptor. `lower` itself is None if ONNX has no such
       operator: its cases run only on a provider that takes cases instead of models.
@@ -77,7 +78,8 @@ class Operator(Generic[D]):
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
       attributes. `emit` itself is None if `onnx_operator` is None.
 
-    Descriptors from `build`, `world`, `draw` and `samples` may have any data types: the caller sets them with `retyped`.
+    Descriptors from `build`, `world`, `draw` and `samples` may have any data types: the caller sets them with
+    `retyped`.
     """
 
     descriptor: type[D]

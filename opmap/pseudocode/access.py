@@ -4,8 +4,8 @@ An expanded statement and the tensors' sizes give numbers: loops, strides, offse
 bounds of the indices and the planted faults all use it. `naive` gets the same results from the statements themselves.
 
 In each statement one side is the counted side (`Line.counted`): the side without indices, usually the target. It names
-each coordinate once. Each of its dimensions is a loop, and the size of the dimension is the length of the loop. The other
-side reads its position from the loops, from index tensors, or has a constant.
+each coordinate once. Each of its dimensions is a loop, and the size of the dimension is the length of the loop. The
+other side reads its position from the loops, from index tensors, or has a constant.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
 class IndexRead:
     """One index that a statement reads from an index tensor of these `sizes`.
 
-    It is element number `offset + sum(loop position * step)` of the tensor; `steps` holds (loop, step in elements). If the
-    tensor's last dimension holds index tuples, `tuple_size` is their length and `offset` the coordinate's place in the tuple.
+    It is element number `offset + sum(loop position * step)` of the tensor; `steps` holds (loop, step in elements). If
+    the tensor's last dimension holds index tuples, `tuple_size` is their length and `offset` the coordinate's place in
+    the tuple.
     """
 
     tensor: str
@@ -166,8 +167,8 @@ class AccessMap:
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
         """For each index tensor, the size n of the dimension that its indices point into.
 
-        Indices from -n to n - 1 are in range. There is one size for all indices; or one per coordinate if the tensor holds
-        index tuples. If one index is the position in several dimensions, the smallest size counts.
+        Indices from -n to n - 1 are in range. There is one size for all indices; or one per coordinate if the tensor
+        holds index tuples. If one index is the position in several dimensions, the smallest size counts.
         """
         bounds: dict[str, dict[int, int]] = {}
         for address in (a for move in self.moves for a in (move.target, move.source)):

@@ -1,9 +1,9 @@
 """Turns the page's general lines into the statements of one descriptor.
 
-`output[...] = input[..., indices[...], ...]` becomes `output[a, b, c] = input[a, indices[b, c]]`. The coordinates
-that replace a `...` or the name of a series depend on the descriptor. The operator gives them as an `Expansion`, and
-`expand` inserts them. An expanded line has coordinates for the meaningful dimensions only. Tensors are right-aligned: if a
-reference has fewer coordinates than its tensor has dimensions, the leading coordinates are 0.
+`output[...] = input[..., indices[...], ...]` becomes `output[a, b, c] = input[a, indices[b, c]]`. The coordinates that
+replace a `...` or the name of a series depend on the descriptor. The operator gives them as an `Expansion`, and
+`expand` inserts them. An expanded line has coordinates for the meaningful dimensions only. Tensors are right-aligned:
+if a reference has fewer coordinates than its tensor has dimensions, the leading coordinates are 0.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Series = tuple[str, ...]
 class Expansion:
     """The coordinates that one descriptor inserts into the general line.
 
-    - `rest`: for each tensor of the line, the coordinates of each `...`, in their order. Series for which the text has no
-      `...` are appended: the page leaves them out if a tuple selects a block of the input.
+    - `rest`: for each tensor of the line, the coordinates of each `...`, in their order. Series for which the text has
+      no `...` are appended: the page leaves them out if a tuple selects a block of the input.
     - `series`: the coordinates that replace a name, if they are not exactly one.
     - `tuples`: the tuple size of each tensor whose last dimension holds index tuples.
     """
@@ -52,8 +52,8 @@ def expand(
 def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str, int]) -> tuple[Line, int]:
     """The line that applies, and how many times to `advance` it.
 
-    The number is 0 if the line's condition holds. If no condition holds and a closing `...` continues the lines, the last
-    line is advanced.
+    The number is 0 if the line's condition holds. If no condition holds and a closing `...` continues the lines, the
+    last line is advanced.
     """
     written = [line for line in lines if isinstance(line, Line)]
     if len(written) == 1 and written[0].condition is None and not isinstance(lines[-1], Continuation):
@@ -75,10 +75,10 @@ def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str,
 def advance(line: Line) -> Line:
     """Returns the next line of a series such as the lines for axis 0, 1 and 2.
 
-    `output[i, j] = input[indices[i, j], j]` becomes `output[i, j] = input[i, indices[i, j]]`: the index moves to the next
-    dimension, and the coordinate from the other side fills its old place. Each printed line of such a series follows from
-    the line above in this way, so the closing `...` is read in this way too.
-    Raises PseudocodeError if there is no next dimension.
+    `output[i, j] = input[indices[i, j], j]` becomes `output[i, j] = input[i, indices[i, j]]`: the index moves to the
+    next dimension, and the coordinate from the other side fills its old place. Each printed line of such a series
+    follows from the line above in this way, so the closing `...` is read in this way too. Raises PseudocodeError if
+    there is no next dimension.
     """
     counted = line.counted
     indexed = line.target if counted is line.source else line.source

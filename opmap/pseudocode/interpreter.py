@@ -1,11 +1,11 @@
 """Compiles an access map and runs it. `naive` gives the same results slowly, one element at a time.
 
 Each address of the map is compiled once per descriptor into a function that gives the addresses for all loop positions.
-The function gives them in pieces, so that a large output needs little memory beside its own elements. Values are moved as
-bit patterns and never interpreted.
+The function gives them in pieces, so that a large output needs little memory beside its own elements. Values are moved
+as bit patterns and never interpreted.
 
-An index counts from the end if it is negative. An index outside `[-n, n - 1]` has no documented value. Two writes to one
-element, and a write whose index is out of range, have no documented result either.
+An index counts from the end if it is negative. An index outside `[-n, n - 1]` has no documented value. Two writes to
+one element, and a write whose index is out of range, have no documented result either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .access import AccessMap, Address, IndexRead, access_map
 from .tree import Copy, Statement
 
 UNDEFINED = -(1 << 62)
-"""Stands for an index that is out of range. Added to an address, it keeps the sum negative: no address reaches 2**62."""
+"""Stands for an index that is out of range. No address reaches 2**62, so every sum with it is negative."""
 
 LONGEST = 1 << 16
 """The largest number of elements in a piece that is a list. A piece that is a range may be longer."""
@@ -156,8 +156,8 @@ class _Writer:
         name = f"t{len(self.tables)}"
         indices = f"tensors[{read.tensor!r}]" + (f"[{read.offset}::{tuple_size}]" if tuple_size > 1 else "")
         self.lines.append(
-            f"    {name} = array('q', ((i if i >= 0 else i + {size}) * {stride} if {-size} <= i < {size} else {UNDEFINED}"
-            f" for i in {indices}))"
+            f"    {name} = array('q', ((i if i >= 0 else i + {size}) * {stride} if {-size} <= i < {size}"
+            f" else {UNDEFINED} for i in {indices}))"
         )
         self.tables[name] = steps
 

@@ -44,8 +44,8 @@ def trace(
 ) -> Origin:
     """Returns where one output element comes from.
 
-    `sizes` and `tensors` (the flat values of the index tensors) are by the pseudocode's names. `at` has one coordinate per
-    dimension of the output. Raises PseudocodeError if the output has no such element.
+    `sizes` and `tensors` (the flat values of the index tensors) are by the pseudocode's names. `at` has one coordinate
+    per dimension of the output. Raises PseudocodeError if the output has no such element.
     """
     output = _output(statements)
     at = tuple(at)

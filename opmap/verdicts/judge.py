@@ -38,8 +38,8 @@ _INT32 = 2**31
 class Outcome:
     """The results of each step of one case. A step that was not reached leaves None or an empty value.
 
-    `wrong_elements` holds the row-major addresses of the wrong elements. `shape_problem` describes a wrong number, type or
-    shape of the outputs. `error` is the exception that ended the case.
+    `wrong_elements` holds the row-major addresses of the wrong elements. `shape_problem` describes a wrong number, type
+    or shape of the outputs. `error` is the exception that ended the case.
     """
 
     case: Case
@@ -139,7 +139,8 @@ class Judge:
 def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> Record:
     """Returns the record of an outcome.
 
-    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `observed`, `pass`.
+    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `observed`,
+    `pass`.
     """
     fields = _common_fields(outcome, provider, brief=brief)
     if outcome.violations:
@@ -237,8 +238,8 @@ def _tensor_record(
 def refusal(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
     """Returns the record of a dispatch that breaks rules or cannot be used; None if a provider can run it.
 
-    If the feature level does not support the descriptor, the verdict is `error`, because the file is wrong. A case of the
-    catalogue is `unsupported` in this situation.
+    If the feature level does not support the descriptor, the verdict is `error`, because the file is wrong. A case of
+    the catalogue is `unsupported` in this situation.
     """
     fields: dict[str, Any] = {
         "file": file,
