@@ -255,9 +255,8 @@ def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
         return array(code, [n & mask for n in numbers])
 
     if pattern != "special":
-        run = 1 << width * int(
-            pattern.removeprefix("addr") or 0
-        )  # this number of consecutive elements has the same digit
+        # The number of consecutive elements that have the same digit.
+        run = 1 << width * int(pattern.removeprefix("addr") or 0)
         digits = spread(0, 1, -(-count // run))
         if run > 1:
             digits = array(code, b"".join(digits[i : i + 1].tobytes() * min(run, count) for i in range(len(digits))))

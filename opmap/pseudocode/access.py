@@ -1,9 +1,9 @@
 """The access map of a descriptor: which element each statement reads, and where it writes it.
 
 An expanded statement and the tensors' sizes give numbers: loops, strides, offsets. The compiled interpreter, the
-bounds of the indices and the planted faults all use it. `naive` gets the same results from the statements themselves.
+bounds of the indices and the planted faults use the map. `naive` gets the same results from the statements themselves.
 
-In each statement one side is the counted side (`Line.counted`): the side without indices, usually the target. It names
+In each line one side is the counted side (`Line.counted`): the side without indices, usually the target. It names
 each coordinate once. Each of its dimensions is a loop, and the size of the dimension is the length of the loop. The
 other side reads its position from the loops, from index tensors, or has a constant.
 """
