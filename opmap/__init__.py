@@ -1,4 +1,16 @@
-"""opmap compares ONNX Runtime's DirectML execution provider with DirectML's own documentation, bit for bit."""
+"""opmap compares ONNX Runtime's DirectML execution provider with DirectML's own documentation, bit for bit.
+
+The folders follow the data:
+
+- `spec` holds the documentation as data; `pseudocode` expands and runs its code.
+- `descriptors` checks a descriptor against the rules; `operators` has one file per operator.
+- `cases` adds input values to descriptors and orders the cases in tiers.
+- `mapping` turns a descriptor into an ONNX model; `execution` runs the model on a provider.
+- `verdicts` compares the outputs bit for bit and writes records.
+- `reporting` writes tables, reports and reproducers from the records.
+- Beside this flow: `documentation` checks DirectML's pages, `coverage` measures a tier, `faults` plants errors.
+- `session` runs all of it, for the command line (`cli`) and for `pytest_plugin`.
+"""
 
 from __future__ import annotations
 

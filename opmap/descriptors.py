@@ -174,7 +174,7 @@ class OperatorDesc:
 
     @classmethod
     def members(cls) -> dict[str, str]:
-        """Returns DirectML's name of every member -> its Python name, in the struct's order."""
+        """Returns {DirectML's name: Python name} of the members, in the struct's order."""
         return cls.spec().attributes
 
     @classmethod
@@ -290,12 +290,15 @@ class OperatorDesc:
 
     @classmethod
     def index_tensors(cls) -> tuple[str, ...]:
-        """Returns DirectML's names of the inputs that hold indices: those that the pseudocode reads within brackets."""
+        """Returns DirectML's names of the inputs that hold indices.
+
+        The pseudocode reads these inputs between the brackets of another tensor.
+        """
         return cls.spec().index_tensors
 
     @classmethod
     def data_tensors(cls) -> tuple[str, ...]:
-        """Returns DirectML's names of the inputs whose elements are moved: all that hold no indices."""
+        """Returns DirectML's names of the other inputs: their elements are moved to the output."""
         return cls.spec().data_tensors
 
     @cached_property
@@ -321,7 +324,9 @@ class OperatorDesc:
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
-        """The size n that the indices of each index tensor are held against, by field; `[-n, n - 1]` is in range.
+        """For each index tensor, by field: the size n of the dimension that its indices point into.
+
+        Indices from -n to n - 1 are in range.
 
         The tuple has one size for all elements, or one per coordinate if the last dimension holds index tuples.
         """
@@ -334,7 +339,10 @@ class OperatorDesc:
         return {n: self.tensors[n].element_count // len(bounds) for n, bounds in self.index_bounds.items()}
 
     def pseudocode_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
-        """Returns the inputs' flat elements by the pseudocode's names: index tensors as numbers, others as bit patterns."""
+        """Returns the elements of each input in row-major order, by the pseudocode's names.
+
+        The elements of index tensors are numbers. All other elements are bit patterns.
+        """
         indices = self.index_tensors()
         return {
             name: tensors[field].integers if field in indices else tensors[field].bits
@@ -350,10 +358,10 @@ class OperatorDesc:
         return run(self.program, self.pseudocode_tensors(tensors))
 
     def origins(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
-        """Returns the address of the input element that each output element comes from, row-major.
+        """Returns one address per output element, in row-major order: that of the input element that is moved there.
 
-        None stands for an undocumented element. If several tensors are moved, the addresses of the second continue those
-        of the first, in the order of `access.sources`.
+        The address is None if the page documents no value. If elements of several tensors are moved, the addresses of
+        each tensor begin after the last address of the tensor before it in `access.sources`.
         """
         elements, start = self.pseudocode_tensors(tensors), 0
         for name in self.access.sources:
@@ -410,7 +418,9 @@ def complete_sizes(
 
 
 _STATEMENTS: dict[tuple[Statement, ...], tuple[Statement, ...]] = {}
-"""One object for all descriptors with the same statements: a catalogue of many descriptors has few different ones."""
+"""Statements -> the one tuple that all descriptors with equal statements share.
+
+This saves memory: the many descriptors of a catalogue have few different statements."""
 
 
 _SizesByName = tuple[tuple[str, tuple[int, ...]], ...]

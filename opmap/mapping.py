@@ -1,8 +1,8 @@
-"""From a descriptor to an equivalent ONNX model, and to the descriptor that the DirectML EP makes of that model.
+"""Maps a descriptor to an equivalent ONNX model, and predicts the descriptor that the DirectML EP makes of that model.
 
-Graph inputs and output have the descriptor's names, sizes and types. The nodes that this needs beside the one operator node
-(Reshape, Cast) are listed as substitutions. The model's bytes depend on the descriptor only. Opset and IR version are
-written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
+Graph inputs and output have the descriptor's names, sizes and types. If this needs nodes beside the operator's own node
+(Reshape, Cast), they are listed as substitutions. The model's bytes depend on the descriptor only. Opset and IR version
+are written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ ELEMENT_TYPES = {
 """DML_TENSOR_DATA_TYPE -> onnx.TensorProto.DataType."""
 
 IndexConversion = Literal["graph", "host", "directml"]
-"""Where indices are converted whose data type the ONNX operator does not take.
+"""How indices are converted if the ONNX operator does not take their data type.
 
-`graph`: by a Cast in the graph. `host`: before they are fed. `directml`: as the DirectML EP supports it best, which is a Cast
-of UINT32 to INT32 in the graph if the values fit and ONNX takes INT32, else INT64 on the host."""
+- `graph`: by a Cast in the graph.
+- `host`: before they are fed.
+- `directml`: in the way that the DirectML EP supports best. If the operator takes INT32 and the values fit it, a Cast
+  in the graph converts UINT32 to INT32. Otherwise the host converts the indices to INT64."""
 
 IndexPath = Literal["input", "initializer", "node"]
 """How the indices reach the operator: as a graph input, as an initializer, or as the output of a node that copies them.
@@ -55,7 +57,8 @@ An EP may compile an initializer into its program as a constant."""
 class MappedModel:
     """A mapped descriptor.
 
-    `feeds` gives the data type of each graph input. `lowered_as` is the descriptor that the DirectML EP is predicted to make.
+    `feeds` gives the data type of each graph input. `lowered_as` is the descriptor that the DirectML EP is predicted to
+    make.
     """
 
     desc: OperatorDesc
@@ -67,7 +70,7 @@ class MappedModel:
 
     @cached_property
     def model_bytes(self) -> bytes:
-        """The serialized model; the same bytes on every platform."""
+        """The serialized model, with the same bytes on every platform."""
         serialized: bytes = self.model.SerializeToString(deterministic=True)
         return serialized
 
@@ -87,14 +90,12 @@ def map_descriptor(
     """Returns the ONNX model of a valid descriptor.
 
     `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. With the index path
-    `initializer` the model contains the indices, and `values` must hold them by field. Raises MappingError if ONNX has no
-    such operator, or if the descriptor has strides.
+    `initializer` the model contains the indices, and `values` must hold them by field. Raises MappingError if ONNX has
+    no such operator, or if the descriptor has strides.
     """
     lower = OPERATORS[desc.operator].lower
     if lower is None:
-        message = (
-            f"DML_OPERATOR_{desc.operator} has no ONNX operator; only a provider that is given the case can run it"
-        )
+        message = f"DML_OPERATOR_{desc.operator} has no ONNX operator; only a provider that takes cases can run it"
         raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
     for name, tensor in desc.tensors.items():
         if tensor.strides is not None and not tensor.packed:
@@ -153,14 +154,14 @@ class _Writer:
         tensor = self.desc.tensors[name]
         target = self._index_type(name)
         host = target is not tensor.data_type and self._on_host(target)
-        given = target if host else tensor.data_type
+        feed_type = target if host else tensor.data_type
         self.node_types[name] = target
         value = name
         if name not in self.desc.index_tensors() or self.index_path != "initializer":
-            self.feeds[name] = given
+            self.feeds[name] = feed_type
         else:
-            raw = convert(self.values[name], given).to_bytes()
-            self.initializers.append(helper.make_tensor(name, ELEMENT_TYPES[given], tensor.sizes, raw, raw=True))
+            raw = convert(self.values[name], feed_type).to_bytes()
+            self.initializers.append(helper.make_tensor(name, ELEMENT_TYPES[feed_type], tensor.sizes, raw, raw=True))
             self._substituted("index-path", f"{name} graph input -> initializer")
         if name in self.desc.index_tensors() and self.index_path == "node":
             value, repeats = f"{name}.copy", f"{name}.copy.repeats"
@@ -170,8 +171,8 @@ class _Writer:
             self.nodes.append(helper.make_node("Tile", [name, repeats], [value], name=value))
             self._substituted("index-path", f"{name} graph input -> output of a Tile that copies it")
         if target is not tensor.data_type:
-            where = "on the host, before the feed" if host else "by a Cast in the graph"
-            self._substituted("index-type", f"{name} {tensor.data_type.name} -> {target.name}, {where}")
+            method = "on the host, before the feed" if host else "by a Cast in the graph"
+            self._substituted("index-type", f"{name} {tensor.data_type.name} -> {target.name}, {method}")
             if not host:
                 value, source = f"{name}.cast", value
                 self.nodes.append(helper.make_node("Cast", [source], [value], name=value, to=ELEMENT_TYPES[target]))
@@ -181,7 +182,7 @@ class _Writer:
         return value
 
     def _index_type(self, name: str) -> DataType:
-        """The data type in which the node reads this input."""
+        """The data type that this input has when the node reads it."""
         data_type = self.desc.tensors[name].data_type
         allowed = self.lowering.index_types.get(name, (data_type,))
         if data_type in allowed:
@@ -208,8 +209,10 @@ def _value_info(name: str, data_type: DataType, sizes: tuple[int, ...]) -> onnx.
 
 
 def convert(tensor: Tensor, data_type: DataType) -> Tensor:
-    """Returns indices in another integer type. A value that it cannot hold becomes its nearest limit, which is out of range
-    too."""
+    """Returns indices in another integer type.
+
+    A value that the type cannot hold becomes the type's nearest limit. Such an index stays out of range.
+    """
     if tensor.data_type is data_type:
         return tensor
     low, high = data_type.limits

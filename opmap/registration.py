@@ -1,4 +1,4 @@
-"""Operators from outside the package: how they are added to what opmap knows, and removed again."""
+"""Registers operators from outside the package, and removes them again."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ def register_operator(
 ) -> None:
     """Adds an operator: its cases, coverage, faults and verdicts are then like those of a shipped operator.
 
-    `operator` is what `opmap/operators/contract.py` asks for. `spec` is a TOML file in the form of `opmap/spec/`. `arrays`
-    is the JSON file that `tools/build_arrays.py` writes; without it the catalogue has the operator's documented examples
-    and random cases only. Raises InputError for a file that cannot be read, ValueError for a name that is taken.
+    `operator` is an `Operator` of `opmap/operators/contract.py`. `spec` is a TOML file in the form of `opmap/spec/`.
+    `arrays` is the JSON file that `tools/build_arrays.py` writes; without it the catalogue has the operator's
+    documented examples and random cases only. Raises InputError if a file cannot be read, ValueError if the name is
+    taken.
     """
-    read = read_arrays(arrays) if arrays is not None else None
+    covering = read_arrays(arrays) if arrays is not None else None
     add_operator(operator, read_spec(spec))
-    if read is not None:
-        add_arrays(operator.name, read)
+    if covering is not None:
+        add_arrays(operator.name, covering)
 
 
 def unregister_operator(name: str) -> None:
-    """Removes an operator that was registered, with its spec and arrays. Raises KeyError if there is none."""
+    """Removes a registered operator with its spec and arrays. Raises KeyError if no operator has this name."""
     remove_operator(name)
     remove_arrays(name)

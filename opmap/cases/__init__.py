@@ -1,6 +1,7 @@
 """Cases: descriptors with the values of their inputs, as an ordered catalogue in tiers.
 
-`parameters`, `values` and `covering_arrays` (whose data is in `covering/`) give the parts, `random_cases` the random ones.
-`catalogue` puts them together as tiers, and `selection` picks from them. `probes` are models without a valid descriptor.
-Nothing here runs a case or knows a verdict.
+`parameters` has the equivalence classes, `covering_arrays` the rows that combine them (data in `covering/`), `values`
+the input values, and `random_cases` the random descriptors. `catalogue` builds the tiers from these, and `selection`
+selects cases of a tier. `probes` are models without a valid descriptor. Nothing here runs a case or depends on
+verdicts.
 """

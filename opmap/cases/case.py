@@ -25,7 +25,8 @@ class Case:
     """One descriptor with the values of its inputs, packed and by DirectML's field names.
 
     `index_path` says how the indices reach the operator: as a graph input, as an initializer, or from a node before it.
-    `index_pattern` and `data_pattern` name how the inputs are filled; None if no pattern was used.
+    `index_pattern` and `data_pattern` name how the inputs are filled; None if no pattern was used. `file` is the
+    DxDispatch file that the case was read from; None for a case of the catalogue.
     """
 
     id: str
@@ -66,9 +67,9 @@ def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping
 
 
 class CaseIds:
-    """Case ids that are looked for, taken apart.
+    """Wanted case ids, split into their parts.
 
-    With them the catalogue leaves out whatever cannot have one of the ids, so that it needs not build all its cases.
+    The catalogue uses the parts to skip descriptors that cannot have a wanted id. `left` holds the ids not found yet.
     """
 
     def __init__(self, ids: Iterable[str]) -> None:
@@ -77,9 +78,9 @@ class CaseIds:
         self._index: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
 
     def may_have(self, **parts: str) -> bool:
-        """Returns whether an id has these parts: operator, data_type, shape, index_type, index_pattern, index_path, data.
+        """Returns whether one wanted id has all of these parts; upper and lower case are equal.
 
-        Words are compared without regard to case.
+        The parts are operator, data_type, shape, dimensions, index_type, index_pattern, index_path and data.
         """
         names = tuple(parts)
         if names not in self._index:
@@ -87,11 +88,11 @@ class CaseIds:
         return tuple(word.lower() for word in parts.values()) in self._index[names]
 
     def examples_of(self, operator: str) -> bool:
-        """Returns whether an id is that of a documented example of this operator."""
+        """Returns whether a wanted id belongs to a documented example of this operator."""
         return any(id.startswith(f"{operator.lower()}/example.") for id in self.left)
 
     def take(self, case: Case) -> bool:
-        """Returns whether the case has an id that was not found yet, and notes that it is found."""
+        """Marks the id of the case as found. Returns whether it was wanted and not found before."""
         if case.id not in self.left:
             return False
         self.left.remove(case.id)

@@ -1,4 +1,4 @@
-"""The case catalogue: the documented examples, then the cases that the operators' parameter spaces give."""
+"""The case catalogue: the documented examples, then the cases from the operators' parameter spaces."""
 
 from __future__ import annotations
 
@@ -78,16 +78,16 @@ def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
 def _first_pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """The first rows of the pair array, which hold every class."""
     for choice in _choices(operator, "pairs", SMOKE_ROWS):
-        if _may_be(operator, choice, wanted):
+        if _may_give_wanted_case(operator, choice, wanted):
             yield from cases_of(operator, choice)
 
 
 def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Pairs of cases that expose state kept between runs; and a case of one index for every index pattern.
+    """Pairs of cases that expose state kept between runs; and cases with a single index, one per index pattern.
 
-    For each number of the operator: two descriptors with the same inputs that differ in this number only, and the
-    second one with another index type. If a provider keeps a kernel or a result under an incomplete key, the second case gets
-    the answer of the first.
+    For each number of the operator: two descriptors with the same inputs that differ in this number only, then the
+    second one with another index type. If a provider caches a kernel or a result under an incomplete key, the second
+    case gets the output of the first.
     """
     if wanted is not None and not wanted.may_have(operator=operator.name):
         return
@@ -119,7 +119,7 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
 def _pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """The pair array, each row with its own values and with several others."""
     for choice in _choices(operator, "pairs"):
-        if _may_be(operator, choice, wanted, sizes_only=True):
+        if _may_give_wanted_case(operator, choice, wanted, any_values=True):
             yield from cases_of(operator, choice)
             yield from _other_values(operator, choice)
 
@@ -131,34 +131,34 @@ def _other_values(operator: AnyOperator, choice: Choice) -> Iterator[Case]:
         yield from cases_of(operator, {**choice, "data_pattern": data})
     if "index_pattern" not in choice:
         return
-    own, more = INDEX_PATTERNS.index(choice["index_pattern"]), 0
-    for pattern in INDEX_PATTERNS[own + 1 :] + INDEX_PATTERNS[:own]:
+    own_position, given = INDEX_PATTERNS.index(choice["index_pattern"]), 0
+    for pattern in INDEX_PATTERNS[own_position + 1 :] + INDEX_PATTERNS[:own_position]:
         cases = cases_of(operator, {**choice, "index_pattern": pattern})
         yield from cases
-        more += bool(cases)
-        if more == 2:
+        given += bool(cases)
+        if given == 2:
             return
 
 
 def _triples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """The rows that hold the triples which the pair array lacks."""
     for choice in _choices(operator, "triples"):
-        if _may_be(operator, choice, wanted):
+        if _may_give_wanted_case(operator, choice, wanted):
             yield from cases_of(operator, choice)
 
 
 def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """For each wide size class, two descriptors: the array row with the fewest indices and the one with the most."""
     values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
-    own = {"axis_length": "odd", "data_type": "UINT32", **values}
-    for built in _extra(operator, size_classes.WIDE, own, wanted):
+    fixed_classes = {"axis_length": "odd", "data_type": "UINT32", **values}
+    for built in _extra(operator, size_classes.WIDE, fixed_classes, wanted):
         for best in (min, max):
             _, choice = best(built, key=lambda b: sum(b[0].tensors[n].element_count for n in b[0].index_tensors()))
             yield from cases_of(operator, choice)
 
 
 def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Random descriptors: every axis, number of batches and length is possible, also those that no class names."""
+    """Random descriptors. They also have axes, numbers of batches and lengths that are in no equivalence class."""
     name = operator.name
     if wanted is not None and not wanted.may_have(operator=name):
         return
@@ -182,20 +182,22 @@ def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
 
 
 def large(operator: AnyOperator, wanted: CaseIds | None = None) -> Iterator[Case]:
-    """Gives the case of each large size class: the smallest descriptor that the array's rows give with it.
+    """Gives one case for each large size class: the smallest descriptor that a row of the pair array gives with it.
 
     The indices are the limits of the axis. The data is special values: unique values would need several rounds.
     """
     values = {"index_type": "INT32", "index_pattern": "bounds", "data_pattern": "special", "index_path": "input"}
-    own = {"axis_length": "2", "data_type": "UINT8", **values}
-    for built in _extra(operator, size_classes.LARGE, own, wanted):
+    fixed_classes = {"axis_length": "2", "data_type": "UINT8", **values}
+    for built in _extra(operator, size_classes.LARGE, fixed_classes, wanted):
         _, choice = min(built, key=lambda b: sum(t.minimum_size_in_bytes for t in b[0].tensors.values()))
         yield from cases_of(operator, choice)
 
 
 def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """The small scope. Each descriptor gets the next index type, index pattern and data pattern in turn; all data widths of
-    one descriptor share them."""
+    """The small scope. Each descriptor gets the next index type, index pattern and data pattern in turn.
+
+    All data widths of one descriptor share them.
+    """
     descriptor = operator.descriptor
     first = descriptor.data_tensors()[0]
     for i, (sizes, numbers) in enumerate(operator.world(*WORLD)):
@@ -219,12 +221,12 @@ _WORLD_FORMS = tuple(itertools.product((DataType.INT64, DataType.INT32), INDEX_P
 
 
 def _allows(desc: OperatorDesc, pattern: str) -> bool:
-    """Whether every index tensor of a descriptor can show an index pattern."""
+    """Whether every index tensor of a descriptor has enough indices and elements for an index pattern."""
     return all(allows(pattern, count, prod(desc.index_bounds[name])) for name, count in desc.index_counts.items())
 
 
 def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
-    """Index types with index patterns, from the one whose turn it is up to the first that every descriptor allows."""
+    """Pairs of index type and index pattern, from number `turn` to the first pair that every descriptor allows."""
     for i in range(turn, turn + len(_WORLD_FORMS)):
         index_type, pattern = _WORLD_FORMS[i % len(_WORLD_FORMS)]
         yield index_type, pattern
@@ -240,34 +242,43 @@ _PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": (*_STANDARD, _triples,
 def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iterator[dict[str, str]]:
     """The first rows of an operator's covering array as choices; none for a registered operator without arrays."""
     if has_arrays(operator.name):
-        kept = arrays(operator.name)
-        yield from kept.choices((kept.pairs if rows == "pairs" else kept.triples)[:count])
+        covering = arrays(operator.name)
+        yield from covering.choices((covering.pairs if rows == "pairs" else covering.triples)[:count])
 
 
 def _extra(
-    operator: AnyOperator, extra: Mapping[str, Mapping[str, int]], own: Mapping[str, str], wanted: CaseIds | None
+    operator: AnyOperator,
+    extra: Mapping[str, Mapping[str, int]],
+    fixed_classes: Mapping[str, str],
+    wanted: CaseIds | None,
 ) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
-    """For each wide or large class: the descriptors that the array's rows give with it and with the classes `own`."""
-    if wanted is not None and not _may_be(operator, own, wanted, any_shape=True):
+    """For each wide or large class: the descriptors, with their choices, that the rows of the pair array give.
+
+    In each row, this class and `fixed_classes` replace the row's own classes.
+    """
+    if wanted is not None and not _may_give_wanted_case(operator, fixed_classes, wanted, any_shape=True):
         return
     for parameter, names in extra.items():
         for name in names:
-            choices = [{**choice, **own, parameter: name} for choice in _choices(operator, "pairs")]
+            choices = [{**choice, **fixed_classes, parameter: name} for choice in _choices(operator, "pairs")]
             built = [(operator.build(choice), choice) for choice in choices]
             possible = [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
             if possible:
                 yield possible
 
 
-def _may_be(
+def _may_give_wanted_case(
     operator: AnyOperator,
     choice: Choice,
     wanted: CaseIds | None,
     *,
-    sizes_only: bool = False,
+    any_values: bool = False,
     any_shape: bool = False,
 ) -> bool:
-    """Whether a case of this choice may have one of the ids; with `sizes_only`, also a case with other values."""
+    """Whether a case of this choice may have a wanted id.
+
+    `any_values`: its index and data patterns may be any. `any_shape`: its dimension count may be any.
+    """
     if wanted is None:
         return True
     parts = {"operator": operator.name, "data_type": choice["data_type"]}
@@ -275,7 +286,7 @@ def _may_be(
         parts["dimensions"] = choice["dimensions"]
     if "index_type" in choice:
         parts |= {"index_type": choice["index_type"], "index_path": SHORT_PATHS[choice["index_path"]]}
-    if not sizes_only:
+    if not any_values:
         parts["data"] = choice["data_pattern"]
         if "index_pattern" in choice:
             parts["index_pattern"] = choice["index_pattern"]

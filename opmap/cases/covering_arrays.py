@@ -1,4 +1,4 @@
-"""Covering arrays of the operators' parameter spaces. `tools/build_arrays.py` computes them, `arrays/` keeps them."""
+"""Covering arrays of the operators' parameter spaces. `tools/build_arrays.py` writes them to `covering/`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class Arrays(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The covering arrays of one operator.
 
     `parameters` has the classes of each parameter. A row of `pairs` or `triples` has one class number per parameter, in
-    their order. The rows of `pairs` hold every possible pair of classes; with those of `triples` they hold every possible
-    triple. `impossible_pairs` lists the pairs that no descriptor has, `possible_triples` counts the possible triples.
+    their order. The rows of `pairs` hold every possible pair of classes. The rows of `pairs` and `triples` together
+    hold every possible triple. `impossible_pairs` lists the pairs that no descriptor has, `possible_triples` counts the
+    possible triples.
     """
 
     parameters: dict[str, tuple[str, ...]]

@@ -1,6 +1,6 @@
-"""The parameter space of an operator: parameters with equivalence classes, and which class a case has of each.
+"""The parameter space of an operator: parameters, each with equivalence classes. Classifies descriptors and cases.
 
-An operator's file declares its own parameters. Here are those that every operator has.
+An operator's file declares its own parameters. This module adds the parameters that every operator has.
 """
 
 from __future__ import annotations
@@ -50,11 +50,14 @@ def parameters(operator: AnyOperator) -> dict[str, tuple[str, ...]]:
         "data_pattern": DATA_PATTERNS,
         "index_path": INDEX_PATHS,
     }
-    return {n: found for n, found in classes.items() if found and (indices or n not in _OF_INDICES)}
+    return {n: names for n, names in classes.items() if names and (indices or n not in _OF_INDICES)}
 
 
 def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
-    """Returns the class of each parameter that sizes and types decide; None if the descriptor is in no class of it."""
+    """Returns {parameter: class} for each parameter that depends on sizes and types.
+
+    The class is None if the descriptor is in none of the parameter's classes.
+    """
     first, output, indices = desc.tensors[desc.data_tensors()[0]], desc.output, desc.index_tensors()
     counts = desc.index_counts.values()
     longest = max((size for bounds in desc.index_bounds.values() for size in bounds), default=0)
@@ -72,7 +75,7 @@ def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
 
 
 def extra_classes(desc: OperatorDesc) -> set[tuple[str, str]]:
-    """Returns the wide and large classes of a descriptor, as (parameter, class). No covering array has these classes."""
+    """Returns the wide and large classes of a descriptor, as (parameter, class). No covering array has them."""
     classes = classify_desc(desc).items()
     return {
         (name, c)
@@ -87,7 +90,7 @@ def is_large(desc: OperatorDesc) -> bool:
 
 
 def classify(case: Case) -> dict[str, str | None]:
-    """Returns the class that a case has of each parameter; None if it is in no class of it.
+    """Returns {parameter: class} for a case; None for a parameter if the case is in none of its classes.
 
     An index pattern counts only if the indices' values show it.
     """
@@ -122,7 +125,7 @@ def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
 
 
 def cases_of(operator: AnyOperator, choice: Mapping[str, str]) -> list[Case]:
-    """Returns the cases with the classes of a choice, one for each round of its data; none if that is impossible."""
+    """Returns the cases with the classes of a choice, one per round of its data; empty if there are none."""
     desc = operator.build(choice)
     if desc is None or not possible_values(desc, choice):
         return []

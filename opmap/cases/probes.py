@@ -1,8 +1,8 @@
 """Probes: ONNX models with an expected outcome that no valid descriptor maps to.
 
-The files `operators/*.probes.toml` hold them. If an execution provider refuses a model before anything reaches a device,
-the outcome holds for every adapter. All other outcomes of DirectML depend on the device class. If a probe lists no outcome
-for a provider, its result is `observed`.
+The files `operators/*.probes.toml` hold them. If an execution provider refuses a model before anything reaches a
+device, the outcome holds for every adapter. All other outcomes of DirectML depend on the device class. If a probe lists
+no outcome for a provider, its result is `observed`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..vocabulary import PROBE, Stage, Verdict
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The verdict that one provider is expected to get for a probe, and the reason.
 
-    Without `device_class` it holds for every device class. `origin` is a text that the error's message must contain.
-    `known_failure` marks a limit of the device class, not of DirectML.
+    If `device_class` is None, it holds for every device class. `origin` is a text that the error's message must
+    contain. `known_failure` marks a limit of the device class, not of DirectML.
     """
 
     provider: str
@@ -39,7 +39,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model in ONNX's text form (without its header), its inputs and output as flat values, and the expected outcomes."""
+    """A model in ONNX's text form without its header, its inputs and output as flat values, and expected outcomes."""
 
     id: str
     text: str

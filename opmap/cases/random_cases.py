@@ -1,5 +1,7 @@
-"""Random valid descriptors and cases of every operator. The numbers come from a seed here, from Hypothesis in
-`opmap.strategies`."""
+"""Random valid descriptors and cases of every operator.
+
+All random numbers come from a RandomSource. It is a seed in this module, and Hypothesis in `opmap.strategies`.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,8 @@ def draw_descriptor(
 def draw_case(source: RandomSource, desc: OperatorDesc) -> Case:
     """Returns a case of a descriptor: any bit patterns as data, any indices in range.
 
-    The values of a tensor follow from one seed, because a draw per value would be slow. With seed 0 the data counts up and
-    every index is 0.
+    The values of a tensor follow from one seed, because a draw per value would be slow. With seed 0 the data counts up
+    and every index is 0.
     """
     seeds = {name: source.integer(0, MAX_SEED) for name in desc.inputs}
     tensors = {name: _tensor(desc, name, seed) for name, seed in seeds.items()}
@@ -60,8 +62,10 @@ def draw_case(source: RandomSource, desc: OperatorDesc) -> Case:
 
 
 def random_descriptors(count: int, *, seed: int = 0, max_elements: int = 256) -> Iterator[OperatorDesc]:
-    """Gives `count` valid descriptors that follow from the seed: all operators, data types, index types, and every
-    dimension count that the documentation supports."""
+    """Gives `count` valid descriptors. Equal seeds give equal descriptors.
+
+    They have all operators, and all data types, index types and dimension counts that the documentation supports.
+    """
     source = SeededSource(seed)
     for _ in range(count):
         operator = pick(source, tuple(OPERATORS))
@@ -94,7 +98,7 @@ def _tensor(desc: OperatorDesc, name: str, seed: int) -> Tensor:
 
 
 def _indices(desc: OperatorDesc, name: str, source: random.Random | None) -> Bits:
-    """Indices in range, negative ones too if the type is signed; the limits are more frequent than others."""
+    """Indices in range, negative ones too if the type is signed; the limits are more frequent than other values."""
     tensor, bounds = desc.inputs[name], desc.index_bounds[name]
     signed = tensor.data_type.kind == "signed"
     values = []

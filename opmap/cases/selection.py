@@ -1,4 +1,4 @@
-"""Which cases and probes of a tier are run."""
+"""Selects the cases and probes of a tier that are run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .probes import Probe, are_probes, select_probes
 class Selection:
     """Selects cases by glob and id, then keeps one shard of the selection.
 
-    `shard` is (number, count). Probes are in the first shard only, and in none if ids are given.
+    `shard` is (number, count). Only the first shard has probes. If ids are given, no shard has probes.
     """
 
     tier: Tier = "smoke"
@@ -28,20 +28,20 @@ class Selection:
     shard: tuple[int, int] = (1, 1)
 
     def cases(self, advance: Callable[[], None] = lambda: None) -> list[Case]:
-        """Returns the cases; `advance` is called for each case of the tier that is looked at.
+        """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
 
-        With ids, only what can have one of them is built. Raises InputError if no case is selected, unless every glob is
-        for probes.
+        With ids, the catalogue builds only cases that can have one of the ids. Raises InputError if no case is
+        selected, unless every glob is for probes.
         """
         if are_probes(self.globs) and not self.ids and self.shard == (1, 1):
             return []
 
-        def counted() -> Iterator[Case]:
+        def advancing() -> Iterator[Case]:
             for case in catalogue(self.tier, self.ids) if self.ids else catalogue(self.tier):
                 advance()
                 yield case
 
-        return select(counted(), globs=self.globs, ids=self.ids, shard=self.shard)
+        return select(advancing(), globs=self.globs, ids=self.ids, shard=self.shard)
 
     def probes(self, provider: OpenProvider) -> list[Probe]:
         """Returns the probes that the provider can run."""
@@ -49,7 +49,7 @@ class Selection:
 
 
 def case_ids(arguments: Iterable[str]) -> list[str]:
-    """Returns case ids; `@FILE` stands for the ids in a file, one per line. Raises InputError for a file without ids."""
+    """Returns case ids; `@FILE` stands for the ids in a file, one per line. Raises InputError if it has none."""
     ids = []
     for argument in arguments:
         if not argument.startswith("@"):
@@ -75,8 +75,8 @@ def select(
 ) -> list[Case]:
     """Returns the cases that match a glob (if there are globs) and have one of the ids (if there are ids).
 
-    Of these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected, or if an
-    id is the id of no case.
+    From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected, or if
+    no case has one of the ids.
     """
     globs, missing, (part, parts) = tuple(globs), dict.fromkeys(ids), shard
     wanted, total, selected = set(missing), 0, []
@@ -95,5 +95,5 @@ def select(
     if not total:
         raise InputError(f"--filter must match a case, got {', '.join(map(repr, globs))}")
     if not selected:
-        raise InputError(f"--shard must be a part of what is selected, {total} in all, got {part}/{parts}")
+        raise InputError(f"--shard must have at least one of the {total} selected cases, got {part}/{parts}")
     return selected

@@ -27,14 +27,17 @@ INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds"
 - `dups`: random elements, each twice in a row.
 - `asc`: random elements in ascending order.
 
-An index tuple counts as one index: as the row-major position of its element among all elements that such a tuple can name."""
+An index tuple counts as one index. Its number is the row-major position of the element that it names, among all
+elements that a tuple can name."""
 
 DATA_PATTERNS = ("addr", "special")
-"""How the data of a case is chosen. `addr`: every element is unique, so that its value reveals its address. `special`: values
-that a conversion to another type would change, with a unique value in every fourth element.
+"""How the data of a case is chosen.
 
-If a data type has fewer values than the tensors have elements, `addr` becomes several rounds (`addr0`, `addr1`, ...), one
-case each: round r holds digit r of each element's address."""
+- `addr`: every element is unique, so that its value reveals its address.
+- `special`: values that a conversion to another type would change. Every fourth element is a unique value instead.
+
+If a data type has fewer values than the tensors have elements, `addr` becomes several rounds (`addr0`, `addr1`, ...),
+one case each: round r holds digit r of each element's address."""
 
 Bits: TypeAlias = "array[int]"
 """Bit patterns, one unsigned integer per element."""
@@ -77,7 +80,10 @@ def allows(pattern: str, indices: int, elements: int) -> bool:
 
 
 def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
-    """Returns whether index values (flat, tuple by tuple) show a pattern; `bounds` has the size of each tuple coordinate."""
+    """Returns whether index values (flat, tuple by tuple) show a pattern.
+
+    `bounds` has the size n that each tuple coordinate points into.
+    """
     size, total = len(bounds), prod(bounds)
     if not allows(pattern, len(values) // size, total):
         return False
@@ -111,7 +117,7 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
 
 
 def _addresses(values: Sequence[int], bounds: tuple[int, ...]) -> list[int]:
-    """The row-major position that each index tuple names among all elements that such a tuple can name."""
+    """For each index tuple, the row-major position of its element among all elements that a tuple can name."""
     size = len(bounds)
     addresses = [value % bounds[0] for value in values[::size]]
     for i, n in enumerate(bounds[1:], 1):
@@ -143,7 +149,7 @@ class Filled(Mapping[str, Tensor]):
     """
 
     _last: ClassVar[tuple[Filled | None, dict[str, Tensor]]] = None, {}
-    """The inputs that were read last, and which object they belong to."""
+    """The inputs that were read last, and the object that they belong to."""
 
     def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str) -> None:
         self._arguments = desc, case, pattern, data
@@ -196,7 +202,7 @@ def _repeated(bits: Bits, count: int) -> Bits:
 
 
 def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool) -> Sequence[int]:
-    """The index values, or only their period if they are periodic. `count` is the number of all index values."""
+    """The index values; only one period if they are periodic. `count` is the number of all index values."""
     tuples = count // len(bounds)
     if pattern in MODEL_PATTERNS:
         return _indices_of_models(bounds, tuples, pattern, source)
@@ -210,7 +216,7 @@ def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.R
 
 
 def _indices_of_models(bounds: tuple[int, ...], tuples: int, pattern: str, source: random.Random) -> list[int]:
-    """The index values of a pattern of MODEL_PATTERNS: the limits of each coordinate, then random values between them."""
+    """The index values of a pattern of MODEL_PATTERNS: the limits of each coordinate, then random values."""
     ranges = [{"pos": (0, n), "neg": (-n, 0), "mix": (-n, n)}[pattern] for n in bounds]
     limits = [(low, high - 1, -1, 0) if pattern == "mix" else (low, high - 1) for low, high in ranges]
     shown = min(len(limits[0]), tuples) if tuples > 1 else 0
@@ -220,7 +226,7 @@ def _indices_of_models(bounds: tuple[int, ...], tuples: int, pattern: str, sourc
 
 
 def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequence[int]:
-    """The positions, below `total`, that `count` indices name; or only their period if they are periodic."""
+    """The positions, below `total`, that `count` indices name; only one period if they are periodic."""
     if pattern == "identity":
         return range(min(count, total))
     if pattern == "reverse":
@@ -236,20 +242,21 @@ def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequ
 def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
     """The bit patterns of `count` elements.
 
-    With `addr`, element i holds a digit of i, spread over all bits. With `special`, only every fourth element does, and
-    the others hold special values.
+    With `addr`, element i holds a digit of i, spread over all bits. With `special`, only every fourth element holds
+    such a digit, and the others hold special values.
     """
     width, code = data_type.size * 8, data_type.bits_code
     mask = (1 << width) - 1
     factor, start = _SPREAD[data_type.size], seed & mask
 
     def spread(first: int, step: int, count: int) -> Bits:
-        """The unique values of `count` addresses: `first`, `first + step` and so on, or only their period."""
+        """The unique values of `count` addresses: `first`, `first + step` and so on; only one period."""
         numbers = range(start + first * factor, start + (first + step * min(count, 1 << width)) * factor, step * factor)
         return array(code, [n & mask for n in numbers])
 
     if pattern != "special":
-        run = 1 << width * int(pattern.removeprefix("addr") or 0)  # so many elements in a row have the same digit
+        # The number of consecutive elements that have the same digit.
+        run = 1 << width * int(pattern.removeprefix("addr") or 0)
         digits = spread(0, 1, -(-count // run))
         if run > 1:
             digits = array(code, b"".join(digits[i : i + 1].tobytes() * min(run, count) for i in range(len(digits))))

@@ -1,4 +1,4 @@
-"""What a tier covers, measured from its cases: classes, pairs and triples, rules, examples, fields, kernel classes.
+"""Measures what the cases of a tier cover: classes, pairs and triples, rules, examples, fields, kernel classes.
 
-Tables and JSON of it are in `reporting.coverage`.
+`reporting.coverage` writes the results as tables and JSON.
 """

@@ -1,4 +1,7 @@
-"""The rules at whose boundary a descriptor is: those that a small change of one member breaks."""
+"""Finds the rules at whose boundary a valid descriptor is.
+
+A descriptor is at a rule's boundary if a small change of one member breaks the rule.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ UNREACHABLE_RULES = {
     "TENSOR.C6": "ONNX Runtime leaves GuaranteedBaseOffsetAlignment 0",
     "TENSOR.C7": "ONNX Runtime sets the flags itself",
 }
-"""The TENSOR rules at whose boundary no case can be, each with the reason."""
+"""TENSOR rule -> the reason why no case can be at its boundary."""
 
 
 def tensor_rule_ids(*, reachable: bool) -> list[str]:
@@ -25,12 +28,12 @@ def tensor_rule_ids(*, reachable: bool) -> list[str]:
 
 
 def boundary_rules(desc: OperatorDesc) -> set[str]:
-    """Returns the rules at whose boundary a valid descriptor is."""
+    """Returns the ids of the rules at whose boundary a valid descriptor is."""
     return {violation.rule for neighbour in _neighbours(desc) for violation in neighbour.violations()}
 
 
 def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
-    """The descriptors that differ in one member by one step."""
+    """The descriptors that differ in one number, one size, one dimension or one data type."""
     for name, attribute in desc.members().items():
         if name in desc.numbers:
             yield from (desc.replace(**{attribute: desc.numbers[name] + step}) for step in (1, -1))

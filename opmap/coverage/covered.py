@@ -1,4 +1,4 @@
-"""What a set of cases covers, measured from the cases: classes, pairs, triples, rules, examples, fields."""
+"""Measures the coverage of a set of cases: classes, pairs, triples, rules, examples, fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .boundaries import boundary_rules, tensor_rule_ids
 
 @dataclass
 class Covered:
-    """What the cases of one operator cover.
+    """The coverage of the cases of one operator.
 
     Pairs and triples are counted only for cases that have a class of every parameter, because the covering arrays
     contain only such cases.
@@ -37,7 +37,7 @@ class Covered:
 
     @property
     def definition(self) -> AnyOperator:
-        """What the operator's file gives."""
+        """The operator, as its file defines it."""
         return OPERATORS[self.operator]
 
     @cached_property
@@ -46,7 +46,7 @@ class Covered:
         return arrays(self.operator).parameters if has_arrays(self.operator) else parameters(self.definition)
 
     def take(self, case: Case) -> None:
-        """Counts one case."""
+        """Adds everything that one case covers."""
         self.cases += 1
         name = case.id.split("/")[1]
         if name.startswith("example."):
@@ -55,7 +55,7 @@ class Covered:
             self.classes.update(extra)
             return
         measured = classify(case)
-        classes = {n: c for n, known in self.parameters.items() if (c := measured.get(n)) is not None and c in known}
+        classes = {n: c for n, names in self.parameters.items() if (c := measured.get(n)) is not None and c in names}
         self.classes.update(classes.items())
         if len(classes) == len(self.parameters):
             self.pairs.update(combinations(classes, 2))
@@ -70,38 +70,43 @@ class Covered:
             self.world.add(_identity(case.desc))
 
     def missing(self, *, strength: int) -> list[str]:
-        """Returns what the tier promises and the cases lack, one text each.
+        """Returns one text for each item that the tier promises and no case covers.
 
         `strength` is 1 for `smoke`, 2 for `standard`, 3 for `full`. Strength 1 promises every class, rule, example and
         field; strength 2 also every possible pair and the wide classes; strength 3 also every possible triple, the
         large classes and the small scope.
         """
         spec = self.definition.descriptor.spec()
-        lacking = [f"{n} {c}" for n, known in self.parameters.items() for c in known if (n, c) not in self.classes]
-        lacking += self._missing_combinations(strength) if has_arrays(self.operator) else ["covering arrays"]
+        lacking = [f"{n} {c}" for n, names in self.parameters.items() for c in names if (n, c) not in self.classes]
+        lacking += self._missing_beyond_strength_1(strength) if has_arrays(self.operator) else ["covering arrays"]
         lacking += [f"rule {r.id}" for r in spec.rules if r.id not in self.rules]
         lacking += [f"rule {id}" for id in tensor_rule_ids(reachable=True) if id not in self.rules]
         lacking += [f"example {e.id}" for e in runnable_examples(self.definition) if e.id not in self.examples]
         lacking += [f"field {f.name}" for f in spec.fields if len(self.fields.get(f.name, ())) < 2]
         return lacking
 
-    def _missing_combinations(self, strength: int) -> list[str]:
-        kept, lacking = arrays(self.operator), []
-        if strength > 1:
-            lacking += [pair for pair in self._missing_pairs() if pair not in kept.impossible_pairs]
+    def _missing_beyond_strength_1(self, strength: int) -> list[str]:
+        """The missing items that only strength 2 and 3 promise."""
+        lacking = [*self._missing_pairs()] if strength > 1 else []
         lacking += [f"{n} {c}" for n, c in self._extra_classes(strength) if (n, c) not in self.classes]
         if strength > 2:
-            rows = kept.choices((*kept.pairs, *kept.triples))
-            possible = dict.fromkeys(triple for choice in rows for triple in combinations(choice, 3))
-            lacking += [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in self.triples]
+            lacking += self._missing_triples()
             lacking += [_text(desc) for desc in self.small_world() if _identity(desc) not in self.world]
         return lacking
 
     def _missing_pairs(self) -> Iterator[str]:
+        impossible = arrays(self.operator).impossible_pairs
         for (a, first), (b, second) in itertools.combinations(self.parameters.items(), 2):
             for one, two in itertools.product(first, second):
-                if ((a, one), (b, two)) not in self.pairs:
-                    yield f"{a} {one}, {b} {two}"
+                pair = f"{a} {one}, {b} {two}"
+                if ((a, one), (b, two)) not in self.pairs and pair not in impossible:
+                    yield pair
+
+    def _missing_triples(self) -> list[str]:
+        covering = arrays(self.operator)
+        rows = covering.choices((*covering.pairs, *covering.triples))
+        possible = dict.fromkeys(triple for choice in rows for triple in combinations(choice, 3))
+        return [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in self.triples]
 
     def _extra_classes(self, strength: int) -> list[tuple[str, str]]:
         """The wide classes from strength 2 on, the large classes from strength 3 on."""
@@ -122,13 +127,13 @@ class Covered:
         classes = sum(counts) + len(self._extra_classes(strength))
         if not has_arrays(self.operator):
             return classes, 0, 0
-        kept = arrays(self.operator)
+        covering = arrays(self.operator)
         pairs = sum(a * b for a, b in itertools.combinations(counts, 2))
-        return classes, pairs - len(kept.impossible_pairs), kept.possible_triples
+        return classes, pairs - len(covering.impossible_pairs), covering.possible_triples
 
 
 def measure(cases: Iterable[Case]) -> dict[str, Covered]:
-    """Returns what the cases cover, by operator name."""
+    """Returns the coverage of the cases, by operator name."""
     covered = {name: Covered(name) for name in OPERATORS}
     for case in cases:
         covered[case.desc.operator].take(case)
@@ -148,7 +153,7 @@ def _in_world(desc: OperatorDesc) -> bool:
 
 
 def _identity(desc: OperatorDesc) -> tuple[object, ...]:
-    """What distinguishes a descriptor of the small scope: data type, sizes, numbers."""
+    """The key of a descriptor in the small scope: data type, sizes, numbers."""
     return desc.output.data_type, *(t.sizes for t in desc.tensors.values()), *desc.numbers.values()
 
 

@@ -1,6 +1,6 @@
-"""The kernel classes that the names in DirectML's library show, and how many cases reach each.
+"""Counts the cases that reach each kernel class. The classes are the kernel names in DirectML's library.
 
-What a name means is inferred. Nothing shows which kernel ran.
+The meaning of a name is inferred. DirectML does not report which kernel ran.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from ..descriptors import OperatorDesc
 from ..mapping import map_descriptor
 
 Kind = tuple[int, bool, str, int]
-"""Bytes of an element, whether there are index tuples, index data type, highest dimension count."""
+"""(element size in bytes, whether indices are tuples, index data type, highest dimension count)."""
 
 
 class Unreachable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Kernel classes that no ONNX model reaches: those with this index type; with `tuples`, only those for index tuples."""
+    """Kernel classes that no ONNX model reaches, and why: the classes with the index type `index`.
+
+    If `tuples` is true, only the classes for index tuples are meant.
+    """
 
     index: str
     why: str
@@ -30,7 +33,7 @@ class Unreachable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The kernel classes of some operators, as the names in DirectML's library show them (`operators/*.kernels.toml`)."""
+    """The kernel classes of some operators, from the names in DirectML's library (`operators/*.kernels.toml`)."""
 
     prefix: str
     operators: tuple[str, ...]
@@ -42,7 +45,7 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unreachable: tuple[Unreachable, ...]
 
     def kinds(self) -> dict[Kind, tuple[str, ...]]:
-        """Returns every kind with the names of its kernel classes; one device uses one of them."""
+        """Returns every kind with the names of its kernel classes. A device uses one class of each kind."""
         kinds = itertools.product(self.data, (False, True), self.indices, self.dimensions)
         return {
             (size, tuples, index, dimensions): tuple(
@@ -53,7 +56,7 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
 
     def kind(self, desc: OperatorDesc) -> Kind:
-        """Returns the kind of a descriptor as DirectML gets it."""
+        """Returns the kind of a descriptor that the DirectML EP made."""
         first = desc.tensors[desc.data_tensors()[0]]
         index = desc.tensors[desc.index_tensors()[0]]
         limit = next(n for n in self.dimensions if first.dimension_count <= n)
@@ -61,7 +64,7 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return first.data_type.size, tuples, index.data_type.name, limit
 
     def why_not(self, kind: Kind) -> str | None:
-        """Returns why no ONNX model reaches a kind; None if one does."""
+        """Returns the reason why no ONNX model reaches a kind; None if a model reaches it."""
         _, tuples, index, _ = kind
         return next((u.why for u in self.unreachable if u.index == index and u.tuples <= tuples), None)
 

@@ -1,7 +1,7 @@
-"""What an operator gives to opmap. One file per operator ends with `OPERATOR = Operator(...)`.
+"""The contract that an operator's file fulfils. The file ends with `OPERATOR = Operator(...)`.
 
-All shared machinery asks an operator through this class and through its descriptor class, and knows nothing else of it:
-the statements of the pseudocode say what it reads and writes, its spec file holds the documentation.
+The shared machinery uses an operator only through this class, its descriptor class and its spec file. The pseudocode in
+the spec says which elements the operator reads and writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Choice = Mapping[str, str]
 
 
 class Outline(NamedTuple):
-    """A valid descriptor in short: the sizes of its inputs and its numbers, by DirectML's names."""
+    """A valid descriptor in short: input sizes and numbers by DirectML's names. The output follows from them."""
 
     sizes: Mapping[str, tuple[int, ...]]
     numbers: Mapping[str, int]
@@ -29,7 +29,7 @@ class Outline(NamedTuple):
 
 @dataclass(frozen=True)
 class Substitution:
-    """Something that the ONNX graph cannot say, and what it says instead."""
+    """A difference between a descriptor and its ONNX model. `detail` names the change, mostly as `before -> after`."""
 
     kind: str
     detail: str
@@ -40,7 +40,7 @@ class Substitution:
 
 @dataclass(frozen=True)
 class Lowering:
-    """The one ONNX node that a descriptor becomes.
+    """The one ONNX node that a descriptor becomes. `mapping.py` builds the model around it.
 
     `shapes` gives the ONNX shape of each input of the node, in the node's order, by DirectML's field names.
     `index_types` gives the data types that ONNX allows for a field, if ONNX allows fewer than DirectML.
@@ -56,25 +56,30 @@ class Lowering:
 
 @dataclass(frozen=True, kw_only=True)
 class Operator(Generic[D]):
-    """Everything that opmap knows of one operator beside its spec file.
+    """Everything that opmap knows about one operator, except its spec file.
 
-    - `descriptor`: the OperatorDesc subclass. Its `expansion()` says what the `...` of the page's lines stand for.
+    - `descriptor`: the OperatorDesc subclass. Its `expansion()` gives the coordinates for the `...` of the page's
+      lines.
     - `parameters`: the operator's own parameters, name -> classes. Every operator also has the parameters in
       `cases/parameters.py`; an entry here with the same name replaces one of them, and an empty tuple removes it.
-    - `classify(desc)`: the class that a valid descriptor has of each own parameter; None for a descriptor in no class.
-    - `build(choice)`: a small valid descriptor with the classes of `choice`, which names a class of every parameter that
-      sizes and types decide; None if no descriptor has them. Equal choices must give equal descriptors.
+    - `classify(desc)`: returns {parameter: class} for the operator's own parameters; None for a parameter if the valid
+      descriptor is in none of its classes.
+    - `build(choice)`: returns a small valid descriptor. `choice` gives a class for each parameter that depends on sizes
+      and types. Returns None if no valid descriptor has these classes. Equal choices give equal descriptors.
     - `world(dimensions, size)`: every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as
       outlines, each once and always in the same order.
-    - `draw(source, dimension_count, max_elements)`: a random valid descriptor of this dimension count; every one must be
-      possible. No tensor has more than `max_elements` elements. All random numbers come from `source`.
-    - `samples()`: a few small descriptors across dimension counts, axes and counts, the simplest first.
-    - `lower(desc)`: the ONNX node of a valid, packed descriptor. None if ONNX has no such operator: a case then runs only
-      on a provider that is given the case itself.
-    - `onnx_operator`, `emit(*inputs, attributes)`: the ONNX operator that the DirectML EP turns into this descriptor, and
-      the descriptor that the EP makes of a node's inputs and attributes. None if the EP never makes it.
+    - `draw(source, dimension_count, max_elements)`: a random valid descriptor of this dimension count. Every valid
+      descriptor must have a chance to be drawn. No tensor has more than `max_elements` elements. All random numbers
+      come from `source`.
+    - `samples()`: a few small descriptors with different dimension counts, axes and numbers, the simplest first.
+    - `lower(desc)`: the ONNX node of a valid, packed descriptor. `lower` itself is None if ONNX has no such
+      operator: its cases run only on a provider that takes cases instead of models.
+    - `onnx_operator`: the ONNX operator that the DirectML EP turns into this operator; None if there is none.
+    - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
+      attributes. `emit` itself is None if `onnx_operator` is None.
 
-    Descriptors from `build`, `world`, `draw` and `samples` may have any data types: the caller sets them with `retyped`.
+    Descriptors from `build`, `world`, `draw` and `samples` may have any data types: the caller sets them with
+    `retyped`.
     """
 
     descriptor: type[D]

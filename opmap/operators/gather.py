@@ -20,7 +20,10 @@ from .random_source import RandomSource, draw_sizes
 
 @dataclass(frozen=True, kw_only=True)
 class Desc(OperatorDesc):
-    """DML_GATHER_OPERATOR_DESC: input elements along Axis, chosen by the last IndexDimensions of the indices."""
+    """DML_GATHER_OPERATOR_DESC: input elements along Axis, chosen by indices.
+
+    Only the last IndexDimensions dimensions of the index tensor have a meaning.
+    """
 
     operator = "GATHER"
     short_names = {"Axis": "axis", "IndexDimensions": "k"}  # noqa: RUF012  # a ClassVar of the base class
@@ -34,7 +37,7 @@ class Desc(OperatorDesc):
     def expansion(self) -> Expansion:
         """Returns the output's coordinates in three series: before the axis, the index dimensions, after the axis.
 
-        An index dimension beyond the first takes the place of a leading dimension of the input, which has size 1.
+        Each index dimension beyond the first replaces a leading input dimension, which must have size 1.
         """
         before = self.axis - _cropped(self.index_dimensions)
         after = self.input_tensor.dimension_count - self.axis - 1
@@ -48,14 +51,14 @@ class Desc(OperatorDesc):
 
 
 def _cropped(index_dimensions: int) -> int:
-    """The number of leading input dimensions whose place index dimensions take."""
+    """The number of leading input dimensions that index dimensions replace."""
     return max(index_dimensions - 1, 0)
 
 
 def lower(desc: Desc) -> Lowering:
-    """Returns the Gather node whose data has as many dimensions as make the EP emit the same DimensionCount.
+    """Returns the Gather node that the EP turns back into a descriptor with the same DimensionCount.
 
-    The cropped leading dimensions are dropped, all others stay.
+    Its data is the input without the leading dimensions that index dimensions replace.
     """
     cropped = _cropped(desc.index_dimensions)
     data = desc.input_tensor.sizes[cropped:]
@@ -88,7 +91,7 @@ def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -
 
 
 def samples() -> Iterator[Desc]:
-    """Gives dimension counts 1 to 8, axis first, in the middle and last, 0 to 3 index dimensions."""
+    """Gives descriptors with 1 to 8 dimensions, the axis first, in the middle and last, and 0 to 3 index dimensions."""
     for count in range(1, 9):
         for axis in sorted({0, count // 2, count - 1}):
             for k in range(min(axis + 1, 3) + 1):
@@ -119,7 +122,7 @@ def classify(desc: Desc) -> dict[str, str | None]:
 def build(choice: Choice) -> Desc | None:
     """Returns a small descriptor with these classes.
 
-    The dimensions beside the axis and the number of indices are the factors of the output's number of elements.
+    The output's number of elements is the product of the elements beside the axis and the number of indices.
     """
     count = int(choice["dimensions"])
     for axis in size_classes.rotated(size_classes.places(choice["axis"], count), choice):
@@ -137,16 +140,16 @@ def _build(choice: Choice, count: int, axis: int, ones: int, k: int, length: int
         return None
     data_type, free = DataType[choice["data_type"]], count - 1 - ones
     lowest = (2 if axis > ones else 1) if free else 0, 3 if choice["index_count"] == "many" else 0
-    between = ones < axis < count - 1  # a product of 4 or more is above 1 on both sides of the axis
+    between = ones < axis < count - 1  # 4 elements or more can put more than one on each side of the axis
     products = (
         size_classes.products(choice["output_elements"], choice["output_bytes"], data_type.size, low, (1,))
         for low in ((4, lowest[1]), lowest)[not between :]
     )
-    for others, chosen in itertools.chain.from_iterable(products):
+    for others, index_count in itertools.chain.from_iterable(products):
         if others * length * data_type.size <= size_classes.most_bytes(choice):
             sizes = (1,) * ones + size_classes.spread(others, free)
             data = (*sizes[:axis], length, *sizes[axis:])
-            outline = _outline(data, pad(size_classes.spread(chosen, k), count), axis, k)
+            outline = _outline(data, pad(size_classes.spread(index_count, k), count), axis, k)
             return complete_sizes(Desc, *outline, data_type=data_type, index_type=DataType[choice["index_type"]])
     return None
 
@@ -161,7 +164,7 @@ def world(dimensions: int, size: int) -> Iterator[Outline]:
 
 
 def draw(source: RandomSource, dimension_count: int, max_elements: int) -> Desc:
-    """Returns a random descriptor: any axis, and as many index dimensions as have room up to the axis."""
+    """Returns a random descriptor: any axis, and any number of index dimensions that it allows."""
     axis = source.integer(0, dimension_count - 1)
     k = source.integer(0, axis + 1)
     data = pad(draw_sizes(source, dimension_count - _cropped(k), max_elements), dimension_count)

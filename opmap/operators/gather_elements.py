@@ -31,9 +31,9 @@ class Desc(OperatorDesc):
     axis: int
 
     def expansion(self) -> Expansion:
-        """Returns the page's coordinates i, j and k as the first three dimensions; the `...` is the rest of them.
+        """Returns i, j and k as the coordinates of the first three dimensions; the `...` stands for the others.
 
-        A tensor with fewer dimensions has no k, or neither j nor k.
+        With two dimensions there is no k, with one dimension neither j nor k.
         """
         names = tuple(COORDINATES[: self.input_tensor.dimension_count])
         rest = (names[3:],)
@@ -68,7 +68,10 @@ def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -
 
 
 def samples() -> Iterator[Desc]:
-    """Gives dimension counts 1 to 8, axis first, in the middle and last, the indices' axis shorter and longer."""
+    """Gives descriptors with 1 to 8 dimensions and the axis first, in the middle and last.
+
+    The indices have length 1 or 4 along the axis.
+    """
     for count in range(1, 9):
         for axis in sorted({0, count // 2, count - 1}):
             for length in (1, 4):
@@ -76,7 +79,7 @@ def samples() -> Iterator[Desc]:
 
 
 def _outline(data: tuple[int, ...], axis: int, length: int) -> Outline:
-    """The outline with this input; the indices' axis has this length."""
+    """The outline with these input sizes. The indices have the same sizes, but `length` along the axis."""
     indices = (*data[:axis], length, *data[axis + 1 :])
     return Outline({"InputTensor": data, "IndicesTensor": indices}, {"Axis": axis})
 
@@ -84,7 +87,7 @@ def _outline(data: tuple[int, ...], axis: int, length: int) -> Outline:
 PARAMETERS = {
     "padding": size_classes.COUNTS,  # leading ones of the input before the axis
     "axis": size_classes.PLACES,
-    "index_length": ("shorter", "same", "longer"),  # the indices' axis against the input's
+    "index_length": ("shorter", "same", "longer"),  # length of the indices' axis, compared with the input's
 }
 
 
@@ -99,14 +102,14 @@ def classify(desc: Desc) -> dict[str, str | None]:
 
 
 def _relation(indices: int, data: int) -> str:
-    """The class of the indices' axis length against the input's."""
+    """The class of the indices' axis length, compared with the input's."""
     return "same" if indices == data else "longer" if indices > data else "shorter"
 
 
 def build(choice: Choice) -> Desc | None:
     """Returns a small descriptor with these classes.
 
-    The dimensions beside the axis and the indices' axis are the factors of the output's number of elements.
+    The output's number of elements is the product of the elements beside the axis and the length of the indices' axis.
     """
     count = int(choice["dimensions"])
     for axis in size_classes.rotated(size_classes.places(choice["axis"], count), choice):
@@ -129,8 +132,8 @@ def _build(choice: Choice, count: int, axis: int, ones: int, length: int) -> Des
         elements, whole = choice["output_elements"], choice["output_bytes"]
         factors = size_classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
     if relation == "longer":
-        factors = [*factors, *((others, length + more) for others in (2, 3, 1) for more in (1, 2, 3, 4))]
-    between = ones < axis < count - 1  # a product of 4 or more is above 1 on both sides of the axis
+        factors = [*factors, *((others, length + extra) for others in (2, 3, 1) for extra in (1, 2, 3, 4))]
+    between = ones < axis < count - 1  # 4 elements or more can put more than one on each side of the axis
     for low, (others, along) in itertools.product((4, lowest)[not between :], factors):
         n = others * along
         if (
@@ -157,7 +160,7 @@ def world(dimensions: int, size: int) -> Iterator[Outline]:
 
 
 def draw(source: RandomSource, dimension_count: int, max_elements: int) -> Desc:
-    """Returns a random descriptor: any axis, with an index axis of any length."""
+    """Returns a random descriptor: any axis, and indices of any length along it."""
     axis = source.integer(0, dimension_count - 1)
     data = draw_sizes(source, dimension_count, max_elements)
     (length,) = draw_sizes(source, 1, max_elements // prod(data[:axis] + data[axis + 1 :]))

@@ -30,11 +30,11 @@ class Desc(OperatorDesc):
     indices_dimension_count: int
 
     def with_batches(self) -> gather_nd1.Desc:
-        """Returns the GATHER_ND1 descriptor without batch dimensions, to which the page says this one is equivalent."""
+        """Returns the GATHER_ND1 descriptor with 0 batch dimensions. The page says that the two are equivalent."""
         return gather_nd1.Desc(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
 
     def expansion(self) -> Expansion:
-        """Returns GATHER_ND1's expansion without batches; the page does not write the block's coordinates."""
+        """Returns GATHER_ND1's expansion without batches. The page leaves out the coordinates of the selected block."""
         return self.with_batches().expansion()
 
 
@@ -54,7 +54,7 @@ PARAMETERS = {name: classes for name, classes in gather_nd1.PARAMETERS.items() i
 
 
 def classify(desc: Desc) -> dict[str, str | None]:
-    """Returns GATHER_ND1's classes, without that of the batches."""
+    """Returns GATHER_ND1's classes, except the class of `batches`."""
     classes = gather_nd1.classify(desc.with_batches())
     del classes["batches"]
     return classes
@@ -67,7 +67,7 @@ def build(choice: Choice) -> Desc | None:
 
 
 def world(dimensions: int, size: int) -> Iterator[Outline]:
-    """Gives GATHER_ND1's small world without batches."""
+    """Gives the outlines of GATHER_ND1's `world` without batches."""
     for outline in gather_nd1.world(dimensions, size, range(1)):
         numbers = {name: n for name, n in outline.numbers.items() if name != "BatchDimensionCount"}
         yield Outline(outline.sizes, numbers)

@@ -103,7 +103,10 @@ def emit(data: TensorDesc, indices: TensorDesc, attributes: Mapping[str, int]) -
 
 
 def samples(batches: range = range(3)) -> Iterator[Desc]:
-    """Gives 0 to 2 batch dimensions, tuples of one, two and all coordinates, with and without leading ones."""
+    """Gives descriptors with each number of batch dimensions in `batches`, with and without leading ones.
+
+    The index tuples have one, two and all coordinates.
+    """
     for batch in batches:
         for rank in (batch + 1, batch + 2, batch + 4):
             for size in sorted({1, min(2, rank - batch), rank - batch}):
@@ -144,7 +147,7 @@ def classify(desc: Desc) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class _Ranks:
-    """Dimension counts of a descriptor: of the meaningful input and indices, of the batches, and the tuple size."""
+    """The numbers of meaningful dimensions of input and indices, the number of batch dimensions, and the tuple size."""
 
     input: int
     indices: int
@@ -155,14 +158,14 @@ class _Ranks:
 def build(choice: Choice) -> Desc | None:
     """Returns a small descriptor with these classes.
 
-    Batches, array of tuples and block are the factors of the output's number of elements.
+    The output's number of elements is the product of the batches, the tuples per batch and the elements of a block.
     """
     names = (choice[name] for name in ("padding", "index_padding", "tuple_size", "batches"))
     ranks = _ranks(int(choice["dimensions"]), *names)
     first = next((r for r in ranks if _build(choice, r)), None)
     if first is None:
         return None
-    # Values that a choice allows depend on whether one index is one element: keep that as the first has it.
+    # The index path `one` needs tuples of one coordinate. So every candidate must agree with the first one in that.
     alike = [r for r in ranks if (r.tuple_size == 1) == (first.tuple_size == 1)]
     return next(desc for r in size_classes.rotated(alike, choice) if (desc := _build(choice, r)))
 
@@ -199,8 +202,8 @@ def _ranks(count: int, padding: str, index_padding: str, tuple_size: str, batch:
     for rank in (count - p for p in size_classes.counts(padding, count - 1)):
         for index_rank in (count - p for p in size_classes.counts(index_padding, count - 1)):
             for batches in size_classes.counts(batch, min(rank, index_rank) - 1):
-                every = rank - batches
-                sizes = [every] if tuple_size == "all" else size_classes.counts(tuple_size, every - 1)
+                longest = rank - batches
+                sizes = [longest] if tuple_size == "all" else size_classes.counts(tuple_size, longest - 1)
                 ranks += [
                     _Ranks(rank, index_rank, batches, size)
                     for size in sizes
@@ -222,7 +225,7 @@ def world(dimensions: int, size: int, batches: Iterable[int] = range(8)) -> Iter
 
 
 def draw(source: RandomSource, dimension_count: int, max_elements: int, max_batches: int | None = None) -> Desc:
-    """Returns a random descriptor: any numbers of meaningful dimensions and of batches.
+    """Returns a random descriptor: any number of meaningful dimensions and of batches.
 
     The tuples are long enough to leave the output at most `dimension_count` dimensions.
     """

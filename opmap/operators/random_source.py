@@ -1,4 +1,4 @@
-"""Where random descriptors get their numbers from: a seed, or a property-testing library.
+"""The sources of the numbers in random descriptors: a seed, or a property-testing library.
 
 An operator's `draw(source, ...)` asks the source for every number, so it depends on neither of the two.
 """
@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 class RandomSource(Protocol):
-    """A source of whole numbers. A library that shrinks examples shrinks towards low numbers, so these must be simple."""
+    """A source of whole numbers.
+
+    Property-testing libraries shrink examples towards low numbers. So low numbers must give simple descriptors.
+    """
 
     def integer(self, low: int, high: int) -> int:
         """Returns a number from low to high, both included."""
@@ -38,11 +41,11 @@ def pick(source: RandomSource, options: Sequence[T]) -> T:
 
 
 def draw_sizes(source: RandomSource, count: int, max_elements: int) -> tuple[int, ...]:
-    """Returns `count` sizes with a product of at most `max_elements`: all small, or one of them long."""
-    long = source.integer(0, count)
+    """Returns `count` sizes with a product of at most `max_elements`. At most one of them is above 4."""
+    long_position = source.integer(0, count)
     sizes: list[int] = []
-    for place in range(1, count + 1):
-        high = max(isqrt(max_elements), 1) if place == long else 4
+    for position in range(1, count + 1):
+        high = max(isqrt(max_elements), 1) if position == long_position else 4
         sizes.append(source.integer(1, max(min(high, max_elements), 1)))
         max_elements //= sizes[-1]
     return tuple(sizes)

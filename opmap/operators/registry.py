@@ -1,4 +1,4 @@
-"""The operators: every module of this package that ends with `OPERATOR`, and what is registered from outside."""
+"""All operators: each `OPERATOR` of this package's modules, and the operators that are registered from outside."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _load() -> dict[str, AnyOperator]:
 
 
 def _module_names() -> list[str]:
-    this = Path(__file__)
-    return [module.name for module in pkgutil.iter_modules([str(this.parent)]) if module.name != this.stem]
+    this_file = Path(__file__)
+    return [module.name for module in pkgutil.iter_modules([str(this_file.parent)]) if module.name != this_file.stem]
 
 
 OPERATORS: dict[str, AnyOperator] = _load()
@@ -41,7 +41,7 @@ def add_operator(operator: AnyOperator, spec: Spec) -> None:
 
 
 def remove_operator(name: str) -> None:
-    """Removes an operator that was added, and its spec. Raises KeyError if there is none."""
+    """Removes an operator and its spec. Raises KeyError if no operator has this name."""
     del OPERATORS[name]
     remove_spec(name)
 
@@ -49,7 +49,7 @@ def remove_operator(name: str) -> None:
 def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str, int]) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of one ONNX node.
 
-    `inputs` hold the ONNX shapes and types. Raises KeyError for an ONNX operator that no operator here comes from.
+    `inputs` hold the ONNX shapes and types. Raises KeyError if the EP makes none of our operators from `op_type`.
     """
     for operator in OPERATORS.values():
         if operator.emit is not None and operator.onnx_operator == op_type:

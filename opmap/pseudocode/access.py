@@ -1,8 +1,11 @@
 """The access map of a descriptor: which element each statement reads, and where it writes it.
 
-An expanded statement and the tensors' sizes give numbers: loops, strides, offsets. Everything that asks where an output
-element comes from asks the access map: the compiled interpreter, the bounds of the indices, the planted faults.
-`naive` gives the same answers without it, from the statements themselves.
+An expanded statement and the tensors' sizes give numbers: loops, strides, offsets. The compiled interpreter, the
+bounds of the indices and the planted faults use the map. `naive` gets the same results from the statements themselves.
+
+In each line one side is the counted side (`Line.counted`): the side without indices, usually the target. It names
+each coordinate once. Each of its dimensions is a loop, and the size of the dimension is the length of the loop. The
+other side reads its position from the loops, from index tensors, or has a constant.
 """
 
 from __future__ import annotations
@@ -29,10 +32,11 @@ def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class IndexRead:
-    """One index that is read from an index tensor of `sizes`.
+    """One index that a statement reads from an index tensor of these `sizes`.
 
-    It is element number `offset + sum(loop position * step)` of the tensor; `steps` holds (loop, step in elements). If the
-    tensor's last dimension holds index tuples, `tuple_size` is their length and `offset` the place in the tuple.
+    It is element number `offset + sum(loop position * step)` of the tensor; `steps` holds (loop, step in elements). If
+    the tensor's last dimension holds index tuples, `tuple_size` is their length and `offset` the coordinate's place in
+    the tuple.
     """
 
     tensor: str
@@ -78,7 +82,7 @@ class Address:
 
     @property
     def sizes(self) -> Sizes:
-        """The sizes of the tensor."""
+        """The tensor's sizes."""
         return tuple(term.size for term in self.terms)
 
     @property
@@ -99,7 +103,10 @@ class Address:
 
     @property
     def shared_loops(self) -> set[int]:
-        """The batch loops: longer than 1, they choose both the index that is read and another dimension's position."""
+        """The batch loops: each chooses both the index that is read and the position in another dimension.
+
+        Loops of length 1 are left out.
+        """
         beside = {term.loop for term in self.terms if term.loop is not None}
         inside = {loop for read in self.reads for loop, _ in read.steps}
         return {loop for loop in beside & inside if self.loops[loop] > 1}
@@ -136,9 +143,9 @@ class Move:
 
 @dataclass(frozen=True)
 class AccessMap:
-    """The statements of one descriptor as numbers, by the pseudocode's names of the tensors.
+    """The statements of one descriptor as numbers. Tensors have the pseudocode's names.
 
-    `output` is the tensor that they write. A `Copy` moves a whole tensor, a `Move` single elements.
+    `output` is the tensor that the statements write. A `Copy` moves a whole tensor, a `Move` single elements.
     """
 
     output: str
@@ -158,10 +165,10 @@ class AccessMap:
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
-        """For each index tensor, the size n of the dimension that its indices point into; valid are -n to n - 1.
+        """For each index tensor, the size n of the dimension that its indices point into.
 
-        The tuple has one size for all elements, or one per coordinate if the tensor's last dimension is an index tuple.
-        If several dimensions read the same index, the smallest of them counts.
+        Indices from -n to n - 1 are in range. There is one size for all indices; or one per coordinate if the tensor
+        holds index tuples. If one index is the position in several dimensions, the smallest size counts.
         """
         bounds: dict[str, dict[int, int]] = {}
         for address in (a for move in self.moves for a in (move.target, move.source)):
@@ -209,7 +216,7 @@ def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
 
 
 def _move(line: Line, sizes: Mapping[str, Sizes]) -> Move:
-    """The move of one line. The counted side names each coordinate once; its sizes are the sizes of the loops."""
+    """The move of one line. Raises PseudocodeError if the counted side does not name each coordinate once."""
     counted = line.counted
     counted_sizes = _sizes(counted.tensor, line, sizes)
     loops: dict[str, int] = {}
@@ -234,7 +241,7 @@ class _Builder:
         strides = strides_of(sizes)
         coordinates = aligned(reference, sizes)
         skipped = len(sizes) - len(coordinates)
-        # a leading dimension without a coordinate has size 1; the loops of the counted side run over it too
+        # A leading dimension without a coordinate has size 1. On the counted side it is a loop too.
         counted = reference == self.line.counted
         terms = [Term(sizes[i], strides[i], loop=i if counted else None) for i in range(skipped)]
         for coordinate, size, stride in coordinates:

@@ -1,9 +1,9 @@
-"""From the page's general lines to the statements of one descriptor.
+"""Turns the page's general lines into the statements of one descriptor.
 
-`output[...] = input[..., indices[...], ...]` becomes `output[a, b, c] = input[a, indices[b, c]]`. What each `...` and
-each series name stands for depends on the descriptor: the operator says it in an `Expansion`, here it is put in. The
-expanded line speaks of the meaningful dimensions only; tensors are right-aligned, so that a reference with fewer
-coordinates than its tensor has dimensions means coordinate 0 in the leading ones.
+`output[...] = input[..., indices[...], ...]` becomes `output[a, b, c] = input[a, indices[b, c]]`. The coordinates that
+replace a `...` or the name of a series depend on the descriptor. The operator gives them as an `Expansion`, and
+`expand` inserts them. An expanded line has coordinates for the meaningful dimensions only. Tensors are right-aligned:
+if a reference has fewer coordinates than its tensor has dimensions, the leading coordinates are 0.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Series = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Expansion:
-    """What the general line's words stand for in one descriptor.
+    """The coordinates that one descriptor inserts into the general line.
 
-    `rest` gives, for each tensor of the line, the coordinates of its `...`, in order; where the text has one `...` less,
-    the last series follows unwritten (a tuple that selects a block of the input). `series` gives the coordinates that a
-    name stands for, where that is not exactly one. `tuples` names the tensors whose last dimension holds the coordinates
-    of one tuple, and how many.
+    - `rest`: for each tensor of the line, the coordinates of each `...`, in their order. Series for which the text has
+      no `...` are appended: the page leaves them out if a tuple selects a block of the input.
+    - `series`: the coordinates that replace a name, if they are not exactly one.
+    - `tuples`: the tuple size of each tensor whose last dimension holds index tuples.
     """
 
     rest: Mapping[str, tuple[Series, ...]]
@@ -50,8 +50,11 @@ def expand(
 
 
 def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str, int]) -> tuple[Line, int]:
-    """The line whose condition holds and 0; or, if a closing `...` continues the series, the last line and the number
-    of steps from it."""
+    """The line that applies, and how many times to `advance` it.
+
+    The number is 0 if the line's condition holds. If no condition holds and a closing `...` continues the lines, the
+    last line is advanced.
+    """
     written = [line for line in lines if isinstance(line, Line)]
     if len(written) == 1 and written[0].condition is None and not isinstance(lines[-1], Continuation):
         return written[0], 0
@@ -72,9 +75,10 @@ def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str,
 def advance(line: Line) -> Line:
     """Returns the next line of a series such as the lines for axis 0, 1 and 2.
 
-    The index read moves to the next dimension, and the coordinate of the other side takes the place that it leaves. Each
-    printed line of such a series follows from the one above in this way, so the closing `...` is read in this way too.
-    Raises PseudocodeError if there is no next dimension.
+    `output[i, j] = input[indices[i, j], j]` becomes `output[i, j] = input[i, indices[i, j]]`: the index moves to the
+    next dimension, and the coordinate from the other side fills its old place. Each printed line of such a series
+    follows from the line above in this way, so the closing `...` is read in this way too. Raises PseudocodeError if
+    there is no next dimension.
     """
     counted = line.counted
     indexed = line.target if counted is line.source else line.source
@@ -94,14 +98,14 @@ def _expanded(reference: Reference, expansion: Expansion) -> Reference:
 
 
 def _expand_reference(reference: Reference, expansion: Expansion) -> tuple[Reference, ...]:
-    """Returns one reference, or one per coordinate of its index tuple."""
+    """The expanded reference; or one reference per coordinate if the tensor holds index tuples."""
     series = list(expansion.rest.get(reference.tensor, ()))
     coordinates: list[Subscript] = []
     for coordinate in reference.coordinates:
         match coordinate:
             case Rest():
                 if not series:
-                    raise PseudocodeError(f"{reference}: nothing is known of this ...")
+                    raise PseudocodeError(f"{reference}: the operator's expansion has no coordinates for this ...")
                 coordinates += map(Coordinate, series.pop(0))
             case Coordinate(name):
                 coordinates += map(Coordinate, expansion.series.get(name, (name,)))

@@ -1,11 +1,11 @@
-"""Runs a compiled access map: the fast form of what `naive` does one element at a time.
+"""Compiles an access map and runs it. `naive` gives the same results slowly, one element at a time.
 
-Each address of the map is compiled once per descriptor into a function that gives the addresses for all loop positions,
-piece by piece. So an output of any size takes no more memory than its own elements. Values are never looked at: they
-are moved as bit patterns.
+Each address of the map is compiled once per descriptor into a function that gives the addresses for all loop positions.
+The function gives them in pieces, so that a large output needs little memory beside its own elements. Values are moved
+as bit patterns and never interpreted.
 
-An index counts from the end if it is negative. An index outside `[-n, n - 1]` has no documented value. Two writes to one
-element, and a write whose index is out of range, have no documented result either.
+An index counts from the end if it is negative. An index outside `[-n, n - 1]` has no documented value. Two writes to
+one element, and a write whose index is out of range, have no documented result either.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .access import AccessMap, Address, IndexRead, access_map
 from .tree import Copy, Statement
 
 UNDEFINED = -(1 << 62)
-"""Stands for an index that is out of range. Added to an address, it keeps the sum negative: no address reaches 2**62."""
+"""Stands for an index that is out of range. No address reaches 2**62, so every sum with it is negative."""
 
 LONGEST = 1 << 16
-"""The most elements of a piece that is a list."""
+"""The largest number of elements in a piece that is a list. A piece that is a range may be longer."""
 
 Tensors = Mapping[str, Sequence[int]]
 """Flat elements by the pseudocode's tensor names: numbers for index tensors, bit patterns for all others."""
 
 Pieces = Callable[[Tensors], Iterator[Sequence[int]]]
-"""Gives the addresses of one piece of the loop positions after the other. A negative address is undefined."""
+"""Gives the addresses for all loop positions in pieces. A negative address stands for an undefined element."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _read(move: CompiledMove, tensors: Tensors) -> Sequence[int | None]:
 
 
 def _write(move: CompiledMove, target: Pieces, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
-    """The output after a move that chooses the elements that it writes."""
+    """The output after a move whose target addresses are not simply in row-major order."""
     values = tensors[move.tensor]
     output: list[int | None] = list(before)
     written = bytearray(len(output))
@@ -121,9 +121,9 @@ def _write(move: CompiledMove, target: Pieces, tensors: Tensors, before: Sequenc
 
 
 def compile_address(address: Address) -> Pieces:
-    """Compiles an address into a function that gives it for all loop positions."""
+    """Compiles an address into a function that gives its value for all loop positions."""
     namespace: dict[str, object] = {"array": array, "islice": islice}
-    # The text holds numbers and names of our own only; tensor names appear in it as quoted strings.
+    # The text is safe to execute: it has only numbers and fixed names. Tensor names are quoted strings in it.
     exec(compile(_Writer(address).write(), "<pseudocode>", "exec"), namespace)
     return namespace["pieces"]  # type: ignore[return-value]  # defined by the text
 
@@ -131,8 +131,8 @@ def compile_address(address: Address) -> Pieces:
 class _Writer:
     """Writes the function's text.
 
-    Tables of resolved indices come first. Then there is one loop per loop of the address. Every part of the address is
-    added in the outermost loop that knows it. The innermost loop is a range or a comprehension.
+    Tables of resolved indices come first. Then there is one loop per loop of the address. Each part of the address is
+    added in the outermost loop in which its value is fixed. The innermost loop is a range or a comprehension.
     """
 
     def __init__(self, address: Address):
@@ -148,16 +148,16 @@ class _Writer:
                 self.steps[term.loop] = self.steps.get(term.loop, 0) + term.stride
 
     def _table(self, read: IndexRead, size: int, stride: int) -> None:
-        """Writes the table of one index read: each index as the part of the address that it stands for."""
-        every = read.tuple_size
+        """Writes the table of one index read: for each index, its part of the address (position times stride)."""
+        tuple_size = read.tuple_size
         steps: dict[int, int] = {}
         for loop, step in read.steps:
-            steps[loop] = steps.get(loop, 0) + step // every
+            steps[loop] = steps.get(loop, 0) + step // tuple_size
         name = f"t{len(self.tables)}"
-        indices = f"tensors[{read.tensor!r}]" + (f"[{read.offset}::{every}]" if every > 1 else "")
+        indices = f"tensors[{read.tensor!r}]" + (f"[{read.offset}::{tuple_size}]" if tuple_size > 1 else "")
         self.lines.append(
-            f"    {name} = array('q', ((i if i >= 0 else i + {size}) * {stride} if {-size} <= i < {size} else {UNDEFINED}"
-            f" for i in {indices}))"
+            f"    {name} = array('q', ((i if i >= 0 else i + {size}) * {stride} if {-size} <= i < {size}"
+            f" else {UNDEFINED} for i in {indices}))"
         )
         self.tables[name] = steps
 
@@ -169,7 +169,7 @@ class _Writer:
         indent = "    "
 
         def bind(bound: int) -> None:
-            """Adds the tables that the first `bound` loops decide."""
+            """Adds the entries of the tables that depend on no loop after the first `bound` ones."""
             for table in [t for t, steps in waiting.items() if all(depth[n] < bound for n in steps)]:
                 self.lines.append(f"{indent}b{bound} += {table}[{_sum(waiting.pop(table), depth)}]")
 
@@ -198,7 +198,7 @@ class _Writer:
     def _innermost(
         self, loops: list[tuple[int, int]], waiting: dict[str, dict[int, int]], depth: Mapping[int, int]
     ) -> list[str]:
-        """The last loop: a block in one piece, or element by element if an index decides each."""
+        """The text of the innermost loop: one range, or one address per element if an index depends on this loop."""
         if not loops:
             return ["yield (b0,)"]
         loop, size = loops[-1]
@@ -224,6 +224,6 @@ class _Writer:
 
 
 def _sum(steps: Mapping[int, int], depth: Mapping[int, int]) -> str:
-    """The text of the address that loop variables make with these strides."""
+    """The text of a sum: each loop variable times its step."""
     terms = [f"v{depth[n]} * {s}" if s != 1 else f"v{depth[n]}" for n, s in steps.items() if s]
     return " + ".join(terms) or "0"

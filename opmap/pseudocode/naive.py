@@ -1,7 +1,7 @@
-"""The documentation's pseudocode, run one output element at a time.
+"""Runs the documentation's pseudocode, one output element at a time.
 
-This is the slow and short form of `interpreter`, to be read beside a reference page. It uses no strides, no access map
-and no compiled code. `opmap explain` prints what it finds, and tests hold the compiled form against it.
+This is the slow and short form of `interpreter`. A reader can compare it with a reference page. It uses no strides, no
+access map and no compiled code. `opmap explain` prints its results, and tests compare the compiled form with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Tensors = Mapping[str, Sequence[int]]
 class Origin:
     """Where one output element comes from.
 
-    `text` is the statement that writes it, with every index filled in: `output[1, 0] = input[1, indices[0] = 2]`.
+    `text` is the statement that writes it, with the value of every index: `output[1, 0] = input[1, indices[0] = 2]`.
     `tensor` and `address` name the element that is read, row-major. Both are None if the page documents no value.
     """
 
@@ -44,8 +44,8 @@ def trace(
 ) -> Origin:
     """Returns where one output element comes from.
 
-    `sizes` and `tensors` (the flat values of the index tensors) go by the pseudocode's names. `at` has one coordinate per
-    dimension of the output. Raises PseudocodeError if the output has no such element.
+    `sizes` and `tensors` (the flat values of the index tensors) are by the pseudocode's names. `at` has one coordinate
+    per dimension of the output. Raises PseudocodeError if the output has no such element.
     """
     output = _output(statements)
     at = tuple(at)
@@ -64,7 +64,7 @@ def trace(
 
 
 def _written(line: Line, sizes: Mapping[str, Position], at: Position, tensors: Tensors) -> Origin | None:
-    """Where the element comes from if the line writes it; None if the line does not."""
+    """Where the element `at` comes from if the line writes it, else None."""
     writers: list[Origin] = []
     for coordinates in _coordinates(line, sizes, at):
         target_text, target = _resolve(line.target, coordinates, sizes, tensors)
@@ -82,7 +82,10 @@ def _written(line: Line, sizes: Mapping[str, Position], at: Position, tensors: T
 
 
 def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Iterator[Mapping[str, int]]:
-    """Values of the line's coordinates: all of them if an index decides what is written, else those that write `at`."""
+    """The values of the line's coordinates to try.
+
+    If the written element depends on an index, all values are tried, else only those that write `at`.
+    """
     counted = line.counted
     names = [coordinate.name for coordinate in counted.coordinates if isinstance(coordinate, Coordinate)]
     if line.target.indices:
@@ -96,7 +99,7 @@ def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Ite
 def _resolve(
     reference: Reference, coordinates: Mapping[str, int], sizes: Mapping[str, Position], tensors: Tensors
 ) -> tuple[str, Position | None]:
-    """A reference as text with its indices filled in, and the position that it names; None if an index is out of range."""
+    """The reference's text with the values of its indices, and its position; None if an index is out of range."""
     dimensions = sizes[reference.tensor]
     words: list[str] = []
     position: list[int] = [0] * (len(dimensions) - len(reference.coordinates))
@@ -105,7 +108,7 @@ def _resolve(
         match coordinate:
             case Reference():
                 word, place = _resolve(coordinate, coordinates, sizes, tensors)
-                assert place is not None, "an index tensor is read at counted positions"
+                assert place is not None, "an index tensor is read at positions of the loops, which are in range"
                 index = tensors[coordinate.tensor][_address(place, sizes[coordinate.tensor])]
                 word += f" = {index}"
                 if not -size <= index < size:

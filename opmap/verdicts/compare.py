@@ -1,4 +1,4 @@
-"""Compares the bits of two outputs, and explains the first difference."""
+"""Compares the bits of an output with the documented ones, and explains the first difference."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def differences(expected: Sequence[int | None], actual: Sequence[int]) -> Sequen
 
 
 def explain(case: Case, expected: Sequence[int | None], wrong: Sequence[int], actual: Tensor) -> str:
-    """Returns how many elements differ and the first of them: how it is read, its value, the value that came instead.
+    """Returns the number of wrong elements; and for the first one its statement, documented value and actual value.
 
-    If exactly one input element has the value that came, it is named: the result is consistent with reading it.
+    If exactly one input element has the actual value, the text names it: the provider may have read that element.
     """
     desc, first = case.desc, wrong[0]
     origin = desc.trace(unravel(first, desc.output.sizes), case.tensors)

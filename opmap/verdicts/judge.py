@@ -1,4 +1,4 @@
-"""From a case to a verdict: map it, run it, compare its output bit for bit with what the page's pseudocode gives.
+"""Judges a case: maps it, runs it, and compares its output bit for bit with the output of the page's pseudocode.
 
 `Judge.execute` runs a case and returns everything that happened (an `Outcome`). `decide` turns that into a record.
 """
@@ -36,10 +36,10 @@ _INT32 = 2**31
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What happened to one case; a part that was not reached is None or empty.
+    """The results of each step of one case. A step that was not reached leaves None or an empty value.
 
-    `wrong` holds the places of the wrong elements. `problem` says what is wrong with the number, type or shape of the
-    outputs. `error` is the exception that ended the case.
+    `wrong_elements` holds the row-major addresses of the wrong elements. `shape_problem` describes a wrong number, type
+    or shape of the outputs. `error` is the exception that ended the case.
     """
 
     case: Case
@@ -48,8 +48,8 @@ class Outcome:
     mapped: MappedModel | None = None
     placement: PlacementRecord | None = None
     actual: Tensor | None = None
-    wrong: Sequence[int] = ()
-    problem: str | None = None
+    wrong_elements: Sequence[int] = ()
+    shape_problem: str | None = None
     error: MappingError | ProviderError | None = None
 
 
@@ -57,8 +57,8 @@ class Outcome:
 class Judge:
     """Judges cases on one provider.
 
-    `index_conversion` None means `graph`, and `directml` on the DirectML EP (see `mapping.IndexConversion`). With `brief`, the record of
-    a case that passed keeps a digest of the output in place of its values.
+    `index_conversion` (see `mapping.IndexConversion`): None means `directml` on the DirectML EP, else `graph`. With
+    `brief`, the record of a case without wrong elements has a digest of the output in place of its values.
     """
 
     provider: OpenProvider
@@ -87,12 +87,20 @@ class Judge:
         except ProviderError as error:
             return Outcome(case=case, expected=expected, mapped=mapped, placement=self._placement(), error=error)
         placement = self._placement()
-        problem = wrong_outputs(outputs, dtype_of(desc.output.data_type), desc.output.sizes)
-        if problem:
-            return Outcome(case=case, expected=expected, mapped=mapped, placement=placement, problem=problem)
+        shape_problem = wrong_outputs(outputs, dtype_of(desc.output.data_type), desc.output.sizes)
+        if shape_problem:
+            return Outcome(
+                case=case, expected=expected, mapped=mapped, placement=placement, shape_problem=shape_problem
+            )
         actual = from_array(outputs[0])
-        wrong = differences(expected, actual.bits)
-        return Outcome(case=case, expected=expected, mapped=mapped, placement=placement, actual=actual, wrong=wrong)
+        return Outcome(
+            case=case,
+            expected=expected,
+            mapped=mapped,
+            placement=placement,
+            actual=actual,
+            wrong_elements=differences(expected, actual.bits),
+        )
 
     def dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command that was read from a file."""
@@ -112,7 +120,7 @@ class Judge:
         )
 
     def _run(self, case: Case, mapped: MappedModel | None) -> Any:
-        """What the provider returns, which may be anything."""
+        """The provider's return value, not checked yet."""
         if self.provider.runs_cases or mapped is None:
             return self.provider.run_case(case)
         feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
@@ -131,19 +139,20 @@ class Judge:
 def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> Record:
     """Returns the record of an outcome.
 
-    If several verdicts fit, the first of these counts: what an error says, `mismatch`, `fallback`, `observed`, `pass`.
+    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `observed`,
+    `pass`.
     """
-    facts = _common_fields(outcome, provider, brief=brief)
+    fields = _common_fields(outcome, provider, brief=brief)
     if outcome.violations:
-        facts |= violation_fields(outcome.violations, None)
+        fields |= violation_fields(outcome.violations, None)
         support_rules = {rule.id for rule in outcome.case.desc.spec().rules if rule.check == "support"}
-        if support_rules.issuperset(facts["rules"]):
-            facts["verdict"] = Verdict.UNSUPPORTED
+        if support_rules.issuperset(fields["rules"]):
+            fields["verdict"] = Verdict.UNSUPPORTED
     elif outcome.error is not None:
-        facts |= _decide_error(outcome, outcome.error, provider)
+        fields |= _decide_error(outcome, outcome.error, provider)
     else:
-        facts |= _decide_output(outcome, provider)
-    return Record(**facts)
+        fields |= _decide_output(outcome, provider)
+    return Record(**fields)
 
 
 def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
@@ -158,12 +167,12 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
 
 
 def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
-    """Verdict, stage and message of a case that returned something."""
+    """Verdict, stage and message of a case that no exception ended."""
     case, expected, actual = outcome.case, outcome.expected, outcome.actual
-    if outcome.problem or expected is None or actual is None:
-        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": outcome.problem}
-    if outcome.wrong:
-        message = explain(case, expected, outcome.wrong, actual)
+    if outcome.shape_problem or expected is None or actual is None:
+        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": outcome.shape_problem}
+    if outcome.wrong_elements:
+        message = explain(case, expected, outcome.wrong_elements, actual)
         return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message}
     if outcome.placement is None or not outcome.placement.proven:
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
@@ -181,9 +190,9 @@ def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:
 
 
 def _common_fields(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> dict[str, Any]:
-    """Everything of a record but verdict, stage, message and rules."""
-    case, desc, wrong = outcome.case, outcome.case.desc, outcome.wrong
-    facts: dict[str, Any] = {
+    """All fields of a record except verdict, stage, message and rules."""
+    case, desc, wrong = outcome.case, outcome.case.desc, outcome.wrong_elements
+    fields: dict[str, Any] = {
         "file": case.file,
         "case": case.id,
         "operator": f"DML_OPERATOR_{desc.operator}",
@@ -192,20 +201,20 @@ def _common_fields(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> 
         "placement": outcome.placement,
     }
     if outcome.mapped is not None:
-        facts["substitutions"] = [str(s) for s in outcome.mapped.substitutions]
-        facts["lowered_as"] = LoweredRecord(**desc_json(outcome.mapped.lowered_as))
+        fields["substitutions"] = [str(s) for s in outcome.mapped.substitutions]
+        fields["lowered_as"] = LoweredRecord(**desc_json(outcome.mapped.lowered_as))
     if outcome.expected is not None:
         as_digest = brief and outcome.actual is not None and not wrong
-        facts["expected"] = _tensor_record(desc, outcome.expected, wrong, brief=as_digest)
+        fields["expected"] = _tensor_record(desc, outcome.expected, wrong, brief=as_digest)
         if outcome.actual is not None:
-            facts["actual"] = _tensor_record(desc, outcome.actual.bits, wrong, brief=as_digest)
-    return facts
+            fields["actual"] = _tensor_record(desc, outcome.actual.bits, wrong, brief=as_digest)
+    return fields
 
 
 def _tensor_record(
     desc: OperatorDesc, bits: Sequence[int | None], wrong: Sequence[int] = (), *, brief: bool = False
 ) -> TensorRecord:
-    """An output, listed in full; or a digest with the first differences, if it is large or `brief`."""
+    """An output, listed in full; or its digest and the first wrong elements, if it is large or `brief`."""
     output = desc.output
     width = output.data_type.size * 2
     filled = bits if isinstance(bits, array) else [b or 0 for b in bits]  # undocumented elements as zero
@@ -223,16 +232,16 @@ def _tensor_record(
     )
 
 
-# --- what no provider is given ---------------------------------------------------------------------------------------
+# --- refused dispatches --------------------------------------------------------------------------------------------
 
 
 def refusal(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
-    """Returns the record of a dispatch that breaks rules or cannot be used; None if a provider can be given it.
+    """Returns the record of a dispatch that breaks rules or cannot be used; None if a provider can run it.
 
-    A descriptor in a file is input. If the feature level does not support it, the file is wrong, and the verdict is `error`; a
-    case of the catalogue is then `unsupported`.
+    If the feature level does not support the descriptor, the verdict is `error`, because the file is wrong. A case of
+    the catalogue is `unsupported` in this situation.
     """
-    facts: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "file": file,
         "case": dispatch.name,
         "operator": dispatch.operator,
@@ -240,15 +249,15 @@ def refusal(dispatch: Dispatch, file: str, *, provider: str, feature_level: str)
     }
     violations = dispatch.desc.violations(feature_level=feature_level) if dispatch.desc else ()
     if violations:
-        return Record(**facts, **violation_fields(violations, dispatch.path))
+        return Record(**fields, **violation_fields(violations, dispatch.path))
     if dispatch.error is not None:
         path, message = dispatch.error.path, dispatch.error.message
-        return Record(**facts, verdict=Verdict.ERROR, stage=Stage.READ, path=path, message=message)
+        return Record(**fields, verdict=Verdict.ERROR, stage=Stage.READ, path=path, message=message)
     return None
 
 
 def violation_fields(violations: Sequence[Violation], path: str | None) -> dict[str, Any]:
-    """Returns the parts of a record that describe broken rules."""
+    """Returns the fields of a record that describe broken rules."""
     first = violations[0]
     return {
         "verdict": Verdict.ERROR,

@@ -371,7 +371,7 @@ class TestSelection:
             select(SMOKE, globs=["nothing", "GATHER/*"])
         with pytest.raises(InputError, match="--case must be the id of a case in this tier, got 'absent'"):
             select(SMOKE, ids=["gather/example.1", "absent"])
-        with pytest.raises(InputError, match="--shard must be a part of what is selected, 2 in all, got 3/4"):
+        with pytest.raises(InputError, match="--shard must have at least one of the 2 selected cases, got 3/4"):
             select(SMOKE[:2], shard=(3, 4))
 
 

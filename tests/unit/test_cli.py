@@ -59,7 +59,7 @@ class TestUsage:
             (["validate", "--case", "@no-such-file"], "--case @no-such-file"),
             (
                 ["validate", "--case", "gather/example.1", "--shard", "2/2"],
-                "--shard must be a part of what is selected, 1",
+                "--shard must have at least one of the 1",
             ),
             (["validate", "--provider", "cpu", "--filter", "probe/none"], "--filter must match a case"),
             (["validate", "--provider", "fault:none", "--filter", "probe/*"], "fault:none has no probes"),

@@ -137,7 +137,7 @@ class TestExpansion:
             (
                 "output[...] = input[..., ...]",
                 {"output": (("a",),), "input": (("a",),)},
-                "nothing is known of this ...",
+                "the operator's expansion has no coordinates for this ...",
             ),
             ("output[a] = input[a] // if axis == 0", {}, "no line of the pseudocode applies"),
             ("output[a] = input[a]\noutput[a] = input[a] // if axis == 0", {}, "one of several lines has no condition"),

@@ -55,7 +55,7 @@ def register(name):
 
 @pytest.fixture
 def without_grid():
-    """GRID is not registered; the test may register it in another way."""
+    """Unregisters GRID for one test; the test may register it in another way."""
     unregister_operator("GRID")
     yield
     if "GRID" in OPERATORS:
@@ -79,11 +79,11 @@ def build_cases(tier: str, operator: str) -> list[Case]:
 NOT_CONCERNED = {
     "SCATTER": """
         index-scalar-as-zero tuple-reversed tuple-last-coordinate-dropped tuple-first-coordinate-repeated tuple-planar
-        axis-modulo-4 leading-order-reversed rank-above-4-leading-ignored rank-above-4-trailing-ignored rank-above-4-zero
-        rank-8-first-ignored denormals-flushed-float16 denormals-flushed-float64 float16-through-float32
-        float64-through-float32 int64-through-float64 int32-through-float32 int16-through-float16 sign-bit-lost-16
-        word-low-half-only word-64-cut word-64-extended word-64-halves-swapped words-16-swapped
-    """,
+        axis-modulo-4 leading-order-reversed rank-above-4-leading-ignored rank-above-4-trailing-ignored
+        rank-above-4-zero rank-8-first-ignored denormals-flushed-float16 denormals-flushed-float64
+        float16-through-float32 float64-through-float32 int64-through-float64 int32-through-float32
+        int16-through-float16 sign-bit-lost-16 word-low-half-only word-64-cut word-64-extended word-64-halves-swapped
+        words-16-swapped """,
     "GRID": """
         index-scalar-as-zero index-axis-of-one-unwrapped indices-transposed indices-first-row-only tuple-reversed
         tuple-last-coordinate-dropped tuple-first-coordinate-repeated tuple-planar leading-block-ignored
@@ -94,14 +94,14 @@ NOT_CONCERNED = {
         words-8-swapped
     """,
 }
-"""The faults of `smoke` that change nothing for an operator: it has no index tuples or batches, fewer dimensions or types."""
+"""The faults of `smoke` that cannot change an operator, because it lacks index tuples, batches, dimensions or types."""
 
 
 class Right:
     """A third party's provider that runs cases: it computes each operator with NumPy, as its page says."""
 
     def run(self, model_bytes, feeds):
-        """Is not called: these operators have no model."""
+        """Is never called, because these operators have no model."""
         raise NotImplementedError
 
     def placement(self):
@@ -109,7 +109,7 @@ class Right:
         return Placement("asserted", (("case", "right"),))
 
     def run_case(self, case):
-        """Returns the output in a list."""
+        """Returns a list of one output."""
         arrays = {}
         for name, tensor in case.tensors.items():
             values = np.frombuffer(tensor.to_bytes(), tensor.data_type.name.lower()).reshape(tensor.sizes)
@@ -151,7 +151,7 @@ class TestRegistration:
     """`register_operator` and `unregister_operator`."""
 
     def test_operators_are_added(self):
-        """They stand behind the shipped operators."""
+        """They come after the shipped operators."""
         assert [*OUTSIDE] == [*OPERATORS][-2:]
 
     def test_a_name_twice(self):
@@ -174,9 +174,9 @@ class TestRegistration:
     def test_without_arrays(self, without_grid):
         """The catalogue has the examples and random descriptors; the coverage reports that the arrays are missing."""
         register_operator(grid.OPERATOR, spec=HERE / "grid.toml")
-        own = build_cases("standard", "GRID")
-        assert len(own) > 50
-        assert "covering arrays" in measure(own)["GRID"].missing(strength=2)
+        own_cases = build_cases("standard", "GRID")
+        assert len(own_cases) > 50
+        assert "covering arrays" in measure(own_cases)["GRID"].missing(strength=2)
 
 
 class TestInterpreter:
@@ -238,8 +238,8 @@ class TestCatalogue:
     @pytest.mark.parametrize("operator", OUTSIDE)
     def test_rows_are_built_as_chosen(self, operator):
         """The cases of an array row have the classes of the row."""
-        kept = arrays(operator)
-        for choice in kept.choices(kept.pairs):
+        covering = arrays(operator)
+        for choice in covering.choices(covering.pairs):
             for case in cases_of(OPERATORS[operator], choice):
                 assert choice == classify(case)
 
@@ -252,9 +252,9 @@ class TestCatalogue:
     @pytest.mark.parametrize("operator", OUTSIDE)
     def test_ids(self, operator):
         """No two cases have the same id, and a case can be selected by its id."""
-        own = cases("standard", operator)
-        assert len(own) == len({case.id.lower() for case in own})
-        for case in own[::50]:
+        own_cases = cases("standard", operator)
+        assert len(own_cases) == len({case.id.lower() for case in own_cases})
+        for case in own_cases[::50]:
             assert [case.id] == [c.id for c in catalogue("standard", [case.id])]
 
     def test_two_tensors_of_data_differ(self):
@@ -305,7 +305,7 @@ class TestVerdicts:
 
     @pytest.mark.parametrize("operator", OUTSIDE)
     def test_faults_are_caught(self, operator):
-        """`smoke` catches every fault that it must catch and that can change the operator; it catches no equivalent fault."""
+        """`smoke` catches every fault that is due and can change the operator. It catches no equivalent fault."""
         scores = score(cases("smoke", operator))
         assert {*NOT_CONCERNED[operator].split()} == {s.name for s in scores if s.due("smoke") and not s.caught_by}
         assert not [s.name for s in scores if s.fault.equivalent and s.caught_by]
@@ -320,12 +320,12 @@ class TestVerdicts:
 
 
 def test_shared_machinery_names_no_operator():
-    """The word "gather" stands only in the rooms that are about these operators."""
+    """The word "gather" appears only in the folders that are about the Gather operators."""
     package = Path(opmap.__file__).parent
-    rooms = {"operators", "spec", "faults", "manual"}
+    folders = {"operators", "spec", "faults", "manual"}
     files = [
         path.relative_to(package).as_posix()
         for path in itertools.chain(package.rglob("*.py"), package.rglob("*.lark"))
-        if path.relative_to(package).parts[0] not in rooms and "gather" in path.read_text(encoding="utf-8").lower()
+        if path.relative_to(package).parts[0] not in folders and "gather" in path.read_text(encoding="utf-8").lower()
     ]
     assert [] == files

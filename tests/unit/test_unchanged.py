@@ -1,8 +1,7 @@
-"""Case ids, values, expected outputs and the fault score are those of the last release that people keep results of.
+"""Case ids, values, expected outputs and the fault score equal those of the last release: users keep its results.
 
-A digest that differs is no error by itself: somebody must know that it changes. Ids that change need a higher CASE_IDS
-and a migration in known_failures.MIGRATIONS; then, or after a change of the values, the digest here is replaced.
-models/ has a test of its own, `test_models.py`, which compares every byte.
+A change may be intended. Then replace the digest here. If ids change, also raise CASE_IDS and add a migration to
+known_failures.MIGRATIONS. `test_models.py` compares every byte of models/.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ IDS = {
     "smoke": "0be4334b56534e67307ae14a79046929bbcd939600e5cd72cc6287e5d2613567",
     "standard": "453640bf96c117492e99e02c8faf90b592ad95d5f1fb02302d868b8c7dc72f69",
 }
-"""SHA-256 of what `opmap catalog --list` prints for a tier, for version 1 of the case ids."""
+"""SHA-256 of the output of `opmap catalog --list` for a tier, for version 1 of the case ids."""
 
 CONTENT = "306f5ffe229f7285699a46a01c76beb75ba89156a03fdeac1bac47a21a8ea7ff"
 """SHA-256 of the ids, inputs and expected outputs of `standard`."""
@@ -35,16 +34,16 @@ def cases(tier):
 
 
 class TestUnchanged:
-    """A restructuring of the code changes none of these."""
+    """A restructuring of the code changes no digest."""
 
     @pytest.mark.parametrize("tier", IDS)
     def test_ids(self, tier):
-        """The ids of a tier, in their order."""
+        """The ids of a tier and their order are unchanged."""
         assert 1 == CASE_IDS
         assert IDS[tier] == hashlib.sha256("".join(f"{case.id}\n" for case in cases(tier)).encode()).hexdigest()
 
     def test_content(self):
-        """The inputs and the documented outputs, bit for bit."""
+        """The inputs and the documented outputs are unchanged, bit for bit."""
         digest = hashlib.sha256()
         for case in cases("standard"):
             for name, tensor in sorted(case.tensors.items()):
@@ -54,6 +53,6 @@ class TestUnchanged:
         assert CONTENT == digest.hexdigest()
 
     def test_score(self):
-        """Which cases catch which fault."""
+        """Each fault is caught by the same cases."""
         lines = (f"{fault.name} {' '.join(fault.caught_by)}\n" for fault in score(cases("smoke")))
         assert SCORE == hashlib.sha256("".join(lines).encode()).hexdigest()
