@@ -258,7 +258,7 @@ class OperatorDesc:
         tables = sorted(spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level))
         reached = [t for t in tables if FEATURE_LEVELS.index(t.feature_level) <= FEATURE_LEVELS.index(feature_level)]
         if not reached:
-            wanted = f"asked of feature level {tables[0].feature_level} or above, where it was introduced"
+            wanted = f"used at feature level {tables[0].feature_level} or above, which introduced it"
             yield Violation(rule.id, spec.operator, wanted, feature_level)
             return
         for name, tensor in self.tensors.items():

@@ -105,7 +105,6 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
             if origins[0] != origins[1] and len(set(origins[0])) > 1:
                 yield from cases
                 yield generated(retyped(second, second.output.data_type, DataType.INT32), "reverse", "addr")
-                yield cases[1]
                 break
     for desc in operator.descriptors(1, 3):
         bounds = desc.index_bounds

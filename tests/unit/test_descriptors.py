@@ -241,7 +241,7 @@ class TestFeatureLevels:
         below = FEATURE_LEVELS[FEATURE_LEVELS.index(level) - 1]
         (violation,) = desc.violations(feature_level=below)
         assert (
-            f"DML_OPERATOR_{operator} must be asked of feature level {level} or above, where it was introduced, got {below}"
+            f"DML_OPERATOR_{operator} must be used at feature level {level} or above, which introduced it, got {below}"
             f" ({operator}.S1)"
         ) == str(violation)
 
