@@ -5,7 +5,6 @@ SCATTER copies a tensor and then writes elements; it has two data tensors. GRID 
 
 from __future__ import annotations
 
-import itertools
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from outside import grid, scatter
 
-import opmap
 from opmap import register_operator, strategies, unregister_operator
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue, example_descriptor
@@ -317,15 +315,3 @@ class TestVerdicts:
         case = Case("it", desc, tensors)
         (output,) = open_fault("index-off-by-one").run_case(case)
         assert [[7, 2], [3, 8], [5, 6]] == output.tolist()
-
-
-def test_shared_machinery_names_no_operator():
-    """The word "gather" appears only in the folders that are about the Gather operators."""
-    package = Path(opmap.__file__).parent
-    folders = {"operators", "spec", "faults", "manual"}
-    files = [
-        path.relative_to(package).as_posix()
-        for path in itertools.chain(package.rglob("*.py"), package.rglob("*.lark"))
-        if path.relative_to(package).parts[0] not in folders and "gather" in path.read_text(encoding="utf-8").lower()
-    ]
-    assert [] == files
