@@ -21,7 +21,7 @@ from ..machine.facts import Fact
 from ..vocabulary import Stage
 from .protocol import Placement
 
-MAGIC, VERSION = b"OPMF", 1
+MAGIC, VERSION = b"OPMF", 2
 
 _PREFIX = struct.Struct("<4sIIQ")
 _Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -57,8 +57,10 @@ class ArrayHead(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Message(msgspec.Struct, frozen=True, tag_field="kind", tag=str.lower):
-    """The base class of every header."""
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower):
+    """The base class of every header. The parent numbers its requests, and a reply has the number of its request."""
+
+    number: _Size = 0
 
 
 class Start(Message, frozen=True):

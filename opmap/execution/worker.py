@@ -18,6 +18,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import cast, overload
 
+import msgspec
 import numpy as np
 
 from ..errors import InputError, ProviderError
@@ -153,6 +154,7 @@ class WorkerProvider:
         self._first = True
         self._failed_starts = 0
         self._placement: Placement | None = None
+        self._requests = 0
 
     # --- the interface of a provider ---
 
@@ -294,9 +296,10 @@ class WorkerProvider:
     def _ask(self, message: frames.Message, parts: Sequence[bytes], limit: float) -> tuple[frames.Message, bytearray]:
         """Sends a message to the child, and returns the header and the body of the reply.
 
-        Any failure kills the child: its late reply must not be taken for the reply to the next message. Raises
-        WorkerTimeout after `limit` seconds, WorkerCrashed, or DeviceLost.
+        Any failure kills the child: its late reply must not be taken for the reply to the next message. A reply with the
+        number of another request is such a failure. Raises WorkerTimeout after `limit` seconds, WorkerCrashed, or DeviceLost.
         """
+        self._requests += 1
         child = self._child
         assert child is not None  # start() was called before
         replies = _REPLIES[type(message)]
@@ -304,10 +307,13 @@ class WorkerProvider:
         if isinstance(message, frames.Run):
             doing = " while creating the session"
         try:
-            child.send(message, parts)
+            child.send(msgspec.structs.replace(message, number=self._requests), parts)
             deadline = time.monotonic() + limit
             while True:
                 reply, body = child.receive(deadline - time.monotonic())
+                if reply.number != self._requests:
+                    got = f"{type(reply).__name__} for request {reply.number}"
+                    raise frames.FrameError(f"the reply must be for request {self._requests}, got {got}")
                 if isinstance(reply, frames.Loaded) and isinstance(message, frames.Run):
                     stage, doing = Stage.RUN, " while running the model"
                 elif isinstance(reply, replies):

@@ -22,9 +22,12 @@ if __name__ == "__main__" and "opmap" not in sys.modules:
 import faulthandler
 import threading
 from collections.abc import Callable
+from functools import partial
 from io import FileIO
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from opmap.errors import InputError, ProviderError
 from opmap.execution import frames
@@ -69,26 +72,28 @@ def main(make: Callable[[str, dict[str, str]], LoadingProvider] = LoadingProvide
         try:
             adapter = choose_adapter(substring=start.adapter, device_id=start.device_id)
         except InputError as error:
-            frames.write(sink, frames.Refused(str(error)))
+            frames.write(sink, frames.Refused(str(error), number=start.number))
             return
         if adapter:
             options["device_id"] = str(adapter.index)  # without it, ONNX Runtime chooses in another order
     provider = make(start.provider, options)
-    provider.on_loaded = lambda: frames.write(sink, frames.Loaded())
     import onnxruntime
 
     providers = list(onnxruntime.get_available_providers())
     kind = device_class(adapter, wine) if adapter else "emulated" if wine else "hardware"
     name, software = (adapter.name, adapter.software) if adapter else (None, False)
-    frames.write(sink, frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name, software))
+    hello = frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name, software, number=start.number)
+    frames.write(sink, hello)
     while True:
         message, body = inbox.get()
         reply: frames.Message
         if isinstance(message, frames.Run):
+            loaded = frames.Loaded(number=message.number)
+            provider.on_loaded = partial(frames.write, sink, loaded)
             reply, parts = _run(provider, message, body)
         else:
             reply, parts = frames.Facts(collect()), []
-        frames.write(sink, reply, parts)
+        frames.write(sink, msgspec.structs.replace(reply, number=message.number), parts)
 
 
 def _run(provider: SessionProvider, message: frames.Run, body: bytearray) -> tuple[frames.Message, list[bytes]]:

@@ -79,4 +79,4 @@ class TestFrames:
     def test_negative_sizes(self):
         header = b'{"kind":"outputs","arrays":[{"type":"int8","sizes":[-1]}],"placement":null}'
         with pytest.raises(frames.FrameError, match="header is wrong"):
-            frames.read(io.BytesIO(struct.pack("<4sIIQ", b"OPMF", 1, len(header), 0) + header))
+            frames.read(io.BytesIO(struct.pack("<4sIIQ", b"OPMF", frames.VERSION, len(header), 0) + header))

@@ -285,10 +285,10 @@ class TestNonsense:
         ("answer", "message"),
         [
             (b"Traceback (most recent call last):", "must begin with b'OPMF'"),
-            (struct.pack("<4sIIQ", b"OPMF", 1, 2, 2**62), "MAX_FRAME_BODY"),
-            (struct.pack("<4sIIQ", b"OPMF", 1, 2**31, 0), "MAX_FRAME_HEADER"),
-            (struct.pack("<4sIIQ", b"OPMF", 9, 2, 0) + b"{}", "version 1, got 9"),
-            (struct.pack("<4sIIQ", b"OPMF", 1, 2, 0) + b"{}", "a frame's header is wrong"),
+            (struct.pack("<4sIIQ", b"OPMF", frames.VERSION, 2, 2**62), "MAX_FRAME_BODY"),
+            (struct.pack("<4sIIQ", b"OPMF", frames.VERSION, 2**31, 0), "MAX_FRAME_HEADER"),
+            (struct.pack("<4sIIQ", b"OPMF", 9, 2, 0) + b"{}", f"version {frames.VERSION}, got 9"),
+            (struct.pack("<4sIIQ", b"OPMF", frames.VERSION, 2, 0) + b"{}", "a frame's header is wrong"),
         ],
     )
     def test_answer(self, answer, message):
@@ -297,7 +297,7 @@ class TestNonsense:
 
     def test_wrong_reply(self):
         stream = io.BytesIO()
-        frames.write(stream, frames.Facts({}))
+        frames.write(stream, frames.Facts({}, number=2))
         message = "the reply must be Outputs or Failed, got Facts"
         with troubled(stream.getvalue().hex()) as worker, pytest.raises(WorkerCrashed, match=message):
             worker.run(b"", {})
@@ -305,9 +305,19 @@ class TestNonsense:
     def test_missing_outputs(self):
         """The sizes of an output do not fit the length of the body."""
         stream = io.BytesIO()
-        frames.write(stream, frames.Outputs([frames.ArrayHead("int8", [2**40, 2**40])], None), [b"x"])
+        frames.write(stream, frames.Outputs([frames.ArrayHead("int8", [2**40, 2**40])], None, number=2), [b"x"])
         with troubled(stream.getvalue().hex()) as worker, pytest.raises(WorkerCrashed, match="sent invalid outputs"):
             worker.run(b"", {})
+
+    def test_reply_to_another_request(self):
+        """A reply that comes twice is not taken for the reply to the next request."""
+        feeds = {"x": np.ones((), np.float32)}
+        with troubled() as worker:
+            worker.run(b"answer twice\n" + IDENTITY, feeds)
+            with pytest.raises(WorkerCrashed, match="the reply must be for request 3, got Outputs for request 2"):
+                worker.run(IDENTITY, {"x": np.zeros((), np.float32)})
+            (output,) = worker.run(IDENTITY, {"x": np.zeros((), np.float32)})
+        assert 0 == output
 
 
 class TestLimits:

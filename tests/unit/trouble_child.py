@@ -73,7 +73,20 @@ def allow_fallback():
     )
 
 
-BEFORE = {b"print": print_something, b"allow fallback": allow_fallback}
+def answer_twice():
+    """Sends the next outputs twice."""
+    write = frames.write
+
+    def write_twice(sink, message, parts=()):
+        write(sink, message, parts)
+        if isinstance(message, frames.Outputs):
+            frames.write = write
+            write(sink, message, parts)
+
+    frames.write = write_twice
+
+
+BEFORE = {b"print": print_something, b"allow fallback": allow_fallback, b"answer twice": answer_twice}
 """Troubles that start before the model runs. Their name stands on a line in front of the model."""
 
 
@@ -100,8 +113,8 @@ class TroubledProvider(worker_main.LoadingProvider):
 def answer_with(answer):
     """Sends Hello, then answers every frame with the same bytes."""
     source, sink = os.fdopen(0, "rb", buffering=0), os.fdopen(1, "wb", buffering=0)
-    frames.read(source)
-    frames.write(sink, frames.Hello("1", [], os.getpid()))
+    start, _ = frames.read(source)
+    frames.write(sink, frames.Hello("1", [], os.getpid(), number=start.number))
     while frames.read(source):
         sink.write(answer)
 
