@@ -14,7 +14,7 @@ from ..tensors import DataType, Tensor
 from ..vocabulary import Tier
 from .case import SHORT_PATHS, Case, CaseIds, case_id, retyped, shape_word
 from .covering_arrays import arrays, has_arrays
-from .parameters import INDEX_PATHS, WIDTHS, WORLD, cases_of, cases_with, possible_values
+from .parameters import INDEX_PATHS, WIDTHS, WORLD, allows_pattern, cases_of, cases_with, possible_values
 from .random_cases import data_types, dimension_counts, draw_descriptor, index_types
 from .values import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
 
@@ -210,18 +210,13 @@ def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
                 continue
             widths = [t for t in WIDTHS if wanted.may_have(**parts, data_type=t.name)]
         desc = complete_sizes(descriptor, sizes, numbers)
-        index_type, pattern = next(form for form in _world_forms_from(i) if _allows(desc, form[1]))
+        index_type, pattern = next(form for form in _world_forms_from(i) if allows_pattern(desc, form[1]))
         pattern = pattern if desc.index_bounds else ""
         for data_type in widths:
             yield from cases_with(retyped(desc, data_type, index_type), pattern, data)
 
 
 _WORLD_FORMS = tuple(itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS))
-
-
-def _allows(desc: OperatorDesc, pattern: str) -> bool:
-    """Whether every index tensor of a descriptor has enough indices and elements for an index pattern."""
-    return all(allows(pattern, count, prod(desc.index_bounds[name])) for name, count in desc.index_counts.items())
 
 
 def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:

@@ -108,6 +108,11 @@ def classify(case: Case) -> dict[str, str | None]:
     return classes
 
 
+def allows_pattern(desc: OperatorDesc, pattern: str) -> bool:
+    """Returns whether each index tensor of a descriptor has enough indices and elements for an index pattern."""
+    return all(allows(pattern, count, prod(desc.index_bounds[name])) for name, count in desc.index_counts.items())
+
+
 def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
     """Returns whether a descriptor can have the index pattern and the index path of a choice."""
     bounds = desc.index_bounds
@@ -116,7 +121,7 @@ def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
     pattern, path = choice["index_pattern"], choice["index_path"]
     return (
         (DataType[choice["index_type"]].kind == "signed" or not signed(pattern))
-        and all(allows(pattern, count, prod(bounds[name])) for name, count in desc.index_counts.items())
+        and allows_pattern(desc, pattern)
         and (
             path not in ("initializer", "one")
             or (path == "one") == all(desc.tensors[name].element_count == 1 for name in bounds)

@@ -127,7 +127,7 @@ class JsonObject(JsonValue):
 
 
 def _value_at(value: Json, path: str) -> Json:
-    """Returns the value at a path such as `.Sizes[0]` below a value."""
+    """Returns the value that a path such as `.Sizes[0]` leads to, starting at `value`."""
     for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
         if isinstance(value, dict):
             value = value[name]

@@ -17,20 +17,12 @@ from ..cases.probes import Probe
 from ..execution.providers import full_name
 from ..vocabulary import TIERS, Tier, Verdict
 from .judge import Judge
-from .known_failures import VERSION_KEYS, KnownFailure, short_operator, version_range
+from .known_failures import VERSION_KEYS, KnownFailure, PlaceKeys, short_operator, version_range
 from .record import Record
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Place(PlaceKeys, frozen=True, kw_only=True):
     """Where a run takes place. None means: unknown."""
-
-    provider: str
-    adapter: str | None = None
-    driver: str | None = None
-    directml: str | None = None
-    onnxruntime: str | None = None
-    device_class: str | None = None
-    feature_level: str | None = None
 
 
 class ActiveFailures:

@@ -64,8 +64,8 @@ VERSION_KEYS = ("driver", "directml", "onnxruntime", "feature_level")
 """The keys of an entry that hold a range of versions."""
 
 
-class KnownFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry: which cases, where, the verdict that is expected, and the reason."""
+class PlaceKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys that say where: an entry gives globs and ranges, a `Place` gives the values of one run."""
 
     provider: str
     adapter: str | None = None
@@ -74,6 +74,11 @@ class KnownFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     onnxruntime: str | None = None
     device_class: str | None = None
     feature_level: str | None = None
+
+
+class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One entry: which cases, where, the verdict that is expected, and the reason."""
+
     case: str | None = None
     operator: str | None = None
     type: str | None = None

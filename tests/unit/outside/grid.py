@@ -17,7 +17,7 @@ class Desc(OperatorDesc):
     """Rows and columns of a matrix, each chosen by its own index tensor."""
 
     operator = "GRID"
-    short_names = {}  # noqa: RUF012
+    short_names = {}  # noqa: RUF012  # a ClassVar of the base class
 
     input_tensor: TensorDesc
     rows_tensor: TensorDesc

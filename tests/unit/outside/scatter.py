@@ -21,7 +21,7 @@ class Desc(OperatorDesc):
     """DML_SCATTER_OPERATOR_DESC."""
 
     operator = "SCATTER"
-    short_names = {"Axis": "axis"}  # noqa: RUF012
+    short_names = {"Axis": "axis"}  # noqa: RUF012  # a ClassVar of the base class
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
