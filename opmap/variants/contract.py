@@ -1,0 +1,152 @@
+"""What a variant consists of: a form of the model, a way of running it, and the proof that a run took this road.
+
+A variant changes how a descriptor is brought to an execution provider. It never changes the answer: every expected value
+comes from the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import onnx
+
+from ..descriptors import OperatorDesc
+from ..execution.arrays import to_array
+from ..mapping import MappedModel
+from ..operators import Substitution
+from ..tensors import Tensor
+from ..vocabulary import Tier
+
+if TYPE_CHECKING:
+    from .walk import Walk
+
+
+@dataclass(frozen=True)
+class Round:
+    """A descriptor with values for its inputs, by DirectML's field names. One run of a session answers one round."""
+
+    desc: OperatorDesc
+    tensors: Mapping[str, Tensor]
+
+    @cached_property
+    def expected(self) -> Sequence[int | None]:
+        """The output's bit patterns by the page's pseudocode, row-major; None for undocumented elements."""
+        return self.desc.interpret(self.tensors)
+
+    @property
+    def output_field(self) -> str:
+        """The field of the output tensor."""
+        (name,) = self.desc.spec().field_names("output")
+        return name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formed:
+    """A descriptor's model in one form.
+
+    - `model`: the ONNX model. `files` are files beside it, by relative name, that it refers to.
+    - `mapped`: the mapping whose model the form was made of.
+    - `feeds`: gives the arrays to feed for a round, by the names of the graph's inputs. Another round than the first may
+      have other values, and other sizes if the form is `dynamic`.
+    - `outputs`: graph output -> the field whose values it must have. The output's field stands for the expected output,
+      an input's field for a copy of this input. The order is the graph's.
+    - `fixed`: the fields whose values are part of the model. Each round must have the same values for them.
+    - `dynamic`: at least one shape is unknown when the session is created.
+    - `substitutions`: what this form does otherwise than the mapping, beside the mapping's own substitutions.
+    """
+
+    model: onnx.ModelProto
+    mapped: MappedModel
+    feeds: Callable[[Round], dict[str, np.ndarray]]
+    outputs: Mapping[str, str]
+    fixed: frozenset[str] = frozenset()
+    dynamic: bool = False
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    substitutions: tuple[Substitution, ...] = ()
+
+    @cached_property
+    def model_bytes(self) -> bytes:
+        """The serialized model, with the same bytes on every platform."""
+        serialized: bytes = self.model.SerializeToString(deterministic=True)
+        return serialized
+
+
+def plain_feeds(mapped: MappedModel, round: Round) -> dict[str, np.ndarray]:
+    """Returns the arrays for the inputs of the mapping's own model."""
+    return {name: to_array(tensor) for name, tensor in mapped.feed(round.tensors).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A form of the model.
+
+    `build(mapped, first)` returns the model of a descriptor in this form; None if the descriptor has no such form. `first`
+    is the case itself: a form may put its values into the model. `text` says in one sentence what the form is.
+    """
+
+    name: str
+    text: str
+    build: Callable[[MappedModel, Round], Formed | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way of running a model.
+
+    `go(walk)` performs the steps, and checks every output. `accepts(round, formed)` returns whether the way can be gone
+    with this model. `text` says in one sentence what the way is.
+    """
+
+    name: str
+    text: str
+    go: Callable[[Walk], None]
+    accepts: Callable[[Round, Formed], bool] = lambda round, formed: True
+
+
+Proof = Callable[["Walk"], "str | None"]
+"""Looks at what a walk has seen. Returns None if the road is proven, else what is wrong or lacking, in one line."""
+
+Share = Literal["all", "pairs", "values", "one"]
+"""How many cases of `standard` a variant gets, for each operator.
+
+- `all`: every case that it accepts.
+- `pairs`: a case for each pair of classes of data type, index type, rank class and axis class.
+- `values`: a case for each class of these parameters.
+- `one`: one case. For a road that is not worth more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A named pair of a form and a way, with its proof.
+
+    - `name`: the last level of a case id. `plain` adds nothing.
+    - `providers`: the execution providers that have it; None means all.
+    - `tier`: the first tier with cases of this variant. `share`: how many cases it gets in `standard`.
+    - `proofs`: execution provider -> (source, proof). `*` stands for every other provider. `source` names the evidence,
+      as a record's `road` has it.
+    """
+
+    name: str
+    form: Form
+    way: Way
+    tier: Tier = "standard"
+    share: Share = "values"
+    providers: tuple[str, ...] | None = None
+    proofs: Mapping[str, tuple[str, Proof]] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What the variant does, in one sentence."""
+        return self.form.text if self.way.name == "plain" else self.way.text
+
+    def has(self, provider: str) -> bool:
+        """Returns whether an execution provider has this variant."""
+        return self.providers is None or provider in self.providers
+
+    def proof(self, provider: str) -> tuple[str, Proof] | None:
+        """Returns (source, proof) for an execution provider; None if the placement alone is the proof."""
+        return self.proofs.get(provider, self.proofs.get("*"))

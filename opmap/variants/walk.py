@@ -1,0 +1,126 @@
+"""A walk: the steps of one variant on one provider, what they returned, and the checks of every output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import ProviderError
+from ..execution.arrays import dtype_of
+from ..execution.steps import AnyStep, Event, Evidence, Examine, Open, Result, Run, Setup
+from ..tensors import DataType, Tensor
+from ..vocabulary import Stage
+from .contract import Formed, Round
+
+SESSION = "session"
+"""The name of a walk's main session."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One output that was held against its expected values.
+
+    `label` says which run and output it is, `field` which tensor of the descriptor it must equal. `expected` has None for
+    undocumented elements. `problem` is what is wrong with its type or shape; `actual` is None then.
+    """
+
+    label: str
+    round: Round
+    field: str
+    expected: Sequence[int | None]
+    actual: Tensor | None
+    problem: str | None = None
+
+
+class Walk:
+    """Performs steps on a provider. `perform` performs one step.
+
+    `first` is the case itself, `formed` its model. `others` gives further rounds of the same model (see `rounds`).
+    """
+
+    def __init__(self, perform: Callable[[AnyStep], Result], formed: Formed, first: Round, provider: str = ""):
+        self.formed, self.first, self.provider = formed, first, provider
+        self._perform = perform
+        self.steps: list[AnyStep] = []
+        self.results: list[Result] = []
+        self.checks: list[Check] = []
+        self.evidence: dict[str, Evidence] = {}
+        self.devices: dict[str, str] = {}
+
+    # --- performing ---
+
+    def perform(self, step: AnyStep) -> Result:
+        """Performs one step, and returns its result. Raises ProviderError if it failed."""
+        self.steps.append(step)
+        result = self._perform(step)
+        self.results.append(result)
+        if result.error is not None:
+            raise ProviderError(result.error, stage=result.stage or Stage.RUN)
+        self.devices |= result.devices
+        return result
+
+    def open(self, setup: Setup | None = None, *, session: str = SESSION) -> None:
+        """Creates a session of the form's model."""
+        files = {name: np.frombuffer(content, np.uint8) for name, content in self.formed.files.items()}
+        model = np.frombuffer(self.formed.model_bytes, np.uint8)
+        self.perform(Open(session=session, model=model, setup=setup or Setup(), files=files))
+
+    def run(self, round: Round, label: str = "", *, session: str = SESSION, config: Mapping[str, str] | None = None) -> None:
+        """Runs a session on the values of a round, fed from the host, and checks all outputs."""
+        result = self.perform(Run(session=session, feeds=self.formed.feeds(round), config=dict(config or {})))
+        self.check(round, result.outputs, label)
+
+    def examine(self, session: str = SESSION) -> Evidence:
+        """Returns the evidence about a session, and keeps it."""
+        evidence = self.perform(Examine(session=session)).evidence
+        assert evidence is not None, "Examine returns evidence"
+        self.evidence[session] = evidence
+        return evidence
+
+    # --- checking ---
+
+    def check(
+        self, round: Round, outputs: Mapping[str, np.ndarray], label: str = "", wanted: Sequence[str] | None = None
+    ) -> None:
+        """Holds outputs against the expected ones. `wanted` are the names of the asked outputs, by default all, in order."""
+        names = list(self.formed.outputs if wanted is None else wanted)
+        if list(outputs) != names:
+            problem = f"the outputs must be {', '.join(names)}, got {', '.join(outputs) or 'none'}"
+            self.checks.append(Check(label, round, round.output_field, round.expected, None, problem))
+            return
+        for name in names:
+            self._check_one(round, name, outputs[name], label)
+
+    def _check_one(self, round: Round, name: str, array: np.ndarray, label: str) -> None:
+        field = self.formed.outputs[name]
+        expected, data_type, count = self._expected(round, field)
+        place = ", ".join(filter(None, (label, name if len(self.formed.outputs) > 1 else "")))
+        if array.dtype.newbyteorder("<") != dtype_of(data_type):
+            problem = f"the output must be {data_type.name}, got {array.dtype.name.upper()}"
+        elif array.size != count:
+            problem = f"the output must have {count} elements, got sizes {list(array.shape)}"
+        elif not self.formed.dynamic and field == round.output_field and array.shape != round.desc.output.sizes:
+            problem = f"the output must have sizes {list(round.desc.output.sizes)}, got {list(array.shape)}"
+        else:
+            raw = np.ascontiguousarray(array, dtype_of(data_type)).tobytes()
+            sizes = round.desc.tensors[field].sizes
+            actual = Tensor.from_bytes(data_type, sizes, raw)
+            self.checks.append(Check(place, round, field, expected, actual))
+            return
+        self.checks.append(Check(place, round, field, expected, None, problem))
+
+    def _expected(self, round: Round, field: str) -> tuple[Sequence[int | None], DataType, int]:
+        if field == round.output_field:
+            return round.expected, round.desc.output.data_type, round.desc.output.element_count
+        data_type = self.formed.mapped.feeds.get(field, round.desc.tensors[field].data_type)
+        tensor = self.formed.mapped.feed(round.tensors).get(field, round.tensors[field])
+        return tensor.bits, data_type, len(tensor.bits)
+
+    # --- what was seen ---
+
+    def events(self, session: str = SESSION) -> list[Event]:
+        """Returns the profile's events of a session that was examined."""
+        evidence = self.evidence.get(session)
+        return list(evidence.events or ()) if evidence else []
