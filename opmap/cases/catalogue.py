@@ -12,9 +12,9 @@ from ..operators.random_source import SeededSource
 from ..spec import Spec
 from ..tensors import DataType, Tensor
 from ..vocabulary import Tier
-from .case import SHORT_PATHS, Case, CaseIds, case_id, retyped, shape_word
+from .case import INDEX_PATHS, Case, CaseIds, case_id, retyped, shape_word
 from .covering_arrays import arrays, has_arrays
-from .parameters import INDEX_PATHS, WIDTHS, WORLD, allows_pattern, cases_of, cases_with, possible_values
+from .parameters import WIDTHS, WORLD, allows_pattern, cases_of, cases_with, possible_values
 from .random_cases import data_types, dimension_counts, draw_descriptor, index_types
 from .values import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
 
@@ -279,7 +279,7 @@ def _may_give_wanted_case(
     if not any_shape:
         parts["dimensions"] = choice["dimensions"]
     if "index_type" in choice:
-        parts |= {"index_type": choice["index_type"], "index_path": SHORT_PATHS[choice["index_path"]]}
+        parts |= {"index_type": choice["index_type"], "index_path": INDEX_PATHS[choice["index_path"]]}
     if not any_values:
         parts["data"] = choice["data_pattern"]
         if "index_pattern" in choice:

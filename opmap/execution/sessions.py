@@ -113,7 +113,7 @@ class SessionProvider(Performer):
         setup = step.setup
         spent = self._drop(step.session)
         folder = None
-        if setup.from_file or setup.profile or self.proof == "profile" or step.files:
+        if setup.from_file or setup.ort_format or setup.profile or self.proof == "profile" or step.files:
             folder = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
             for name, content in step.files.items():
                 file = Path(folder.name, name)
@@ -164,9 +164,20 @@ class SessionProvider(Performer):
             if folder is not None and (setup.from_file or os.listdir(folder)):
                 source = os.path.join(folder, _MODEL)
                 Path(source).write_bytes(model)
+            if setup.ort_format and folder is not None:
+                source = self._saved(model, os.path.join(folder, "model.ort"))
             if setup.from_file:
                 source = _MODEL if self.name == DIRECTML else source  # its graph goes to a folder of the model's name
             return runtime.InferenceSession(source, options, **keywords)
+
+    def _saved(self, model: bytes, path: str) -> str:
+        """Saves a model in ONNX Runtime's own format. Returns the path."""
+        options = self._runtime.SessionOptions()
+        options.log_severity_level = 4
+        options.optimized_model_filepath = path
+        options.add_session_config_entry("session.save_model_format", "ORT")
+        self._runtime.InferenceSession(model, options, providers=[(self.name, self.options)], enable_fallback=0)
+        return path
 
     def _devices(self) -> list[Any]:
         """Returns the one device of this provider that `device_id` names, or its first one."""
@@ -322,7 +333,7 @@ class SessionProvider(Performer):
         session, folder = found.session, found.folder
         events = None
         profiled = folder is not None and (found.setup.profile or self.proof == "profile")
-        given = {_MODEL, *found.given}
+        given = {_MODEL, "model.ort", *found.given}
         if profiled:
             path = Path(session.end_profiling())
             events = _profiled_nodes(path)
