@@ -11,7 +11,6 @@ from math import prod
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS, AnyOperator, size_classes
 from ..tensors import DataType
-from ..variants import PLAIN
 from .case import INDEX_PATHS, Case, case_id
 from .values import DATA_PATTERNS, INDEX_PATTERNS, Filled, allows, rounds, shows, signed
 

@@ -43,10 +43,17 @@ class Walk:
     """
 
     def __init__(
-        self, perform: Callable[[AnyStep], Result], formed: Formed, first: Round, provider: str, *, profile: bool = False
+        self,
+        perform: Callable[[AnyStep], Result],
+        formed: Formed,
+        first: Round,
+        provider: str,
+        *,
+        profile: bool = False,
     ):
         self.formed, self.first, self.provider, self.profile = formed, first, provider, profile
         self._perform = perform
+        self.opened = False
         self.steps: list[AnyStep] = []
         self.results: list[Result] = []
         self.checks: list[Check] = []
@@ -72,6 +79,7 @@ class Walk:
         if self.profile and session == SESSION:
             setup = msgspec.structs.replace(setup, profile=True)
         self.perform(Open(session=session, model=model, setup=setup, files=files, static=not self.formed.dynamic))
+        self.opened = self.opened or session == SESSION
 
     def run(
         self, round: Round, label: str = "", *, session: str = SESSION, config: Mapping[str, str] | None = None

@@ -265,8 +265,12 @@ WAYS: Mapping[str, Way] = {
             go=_some_outputs,
             accepts=_several_outputs,
         ),
-        Way(name="second-session", portable=True, text="two sessions of the same model run in turn", go=_second_session),
-        Way(name="own-queue", text="the provider is added as a device, with a queue of its own", go=_once(devices=True)),
+        Way(
+            name="second-session", portable=True, text="two sessions of the same model run in turn", go=_second_session
+        ),
+        Way(
+            name="own-queue", text="the provider is added as a device, with a queue of its own", go=_once(devices=True)
+        ),
         Way(name="level-0", text="graph optimizations are off, three runs with other values", go=_several(level=0)),
         Way(name="level-1", text="only basic graph optimizations", go=_once(level=1)),
         Way(
@@ -274,7 +278,11 @@ WAYS: Mapping[str, Way] = {
             text="ONNX Runtime does not fold constants",
             go=_once(disabled_optimizers=["ConstantFolding"]),
         ),
-        Way(name="ort-format", text="the model is saved in ONNX Runtime's own format and loaded from it", go=_once(ort_format=True)),
+        Way(
+            name="ort-format",
+            text="the model is saved in ONNX Runtime's own format and loaded from it",
+            go=_once(ort_format=True),
+        ),
         Way(name="memory-pattern", text="memory patterns are on", go=_several(memory_pattern=True)),
         Way(name="parallel", text="the execution mode is parallel", go=_several(parallel=True)),
         Way(name="no-arena", text="buffers have the exact size", go=_several(config={ARENA_OFF: "1"})),

@@ -178,7 +178,11 @@ number = 3
             (":f", InputError, "--provider :f: "),
             ("opmap_test_plugin:", InputError, "--provider opmap_test_plugin:: "),
             ("opmap_test_plugin:fails", ProviderMissing, r"fails\(\) raised RuntimeError: no device"),
-            ("opmap_test_plugin:empty", InputError, r"empty\(\) must return an object with a method run"),
+            (
+                "opmap_test_plugin:empty",
+                InputError,
+                "opmap_test_plugin:empty: the factory must return an object with a method run",
+            ),
             ("opmap_test_plugin:leaves", ProviderMissing, r"leaves\(\) raised SystemExit: bye"),
             ("opmap_test_plugin:Unnamed", InputError, "RuntimeError: no name"),
             ("opmap_test_plugin:number", InputError, "number must be callable, got a int"),

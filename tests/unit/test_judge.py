@@ -16,6 +16,7 @@ from opmap.errors import ProviderError
 from opmap.execution.arrays import to_array
 from opmap.execution.protocol import Placement
 from opmap.execution.providers import OpenProvider, open_provider
+from opmap.execution.third_party import ThirdPartyProvider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
@@ -57,7 +58,7 @@ class Fixed:
 
 def judge(answer, case=None, *, provider=None, **options):
     """Returns the record of a case on a provider with this answer."""
-    opened = OpenProvider("mine", "1", None, provider or Fixed(answer))
+    opened = OpenProvider("mine", "1", None, ThirdPartyProvider(provider or Fixed(answer), "mine"))
     return Judge(opened, **options)(case or gather())
 
 
@@ -372,7 +373,9 @@ class TestDispatch:
             ],
         }
         (dispatch,) = read_model(json.dumps(model))
-        return Judge(OpenProvider("mine", None, None, Fixed([RIGHT]))).dispatch(dispatch, "it.json")
+        return Judge(OpenProvider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine"))).dispatch(
+            dispatch, "it.json"
+        )
 
     def test_that_pass(self):
         """The record names the file and the dispatchable."""

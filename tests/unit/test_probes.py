@@ -14,6 +14,7 @@ from opmap.errors import ProviderError
 from opmap.execution.protocol import Placement, origin
 from opmap.execution.providers import OpenProvider
 from opmap.execution.sessions import tidy
+from opmap.execution.third_party import ThirdPartyProvider
 from opmap.operators import OPERATORS
 from opmap.verdicts.probes import judge_probe
 
@@ -37,7 +38,7 @@ class Answers:
 
 
 def directml(answer, device_class="hardware") -> OpenProvider:
-    return OpenProvider(DIRECTML, "1", device_class, Answers(answer))
+    return OpenProvider(DIRECTML, "1", device_class, ThirdPartyProvider(Answers(answer), DIRECTML))
 
 
 def probe(id: str):
@@ -112,7 +113,10 @@ class TestVerdicts:
 
     def test_unknown_provider(self):
         """A provider without an expected outcome is observed."""
-        record = judge_probe(probe("gather/rank-9"), OpenProvider("Mine", None, None, Answers(ValueError("no"))))
+        record = judge_probe(
+            probe("gather/rank-9"),
+            OpenProvider("Mine", None, None, ThirdPartyProvider(Answers(ValueError("no")), "Mine")),
+        )
 
         assert record.verdict == "observed"
         assert "ValueError: no" in record.message
