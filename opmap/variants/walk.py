@@ -118,10 +118,10 @@ class Walk:
         place = ", ".join(filter(None, (label, name if len(self.formed.outputs) > 1 else "")))
         if array.dtype.newbyteorder("<") != dtype_of(data_type):
             problem = f"the output must be {data_type.name}, got {array.dtype.name.upper()}"
-        elif array.size != count:
+        elif self.formed.dynamic and array.size != count:
             problem = f"the output must have {count} elements, got sizes {list(array.shape)}"
-        elif not self.formed.dynamic and field == round.output_field and array.shape != round.desc.output.sizes:
-            problem = f"the output must have sizes {list(round.desc.output.sizes)}, got {list(array.shape)}"
+        elif not self.formed.dynamic and array.shape != round.desc.tensors[field].sizes:
+            problem = f"the output must have sizes {list(round.desc.tensors[field].sizes)}, got {list(array.shape)}"
         else:
             raw = np.ascontiguousarray(array, dtype_of(data_type)).tobytes()
             sizes = round.desc.tensors[field].sizes

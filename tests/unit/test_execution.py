@@ -155,7 +155,7 @@ number = 3
         open_, run = Open(session="a", model=model, setup=Setup(config={"x": "y"})), Run(session="a", feeds=FEEDS)
         assert opened.perform(open_).error is None
         results = [opened.perform(step) for step in (run, run)]
-        assert [[1], [2]] == [list(r.outputs.values())[0].tolist() for r in results]
+        assert [[1], [2]] == [next(iter(r.outputs.values())).tolist() for r in results]
         assert "Get" in opened.perform(Get(value="v")).error
         opened.perform(Drop(name="a"))
         assert "there is no session 'a'" == opened.perform(run).error

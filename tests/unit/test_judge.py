@@ -409,10 +409,11 @@ class TestRecords:
         assert "opmap-results/1" == document["schema"]
         (record,) = document["cases"]
         assert [
-            *("file", "case", "operator", "verdict", "stage", "rule", "rules", "path", "message", "expected", "actual"),
-            *("provider", "placement", "device_class", "substitutions", "lowered_as"),
+            *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
+            *("expected", "actual", "provider", "placement", "road", "device_class", "substitutions", "lowered_as"),
+            "descriptor",
         ] == list(record)
-        assert {"not-run", None} == set(record.values())
+        assert {"not-run", "plain", None} == set(record.values())
 
     def test_come_back_from_json(self):
         """A record that is written and read again is equal."""
@@ -425,8 +426,8 @@ class TestRecords:
         assert ["NaN", "-Inf"] == records[2].expected.Values
 
     def test_verdicts_are_those_of_the_design(self):
-        """There are 14 verdicts, and a record refuses any other word."""
-        assert 14 == len(Verdict)
+        """There are 15 verdicts, and a record refuses any other word."""
+        assert 15 == len(Verdict)
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
 
