@@ -186,7 +186,9 @@ class Session:
     @cached_property
     def _cases_of_provider(self) -> tuple[list[Case], list[Case]]:
         """The chosen cases in variants that the provider has, and the others. A missing provider has all."""
-        provider, mine, others = self.provider, [], []
+        mine: list[Case] = []
+        others: list[Case] = []
+        provider = self.provider
         for case in self.choose():
             has = provider is None or has_variant(provider, VARIANTS[case.variant])
             (mine if has else others).append(case)

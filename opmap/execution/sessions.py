@@ -132,7 +132,7 @@ class SessionProvider(Performer):
         """Creates a session. It writes its files into `folder`, and its profile if it has no other record of placement."""
         runtime = self._runtime
         options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.intra_op_num_threads, options.inter_op_num_threads = setup.threads, 1
         options.log_severity_level = 4
         if self.name == DIRECTML:
             options.enable_mem_pattern = setup.memory_pattern
@@ -357,6 +357,8 @@ class SessionProvider(Performer):
             for subgraph in session.get_provider_graph_assignment_info()
             for node in subgraph.get_nodes()
         ]
+        if events and not nodes:  # a model in ONNX Runtime's own format has no record of its assignment
+            return Placement("profile", tuple((event.op_type, event.provider) for event in events))
         return Placement("assignment-info", tuple(nodes))
 
 

@@ -159,7 +159,7 @@ def _by_method(method: str) -> Callable[[Walk], None]:
     """Returns the way that runs the session with this method of InferenceSession."""
 
     def go(walk: Walk) -> None:
-        walk.open(Setup())
+        walk.open(Setup(threads=2))
         feeds = walk.formed.feeds(walk.first)
         walk.check(walk.first, walk.perform(Run(session=SESSION, feeds=feeds, method=method)).outputs)  # type: ignore[arg-type]
 
