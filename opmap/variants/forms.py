@@ -15,7 +15,7 @@ provider can notice. What it allows beside them has no form:
 | ValueInfo for inner values | ONNX Runtime infers them, and the forms' shapes decide whether it can |
 | equal names of dimensions; some dimensions symbolic, others not | the operator's shape is unknown in both, as in `symbolic` |
 | equal node names | not allowed; ONNX Runtime refuses the model |
-| several graph inputs in one tensor, segments of a tensor, SHA1 of external data | no ONNX operator, or ONNX Runtime ignores them |
+| segments of a tensor, SHA1 of external data | ONNX Runtime ignores them |
 | training information, metadata, doc strings, denotations, versions and producer | nothing of it reaches a provider |
 | domain `ai.onnx` in place of the empty one | two names of one domain; resolved when the model is loaded |
 | IR versions other than 8 | they add fields; only version 3 changes a road, in `ir3-init` |
