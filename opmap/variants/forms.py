@@ -1,15 +1,16 @@
 """All forms of the model, by name.
 
-They follow from ONNX's IR specification (onnx/docs/IR.md): whatever it allows around one operator, and an execution
-provider can notice. What it allows beside them has no form:
+Each form is something that ONNX's IR specification (onnx/docs/IR.md) allows around an operator, and that an execution
+provider can notice. Only `shapeless` and `names` go beyond it; ONNX Runtime takes them, and exporters write such models.
+The rest of the specification has no form:
 
 | left out | why |
 |---|---|
-| sparse initializers | a sparse tensor has a type of its own, which the operators do not take; the checker refuses the model |
+| sparse initializers | their type is another one, which no operator here takes; the checker refuses the model |
 | optional types | they come with opset 15; `sequence` is the form in which the data's shape hides in another type |
 | map types, operators of ONNX-ML | no tensor operator takes them |
 | Scan | its body runs as the body of a Loop does |
-| functions in functions, overloads, ValueInfo in functions | ONNX Runtime replaces calls by their nodes before any provider sees them |
+| functions in functions, overloads, ValueInfo in functions | a provider sees nodes in place of calls, as in `function` |
 | functions of ONNX itself | the operators are primitive |
 | ConstantOfShape, and other constants by nodes | folded into the initializers of `init` and `data-init` |
 | ValueInfo for inner values | ONNX Runtime infers them, and the forms' shapes decide whether it can |
