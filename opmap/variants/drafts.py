@@ -100,10 +100,10 @@ class Draft:
 
     # --- nodes ---
 
-    def copy_input(self, field: str) -> None:
+    def copy_indices(self, field: str) -> None:
         """Puts a node that copies a graph input before all nodes that read it.
 
-        The node is a Tile: ONNX Runtime's optimizers do not remove it, and every EP has it for every type.
+        The node is a Tile: ONNX Runtime's optimizers do not remove it, and every EP has it for every integer type.
         """
         copy, repeats = f"{field}.copy", f"{field}.copy.repeats"
         place, initializer_place = self._place(field)
@@ -113,6 +113,16 @@ class Draft:
             initializer_place, helper.make_tensor(repeats, TensorProto.INT64, [len(ones)], ones)
         )
         self.graph.node.insert(place, helper.make_node("Tile", [field, repeats], [copy], name=copy))
+
+    def copy_data(self, field: str) -> None:
+        """Puts a node that copies a graph input before all nodes that read it, bit by bit.
+
+        The node is a Concat of one tensor: ONNX Runtime's optimizers do not remove it, and every EP has it for every type.
+        The CPU EP's Tile makes float16's signalling NaNs quiet.
+        """
+        copy = f"{field}.copy"
+        self.redirect(field, copy)
+        self.graph.node.insert(self._place(field)[0], concat(field, copy))
 
     def redirect(self, value: str, to: str) -> None:
         """Lets all nodes that read a value read another value."""
@@ -151,3 +161,8 @@ class Draft:
 def constant(name: str, tensor: Tensor) -> onnx.TensorProto:
     """Returns a tensor as an initializer."""
     return helper.make_tensor(name, ELEMENT_TYPES[tensor.data_type], tensor.sizes, tensor.to_bytes(), raw=True)
+
+
+def concat(source: str, target: str) -> onnx.NodeProto:
+    """Returns the node that copies data, as a Concat of one tensor."""
+    return helper.make_node("Concat", [source], [target], name=target, axis=0)

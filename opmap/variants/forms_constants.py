@@ -25,19 +25,18 @@ _Constant = Callable[[str, Tensor], onnx.TensorProto]
 
 def _node(mapped: MappedModel, first: Round) -> Formed | None:
     draft = Draft(mapped, first)
-    return _copied(draft, draft.indices)
+    for field in draft.indices:
+        draft.copy_indices(field)
+        draft.replaced(field, "output of a Tile that copies it")
+    return draft.formed() if draft.indices else None
 
 
 def _data_node(mapped: MappedModel, first: Round) -> Formed | None:
     draft = Draft(mapped, first)
-    return _copied(draft, draft.data)
-
-
-def _copied(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
-    for field in fields:
-        draft.copy_input(field)
-        draft.replaced(field, "output of a Tile that copies it")
-    return draft.formed() if fields else None
+    for field in draft.data:
+        draft.copy_data(field)
+        draft.replaced(field, "output of a Concat that copies it")
+    return draft.formed()
 
 
 def _init(mapped: MappedModel, first: Round) -> Formed | None:

@@ -12,10 +12,13 @@ from ..descriptors import TensorDesc
 from ..mapping import OPSET, MappedModel
 from ..operators import Substitution
 from .contract import Form, Formed, Round, plain_feeds
-from .drafts import Draft, constant
+from .drafts import Draft, concat, constant
 
 DOMAIN = "opmap"
 """The domain of the form `function`."""
+
+UNUSED = "Unused"
+"""The name of a graph input that no node reads, or of a value that nobody uses."""
 
 SECOND = "Second"
 """The name of a second output, and of the node that makes it."""
@@ -23,7 +26,7 @@ SECOND = "Second"
 UNUSUAL_NAMES = (
     "/model/layer.0\\a:b c (Größe 漢字 🙂)",
     "/Model/layer.0\\a:b c (Größe 漢字 🙂)",
-    "long" * 250,
+    "long/" * 200,
     "0",
     "%s {0} $HOME ..",
 )
@@ -142,18 +145,15 @@ def _sequence(mapped: MappedModel, first: Round) -> Formed | None:
 
 def _unused_node(mapped: MappedModel, first: Round) -> Formed | None:
     draft = Draft(mapped, first)
-    field, repeats = draft.data[0], "Unused.repeats"
-    ones = [1] * mapped.desc.tensors[field].dimension_count
-    draft.graph.initializer.append(helper.make_tensor(repeats, TensorProto.INT64, [len(ones)], ones))
-    draft.graph.node.append(helper.make_node("Tile", [field, repeats], ["Unused"], "Unused"))
+    draft.graph.node.append(concat(draft.data[0], UNUSED))
     return draft.formed()
 
 
 def _unused_input(mapped: MappedModel, first: Round) -> Formed | None:
-    draft, unused = Draft(mapped, first), "Unused"
-    draft.graph.input.append(helper.make_tensor_value_info(unused, TensorProto.FLOAT, [2]))
+    draft = Draft(mapped, first)
+    draft.graph.input.append(helper.make_tensor_value_info(UNUSED, TensorProto.FLOAT, [2]))
     array = np.zeros(2, np.float32)
-    return draft.formed(feeds=lambda round: {**plain_feeds(mapped, round), unused: array})
+    return draft.formed(feeds=lambda round: {**plain_feeds(mapped, round), UNUSED: array})
 
 
 # --- further outputs ---
