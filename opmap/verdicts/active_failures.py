@@ -13,9 +13,10 @@ from packaging.version import InvalidVersion, Version
 
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
+from ..cases.contract_probes import ContractProbe
 from ..cases.probes import Probe
 from ..execution.providers import full_name
-from ..vocabulary import TIERS, Tier, Verdict
+from ..vocabulary import Tier, Verdict, tiers_in
 from .judge import Judge
 from .known_failures import VERSION_KEYS, KnownFailure, PlaceKeys, short_operator, version_range
 from .record import Record
@@ -53,12 +54,12 @@ class ActiveFailures:
             else:
                 self._globs.append((i, re.compile(translate(case or "*"))))
 
-    def find(self, item: Case | Probe) -> int | None:
+    def find(self, item: Case | Probe | ContractProbe) -> int | None:
         """Returns the number of the first active entry that matches a case or probe, or None."""
         candidates = [*self._by_id.get(item.id, ()), *(i for i, glob in self._globs if glob.match(item.id))]
         return next((i for i in sorted(candidates) if _matches(item, self.entries[i])), None)
 
-    def apply(self, item: Case | Probe, record: Record) -> Record:
+    def apply(self, item: Case | Probe | ContractProbe, record: Record) -> Record:
         """Returns the record of a case or probe after its entry was taken into account.
 
         The expected verdict at the expected stage becomes `known-failure`, a good verdict becomes `unexpected-pass`. Any
@@ -82,14 +83,13 @@ class ActiveFailures:
             message = f"expected {entry.expected}: {entry.why}, got {got}{message}"
         return msgspec.structs.replace(record, verdict=verdict, message=message)
 
-    def problems(self, items: Iterable[Case | Probe], tier: Tier) -> list[str]:
+    def problems(self, items: Iterable[Case | Probe | ContractProbe], tier: Tier) -> list[str]:
         """Returns a line for each expired entry, and for each active entry that matches none of the items.
 
         `items` are all cases of the tier and all probes, not only the selected ones.
         """
         lines = [f"{self._name(i)} expired on {self.entries[i].until}: {self.entries[i].why}" for i in self.expired]
-        tiers = TIERS[: TIERS.index(tier) + 1]
-        unmatched = {i for i in self.active if self.entries[i].tier in tiers}
+        unmatched = {i for i in self.active if self.entries[i].tier in tiers_in(tier)}
         if unmatched:
             unmatched -= {self.find(item) for item in items}
         return lines + [
@@ -160,12 +160,12 @@ def _only(versions: set[str | None]) -> str | None:
     return versions.pop() if len(versions) == 1 else None
 
 
-def _matches(item: Case | Probe, entry: KnownFailure) -> bool:
+def _matches(item: Case | Probe | ContractProbe, entry: KnownFailure) -> bool:
     """Returns whether a case or probe has the operator and the type of an entry."""
     if entry.operator is None and entry.type is None:
         return True
     operator = None if entry.operator is None else short_operator(entry.operator)
-    if isinstance(item, Probe):
+    if isinstance(item, (Probe, ContractProbe)):
         return entry.type is None and operator in item.operators
     return operator in (None, item.desc.operator) and entry.type in (None, item.desc.output.data_type.name)
 
