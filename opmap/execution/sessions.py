@@ -26,7 +26,6 @@ from .steps import (
     AnyStep,
     Bind,
     Clear,
-    Copy,
     Drop,
     Event,
     Evidence,
@@ -287,10 +286,6 @@ class SessionProvider(Performer):
         )
         return Result(devices={step.value: self._values[step.value].device_name()})
 
-    def _copy(self, step: Copy) -> Result:
-        self._runtime.copy_tensors([self._value(step.value)], [self._value(step.into)])
-        return Result()
-
     def _update(self, step: Update) -> Result:
         self._value(step.value).update_inplace(np.ascontiguousarray(step.array))
         return Result()
@@ -392,7 +387,6 @@ _ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {
     Open: SessionProvider._open,
     Put: SessionProvider._put,
     Allocate: SessionProvider._allocate,
-    Copy: SessionProvider._copy,
     Update: SessionProvider._update,
     Get: SessionProvider._get,
     Run: SessionProvider._run,

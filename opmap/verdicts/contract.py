@@ -175,8 +175,6 @@ def words(step: AnyStep) -> str:
             return f"allocate {step.type}{step.sizes} as {step.value} on the {_place(step.place)}"
         case steps.Update():
             return f"update_inplace of {step.value}"
-        case steps.Copy():
-            return f"copy {step.value} into {step.into}"
         case steps.Get():
             return f"read {step.value}"
         case steps.Drop():
