@@ -169,7 +169,9 @@ class SessionProvider(Performer):
             if setup.ort_format and folder is not None:
                 source = self._saved(model, os.path.join(folder, "model.ort"))
             if setup.from_file:
-                source = setup.file_name if self.name == DIRECTML else source  # its graph goes to a folder of the model's name
+                source = (
+                    setup.file_name if self.name == DIRECTML else source
+                )  # its graph goes to a folder of the model's name
             return runtime.InferenceSession(source, options, **keywords)
 
     def _saved(self, model: bytes, path: str) -> str:

@@ -184,9 +184,7 @@ class Clear(Step, frozen=True):
     """Releases all sessions, bindings and values, the newest first."""
 
 
-AnyStep = (
-    Open | Put | Allocate | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Drop | Clear
-)
+AnyStep = Open | Put | Allocate | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Drop | Clear
 
 
 class Event(msgspec.Struct, frozen=True):

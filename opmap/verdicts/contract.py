@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -198,7 +198,8 @@ def _named(outputs: Outputs) -> str:
 def _shown(array: np.ndarray) -> str:
     if array.size <= _SHOWN:
         return str(array.tolist())
-    return f"{str(array.reshape(-1)[:_SHOWN].tolist())[:-1]}, ...]"
+    first = ", ".join(map(str, array.reshape(-1)[:_SHOWN].tolist()))
+    return f"[{first}, ...]"
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -244,9 +245,7 @@ def _control(probe: ContractProbe) -> Outcome:
         return perform(probe, performer)
 
 
-def _placement(
-    probe: ContractProbe, performer: Performer, outcome: Outcome, provider: str
-) -> PlacementRecord | None:
+def _placement(probe: ContractProbe, performer: Performer, outcome: Outcome, provider: str) -> PlacementRecord | None:
     """Returns where the nodes of the sessions ran that are open at the end of a probe that passed."""
     if outcome.verdict != Verdict.PASS:
         return None
@@ -258,7 +257,7 @@ def _placement(
             alive.pop(item.step.name, None)
         elif isinstance(item.step, steps.Clear):
             alive.clear()
-    found = [evidence.placement for evidence in map(lambda name: _evidence(performer, name), alive) if evidence]
+    found = [evidence.placement for name in alive if (evidence := _evidence(performer, name))]
     placements = [placement for placement in found if placement is not None]
     if not placements:
         return None
