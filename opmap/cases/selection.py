@@ -22,13 +22,14 @@ class Selection:
     """Selects cases by glob and id, then keeps one shard of the selection.
 
     `shard` is (number, count). Only the first shard has probes; each shard has a part of the contract probes. If ids are
-    given, there are neither.
+    given, there are neither. Without `variants`, cases that are other cases in a variant are left out.
     """
 
     tier: Tier = "smoke"
     globs: Sequence[str] = ()
     ids: Sequence[str] = ()
     shard: tuple[int, int] = (1, 1)
+    variants: bool = True
 
     def cases(self, advance: Callable[[], None] = lambda: None) -> list[Case]:
         """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
@@ -40,7 +41,7 @@ class Selection:
             return []
 
         def advancing() -> Iterator[Case]:
-            for case in catalogue(self.tier, self.ids) if self.ids else catalogue(self.tier):
+            for case in catalogue(self.tier, self.ids or None, variants=self.variants):
                 advance()
                 yield case
 

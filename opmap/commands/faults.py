@@ -16,7 +16,7 @@ def run(options: Namespace) -> int:
     if options.tier == "contract":
         raise InputError("--tier must be smoke, standard or full, got contract: a planted fault has no sessions")
     with progress(None, "choosing cases") as advance:
-        cases = Selection(tier=options.tier).cases(advance)
+        cases = Selection(tier=options.tier, variants=False).cases(advance)
     with progress(len(cases), "faults") as advance:
         scores = score(cases, advance=advance)
     if options.json:

@@ -57,16 +57,19 @@ FUSION_OFF = "ep.dml.disable_graph_fusion"
 Proof = Literal["assignment-info", "profile"]
 """The record of ONNX Runtime that the placement is read from. `assignment-info` exists since ONNX Runtime 1.24."""
 
+_ORT_MODEL = "model.ort"
+
 
 @dataclass
 class _Session:
     """An open session, with its folder (if it has one) and its binding (if it has one)."""
 
     session: Any
-    setup: Setup
     folder: tempfile.TemporaryDirectory[str] | None
     given: frozenset[str]
     """The files that were put into the folder."""
+    profiled: bool
+    """Whether the session records a profile that was not read yet."""
     binding: Any = None
     bound: dict[str, Any] = field(default_factory=dict)
     """Input or output -> the OrtValue or array that is bound to it, which must live as long."""
@@ -95,6 +98,7 @@ class SessionProvider(Performer):
         self._runtime = onnxruntime
         self._sessions: dict[str, _Session] = {}
         self._values: dict[str, Any] = {}
+        self._profiles: tempfile.TemporaryDirectory[str] | None = None
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
@@ -112,7 +116,7 @@ class SessionProvider(Performer):
         setup = step.setup
         spent = self._drop(step.session)
         folder = None
-        if setup.from_file or setup.ort_format or setup.profile or self.proof == "profile" or step.files:
+        if setup.from_file or setup.ort_format or step.files:
             folder = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
             for name, content in step.files.items():
                 file = Path(folder.name, name)
@@ -124,11 +128,12 @@ class SessionProvider(Performer):
             if folder:
                 folder.cleanup()
             raise
-        self._sessions[step.session] = _Session(session, setup, folder, frozenset(step.files))
+        given = frozenset({setup.file_name, _ORT_MODEL, *step.files})
+        self._sessions[step.session] = _Session(session, folder, given, setup.profile or self.proof == "profile")
         return Result(spent=spent)
 
     def _session(self, model: bytes, setup: Setup, folder: str | None) -> onnxruntime.InferenceSession:
-        """Creates a session. It writes its files into `folder`, and its profile if it has no other record of placement."""
+        """Creates a session. It writes its files into `folder`. Without a record of assignments it writes a profile."""
         runtime = self._runtime
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = setup.threads, 1
@@ -145,9 +150,11 @@ class SessionProvider(Performer):
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         if self.proof == "assignment-info":
             options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        if folder is not None and (setup.profile or self.proof == "profile"):
+        if setup.profile or self.proof == "profile":
+            if self._profiles is None:  # one folder for all sessions: under Wine it costs much time to remove one
+                self._profiles = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
             options.enable_profiling = True
-            options.profile_file_prefix = os.path.join(folder, "profile")
+            options.profile_file_prefix = os.path.join(self._profiles.name, "profile")
         for key, value in setup.config.items():
             options.add_session_config_entry(key, value)
         initializers = {n: runtime.OrtValue.ortvalue_from_numpy(a) for n, a in setup.initializers.items()}
@@ -160,18 +167,20 @@ class SessionProvider(Performer):
         if setup.devices:
             options.add_provider_for_devices(self._devices(), {})
         else:
-            keywords["providers"] = [(self.name, provider_options), *([CPU] if setup.cpu_nodes else [])]
+            keywords["providers"] = [
+                (self.name, provider_options),
+                *([CPU] if setup.cpu_nodes and self.name != CPU else []),
+            ]
         source: bytes | str = model
         with _in_folder(folder if setup.from_file and self.name == DIRECTML else None):
             if folder is not None and (setup.from_file or os.listdir(folder)):
                 source = os.path.join(folder, setup.file_name)
                 Path(source).write_bytes(model)
             if setup.ort_format and folder is not None:
-                source = self._saved(model, os.path.join(folder, "model.ort"))
+                source = self._saved(model, os.path.join(folder, _ORT_MODEL))
             if setup.from_file:
-                source = (
-                    setup.file_name if self.name == DIRECTML else source
-                )  # its graph goes to a folder of the model's name
+                # the DirectML EP writes its graph into a folder of the model's name
+                source = setup.file_name if self.name == DIRECTML else source
             return runtime.InferenceSession(source, options, **keywords)
 
     def _saved(self, model: bytes, path: str) -> str:
@@ -200,6 +209,8 @@ class SessionProvider(Performer):
         if found is None:
             return False
         pending, folder = found.pending, found.folder
+        if found.profiled:
+            Path(found.session.end_profiling()).unlink(missing_ok=True)
         found.binding = found.session = None  # the binding refers to the session
         found.bound.clear()
         if folder:
@@ -207,9 +218,9 @@ class SessionProvider(Performer):
         return pending and self.name == DIRECTML
 
     def _clear(self, step: Clear) -> Result:
-        spent = [self._drop(name) for name in reversed(self._sessions)]
-        for name in reversed(self._values):
-            del self._values[name]
+        spent = [self._drop(name) for name in reversed(list(self._sessions))]
+        while self._values:
+            self._values.popitem()
         return Result(spent=any(spent))
 
     def _known(self, name: str) -> _Session:
@@ -277,7 +288,8 @@ class SessionProvider(Performer):
 
     def _put(self, step: Put) -> Result:
         self._drop(step.value)
-        self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(step.array, *self._place(step.place))
+        array = np.array(step.array)  # a value in host memory lies on the array's own memory, and may be changed there
+        self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(array, *self._place(step.place))
         return Result(devices={step.value: self._values[step.value].device_name()})
 
     def _allocate(self, step: Allocate) -> Result:
@@ -353,14 +365,12 @@ class SessionProvider(Performer):
 
     def _examine(self, step: Examine) -> Result:
         found = self._known(step.session)
-        session, folder = found.session, found.folder
-        events = None
-        profiled = folder is not None and (found.setup.profile or self.proof == "profile")
-        given = {found.setup.file_name, "model.ort", *found.given}
-        if profiled:
+        session, folder, events = found.session, found.folder, None
+        if found.profiled:
+            found.profiled = False
             path = Path(session.end_profiling())
             events = _profiled_nodes(path)
-            given.add(path.name)
+            path.unlink()
         evidence = Evidence(
             placement=self._placement_of(session, events),
             events=events,
@@ -368,7 +378,7 @@ class SessionProvider(Performer):
             outputs=[value.name for value in session.get_outputs()],
             overridable=[value.name for value in session.get_overridable_initializers()],
             providers=session.get_providers(),
-            files=_files(Path(folder.name), given) if folder else {},
+            files=_files(Path(folder.name), found.given) if folder else {},
         )
         return Result(evidence=evidence)
 
@@ -434,7 +444,7 @@ def _in_folder(folder: str | None) -> Iterator[None]:
         os.chdir(before)
 
 
-def _files(folder: Path, given: set[str]) -> dict[str, np.ndarray]:
+def _files(folder: Path, given: frozenset[str]) -> dict[str, np.ndarray]:
     """Returns the content of the files in a folder that are not given, by relative name."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     names = {path.relative_to(folder).as_posix(): path for path in paths}

@@ -143,9 +143,9 @@ class _Memory:
         for text, outputs in item.signs.items():
             if name in outputs and _same(outputs[name], array):
                 return text
-        for text, known in reversed(self.known):
+        for label, known in reversed(self.known):
             if known.size and _same(known, array):
-                return text
+                return label
         if not any(array.tobytes()):
             return "zeros"
         return "other memory"
@@ -197,7 +197,7 @@ def _named(outputs: Outputs) -> str:
 
 def _shown(array: np.ndarray) -> str:
     if array.size <= _SHOWN:
-        return str(array.tolist())
+        return repr(array.tolist())
     first = ", ".join(map(str, array.reshape(-1)[:_SHOWN].tolist()))
     return f"[{first}, ...]"
 
