@@ -163,7 +163,10 @@ class SessionProvider(Performer):
         if setup.devices:
             options.add_provider_for_devices(self._devices(), {})
         else:
-            keywords["providers"] = [(self.name, provider_options), *([CPU] if setup.cpu_nodes and self.name != CPU else [])]
+            keywords["providers"] = [
+                (self.name, provider_options),
+                *([CPU] if setup.cpu_nodes and self.name != CPU else []),
+            ]
         source: bytes | str = model
         with _in_folder(folder if setup.from_file and self.name == DIRECTML else None):
             if folder is not None and (setup.from_file or os.listdir(folder)):
