@@ -13,7 +13,9 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.probes import probes
 from opmap.cli import main
 from opmap.errors import InputError
+from opmap.execution.performer import Performer
 from opmap.execution.providers import OpenProvider
+from opmap.execution.steps import Result
 from opmap.machine.facts import Fact
 from opmap.session import open_judge
 from opmap.verdicts import known_failures
@@ -125,13 +127,13 @@ class TestLocate:
     def judge(self):
         """A judge on a fake DirectML EP, which notes the calls."""
 
-        class Directml:
+        class Directml(Performer):
             def __init__(self):
                 self.calls = []
 
-            def run(self, model_bytes, feeds):
-                self.calls.append("run")
-                raise RuntimeError("this adapter runs nothing")
+            def perform(self, step, limit=None):
+                self.calls.append(type(step).__name__)
+                return Result(error="this adapter opens nothing", stage=Stage.LOAD)
 
         class Opened(OpenProvider):
             def environment(self):
@@ -149,7 +151,7 @@ class TestLocate:
     def test_asked(self, judge):
         """One case is run first, so that DirectML.dll is loaded."""
         assert HERE == locate(judge, [entry(driver=">=1")])
-        assert ["run", "environment"] == judge.provider.provider.calls
+        assert ["Open", "Clear", "environment"] == judge.provider.provider.calls
 
     @pytest.mark.parametrize(
         "keys", [{}, {"provider": "cpu", "driver": ">=1"}, {"adapter": "*Arc*", "directml": ">=1"}]
