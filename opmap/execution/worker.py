@@ -260,6 +260,11 @@ class WorkerProvider(Performer):
         return self._greeting().adapter
 
     @property
+    def package(self) -> str | None:
+        """The distribution that the worker's ONNX Runtime was installed from; None if it is unknown. Starts the worker."""
+        return self._greeting().package
+
+    @property
     def software(self) -> bool:
         """True if ONNX Runtime refuses the adapter as a software adapter. Starts the worker."""
         return self._greeting().software
