@@ -148,7 +148,13 @@ TIER = Option(
     help=f"how many cases: each tier contains the tier before it (default: {TIERS[0]})",
 )
 
-PROVIDER_OPTIONS = (PROVIDER, REQUIRE_PROVIDER, FEATURE_LEVEL, INDEX_CONVERSION)
+IN_PROCESS = Option(
+    name="in-process",
+    flag=True,
+    help="MODULE:FACTORY: run it in this process, for debugging; a crash then ends the run, and there is no time limit",
+)
+
+PROVIDER_OPTIONS = (PROVIDER, REQUIRE_PROVIDER, FEATURE_LEVEL, INDEX_CONVERSION, IN_PROCESS)
 """The provider, and how its results are judged."""
 
 SELECTION_OPTIONS = (
@@ -210,7 +216,7 @@ DIRECTML_OPTIONS = (
         type=seconds,
         default=30.0,
         metavar="S",
-        help="DirectML: time limit of a case in seconds (default: 30)",
+        help="time limit of each step of a case in seconds, for a provider in a worker process (default: 30)",
     ),
     Option(
         name="dml-runtime",

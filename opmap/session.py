@@ -62,6 +62,7 @@ class SessionOptions:
     disable_metacommands: bool = False
     timeout_per_case: float = 30.0
     dml_runtime: str | None = None
+    in_process: bool = False
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> SessionOptions:
@@ -119,6 +120,7 @@ class Session:
             "disable_metacommands": options.disable_metacommands,
             "timeout": options.timeout_per_case,
             "dml_runtime": options.dml_runtime,
+            "in_process": options.in_process,
         }
         try:
             return open_judge(

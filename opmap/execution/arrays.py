@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..tensors import DataType, Tensor
+from .performer import Malformed
 
 
 def dtype_of(data_type: DataType) -> np.dtype:
@@ -25,6 +26,8 @@ def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int]) -> str
 
     `outputs` is the return value of a provider, which may be any object. The byte order does not matter.
     """
+    if isinstance(outputs, Malformed):
+        return outputs.text
     wanted = "must be a list of one array"
     if not isinstance(outputs, (list, tuple)):
         return f"{wanted}, got a {type(outputs).__name__}"

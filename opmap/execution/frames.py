@@ -1,14 +1,15 @@
 """Frames: the messages between the parent and its worker process. A frame is a typed JSON header and raw bytes.
 
 A frame consists of `OPMF`, the version, the length of the header, the length of the body (little-endian), the header,
-and the body. The body holds the model and the arrays, one after the other without gaps. The header describes them. No
-part is ever unpickled.
+and the body. The body holds the message's arrays (a model is an array of bytes), one after the other without gaps. In
+the header, each array is replaced by its description. No part is ever unpickled.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Sequence
 from math import prod
 from typing import Annotated, Literal, Protocol, get_args
 
@@ -19,9 +20,9 @@ from ..errors import ProviderError
 from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
 from ..machine.facts import Fact
 from ..vocabulary import Stage
-from .protocol import Placement
+from .steps import AnyStep, Result
 
-MAGIC, VERSION = b"OPMF", 2
+MAGIC, VERSION = b"OPMF", 3
 
 _PREFIX = struct.Struct("<4sIIQ")
 _Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -50,11 +51,11 @@ class Sink(Protocol):
 
 
 class ArrayHead(msgspec.Struct, frozen=True):
-    """The description of an array in the body: its NumPy type, its sizes, and for an input its name."""
+    """An array in the body: its NumPy type, its sizes, and the offset of its first byte."""
 
     type: _Type
     sizes: list[_Size]
-    name: str = ""
+    at: _Size
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower):
@@ -64,32 +65,56 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=s
 
 
 class Start(Message, frozen=True):
-    """From the parent: open this execution provider. `adapter` and `device_id` choose the DirectML EP's adapter."""
+    """From the parent: open this provider.
+
+    `provider` is ONNX Runtime's name of an execution provider, or MODULE:FACTORY. `adapter` and `device_id` choose the
+    DirectML EP's adapter. `path` are folders to import MODULE from.
+    """
 
     provider: str
     options: dict[str, str]
     adapter: str | None = None
     device_id: int | None = None
+    path: list[str] = []
 
 
 class Hello(Message, frozen=True):
     """From the worker: the provider is open.
 
-    Holds ONNX Runtime's version and providers, the worker's own process id, and the adapter's name and class.
+    Holds ONNX Runtime's version and providers (of a third party's provider its own version), the worker's own process
+    id, and the adapter's name and class. `name` is a third party's own name for its provider, `sessions` whether it has
+    the session interface.
     """
 
-    version: str
+    version: str | None
     providers: list[str]
     pid: int
-    device_class: str = "hardware"
+    device_class: str | None = "hardware"
     adapter: str | None = None
     software: bool = False
+    name: str | None = None
+    sessions: bool = True
 
 
 class Refused(Message, frozen=True):
-    """From the worker: no adapter, or more than one, fits the choice in Start."""
+    """From the worker: the provider cannot be opened.
+
+    Bad usage, such as an adapter that does not exist or a module without the factory; or, if `missing`, a provider that
+    this machine does not have.
+    """
 
     message: str
+    missing: bool = False
+
+
+class End(Message, frozen=True):
+    """From the parent: close the provider."""
+
+
+class Ended(Message, frozen=True):
+    """From the worker: the provider is closed. `problem` is what its `close()` raised."""
+
+    problem: str | None = None
 
 
 class Inspect(Message, frozen=True):
@@ -102,51 +127,82 @@ class Facts(Message, frozen=True):
     facts: dict[str, Fact]
 
 
-class Run(Message, frozen=True):
-    """From the parent: run the model (the first `model` bytes of the body) on these inputs, within `limit` seconds."""
+class Perform(Message, frozen=True):
+    """From the parent: perform one step, within `limit` seconds."""
 
-    model: _Size
-    feeds: list[ArrayHead]
+    task: AnyStep
     limit: float
 
 
-class Loaded(Message, frozen=True):
-    """From the worker: the session is created, and the model runs now."""
+class Performed(Message, frozen=True):
+    """From the worker: the result of a step."""
+
+    result: Result
 
 
-class Outputs(Message, frozen=True):
-    """From the worker: the outputs of the model, and its placement."""
-
-    arrays: list[ArrayHead]
-    placement: Placement | None
+_AnyMessage = Start | Hello | Refused | Inspect | Facts | Perform | Performed | End | Ended
 
 
-class Failed(Message, frozen=True):
-    """From the worker: the message and the stage of a ProviderError."""
+class _Body(threading.local):
+    """The body of the frame that this thread reads. The decoder takes the arrays out of it."""
 
-    message: str
-    stage: Stage
-    placement: Placement | None = None
+    content = bytearray()
+    taken = 0
+
+    def array(self, kind: type, head: object) -> np.ndarray:
+        """Returns an array of the body. Raises ValueError, which msgspec reports with its place in the header."""
+        if kind is not np.ndarray:
+            raise NotImplementedError(f"no frame carries {kind}")
+        described = msgspec.convert(head, ArrayHead)
+        data_type = np.dtype(described.type).newbyteorder("<")
+        count = prod(described.sizes)
+        length = data_type.itemsize * count
+        if described.at + length > len(self.content):
+            raise ValueError(f"an array needs {described.at + length} bytes, got {len(self.content)}")
+        self.taken += length
+        part = np.frombuffer(self.content, data_type, count, described.at) if length else np.empty(0, data_type)
+        return part.reshape(described.sizes)
 
 
-_decoder = msgspec.json.Decoder(Start | Hello | Refused | Inspect | Facts | Run | Loaded | Outputs | Failed)
+_body = _Body()
+_decoder = msgspec.json.Decoder(_AnyMessage, dec_hook=_body.array)
 
 
-def write(sink: Sink, message: Message, parts: Sequence[bytes] = ()) -> None:
-    """Writes a frame. `parts` are the pieces of its body.
+def encode(message: Message) -> tuple[bytes, list[bytes]]:
+    """Returns the header of a message, and the pieces of its body, which are its arrays.
 
-    Raises FrameError if the frame exceeds the limits, OSError if the other end of the pipe is closed.
+    Raises FrameError if an array has a type that frames do not carry, or if the frame exceeds the limits.
     """
-    header, length = msgspec.json.encode(message), sum(map(len, parts))
+    parts: list[bytes] = []
+    length = 0
+
+    def head(array: object) -> ArrayHead:
+        nonlocal length
+        type_name = array.dtype.name if isinstance(array, np.ndarray) else type(array).__name__
+        element_type = _TYPES.get(type_name)
+        if not isinstance(array, np.ndarray) or element_type is None:
+            message = f"an array must have one of the types {', '.join(_TYPES)}, got {type_name}"
+            raise FrameError(message, stage=Stage.RUN)
+        parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+        length += len(parts[-1])
+        return ArrayHead(element_type, list(array.shape), length - len(parts[-1]))
+
+    header = msgspec.json.encode(message, enc_hook=head)
     check_lengths(len(header), length)
-    for part in (_PREFIX.pack(MAGIC, VERSION, len(header), length) + header, *parts):
+    return header, parts
+
+
+def write(sink: Sink, frame: tuple[bytes, Sequence[bytes]]) -> None:
+    """Writes a frame: what `encode` returned. Raises OSError if the other end of the pipe is closed."""
+    header, parts = frame
+    for part in (_PREFIX.pack(MAGIC, VERSION, len(header), sum(map(len, parts))) + header, *parts):
         view = memoryview(part)
         while view:
             view = view[sink.write(view) :]
 
 
-def read(source: Source) -> tuple[Message, bytearray] | None:
-    """Returns the header and the body of the next frame; None at the stream's end.
+def read(source: Source) -> Message | None:
+    """Returns the next message, with its arrays; None at the stream's end.
 
     Raises FrameError if the bytes are not a valid frame within the limits.
     """
@@ -162,43 +218,17 @@ def read(source: Source) -> tuple[Message, bytearray] | None:
         check_lengths(header_length, length)
         header, body = _read_bytes(source, header_length), _read_bytes(source, length)
         if len(header) == header_length and len(body) == length:
+            _body.content, _body.taken = body, 0
             try:
-                return _decoder.decode(header), body
+                message: Message = _decoder.decode(header)
             except msgspec.MsgspecError as error:
                 raise FrameError(f"a frame's header is wrong: {error}") from None
+            finally:
+                _body.content = bytearray()
+            if _body.taken != length:
+                raise FrameError(f"a frame's arrays must take {length} bytes, got {_body.taken}")
+            return message
     raise FrameError("the stream ends inside a frame")
-
-
-def pack(arrays: Iterable[np.ndarray] | Mapping[str, np.ndarray]) -> tuple[list[ArrayHead], list[bytes]]:
-    """Returns the descriptions and the bytes of arrays, which may be given by name.
-
-    Raises FrameError if an array has a type that frames do not carry.
-    """
-    named = arrays.items() if isinstance(arrays, Mapping) else (("", array) for array in arrays)
-    heads, parts = [], []
-    for name, array in named:
-        type_name = array.dtype.name if isinstance(array, np.ndarray) else type(array).__name__
-        element_type = _TYPES.get(type_name) if isinstance(array, np.ndarray) else None
-        if element_type is None:
-            message = f"an array must have one of the types {', '.join(_TYPES)}, got {type_name}"
-            raise FrameError(message, stage=Stage.RUN)
-        heads.append(ArrayHead(element_type, list(array.shape), name))
-        parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
-    return heads, parts
-
-
-def unpack(heads: Sequence[ArrayHead], body: bytearray, start: int = 0) -> list[np.ndarray]:
-    """Returns the arrays in a body from `start` on. Raises FrameError if they do not end where the body ends."""
-    types = [np.dtype(head.type).newbyteorder("<") for head in heads]
-    lengths = [t.itemsize * prod(head.sizes) for t, head in zip(types, heads, strict=True)]
-    if start + sum(lengths) != len(body):
-        raise FrameError(f"a frame's arrays must take {len(body) - start} bytes, got {sum(lengths)}")
-    arrays = []
-    for head, data_type, length in zip(heads, types, lengths, strict=True):
-        part = np.frombuffer(body, data_type, prod(head.sizes), start) if length else np.empty(0, data_type)
-        arrays.append(part.reshape(head.sizes))
-        start += length
-    return arrays
 
 
 def check_lengths(header: int, body: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -37,19 +37,18 @@ def origin(message: str) -> str | None:
     return " ".join(match.groups()) if match else None
 
 
-@runtime_checkable
 class Provider(Protocol):
-    """Runs one model at a time.
+    """What a third party's class, named by `--provider MODULE:FACTORY`, must have.
 
-    A third party's class, named by `--provider MODULE:FACTORY`, needs only `run`. Its `name`, `version`,
-    `device_class`, `placement()` and `close()` are used if they exist.
+    It needs only `run`. Its `name`, `version`, `device_class`, `placement()`, `open()` and `close()` are used if they
+    exist. `open(model_bytes, setup)` returns a session: an object with `run(feeds)`, which is called as
+    `run(feeds, outputs)` if only some outputs are wanted, and perhaps `close()`. `setup` has the fields of `steps.Setup`.
     """
 
     def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Returns the model's outputs for these inputs. Any exception is an error of the case, at stage `run`."""
 
 
-@runtime_checkable
 class CaseProvider(Protocol):
     """Runs one case at a time: it receives the case itself in place of a model."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +16,12 @@ from ..machine.facts import Fact
 from ..machine.runtimes import require_one
 from ..vocabulary import Stage
 from .dml_linux import VARIABLE, find_dml_runtime
-from .protocol import CaseProvider, Placement, Provider
+from .performer import Malformed, Performer
+from .protocol import CaseProvider, Placement
 from .sessions import CPU, DIRECTML, SessionProvider
-from .worker import TIMEOUT, WorkerProvider
+from .steps import AnyStep, Result
+from .third_party import ThirdPartyProvider, Unavailable, import_folders
+from .worker import TIMEOUT, NotRun, WorkerProvider
 
 _SHORT = {"cpu": CPU, "dml": DIRECTML, "directml": DIRECTML}
 
@@ -31,13 +32,15 @@ class OpenProvider:
 
     `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
     on the command line. The placement that a third party's provider reports is `asserted`: it is believed, not proven.
+    `sessions` is whether the provider can open a model and run it several times.
     """
 
     name: str
     version: str | None
     device_class: str | None
-    provider: Provider
+    provider: Performer | CaseProvider
     adapter: str | None = None
+    sessions: bool = True
 
     @property
     def directml(self) -> bool:
@@ -47,30 +50,42 @@ class OpenProvider:
     @property
     def runs_cases(self) -> bool:
         """True if the provider receives cases in place of models."""
-        return isinstance(self.provider, CaseProvider)
+        return not isinstance(self.provider, Performer)
 
-    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> object:
-        """Returns the provider's answer to a model, which may be any object. Raises only ProviderError."""
-        return _guarded(self.provider.run, model_bytes, feeds)
+    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | Malformed:
+        """Returns the outputs of a model, run once. Raises ProviderError."""
+        return self.performer.run(model_bytes, feeds)
+
+    @property
+    def performer(self) -> Performer:
+        """The provider, as what performs steps. Raises TypeError for a provider that runs cases."""
+        if not isinstance(self.provider, Performer):
+            raise TypeError(f"{self.name} runs cases, not models")
+        return self.provider
+
+    def perform(self, step: AnyStep) -> Result:
+        """Performs one step. An error of the step is in the result; raises ProviderError if its process is lost."""
+        return self.performer.perform(step)
 
     def run_case(self, case: object) -> object:
         """Returns the provider's answer to a case, which may be any object. Raises only ProviderError.
 
         Needs a provider with `runs_cases`.
         """
-        if not isinstance(self.provider, CaseProvider):
+        if isinstance(self.provider, Performer):
             raise TypeError(f"{self.name} runs models, not cases")
-        return _guarded(self.provider.run_case, case)
+        try:
+            return self.provider.run_case(case)
+        except (ProviderError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # also SystemExit
+            raise ProviderError(describe(error), stage=Stage.RUN) from error
 
     def placement(self) -> Placement | None:
-        """Returns the placement of the last model; None if it is unknown."""
-        if isinstance(self.provider, (SessionProvider, WorkerProvider)):
+        """Returns the placement of the last model or case; None if it is unknown."""
+        if isinstance(self.provider, Performer):
             return self.provider.placement()
-        try:
-            answer = getattr(self.provider, "placement", lambda: None)()
-        except (Exception, SystemExit):  # third-party code may raise anything
-            return None
-        return answer if isinstance(answer, Placement) else Placement("asserted", (("", self.name),))
+        return Placement("asserted", (("", self.name),))
 
     def environment(self) -> dict[str, Fact]:
         """Returns the facts about the process that runs the models: the worker process, or this process."""
@@ -81,17 +96,8 @@ class OpenProvider:
         try:
             getattr(self.provider, "close", lambda: None)()
         except (Exception, SystemExit) as error:  # the results of the run must not be lost
-            warnings.warn(f"{self.name}: close() raised {describe(error)}", RuntimeWarning, stacklevel=2)
-
-
-def _guarded(call: Callable[..., object], *arguments: object) -> object:
-    """Returns the result of a call to third-party code. Any exception but Ctrl-C becomes a ProviderError."""
-    try:
-        return call(*arguments)
-    except (ProviderError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # also SystemExit
-        raise ProviderError(describe(error), stage=Stage.RUN) from error
+            text = str(error) if isinstance(self.provider, WorkerProvider) else describe(error)
+            warnings.warn(f"{self.name}: close() raised {text}", RuntimeWarning, stacklevel=2)
 
 
 class ProviderMissing(ProviderError):
@@ -122,20 +128,23 @@ def open_provider(
     disable_metacommands: bool = False,
     timeout: float = TIMEOUT,
     dml_runtime: str | None = None,
+    in_process: bool = False,
 ) -> OpenProvider:
     """Opens `auto`, `dml`, `directml`, `cpu`, an execution provider by ONNX Runtime's name, or MODULE:FACTORY.
 
-    The DirectML EP always runs in a worker process, with `timeout` seconds for each case. On Linux the worker runs in
-    the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose
-    the adapter of the DirectML EP.
+    All but the CPU EP run in a worker process, with `timeout` seconds for each step. `in_process` is for debugging: a
+    third party's provider then runs in this process, without a time limit. On Linux the worker of the DirectML EP runs in
+    the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose the
+    adapter of the DirectML EP.
 
     Raises ProviderMissing if the provider is not there. Raises InputError for an unknown name, a folder that is not a
     rig, or an adapter that this machine does not have.
     """
-    module, colon, factory = name.partition(":")
-    if colon:
+    if ":" in name:
         refuse_directml_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
-        return _open_plugin(name, module, factory)
+        return _open_third_party(name, in_process, timeout)
+    if in_process:
+        raise InputError(f"--in-process is for MODULE:FACTORY, got {name}")
     wanted = full_name(name)
     options = {"disable_metacommands": "True"} if disable_metacommands else {}
     open_directml = partial(_open_directml, options, adapter=adapter, device_id=device_id, timeout=timeout)
@@ -164,6 +173,8 @@ def open_provider(
     if wanted == DIRECTML:
         return open_directml()
     refuse_directml_options(wanted, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
+    if wanted != CPU:
+        return _open_worker(wanted, timeout)
     session = SessionProvider(wanted)
     return OpenProvider(wanted, session.version, "hardware", session)
 
@@ -209,30 +220,32 @@ def _open_directml(
     return OpenProvider(DIRECTML, worker.version, worker.device_class, worker, worker.adapter)
 
 
-def _open_plugin(name: str, module: str, factory: str) -> OpenProvider:
+def _open_worker(name: str, timeout: float) -> OpenProvider:
+    """Opens another execution provider of ONNX Runtime in a worker process. Raises ProviderMissing if it does not start."""
+    worker = WorkerProvider(name, timeout=timeout)
+    try:
+        worker.start()
+    except ProviderError as error:
+        worker.close()
+        raise ProviderMissing(str(error)) from None
+    return OpenProvider(name, worker.version, worker.device_class, worker)
+
+
+def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvider:
     """Opens the provider that a factory in a Python module returns. Modules in the current directory can be imported.
 
     Raises InputError if the module, the factory or its result cannot be used, ProviderMissing if the factory raises.
     """
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    if in_process:
+        try:
+            own = ThirdPartyProvider(name, import_folders())
+        except Unavailable as error:
+            raise ProviderMissing(str(error)) from None
+        return OpenProvider(own.name or name, own.version, own.device_class, own, sessions=own.sessions)
+    worker = WorkerProvider(name, timeout=timeout)
     try:
-        make = getattr(importlib.import_module(module), factory)
-    except (Exception, SystemExit) as error:  # an import runs the module's code, which may raise anything
-        raise InputError(f"--provider {name}: {describe(error)}") from None
-    if not callable(make):
-        raise InputError(f"--provider {name}: {factory} must be callable, got a {type(make).__name__}")
-    try:
-        provider = make()
-    except (Exception, SystemExit) as error:
-        raise ProviderMissing(f"--provider {name}: {factory}() raised {describe(error)}") from None
-    try:
-        runs = callable(getattr(provider, "run", None))
-        attributes = [getattr(provider, attribute, None) for attribute in ("name", "version", "device_class")]
-        own_name, version, device_class = (None if value is None else str(value) for value in attributes)
-    except Exception as error:  # an attribute may be a property that raises
-        raise InputError(f"--provider {name}: {describe(error)}") from None
-    if not runs:
-        result = type(provider).__name__
-        raise InputError(f"--provider {name}: {factory}() must return an object with a method run, got a {result}")
-    return OpenProvider(own_name or name, version, device_class, provider)
+        worker.start()
+    except NotRun as error:
+        worker.close()
+        raise ProviderMissing(str(error)) from None
+    return OpenProvider(worker.own_name, worker.version, worker.device_class, worker, sessions=worker.sessions)

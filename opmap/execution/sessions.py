@@ -1,4 +1,4 @@
-"""ONNX Runtime sessions: one model on one execution provider, without a silent fallback to another provider."""
+"""ONNX Runtime sessions on one execution provider, without a silent fallback to another provider."""
 
 from __future__ import annotations
 
@@ -6,28 +6,79 @@ import json
 import os
 import re
 import tempfile
-from contextlib import nullcontext
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..errors import ProviderError
 from ..vocabulary import Stage
+from .performer import Performer
 from .protocol import Placement
+from .steps import (
+    DEVICE,
+    HOST,
+    AnyStep,
+    Bind,
+    Clear,
+    Drop,
+    Event,
+    Evidence,
+    Examine,
+    Get,
+    Open,
+    Put,
+    Result,
+    Run,
+    RunBound,
+    Setup,
+    Step,
+    Together,
+    Unbind,
+    Update,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import onnxruntime
 
 CPU = "CPUExecutionProvider"
 DIRECTML = "DmlExecutionProvider"
 
+FUSION_OFF = "ep.dml.disable_graph_fusion"
+"""The session configuration entry that switches off the DirectML EP's graph fusion."""
+
 Proof = Literal["assignment-info", "profile"]
 """The record of ONNX Runtime that the placement is read from. `assignment-info` exists since ONNX Runtime 1.24."""
 
+_MODEL = "model.onnx"
 
-class SessionProvider:
-    """Runs models on one execution provider of ONNX Runtime, in this process.
+
+@dataclass
+class _Session:
+    """An open session, with its folder (if it has one) and its binding (if it has one)."""
+
+    session: Any
+    setup: Setup
+    folder: tempfile.TemporaryDirectory[str] | None
+    given: frozenset[str]
+    """The files that were put into the folder."""
+    binding: Any = None
+    bound: dict[str, Any] = field(default_factory=dict)
+    """Input or output -> the OrtValue or array that is bound to it, which must live as long."""
+    outputs: list[str] = field(default_factory=list)
+    """The bound outputs, in the order in which they were bound first."""
+    pending: bool = False
+    """Whether inputs are bound that no run has used."""
+
+
+class SessionProvider(Performer):
+    """Performs steps on one execution provider of ONNX Runtime, in this process.
 
     A session has one thread, because a thread pool makes the creation of a session many times slower. There is no
     fallback: Python's own fallback to the CPU EP is off, and a session on another provider fails to load if nodes are
@@ -37,55 +88,259 @@ class SessionProvider:
     def __init__(self, name: str, options: dict[str, str] | None = None, *, proof: Proof | None = None):
         import onnxruntime
 
+        super().__init__()
         self.name, self.options = name, options or {}
         self.version: str = onnxruntime.__version__
         has_info = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
         self.proof: Proof = proof or ("assignment-info" if has_info else "profile")
         self._runtime = onnxruntime
-        self._placement: Placement | None = None
+        self._sessions: dict[str, _Session] = {}
+        self._values: dict[str, Any] = {}
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
 
-    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Returns the model's outputs. Raises ProviderError with the stage `load` or `run`."""
-        self._placement = None
-        with tempfile.TemporaryDirectory(prefix="opmap-") if self.proof == "profile" else nullcontext() as folder:
-            try:
-                session = self._session(model_bytes, folder)
-            except Exception as error:  # ONNX Runtime's exceptions have no common base class
-                raise ProviderError(_one_line(error), stage=Stage.LOAD) from error
-            try:
-                outputs: list[np.ndarray] = session.run(None, feeds)
-            except Exception as error:
-                raise ProviderError(_one_line(error), stage=Stage.RUN) from error
-            finally:
-                self._placement = self._read_placement(session)
-            return outputs
+    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+        """Performs one step. An error of ONNX Runtime is in the result. There is no time limit in this process."""
+        stage = Stage.LOAD if isinstance(step, Open) else Stage.RUN
+        try:
+            return _ACTIONS[type(step)](self, step)
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
+            refused = isinstance(step, Open) and not (step.static and step.setup.config.get(FUSION_OFF, "0") == "0")
+            return Result(error=_one_line(error), stage=stage, spent=refused and self.name == DIRECTML)
 
-    def placement(self) -> Placement | None:
-        """Returns the placement of the last model; None if it was not loaded."""
-        return self._placement
+    # --- sessions ---
 
-    def _session(self, model_bytes: bytes, profile_folder: str | None) -> onnxruntime.InferenceSession:
-        """Creates a session. It writes a profile into `profile_folder`; without a folder it records its assignments."""
-        options = self._runtime.SessionOptions()
+    def _open(self, step: Open) -> Result:
+        setup = step.setup
+        spent = self._drop(step.session)
+        folder = None
+        if setup.from_file or setup.profile or self.proof == "profile" or step.files:
+            folder = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
+            for name, content in step.files.items():
+                file = Path(folder.name, name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content.tobytes())
+        try:
+            session = self._session(step.model.tobytes(), setup, folder.name if folder else None)
+        except Exception:
+            if folder:
+                folder.cleanup()
+            raise
+        self._sessions[step.session] = _Session(session, setup, folder, frozenset(step.files))
+        return Result(spent=spent)
+
+    def _session(self, model: bytes, setup: Setup, folder: str | None) -> onnxruntime.InferenceSession:
+        """Creates a session. It writes its files into `folder`, and its profile if it has no other record of placement."""
+        runtime = self._runtime
+        options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
         if self.name == DIRECTML:
-            options.enable_mem_pattern = False
-        if self.name != CPU:
+            options.enable_mem_pattern = setup.memory_pattern
+        if setup.parallel:
+            options.execution_mode = runtime.ExecutionMode.ORT_PARALLEL
+        if setup.level is not None:
+            options.graph_optimization_level = runtime.GraphOptimizationLevel(setup.level)
+        for name, size in setup.free_dimensions.items():
+            options.add_free_dimension_override_by_name(name, size)
+        if self.name != CPU and not setup.cpu_nodes:
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        if profile_folder is None:
+        if self.proof == "assignment-info":
             options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        else:
+        if folder is not None and (setup.profile or self.proof == "profile"):
             options.enable_profiling = True
-            options.profile_file_prefix = os.path.join(profile_folder, "profile")
-        return self._runtime.InferenceSession(
-            model_bytes, options, providers=[(self.name, self.options)], enable_fallback=0
+            options.profile_file_prefix = os.path.join(folder, "profile")
+        for key, value in setup.config.items():
+            options.add_session_config_entry(key, value)
+        keywords: dict[str, Any] = {"enable_fallback": 0}
+        if setup.disabled_optimizers:
+            keywords["disabled_optimizers"] = setup.disabled_optimizers
+        provider_options = {**self.options, **setup.options}
+        if setup.devices:
+            options.add_provider_for_devices(self._devices(), {})
+        else:
+            keywords["providers"] = [(self.name, provider_options), *([CPU] if setup.cpu_nodes else [])]
+        source: bytes | str = model
+        with _in_folder(folder if setup.from_file and self.name == DIRECTML else None):
+            if folder is not None and (setup.from_file or os.listdir(folder)):
+                source = os.path.join(folder, _MODEL)
+                Path(source).write_bytes(model)
+            if setup.from_file:
+                source = _MODEL if self.name == DIRECTML else source  # its graph goes to a folder of the model's name
+            return runtime.InferenceSession(source, options, **keywords)
+
+    def _devices(self) -> list[Any]:
+        """Returns the one device of this provider that `device_id` names, or its first one."""
+        found = [device for device in self._runtime.get_ep_devices() if device.ep_name == self.name]
+        number = self.options.get("device_id")
+        if number is not None:
+            found = [d for d in found if d.device.metadata.get("DxgiAdapterNumber", "0") == number] or found
+        if not found:
+            raise ProviderError(f"ONNX Runtime lists no device of {self.name}")
+        return found[:1]
+
+    def _drop(self, name: str) -> bool:
+        """Releases the session or value of this name, if there is one. Returns whether bound inputs were not used."""
+        self._values.pop(name, None)
+        found = self._sessions.pop(name, None)
+        if found is None:
+            return False
+        pending, folder = found.pending, found.folder
+        found.binding = found.session = None  # the binding refers to the session
+        found.bound.clear()
+        if folder:
+            folder.cleanup()
+        return pending and self.name == DIRECTML
+
+    def _clear(self, step: Clear) -> Result:
+        spent = [self._drop(name) for name in reversed(self._sessions)]
+        for name in reversed(self._values):
+            del self._values[name]
+        return Result(spent=any(spent))
+
+    def _known(self, name: str) -> _Session:
+        if name not in self._sessions:
+            raise ProviderError(f"there is no session {name!r}")
+        return self._sessions[name]
+
+    # --- running ---
+
+    def _run(self, step: Run) -> Result:
+        session = self._known(step.session).session
+        names = [output.name for output in session.get_outputs()] if step.outputs is None else list(step.outputs)
+        options = self._run_options(step.config)
+        if step.values or step.keep or step.method == "values":
+            feeds = {name: self._runtime.OrtValue.ortvalue_from_numpy(array) for name, array in step.feeds.items()}
+            feeds |= {name: self._value(value) for name, value in step.values.items()}
+            values = session.run_with_ort_values(names, feeds, options)
+            self._values |= {step.keep[n]: v for n, v in zip(names, values, strict=True) if n in step.keep}
+            return Result(
+                outputs={n: v.numpy() for n, v in zip(names, values, strict=True) if n not in step.keep},
+                devices={n: v.device_name() for n, v in zip(names, values, strict=True)},
+            )
+        if step.method == "async":
+            return Result(outputs=dict(zip(names, _run_async(session, names, step.feeds, options), strict=True)))
+        return Result(outputs=dict(zip(names, session.run(names, step.feeds, options), strict=True)))
+
+    def _run_options(self, config: Mapping[str, str]) -> Any:
+        if not config:
+            return None
+        options = self._runtime.RunOptions()
+        for key, value in config.items():
+            options.add_run_config_entry(key, value)
+        return options
+
+    def _together(self, step: Together) -> Result:
+        results: list[Result] = [Result()] * len(step.runs)
+
+        def perform(number: int) -> None:
+            results[number] = self.perform(step.runs[number])
+
+        threads = [threading.Thread(target=perform, args=(number,)) for number in range(len(step.runs))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        failed = next((result for result in results if result.error is not None), None)
+        return Result(results=results, error=failed.error if failed else None, stage=failed.stage if failed else None)
+
+    # --- values ---
+
+    def _value(self, name: str) -> Any:
+        if name not in self._values:
+            raise ProviderError(f"there is no value {name!r}")
+        return self._values[name]
+
+    def _place(self, place: str) -> tuple[str, int]:
+        """Returns ONNX Runtime's name and number of a place."""
+        if place == DEVICE and self.name == DIRECTML:
+            return "dml", int(self.options.get("device_id", 0))
+        return HOST, 0
+
+    def _put(self, step: Put) -> Result:
+        self._drop(step.value)
+        self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(step.array, *self._place(step.place))
+        return Result(devices={step.value: self._values[step.value].device_name()})
+
+    def _update(self, step: Update) -> Result:
+        self._value(step.value).update_inplace(np.ascontiguousarray(step.array))
+        return Result()
+
+    def _get(self, step: Get) -> Result:
+        value = self._value(step.value)
+        return Result(outputs={step.value: value.numpy()}, devices={step.value: value.device_name()})
+
+    # --- bindings ---
+
+    def _bind(self, step: Bind) -> Result:
+        found = self._known(step.session)
+        if found.binding is None:
+            found.binding = found.session.io_binding()
+        binding = found.binding
+        for name, array in step.feeds.items():
+            found.bound[name] = array
+            binding.bind_cpu_input(name, array)
+        for name, value in step.values.items():
+            found.bound[name] = self._value(value)
+            binding.bind_ortvalue_input(name, found.bound[name])
+        for name, place in step.outputs.items():
+            if name not in found.outputs:
+                found.outputs.append(name)
+            if place in (HOST, DEVICE):
+                binding.bind_output(name, *self._place(place))
+            else:
+                found.bound[name] = self._value(place)
+                binding.bind_ortvalue_output(name, found.bound[name])
+        found.pending = found.pending or bool(step.feeds or step.values)
+        return Result()
+
+    def _unbind(self, step: Unbind) -> Result:
+        found = self._known(step.session)
+        spent = found.pending and self.name == DIRECTML
+        found.binding, found.pending = None, False
+        found.bound.clear()
+        found.outputs.clear()
+        return Result(spent=spent)
+
+    def _run_bound(self, step: RunBound) -> Result:
+        found = self._known(step.session)
+        if found.binding is None:
+            raise ProviderError(f"nothing is bound in session {step.session!r}")
+        found.pending = False
+        found.session.run_with_iobinding(found.binding, self._run_options(step.config))
+        found.binding.synchronize_outputs()
+        values = dict(zip(found.outputs, found.binding.get_outputs(), strict=True))
+        bound = {n: v for n, v in found.bound.items() if not isinstance(v, np.ndarray)}
+        return Result(
+            outputs={name: value.numpy() for name, value in values.items()},
+            devices={name: value.device_name() for name, value in (bound | values).items()},
         )
 
-    def _read_placement(self, session: onnxruntime.InferenceSession) -> Placement:
+    # --- evidence ---
+
+    def _examine(self, step: Examine) -> Result:
+        found = self._known(step.session)
+        session, folder = found.session, found.folder
+        events = None
+        profiled = folder is not None and (found.setup.profile or self.proof == "profile")
+        given = {_MODEL, *found.given}
+        if profiled:
+            path = Path(session.end_profiling())
+            events = _profiled_nodes(path)
+            given.add(path.name)
+        evidence = Evidence(
+            placement=self._placement_of(session, events),
+            events=events,
+            inputs=[value.name for value in session.get_inputs()],
+            outputs=[value.name for value in session.get_outputs()],
+            overridable=[value.name for value in session.get_overridable_initializers()],
+            providers=session.get_providers(),
+            files=_files(Path(folder.name), given) if folder else {},
+        )
+        return Result(evidence=evidence)
+
+    def _placement_of(self, session: Any, events: Sequence[Event] | None) -> Placement:
         if self.proof == "profile":
-            return Placement("profile", _profiled_nodes(Path(session.end_profiling())))
+            return Placement("profile", tuple((event.op_type, event.provider) for event in events or ()))
         nodes = [
             (node.op_type, subgraph.ep_name)
             for subgraph in session.get_provider_graph_assignment_info()
@@ -94,14 +349,72 @@ class SessionProvider:
         return Placement("assignment-info", tuple(nodes))
 
 
-def _profiled_nodes(path: Path) -> tuple[tuple[str, str], ...]:
-    """Returns operator type and execution provider of every node that ran, from ONNX Runtime's profile."""
-    events = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(
-        (event["args"]["op_name"], event["args"]["provider"])
-        for event in events
+_ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {
+    Open: SessionProvider._open,
+    Put: SessionProvider._put,
+    Update: SessionProvider._update,
+    Get: SessionProvider._get,
+    Run: SessionProvider._run,
+    Bind: SessionProvider._bind,
+    Unbind: SessionProvider._unbind,
+    RunBound: SessionProvider._run_bound,
+    Together: SessionProvider._together,
+    Examine: SessionProvider._examine,
+    Drop: lambda provider, step: Result(spent=provider._drop(step.name)),
+    Clear: SessionProvider._clear,
+}
+"""The method that performs each kind of step."""
+
+
+def _run_async(session: Any, names: list[str], feeds: Mapping[str, np.ndarray], options: Any) -> list[np.ndarray]:
+    """Runs a session with run_async, and waits for its end."""
+    done = threading.Event()
+    answer: list[Any] = [None, ""]
+
+    def finish(outputs: list[np.ndarray], _: object, error: str) -> None:
+        answer[:] = outputs, error
+        done.set()
+
+    session.run_async(names, dict(feeds), finish, None, options)
+    done.wait()
+    if answer[1]:
+        raise ProviderError(answer[1])
+    outputs: list[np.ndarray] = answer[0]
+    return outputs
+
+
+@contextmanager
+def _in_folder(folder: str | None) -> Iterator[None]:
+    """Makes a folder the current directory for a while; None changes nothing."""
+    if folder is None:
+        yield
+        return
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _files(folder: Path, given: set[str]) -> dict[str, np.ndarray]:
+    """Returns the content of the files in a folder that are not given, by relative name."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    return {n: np.frombuffer(p.read_bytes(), np.uint8) for n, p in names.items() if n not in given}
+
+
+def _profiled_nodes(path: Path) -> list[Event]:
+    """Returns every node that ran, from ONNX Runtime's profile."""
+    return [
+        Event(
+            event["args"]["op_name"],
+            event["args"]["provider"],
+            [next(iter(shape.values())) for shape in event["args"].get("input_type_shape", ())],
+        )
+        for event in json.loads(path.read_text(encoding="utf-8"))
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time") and event["args"].get("provider")
-    )
+    ]
 
 
 _NOISE = re.compile(r"\\[\w.]+\.(?:pyd|dll)![0-9A-F]+: \(caller: [0-9A-F]+\) Exception\(\d+\) tid\([0-9a-f]+\)")

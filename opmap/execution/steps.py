@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from ..vocabulary import Stage
+from .protocol import Placement
 
 Method = Literal["run", "values", "async"]
 """The method of InferenceSession that runs a model: run, run_with_ort_values or run_async."""
@@ -54,12 +55,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, tag_field="step", tag=str.
 
 
 class Open(Step, frozen=True):
-    """Creates a session from the bytes of a model. `files` are files beside the model, by relative name."""
+    """Creates a session from the bytes of a model. `files` are files beside the model, by relative name.
+
+    `static` is whether all shapes in the model are known. The DirectML EP fuses only nodes with known shapes.
+    """
 
     session: str
     model: np.ndarray
     setup: Setup = Setup()
     files: dict[str, np.ndarray] = {}
+    static: bool = True
 
 
 class Put(Step, frozen=True):
@@ -165,8 +170,7 @@ class Event(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What a session shows of itself.
 
-    - `assigned`: (operator type, execution provider) of each node when the graph was partitioned; None if this ONNX
-      Runtime does not record it.
+    - `placement`: the execution provider of each node.
     - `events`: the nodes that ran; None without a profile.
     - `inputs`, `outputs`: names of the session's inputs and outputs.
     - `overridable`: names of the initializers that may be fed.
@@ -174,7 +178,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     - `files`: the files that the session wrote beside its model, by relative name.
     """
 
-    assigned: list[tuple[str, str]] | None = None
+    placement: Placement | None = None
     events: list[Event] | None = None
     inputs: list[str] = []
     outputs: list[str] = []
@@ -184,7 +188,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step returned. `error` is the message if it failed, and `stage` the stage of the failure."""
+    """What a step returned.
+
+    `error` is the message if it failed, and `stage` the stage of the failure. `malformed` describes outputs that are no
+    arrays. `spent` is whether the process must not be used further: what runs in it later may be wrong.
+    """
 
     outputs: dict[str, np.ndarray] = {}
     devices: dict[str, str] = {}
@@ -192,3 +200,5 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result] = []
     error: str | None = None
     stage: Stage | None = None
+    malformed: str | None = None
+    spent: bool = False

@@ -1,4 +1,4 @@
-"""A provider that runs models in a child process, so that a crash, a hang or a lost device costs one case only."""
+"""Performs steps in a child process, so that a crash, a hang or a lost device costs one case only."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from queue import Empty, SimpleQueue
 from typing import cast, overload
 
 import msgspec
-import numpy as np
 
 from ..errors import InputError, ProviderError
 from ..machine.facts import Fact
 from ..vocabulary import Stage, Verdict
 from . import frames
-from .protocol import Placement
+from .performer import Performer
+from .steps import AnyStep, Bind, Clear, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update
+from .third_party import import_folders
 
 TIMEOUT = 30.0
 """The default time limit for one case, in seconds."""
@@ -119,16 +120,17 @@ HANG_LIMIT = HangLimit()
 """The default counter, shared by every WorkerProvider of this process."""
 
 
-class WorkerProvider:
-    """Runs models on one execution provider of ONNX Runtime, in a child process. Not safe for several threads.
+class WorkerProvider(Performer):
+    """Performs steps on a provider in a child process. Not safe for several threads.
 
-    The child starts with the first model, or with `start()`. After a crash, a timeout or a lost device it is killed,
-    and the next model gets a new child.
+    `name` is ONNX Runtime's name of an execution provider, or MODULE:FACTORY. The child starts with the first step, or
+    with `start()`. After a crash, a timeout or a lost device it is killed. The next step gets a new child, which has no
+    session and no value.
 
     `command` starts opmap's worker_main in any Python, by default in this one. A unique word is appended to it, by
-    which the processes of this child are found. `timeout` is the limit for one case, `first_timeout` the limit for a
-    start and for the first case of each child, both in seconds. For the DirectML EP, `adapter` (a part of its name) and
-    `device_id` choose the adapter.
+    which the processes of this child are found. `timeout` is the limit for one step, `first_timeout` the limit for a
+    start and for the first session of each child, both in seconds. For the DirectML EP, `adapter` (a part of its name)
+    and `device_id` choose the adapter.
     """
 
     def __init__(
@@ -143,62 +145,63 @@ class WorkerProvider:
         first_timeout: float = FIRST_TIMEOUT,
         hang_limit: HangLimit = HANG_LIMIT,
     ):
+        super().__init__()
         self.name, self.options = name, dict(options or {})
         self.command = list(command or native_command())
         self.timeout, self.first_timeout = timeout, max(timeout, first_timeout)
         self._hang_limit = hang_limit
-        self._start = frames.Start(name, self.options, adapter, device_id)
+        self._start = frames.Start(name, self.options, adapter, device_id, import_folders() if ":" in name else [])
         self._adapter = (name, adapter, device_id, *self.command)
         self._child: _Child | None = None
         self._hello: frames.Hello | None = None
         self._first = True
         self._failed_starts = 0
-        self._placement: Placement | None = None
         self._requests = 0
+        self._spent = False
 
     # --- the interface of a provider ---
 
-    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Returns the model's outputs.
+    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+        """Performs one step in the child, within `limit` seconds (default: the time limit of this provider).
 
-        Raises ProviderError if the model cannot be loaded or run, WorkerCrashed, WorkerTimeout or DeviceLost if the
-        worker process or its device was lost, NotRun if the model was not tried.
+        An error of the step is in the result. Raises WorkerCrashed, WorkerTimeout or DeviceLost if the worker process or
+        its device was lost, NotRun if the step was not tried, FrameError if an array cannot be sent.
         """
-        self._placement = None
+        if isinstance(step, Clear) and not (self._child and self._child.running):
+            return Result()
         refusal = self._hang_limit.refusal(self._adapter)
         if refusal:
             raise NotRun(refusal)
-        heads, parts = frames.pack(feeds)
-        frames.check_lengths(0, len(model_bytes) + sum(map(len, parts)))
         self.start()
-        limit = self.first_timeout if self._first else self.timeout
-        reply, body = self._ask(frames.Run(len(model_bytes), heads, limit), [model_bytes, *parts], limit)
-        self._first = False
-        if isinstance(reply, frames.Failed):
-            self._placement = reply.placement
-            if _DEVICE_LOST.search(reply.message):
-                raise self._device_lost(reply.message, reply.stage)
-            raise ProviderError(reply.message, stage=reply.stage)
-        try:
-            outputs = frames.unpack(reply.arrays, body)
-        except frames.FrameError as error:
-            self._kill_child()
-            raise WorkerCrashed(f"the worker process sent invalid outputs: {error}", stage=Stage.RUN) from None
-        self._placement = reply.placement
-        return outputs
+        limit = self.first_timeout if self._first else limit or self.timeout
+        result = self._ask(frames.Perform(step, limit), limit).result
+        self._first = self._first and (isinstance(step, Open) and result.error is None)
+        self._spent = self._spent or result.spent
+        if result.error is not None and _DEVICE_LOST.search(result.error):
+            raise self._device_lost(result.error, result.stage)
+        return result
 
-    def placement(self) -> Placement | None:
-        """Returns the placement of the last model; None if it was not loaded."""
-        return self._placement
+    def renew(self) -> None:
+        """Ends the child if it is spent, so that the next step gets a new one."""
+        if self._spent:
+            self.close()
 
     def close(self) -> None:
-        """Ends the child: closes its stdin, then kills what is left.
+        """Closes the provider in the child, and ends the child: closes its stdin, then kills what is left.
 
-        Returns after at most about twice KILL_TIMEOUT, even if a process still runs.
+        Returns after at most about three times KILL_TIMEOUT, even if a process still runs. Raises RuntimeError if a third
+        party's `close()` raised.
         """
+        problem = None
+        if ":" in self.name and self._child and self._child.running:
+            with suppress(ProviderError):
+                problem = self._ask(frames.End(), KILL_TIMEOUT).problem
         child, self._child = self._child, None
+        self._spent = False
         if child:
             child.close()
+        if problem:
+            raise RuntimeError(problem)
 
     def __enter__(self) -> WorkerProvider:
         return self
@@ -209,10 +212,13 @@ class WorkerProvider:
     # --- the child ---
 
     def start(self) -> None:
-        """Starts the child, unless it runs. Raises NotRun if it does not start, InputError if no adapter fits."""
+        """Starts the child, unless it runs.
+
+        Raises NotRun if it does not start or its provider is missing, InputError if the provider cannot be used so.
+        """
         if self._child and self._child.running:
             return
-        self.close()
+        self._kill_child()
         if self._failed_starts >= STARTS:
             raise NotRun(f"not tried: {STARTS} workers in a row did not start")
         self._failed_starts += 1
@@ -221,17 +227,17 @@ class WorkerProvider:
         except OSError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         try:
-            reply, _ = self._ask(self._start, [], self.first_timeout)
+            reply = self._ask(self._start, self.first_timeout)
         except ProviderError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         if isinstance(reply, frames.Refused):
-            self.close()
-            raise InputError(reply.message)
-        self._hello, self._first, self._failed_starts = reply, True, 0
+            self._kill_child()
+            raise NotRun(reply.message) if reply.missing else InputError(reply.message)
+        self._hello, self._first, self._failed_starts, self._spent = reply, True, 0, False
 
     @property
     def version(self) -> str | None:
-        """The version of ONNX Runtime in the worker. Starts the worker."""
+        """The version of ONNX Runtime in the worker, or of a third party's provider. Starts the worker."""
         return self._greeting().version
 
     @property
@@ -240,7 +246,7 @@ class WorkerProvider:
         return self._greeting().providers
 
     @property
-    def device_class(self) -> str:
+    def device_class(self) -> str | None:
         """The class of the worker's device: `emulated` or `hardware`. Starts the worker."""
         return self._greeting().device_class
 
@@ -255,6 +261,16 @@ class WorkerProvider:
         return self._greeting().software
 
     @property
+    def own_name(self) -> str:
+        """The name of the provider; of a third party's provider its own name. Starts the worker."""
+        return self._greeting().name or self.name
+
+    @property
+    def sessions(self) -> bool:
+        """True if the provider has sessions: it can open a model and run it several times. Starts the worker."""
+        return self._greeting().sessions
+
+    @property
     def pid(self) -> int | None:
         """The child's own process id (under Wine, the one that Wine gave it); None if the child does not run."""
         return self._hello.pid if self._child and self._hello else None
@@ -267,8 +283,7 @@ class WorkerProvider:
         """
         try:
             self.start()
-            reply, _ = self._ask(frames.Inspect(), [], self.first_timeout)
-            return reply.facts
+            return self._ask(frames.Inspect(), self.first_timeout).facts
         except ProviderError as error:
             return {"worker": Fact(None, "the worker process", str(error))}
 
@@ -281,20 +296,19 @@ class WorkerProvider:
     # --- messages ---
 
     @overload
-    def _ask(
-        self, message: frames.Start, parts: Sequence[bytes], limit: float
-    ) -> tuple[frames.Hello | frames.Refused, bytearray]: ...
+    def _ask(self, message: frames.Start, limit: float) -> frames.Hello | frames.Refused: ...
 
     @overload
-    def _ask(
-        self, message: frames.Run, parts: Sequence[bytes], limit: float
-    ) -> tuple[frames.Outputs | frames.Failed, bytearray]: ...
+    def _ask(self, message: frames.Perform, limit: float) -> frames.Performed: ...
 
     @overload
-    def _ask(self, message: frames.Inspect, parts: Sequence[bytes], limit: float) -> tuple[frames.Facts, bytearray]: ...
+    def _ask(self, message: frames.Inspect, limit: float) -> frames.Facts: ...
 
-    def _ask(self, message: frames.Message, parts: Sequence[bytes], limit: float) -> tuple[frames.Message, bytearray]:
-        """Sends a message to the child, and returns the header and the body of the reply.
+    @overload
+    def _ask(self, message: frames.End, limit: float) -> frames.Ended: ...
+
+    def _ask(self, message: frames.Message, limit: float) -> frames.Message:
+        """Sends a message to the child, and returns the reply.
 
         Any failure kills the child: its late reply must not be taken for the reply to the next message. A reply with the
         number of another request is such a failure. Raises WorkerTimeout after `limit` seconds, WorkerCrashed, or DeviceLost.
@@ -303,26 +317,22 @@ class WorkerProvider:
         child = self._child
         assert child is not None  # start() was called before
         replies = _REPLIES[type(message)]
-        stage, doing = Stage.LOAD, ""
-        if isinstance(message, frames.Run):
-            doing = " while creating the session"
+        step = message.task if isinstance(message, frames.Perform) else None
+        stage = Stage.RUN if step and not isinstance(step, Open) else Stage.LOAD
+        doing = f" while {_doing(step)}" if step else ""
+        frame = frames.encode(msgspec.structs.replace(message, number=self._requests))
         try:
-            child.send(msgspec.structs.replace(message, number=self._requests), parts)
-            deadline = time.monotonic() + limit
-            while True:
-                reply, body = child.receive(deadline - time.monotonic())
-                if reply.number != self._requests:
-                    got = f"{type(reply).__name__} for request {reply.number}"
-                    raise frames.FrameError(f"the reply must be for request {self._requests}, got {got}")
-                if isinstance(reply, frames.Loaded) and isinstance(message, frames.Run):
-                    stage, doing = Stage.RUN, " while running the model"
-                elif isinstance(reply, replies):
-                    return reply, body
-                else:
-                    wanted = " or ".join(kind.__name__ for kind in replies)
-                    raise frames.FrameError(f"the reply must be {wanted}, got {type(reply).__name__}")
+            child.send(frame)
+            reply = child.receive(limit)
+            if reply.number != self._requests:
+                got = f"{type(reply).__name__} for request {reply.number}"
+                raise frames.FrameError(f"the reply must be for request {self._requests}, got {got}")
+            if not isinstance(reply, replies):
+                wanted = " or ".join(kind.__name__ for kind in replies)
+                raise frames.FrameError(f"the reply must be {wanted}, got {type(reply).__name__}")
+            return reply
         except Empty:
-            if isinstance(message, frames.Run):
+            if step:
                 self._hang_limit.note(self._adapter)
             self._kill_child()
             text = f"no answer within {limit:g} s{doing}; the worker process was ended"
@@ -334,14 +344,14 @@ class WorkerProvider:
             end = child.end() if isinstance(error, _ChildEnded) else f"wrote an invalid frame ({error})"
             excerpt = child.stderr_excerpt()
             text = f"the worker process {end}{doing}{f': {excerpt}' if excerpt else ''}"
-            if isinstance(message, frames.Run) and _DEVICE_LOST.search(excerpt):
+            if step and _DEVICE_LOST.search(excerpt):
                 raise self._device_lost(text, stage) from None
             raise WorkerCrashed(text, stage=stage) from None
         except BaseException:  # above all Ctrl-C
             self._kill_child()
             raise
 
-    def _device_lost(self, text: str, stage: Stage) -> DeviceLost:
+    def _device_lost(self, text: str, stage: Stage | None) -> DeviceLost:
         """Counts the lost device, kills the child, and returns the error.
 
         Direct3D has one device per adapter and process, so this process cannot use the adapter any more.
@@ -352,14 +362,34 @@ class WorkerProvider:
 
     def _kill_child(self) -> None:
         child, self._child = self._child, None
+        self._spent = False
         if child:
             child.kill()
 
 
+def _doing(step: Step) -> str:
+    """Returns what the child does in a step, as a clause."""
+    return _CLAUSES.get(type(step), "running the model")
+
+
+_CLAUSES: dict[type[Step], str] = {
+    Open: "creating the session",
+    Put: "making a value",
+    Update: "changing a value",
+    Get: "reading a value",
+    Bind: "binding inputs and outputs",
+    Unbind: "releasing a binding",
+    Examine: "reading the records of the session",
+    Drop: "releasing a session or value",
+    Clear: "releasing all sessions and values",
+}
+
+
 _REPLIES: dict[type[frames.Message], tuple[type[frames.Message], ...]] = {
     frames.Start: (frames.Hello, frames.Refused),
-    frames.Run: (frames.Outputs, frames.Failed),
+    frames.Perform: (frames.Performed,),
     frames.Inspect: (frames.Facts,),
+    frames.End: (frames.Ended,),
 }
 """The replies that are valid for each message."""
 
@@ -396,8 +426,8 @@ class _Child:
             creationflags=flags,
             start_new_session=sys.platform != "win32",
         )
-        self._inbox: SimpleQueue[tuple[frames.Message, bytearray] | frames.FrameError | _ChildEnded] = SimpleQueue()
-        self._outbox: SimpleQueue[tuple[frames.Message, Sequence[bytes]] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[frames.Message | frames.FrameError | _ChildEnded] = SimpleQueue()
+        self._outbox: SimpleQueue[tuple[bytes, Sequence[bytes]] | None] = SimpleQueue()
         self._stderr = b""
         # With bufsize=0 the pipes are raw files, which Popen's types do not say.
         stdin, stdout, stderr = (
@@ -414,12 +444,12 @@ class _Child:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def send(self, message: frames.Message, parts: Sequence[bytes]) -> None:
-        """Hands a frame to the writing thread."""
-        self._outbox.put((message, parts))
+    def send(self, frame: tuple[bytes, Sequence[bytes]]) -> None:
+        """Hands an encoded message to the writing thread."""
+        self._outbox.put(frame)
 
-    def receive(self, timeout: float) -> tuple[frames.Message, bytearray]:
-        """Returns the next frame.
+    def receive(self, timeout: float) -> frames.Message:
+        """Returns the next message.
 
         Raises Empty after `timeout` seconds, _ChildEnded if the child ended, FrameError if the bytes are not a frame.
         """
@@ -487,8 +517,8 @@ class _Child:
     def _read(self, stdout: FileIO) -> None:
         with stdout:
             try:
-                while (frame := frames.read(stdout)) is not None:
-                    self._inbox.put(frame)
+                while (message := frames.read(stdout)) is not None:
+                    self._inbox.put(message)
                 self._inbox.put(_ChildEnded())
             except frames.FrameError as error:
                 self._inbox.put(error)
@@ -498,10 +528,8 @@ class _Child:
     def _write(self, stdin: FileIO) -> None:
         with stdin:
             try:
-                while (entry := self._outbox.get()) is not None:
-                    frames.write(stdin, *entry)
-            except frames.FrameError as error:
-                self._inbox.put(error)
+                while (frame := self._outbox.get()) is not None:
+                    frames.write(stdin, frame)
             except OSError:  # the child closed its stdin: the reading thread sees its end too, and reports it
                 pass
 

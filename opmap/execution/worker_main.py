@@ -22,58 +22,71 @@ if __name__ == "__main__" and "opmap" not in sys.modules:
 import faulthandler
 import threading
 from collections.abc import Callable
-from functools import partial
 from io import FileIO
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from opmap.errors import InputError, ProviderError
+from opmap.errors import InputError, ProviderError, describe
 from opmap.execution import frames
+from opmap.execution.performer import Performer
 from opmap.execution.sessions import DIRECTML, SessionProvider
+from opmap.execution.steps import Result
+from opmap.execution.third_party import ThirdPartyProvider, Unavailable
 from opmap.machine.adapters import choose_adapter, device_class, wine_version
 from opmap.machine.environment import collect
 from opmap.vocabulary import Stage
 
-if TYPE_CHECKING:
-    import onnxruntime
-
 GRACE = 30.0
-"""Seconds after a run's time limit until the worker ends itself. The parent ends it at the limit, unless it is gone."""
+"""Seconds after a step's time limit until the worker ends itself. The parent ends it at the limit, unless it is gone."""
 
 MAX_MESSAGE = 10_000
 """The most characters of an error message that are sent to the parent."""
 
 
-class LoadingProvider(SessionProvider):
-    """A SessionProvider that calls `on_loaded` after it has created a session."""
-
-    on_loaded: Callable[[], None] | None = None
-
-    def _session(self, model_bytes: bytes, profile_folder: str | None) -> onnxruntime.InferenceSession:
-        session = super()._session(model_bytes, profile_folder)
-        if self.on_loaded:
-            self.on_loaded()
-        return session
-
-
-def main(make: Callable[[str, dict[str, str]], LoadingProvider] = LoadingProvider) -> None:
-    """Serves the parent until stdin ends. `make(name, options)` opens the provider."""
+def main(make: Callable[[str, dict[str, str]], Performer] = SessionProvider) -> None:
+    """Serves the parent until stdin ends. `make(name, options)` opens an execution provider of ONNX Runtime."""
     source, sink = _take_streams()
     _report_crashes()
-    inbox: SimpleQueue[tuple[frames.Message, bytearray]] = SimpleQueue()
+    inbox: SimpleQueue[frames.Message] = SimpleQueue()
     threading.Thread(target=_listen, args=(source, inbox), daemon=True).start()
-    start, _ = inbox.get()
+    start = inbox.get()
     if not isinstance(start, frames.Start):
         raise frames.FrameError(f"the first frame must be Start, got {type(start).__name__}")
+
+    def reply(message: frames.Message, request: frames.Message) -> None:
+        frames.write(sink, frames.encode(msgspec.structs.replace(message, number=request.number)))
+
+    try:
+        provider, hello = _third_party(start) if ":" in start.provider else _execution_provider(start, make)
+    except InputError as error:
+        reply(frames.Refused(str(error)), start)
+        return
+    except Unavailable as error:
+        reply(frames.Refused(str(error), missing=True), start)
+        return
+    reply(hello, start)
+    while True:
+        message = inbox.get()
+        if isinstance(message, frames.Perform):
+            result = _perform(provider, message)
+            try:
+                reply(frames.Performed(result), message)
+            except frames.FrameError as error:  # an output that no frame can carry
+                reply(frames.Performed(Result(error=str(error), stage=Stage.RUN)), message)
+        elif isinstance(message, frames.End):
+            reply(frames.Ended(_close(provider)), message)
+        else:
+            reply(frames.Facts(collect()), message)
+
+
+def _execution_provider(
+    start: frames.Start, make: Callable[[str, dict[str, str]], Performer]
+) -> tuple[Performer, frames.Hello]:
+    """Opens an execution provider of ONNX Runtime. Raises InputError if no adapter, or more than one, fits the choice."""
     adapter, options, wine = None, dict(start.options), wine_version()
     if start.provider == DIRECTML:
-        try:
-            adapter = choose_adapter(substring=start.adapter, device_id=start.device_id)
-        except InputError as error:
-            frames.write(sink, frames.Refused(str(error), number=start.number))
-            return
+        adapter = choose_adapter(substring=start.adapter, device_id=start.device_id)
         if adapter:
             options["device_id"] = str(adapter.index)  # without it, ONNX Runtime chooses in another order
     provider = make(start.provider, options)
@@ -82,49 +95,52 @@ def main(make: Callable[[str, dict[str, str]], LoadingProvider] = LoadingProvide
     providers = list(onnxruntime.get_available_providers())
     kind = device_class(adapter, wine) if adapter else "emulated" if wine else "hardware"
     name, software = (adapter.name, adapter.software) if adapter else (None, False)
-    hello = frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name, software, number=start.number)
-    frames.write(sink, hello)
-    while True:
-        message, body = inbox.get()
-        reply: frames.Message
-        if isinstance(message, frames.Run):
-            loaded = frames.Loaded(number=message.number)
-            provider.on_loaded = partial(frames.write, sink, loaded)
-            reply, parts = _run(provider, message, body)
-        else:
-            reply, parts = frames.Facts(collect()), []
-        frames.write(sink, msgspec.structs.replace(reply, number=message.number), parts)
+    return provider, frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name, software)
 
 
-def _run(provider: SessionProvider, message: frames.Run, body: bytearray) -> tuple[frames.Message, list[bytes]]:
-    """Runs the model of a message. Returns the reply, and the parts of its body."""
+def _third_party(start: frames.Start) -> tuple[Performer, frames.Hello]:
+    provider = ThirdPartyProvider(start.provider, start.path)
+    hello = frames.Hello(
+        provider.version,
+        [],
+        os.getpid(),
+        provider.device_class,
+        name=provider.name or start.provider,
+        sessions=provider.sessions,
+    )
+    return provider, hello
+
+
+def _perform(provider: Performer, message: frames.Perform) -> Result:
+    """Performs the step of a message. Any exception is an error of the step."""
     # A model that hangs may hold the interpreter's lock: no Python thread then sees the end of stdin. faulthandler's
     # timer is a thread in C, which needs no lock.
     faulthandler.dump_traceback_later(message.limit + GRACE, exit=True, file=sys.stderr)
     try:
-        feeds = frames.unpack(message.feeds, body, message.model)
-        names = [head.name for head in message.feeds]
-        outputs = provider.run(bytes(memoryview(body)[: message.model]), dict(zip(names, feeds, strict=True)))
-        heads, parts = frames.pack(outputs)
-        frames.check_lengths(0, sum(map(len, parts)))
-        return frames.Outputs(heads, provider.placement()), parts
-    except ProviderError as error:
-        return _failed(str(error), error.stage or Stage.RUN, provider), []
+        result = provider.perform(message.task)
     except Exception as error:
-        return _failed(f"{type(error).__name__}: {error}", Stage.RUN, provider), []
+        result = Result(error=describe(error), stage=Stage.RUN)
     finally:
         faulthandler.cancel_dump_traceback_later()
+    if result.error is not None:
+        result = msgspec.structs.replace(result, error=" ".join(result.error.split())[:MAX_MESSAGE])
+    return result
 
 
-def _failed(message: str, stage: Stage, provider: SessionProvider) -> frames.Failed:
-    return frames.Failed(" ".join(message.split())[:MAX_MESSAGE], stage, provider.placement())
+def _close(provider: Performer) -> str | None:
+    """Closes the provider. Returns the exception of a third party's `close()`."""
+    try:
+        getattr(provider, "close", lambda: None)()
+    except BaseException as error:  # third-party code may raise anything
+        return describe(error)
+    return None
 
 
-def _listen(source: FileIO, inbox: SimpleQueue[tuple[frames.Message, bytearray]]) -> None:
+def _listen(source: FileIO, inbox: SimpleQueue[frames.Message]) -> None:
     """Puts each frame into the inbox. The end of stdin ends the process at once, also during a run."""
     try:
-        while (frame := frames.read(source)) is not None:
-            inbox.put(frame)
+        while (message := frames.read(source)) is not None:
+            inbox.put(message)
     except (ProviderError, OSError) as error:
         print(error, file=sys.stderr, flush=True)
     os._exit(0)

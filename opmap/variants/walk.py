@@ -67,7 +67,9 @@ class Walk:
         model = np.frombuffer(self.formed.model_bytes, np.uint8)
         self.perform(Open(session=session, model=model, setup=setup or Setup(), files=files))
 
-    def run(self, round: Round, label: str = "", *, session: str = SESSION, config: Mapping[str, str] | None = None) -> None:
+    def run(
+        self, round: Round, label: str = "", *, session: str = SESSION, config: Mapping[str, str] | None = None
+    ) -> None:
         """Runs a session on the values of a round, fed from the host, and checks all outputs."""
         result = self.perform(Run(session=session, feeds=self.formed.feeds(round), config=dict(config or {})))
         self.check(round, result.outputs, label)

@@ -8,9 +8,11 @@ import pytest
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError, ProviderError
 from opmap.execution.dml_linux import VARIABLE
-from opmap.execution.protocol import Placement, Provider
+from opmap.execution.protocol import Placement
 from opmap.execution.providers import ProviderMissing, available, open_provider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
+from opmap.execution.steps import Drop, Get, Open, Run, Setup
+from opmap.execution.worker import WorkerCrashed, WorkerTimeout
 from opmap.machine.runtimes import require_one
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
@@ -83,9 +85,8 @@ class TestPlugins:
         text = """
 class Mine:
     name, version = "mine", 3
-    closed = False
     def run(self, model_bytes, feeds): return []
-    def close(self): self.closed = True
+    def close(self): open("closed", "x").close()
 class Bare:
     def run(self, model_bytes, feeds): return []
 def fails(): raise RuntimeError("no device")
@@ -96,6 +97,27 @@ class Unnamed(Bare):
     def name(self): raise RuntimeError("no name")
 class Clings(Bare):
     def close(self): raise RuntimeError("still busy")
+class Opens(Bare):
+    opened = 0
+    def open(self, model_bytes, setup):
+        self.opened += 1
+        if self.opened > 1: raise RuntimeError("no second session")
+        assert setup["config"] == {"x": "y"}
+        return Session()
+class Session:
+    runs = 0
+    def run(self, feeds):
+        import numpy
+        self.runs += 1
+        return [numpy.array([self.runs])]
+class Dies:
+    def run(self, model_bytes, feeds):
+        import os
+        os._exit(9)
+class Sleeps:
+    def run(self, model_bytes, feeds):
+        import time
+        time.sleep(1000)
 number = 3
 """
         (tmp_path / "opmap_test_plugin.py").write_text(text, encoding="utf-8")
@@ -104,22 +126,50 @@ number = 3
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.delitem(sys.modules, "opmap_test_plugin", raising=False)
 
-    def test_own_attributes(self):
+    @pytest.fixture(params=[False, True], ids=["worker", "in-process"])
+    def opens(self, request):
+        """Opens a provider of the module, in a worker process or in this process."""
+        return lambda name: open_provider(f"opmap_test_plugin:{name}", in_process=request.param)
+
+    def test_own_attributes(self, opens, tmp_path):
         """Name, version and placement are the provider's own. Its close() is called."""
-        opened = open_provider("opmap_test_plugin:Mine")
+        opened = opens("Mine")
         assert ("mine", "3", None) == (opened.name, opened.version, opened.device_class)
-        assert isinstance(opened.provider, Provider)
+        assert "must be a list of one array, got 0" == opened.run(MODEL, FEEDS).text
         assert Placement("asserted", (("", "mine"),)) == opened.placement()
         assert opened.placement().proves("mine")
+        assert not (tmp_path / "closed").exists()
         opened.close()
-        assert opened.provider.closed
+        assert (tmp_path / "closed").exists()
 
-    def test_only_run(self):
-        """A provider without a name has the name on the command line."""
-        opened = open_provider("opmap_test_plugin:Bare")
-        assert ("opmap_test_plugin:Bare", None) == (opened.name, opened.version)
+    def test_only_run(self, opens):
+        """A provider without a name has the name on the command line. It has no sessions."""
+        opened = opens("Bare")
+        assert ("opmap_test_plugin:Bare", None, False) == (opened.name, opened.version, opened.sessions)
         opened.close()
 
+    def test_sessions(self, opens):
+        """A provider with open() opens a model once and runs it several times."""
+        opened = opens("Opens")
+        model = np.frombuffer(MODEL, np.uint8)
+        open_, run = Open(session="a", model=model, setup=Setup(config={"x": "y"})), Run(session="a", feeds=FEEDS)
+        assert opened.perform(open_).error is None
+        results = [opened.perform(step) for step in (run, run)]
+        assert [[1], [2]] == [list(r.outputs.values())[0].tolist() for r in results]
+        assert "Get" in opened.perform(Get(value="v")).error
+        opened.perform(Drop(name="a"))
+        assert "there is no session 'a'" == opened.perform(run).error
+        assert "RuntimeError: no second session" == opened.perform(open_).error
+        opened.close()
+
+    def test_setup_without_sessions(self, opens):
+        """A provider without open() refuses a session that is not the usual one."""
+        opened = opens("Bare")
+        step = Open(session="a", model=np.frombuffer(MODEL, np.uint8), setup=Setup(level=0))
+        assert "opmap_test_plugin:Bare has no method open: it cannot set up a session" == opened.perform(step).error
+        opened.close()
+
+    @pytest.mark.parametrize("in_process", [False, True])
     @pytest.mark.parametrize(
         ("name", "error", "message"),
         [
@@ -135,16 +185,35 @@ number = 3
             ("opmap_test_leaves:f", InputError, "opmap_test_leaves:f: SystemExit: bye"),
         ],
     )
-    def test_refused(self, name, error, message):
+    def test_refused(self, name, error, message, in_process):
         """The error says in one line which part of MODULE:FACTORY cannot be used."""
         with pytest.raises(error, match=message) as raised:
-            open_provider(name)
+            open_provider(name, in_process=in_process)
         assert "\n" not in str(raised.value)
 
-    def test_close_raises(self):
+    def test_close_raises(self, opens):
         """An exception in close() is a warning, so that the results are kept."""
         with pytest.warns(RuntimeWarning, match=r"opmap_test_plugin:Clings: close\(\) raised RuntimeError: still busy"):
-            open_provider("opmap_test_plugin:Clings").close()
+            opens("Clings").close()
+
+    def test_a_crash_costs_one_model(self):
+        """In the worker, a provider that ends its process costs one model, and the next model gets a new process."""
+        opened = open_provider("opmap_test_plugin:Dies")
+        for _ in range(2):
+            with pytest.raises(WorkerCrashed, match="exit code 0x9"):
+                opened.run(MODEL, FEEDS)
+        opened.close()
+
+    def test_time_limit(self):
+        opened = open_provider("opmap_test_plugin:Sleeps", timeout=0.2)
+        opened.provider.first_timeout = 0.2
+        with pytest.raises(WorkerTimeout):
+            opened.run(MODEL, FEEDS)
+        opened.close()
+
+    def test_in_process_is_for_third_parties(self):
+        with pytest.raises(InputError, match="--in-process is for MODULE:FACTORY, got cpu"):
+            open_provider("cpu", in_process=True)
 
 
 class TestSessions:

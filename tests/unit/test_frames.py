@@ -9,7 +9,28 @@ import pytest
 from opmap.execution import frames
 from opmap.execution.protocol import Placement
 from opmap.execution.sessions import CPU
+from opmap.execution.steps import Clear, Evidence, Result, Run
 from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
+
+
+def sent(message):
+    """Returns a message after it went through a stream."""
+    stream = io.BytesIO()
+    frames.write(stream, frames.encode(message))
+    stream.seek(0)
+    received = frames.read(stream)
+    assert frames.read(stream) is None
+    return received
+
+
+def sent_arrays(arrays):
+    """Returns arrays after they went through a stream as the feeds of a run."""
+    return sent(frames.Perform(Run(session="s", feeds=arrays), 1.0)).task.feeds
+
+
+def frame(header, body=b""):
+    """Returns a stream with a frame of this header and body."""
+    return io.BytesIO(struct.pack("<4sIIQ", b"OPMF", frames.VERSION, len(header), len(body)) + header + body)
 
 
 class TestFrames:
@@ -21,62 +42,75 @@ class TestFrames:
             "a": np.arange(6).astype(name).reshape(2, 3),
             "scalar": np.array(1, name),
             "none": np.empty((0, 3), name),
+            "b": np.arange(2).astype(name),
         }
-        heads, parts = frames.pack(arrays)
-        stream = io.BytesIO()
-        frames.write(stream, frames.Run(2, heads, 1.0), [b"mm", *parts])
-        stream.seek(0)
-        message, body = frames.read(stream)
-        assert b"mm" == body[:2]
-        unpacked = frames.unpack(message.feeds, body, 2)
-        assert list(arrays) == [head.name for head in message.feeds]
-        for expected, array in zip(arrays.values(), unpacked, strict=True):
+        received = sent_arrays(arrays)
+        assert list(arrays) == list(received)
+        for expected, array in zip(arrays.values(), received.values(), strict=True):
             assert (expected.dtype, expected.shape, expected.tobytes()) == (array.dtype, array.shape, array.tobytes())
-        assert frames.read(stream) is None
+
+    def test_arrays_may_be_changed(self):
+        """A provider may write into its inputs."""
+        array = sent_arrays({"a": np.arange(3)})["a"]
+        array[0] = 7
+        assert [7, 1, 2] == array.tolist()
 
     def test_bits(self):
         """NaN payloads and -0 keep their bits."""
         bits = np.array([0x7F800001, 0xFFC12345, 0x80000000, 1], np.uint32)
-        heads, parts = frames.pack([bits.view(np.float32)])
-        assert np.array_equal(bits, frames.unpack(heads, bytearray(b"".join(parts)))[0].view(np.uint32))
+        assert np.array_equal(bits, sent_arrays({"a": bits.view(np.float32)})["a"].view(np.uint32))
 
     def test_big_endian_and_strided(self):
         array = np.arange(12, dtype=">i4").reshape(3, 4)[:, ::2]
-        heads, parts = frames.pack([array])
-        assert np.array_equal(array, frames.unpack(heads, bytearray(b"".join(parts)))[0])
+        assert np.array_equal(array, sent_arrays({"a": array})["a"])
 
-    def test_placement(self):
-        stream = io.BytesIO()
-        placement = Placement("profile", (("Gather", CPU),))
-        frames.write(stream, frames.Outputs([], placement))
-        stream.seek(0)
-        assert placement == frames.read(stream)[0].placement
+    def test_evidence(self):
+        evidence = Evidence(placement=Placement("profile", (("Gather", CPU),)), files={"a/b": np.arange(3)})
+        received = sent(frames.Performed(Result(evidence=evidence))).result.evidence
+        assert evidence.placement == received.placement
+        assert [0, 1, 2] == received.files["a/b"].tolist()
 
-    @pytest.mark.parametrize("array", [np.array(["a"], object), np.array(["a"]), np.zeros(1, np.complex64), [1]])
+    @pytest.mark.parametrize("array", [np.array(["a"], object), np.array(["a"]), np.zeros(1, np.complex64)])
     def test_refused_types(self, array):
         with pytest.raises(frames.FrameError, match="must have one of the types"):
-            frames.pack([array])
+            sent_arrays({"a": array})
 
     def test_cut_short(self):
         """Every beginning of a frame is refused, if it is not empty and not the whole frame."""
         stream = io.BytesIO()
-        frames.write(stream, frames.Run(1, [], 1.0), [b"m"])
+        frames.write(stream, frames.encode(frames.Perform(Run(session="s", feeds={"a": np.arange(2)}), 1.0)))
         whole = stream.getvalue()
         for length in range(1, len(whole)):
             with pytest.raises(frames.FrameError):
                 frames.read(io.BytesIO(whole[:length]))
 
-    def test_limits_when_writing(self):
-        class Long(bytes):
-            def __len__(self):
-                return MAX_FRAME_BODY + 1
-
-        with pytest.raises(frames.FrameError, match="MAX_FRAME_BODY"):
-            frames.write(io.BytesIO(), frames.Inspect(), [Long()])
+    def test_limits_when_writing(self, monkeypatch):
         with pytest.raises(frames.FrameError, match="MAX_FRAME_HEADER"):
-            frames.write(io.BytesIO(), frames.Failed("x" * MAX_FRAME_HEADER, "run"))
+            frames.encode(frames.Refused("x" * MAX_FRAME_HEADER))
+        monkeypatch.setattr(frames, "MAX_FRAME_BODY", 15)
+        with pytest.raises(frames.FrameError, match="MAX_FRAME_BODY"):
+            sent_arrays({"a": np.zeros(2)})
+        assert MAX_FRAME_BODY > 15
 
-    def test_negative_sizes(self):
-        header = b'{"kind":"outputs","arrays":[{"type":"int8","sizes":[-1]}],"placement":null}'
+    @pytest.mark.parametrize(
+        ("head", "message"),
+        [
+            (b'{"type":"int8","sizes":[-1],"at":0}', "header is wrong"),
+            (b'{"type":"int8","sizes":[3],"at":-1}', "header is wrong"),
+            (b'{"type":"int8","sizes":[3],"at":1}', "an array needs 4 bytes, got 3"),
+            (b'{"type":"int8","sizes":[1099511627776,1099511627776],"at":0}', "an array needs"),
+            (b'{"type":"int8","sizes":[2],"at":0}', "must take 3 bytes, got 2"),
+            (b'{"type":"object","sizes":[2],"at":0}', "header is wrong"),
+            (b"7", "header is wrong"),
+        ],
+    )
+    def test_wrong_arrays(self, head, message):
+        """An array that does not lie in the body is refused before memory is taken for it."""
+        header = b'{"kind":"perform","limit":1,"task":{"step":"run","session":"s","feeds":{"a":' + head + b"}}}"
+        with pytest.raises(frames.FrameError, match=message):
+            frames.read(frame(header, b"abc"))
+
+    def test_unknown_step(self):
         with pytest.raises(frames.FrameError, match="header is wrong"):
-            frames.read(io.BytesIO(struct.pack("<4sIIQ", b"OPMF", frames.VERSION, len(header), 0) + header))
+            frames.read(frame(b'{"kind":"perform","limit":1,"task":{"step":"format"}}'))
+        assert isinstance(frames.read(frame(b'{"kind":"perform","limit":1,"task":{"step":"clear"}}')).task, Clear)

@@ -25,6 +25,7 @@ from opmap.errors import InputError, ProviderError
 from opmap.execution import dml_linux, frames
 from opmap.execution.providers import OpenProvider, ProviderMissing, open_provider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
+from opmap.execution.steps import Open, Run
 from opmap.execution.worker import (
     DeviceLost,
     HangLimit,
@@ -297,24 +298,19 @@ class TestNonsense:
 
     def test_wrong_reply(self):
         stream = io.BytesIO()
-        frames.write(stream, frames.Facts({}, number=2))
-        message = "the reply must be Outputs or Failed, got Facts"
+        frames.write(stream, frames.encode(frames.Facts({}, number=2)))
+        message = "the reply must be Performed, got Facts"
         with troubled(stream.getvalue().hex()) as worker, pytest.raises(WorkerCrashed, match=message):
-            worker.run(b"", {})
-
-    def test_missing_outputs(self):
-        """The sizes of an output do not fit the length of the body."""
-        stream = io.BytesIO()
-        frames.write(stream, frames.Outputs([frames.ArrayHead("int8", [2**40, 2**40])], None, number=2), [b"x"])
-        with troubled(stream.getvalue().hex()) as worker, pytest.raises(WorkerCrashed, match="sent invalid outputs"):
             worker.run(b"", {})
 
     def test_reply_to_another_request(self):
         """A reply that comes twice is not taken for the reply to the next request."""
         feeds = {"x": np.ones((), np.float32)}
         with troubled() as worker:
-            worker.run(b"answer twice\n" + IDENTITY, feeds)
-            with pytest.raises(WorkerCrashed, match="the reply must be for request 3, got Outputs for request 2"):
+            model = np.frombuffer(b"answer twice\n" + IDENTITY, np.uint8)
+            worker.perform(Open(session="s", model=model))
+            worker.perform(Run(session="s", feeds=feeds))
+            with pytest.raises(WorkerCrashed, match="the reply must be for request 4, got Performed for request 3"):
                 worker.run(IDENTITY, {"x": np.zeros((), np.float32)})
             (output,) = worker.run(IDENTITY, {"x": np.zeros((), np.float32)})
         assert 0 == output

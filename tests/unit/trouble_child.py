@@ -14,8 +14,13 @@ import uuid
 
 sys.path.insert(0, sys.argv[1])
 
+import msgspec
+import numpy as np
+
 from opmap.errors import ProviderError
 from opmap.execution import frames, worker_main
+from opmap.execution.sessions import SessionProvider
+from opmap.execution.steps import Open, Run
 
 
 def lose_device():
@@ -74,14 +79,14 @@ def allow_fallback():
 
 
 def answer_twice():
-    """Sends the next outputs twice."""
+    """Sends the next result with outputs twice."""
     write = frames.write
 
-    def write_twice(sink, message, parts=()):
-        write(sink, message, parts)
-        if isinstance(message, frames.Outputs):
+    def write_twice(sink, frame):
+        write(sink, frame)
+        if b'"outputs":{"' in frame[0]:
             frames.write = write
-            write(sink, message, parts)
+            write(sink, frame)
 
     frames.write = write_twice
 
@@ -90,31 +95,36 @@ BEFORE = {b"print": print_something, b"allow fallback": allow_fallback, b"answer
 """Troubles that start before the model runs. Their name stands on a line in front of the model."""
 
 
-class TroubledProvider(worker_main.LoadingProvider):
+class TroubledProvider(SessionProvider):
     """Starts the trouble that stands in place of the model, or on a line in front of it."""
 
-    def run(self, model_bytes, feeds):
-        if model_bytes in TROUBLES:
-            TROUBLES[model_bytes]()
-        first, _, model = model_bytes.partition(b"\n")
-        if first == b"remove device":
-            super().run(model, feeds)
-            remove_device()
-        elif first == b"exit after":
-            super().run(model, feeds)
-            os._exit(7)
-        elif first in BEFORE:
-            BEFORE[first]()
-        else:
-            model = model_bytes
-        return super().run(model, feeds)
+    def perform(self, step, limit=None):
+        if not isinstance(step, Open):
+            result = super().perform(step)
+            if isinstance(step, Run) and self.after:
+                self.after()
+            return result
+        model = step.model.tobytes()
+        self.after = None
+        if model in TROUBLES:
+            TROUBLES[model]()
+        first, _, rest = model.partition(b"\n")
+        if first in AFTER or first in BEFORE:
+            step = msgspec.structs.replace(step, model=np.frombuffer(rest, np.uint8))
+            self.after = AFTER.get(first)
+            BEFORE.get(first, lambda: None)()
+        return super().perform(step)
+
+
+AFTER = {b"remove device": remove_device, b"exit after": lambda: os._exit(7)}
+"""Troubles that start when the model has run."""
 
 
 def answer_with(answer):
     """Sends Hello, then answers every frame with the same bytes."""
     source, sink = os.fdopen(0, "rb", buffering=0), os.fdopen(1, "wb", buffering=0)
-    start, _ = frames.read(source)
-    frames.write(sink, frames.Hello("1", [], os.getpid(), number=start.number))
+    start = frames.read(source)
+    frames.write(sink, frames.encode(frames.Hello("1", [], os.getpid(), number=start.number)))
     while frames.read(source):
         sink.write(answer)
 

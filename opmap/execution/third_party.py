@@ -1,0 +1,157 @@
+"""A third party's provider, named by `--provider MODULE:FACTORY`: imports it, and performs steps on it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from ..errors import InputError, ProviderError, describe
+from ..vocabulary import Stage
+from .performer import Performer
+from .protocol import Placement
+from .steps import AnyStep, Clear, Drop, Evidence, Examine, Open, Result, Run, Setup
+
+
+class Unavailable(ProviderError):
+    """Raised if a third party's factory raises: this machine does not have the provider."""
+
+
+class ThirdPartyProvider(Performer):
+    """Performs steps on an object that has `run(model_bytes, feeds)`, and perhaps `open(model_bytes, setup)`.
+
+    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. `name`, `version` and `device_class`
+    are the object's own, or None. Any exception of the object is an error of its step.
+    """
+
+    def __init__(self, spec: str, path: Sequence[str] = ()):
+        """`spec` is MODULE:FACTORY. MODULE is imported from the first folder of `path`, sys.path, then the rest of `path`.
+
+        Raises InputError if the module, the factory or its result cannot be used, Unavailable if the factory raises.
+        """
+        super().__init__()
+        module, _, factory = spec.partition(":")
+        new = [folder for folder in path if folder not in sys.path]
+        sys.path[:] = [*new[:1], *sys.path, *new[1:]]
+        try:
+            make = getattr(importlib.import_module(module), factory)
+        except (Exception, SystemExit) as error:  # an import runs the module's code, which may raise anything
+            raise InputError(f"--provider {spec}: {describe(error)}") from None
+        if not callable(make):
+            raise InputError(f"--provider {spec}: {factory} must be callable, got a {type(make).__name__}")
+        try:
+            self._provider = make()
+        except (Exception, SystemExit) as error:
+            raise Unavailable(f"--provider {spec}: {factory}() raised {describe(error)}") from None
+        try:
+            runs = callable(getattr(self._provider, "run", None))
+            attributes = [getattr(self._provider, name, None) for name in ("name", "version", "device_class")]
+            self.name, self.version, self.device_class = (None if a is None else str(a) for a in attributes)
+            self.sessions = callable(getattr(self._provider, "open", None))
+        except Exception as error:  # an attribute may be a property that raises
+            raise InputError(f"--provider {spec}: {describe(error)}") from None
+        if not runs:
+            result = type(self._provider).__name__
+            raise InputError(f"--provider {spec}: {factory}() must return an object with a method run, got a {result}")
+        self._shown = self.name or spec
+        self._open: dict[str, tuple[object, list[str]]] = {}
+
+    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+        """Performs Open, Run, Examine, Drop and Clear. Any other step is an error."""
+        stage = Stage.LOAD if isinstance(step, Open) and self.sessions else Stage.RUN
+        try:
+            return self._perform(step)
+        except ProviderError as error:
+            return Result(error=str(error), stage=error.stage)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also SystemExit
+            return Result(error=describe(error), stage=stage)
+
+    def _perform(self, step: AnyStep) -> Result:
+        if isinstance(step, Open):
+            model = step.model.tobytes()
+            if self.sessions:
+                session = self._provider.open(model, msgspec.to_builtins(step.setup))
+            elif step.setup != Setup() or step.files:
+                raise ProviderError(f"{self._shown} has no method open: it cannot set up a session", stage=Stage.LOAD)
+            else:
+                session = model
+            self._open[step.session] = session, _output_names(model)
+            return Result()
+        if isinstance(step, Run) and not (step.values or step.keep or step.config or step.method != "run"):
+            return self._run(step)
+        if isinstance(step, Examine):
+            return Result(evidence=Evidence(placement=self._asserted()))
+        if isinstance(step, Drop):
+            self._close(step.name)
+            return Result()
+        if isinstance(step, Clear):
+            for name in reversed(list(self._open)):
+                self._close(name)
+            return Result()
+        raise ProviderError(f"{self._shown} cannot {type(step).__name__}: it only opens, runs and closes sessions")
+
+    def _run(self, step: Run) -> Result:
+        if step.session not in self._open:
+            raise ProviderError(f"there is no session {step.session!r}", stage=Stage.RUN)
+        session, names = self._open[step.session]
+        wanted = names if step.outputs is None else step.outputs
+        run: Callable[..., object]
+        if self.sessions:
+            run = session.run  # type: ignore[attr-defined]
+            outputs = run(dict(step.feeds), step.outputs) if step.outputs is not None else run(dict(step.feeds))
+        else:
+            outputs = self._provider.run(session, dict(step.feeds))
+            if step.outputs is not None and isinstance(outputs, (list, tuple)) and len(outputs) == len(names):
+                by_name = dict(zip(names, outputs, strict=True))
+                outputs = [by_name[name] for name in wanted if name in by_name]
+        return _result(outputs, wanted)
+
+    def _close(self, name: str) -> None:
+        session, _ = self._open.pop(name, (None, []))
+        if self.sessions and session is not None:
+            getattr(session, "close", lambda: None)()
+
+    def _asserted(self) -> Placement | None:
+        try:
+            answer = getattr(self._provider, "placement", lambda: None)()
+        except (Exception, SystemExit):  # third-party code may raise anything
+            return None
+        return answer if isinstance(answer, Placement) else Placement("asserted", (("", self._shown),))
+
+    def close(self) -> None:
+        """Calls the object's `close()`, if it has one. Raises what it raises."""
+        getattr(self._provider, "close", lambda: None)()
+
+
+def _result(outputs: object, names: Sequence[str]) -> Result:
+    """Returns the outputs of a run by name; what is wrong with them if they are no list of arrays."""
+    wanted = "must be a list of one array" if len(names) == 1 else f"must be a list of {len(names)} arrays"
+    if not isinstance(outputs, (list, tuple)):
+        return Result(malformed=f"{wanted}, got a {type(outputs).__name__}")
+    if len(outputs) != len(names):
+        return Result(malformed=f"{wanted}, got {len(outputs)}")
+    for output in outputs:
+        if not isinstance(output, np.ndarray):
+            return Result(malformed=f"{wanted}, got a list of a {type(output).__name__}")
+    return Result(outputs=dict(zip(names, outputs, strict=True)))
+
+
+def _output_names(model: bytes) -> list[str]:
+    """Returns the names of a model's outputs; one name if it is no model."""
+    import onnx
+
+    try:
+        return [output.name for output in onnx.load_from_string(model).graph.output] or ["output"]
+    except Exception:  # protobuf's DecodeError, whose package has no types
+        return ["output"]
+
+
+def import_folders() -> list[str]:
+    """Returns the folders from which the worker may import a third party's module: the current one, and sys.path."""
+    return list(dict.fromkeys((os.getcwd(), *(os.path.abspath(folder) for folder in sys.path if folder))))
