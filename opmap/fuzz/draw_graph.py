@@ -150,7 +150,9 @@ class _Drawing:
         attributes: dict[str, int | tuple[int, ...]] = dict(lowering.attributes)
         output = name or self._name()
         if "scalar-index" in self.switches:
-            scalar = [Value(v.type, () if f in desc.index_tensors() else v.sizes) for f, v in zip(fields, wanted, strict=True)]
+            scalar = [
+                Value(v.type, () if f in desc.index_tensors() else v.sizes) for f, v in zip(fields, wanted, strict=True)
+            ]
             if self._fits(lowering.op_type, attributes, scalar):
                 wanted = scalar
         names: list[str | None] = [None] * len(wanted)
@@ -176,7 +178,11 @@ class _Drawing:
         if not index:
             return self.data_type
         options = allowed or (DataType.INT32, DataType.INT64)
-        return self.data_type if self.data_type in options and "same-twice" in self.switches else pick(self.random, options)
+        return (
+            self.data_type
+            if self.data_type in options and "same-twice" in self.switches
+            else pick(self.random, options)
+        )
 
     def _fits(self, op: str, attributes: dict[str, int | tuple[int, ...]], values: Sequence[Value]) -> bool:
         try:
@@ -246,7 +252,8 @@ def draw_other_sizes(source: RandomSource, graph: Graph, *, empty: bool) -> dict
         sizes: dict[str, Sizes] = {}
         for s in free:
             new = tuple(
-                after if (everywhere and n == before) or (s is changed and i == axis) else n for i, n in enumerate(s.sizes)
+                after if (everywhere and n == before) or (s is changed and i == axis) else n
+                for i, n in enumerate(s.sizes)
             )
             if new != s.sizes:
                 sizes[s.name] = new

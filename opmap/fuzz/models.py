@@ -24,7 +24,9 @@ def constants(graph: Graph) -> dict[str, Tensor]:
     """Returns the values of all initializers."""
     limits = index_limits(graph)
     return {
-        s.name: fill(s, s.sizes, s.seed, limits.get(s.name)) for s in graph.sources if s.kind in ("initializer", "default")
+        s.name: fill(s, s.sizes, s.seed, limits.get(s.name))
+        for s in graph.sources
+        if s.kind in ("initializer", "default")
     }
 
 
@@ -40,7 +42,9 @@ def build_model(graph: Graph) -> onnx.ModelProto:
     nodes = [_node(graph, node, values, initializers) for node in graph.nodes]
     outputs = [
         helper.make_tensor_value_info(
-            label(name), _element_type(values[name].type, name in conditions), _declared(graph, name, values[name].sizes)
+            label(name),
+            _element_type(values[name].type, name in conditions),
+            _declared(graph, name, values[name].sizes),
         )
         for name in graph.outputs
     ]
@@ -75,9 +79,7 @@ def _input(graph: Graph, source: Source) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, element_type, shapes[source.dims])
 
 
-def _node(
-    graph: Graph, node: Node, values: dict[str, Value], initializers: list[onnx.TensorProto]
-) -> onnx.NodeProto:
+def _node(graph: Graph, node: Node, values: dict[str, Value], initializers: list[onnx.TensorProto]) -> onnx.NodeProto:
     label = graph.label
     inputs, output = [label(name) for name in node.inputs], [label(node.output)]
     name = "" if graph.odd else node.output
@@ -93,7 +95,11 @@ def _node(
                 [_node(graph, step, values, initializers) for step in branch],
                 key,
                 [],
-                [helper.make_tensor_value_info(label(branch[-1].output), ELEMENT_TYPES[values[node.output].type], None)],
+                [
+                    helper.make_tensor_value_info(
+                        label(branch[-1].output), ELEMENT_TYPES[values[node.output].type], None
+                    )
+                ],
             )
             for key, branch in (("then_branch", node.then), ("else_branch", node.other))
         }

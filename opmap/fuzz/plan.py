@@ -73,8 +73,8 @@ class Putting(Action, frozen=True):
     """Makes an OrtValue: the values of an input in a round, or zeros with the sizes of an output."""
 
     value: str
-    graph: int = 0
     name: str
+    graph: int = 0
     round: Round = Round()
     place: str = "device"
 
@@ -83,8 +83,8 @@ class Updating(Action, frozen=True):
     """Copies the values of an input in a round into an OrtValue."""
 
     value: str
-    graph: int = 0
     name: str
+    graph: int = 0
     round: Round = Round()
 
 

@@ -71,7 +71,7 @@ class _Session:
     inputs: dict[str, Tensor | _Value] = field(default_factory=dict)
     outputs: dict[str, _Value | None] = field(default_factory=dict)
     sizes: dict[str, Sizes] = field(default_factory=dict)
-    captured: bool = False
+    examined: bool = False
 
 
 class State:
@@ -113,7 +113,10 @@ class State:
                     raise Invalid(action.name)
                 return Planned(steps.Drop(name=action.name))
             case Examining():
-                self.session(action.session)
+                session = self.session(action.session)
+                if session.examined:
+                    raise Invalid("a profile ends once")
+                session.examined = True
                 return Planned(steps.Examine(session=action.session))
             case Clearing():
                 self.sessions, self.values = {}, {}
@@ -168,7 +171,9 @@ class State:
             self.values[value] = _Value(_output_source(graph, output), results[output])
         label = graph.label
         feeds = {
-            label(n): to_feed(graph.source(n), t) for n, t in tensors.items() if isinstance(t, Tensor) and _fed(graph, n, action)
+            label(n): to_feed(graph.source(n), t)
+            for n, t in tensors.items()
+            if isinstance(t, Tensor) and _fed(graph, n, action)
         }
         step = steps.Run(
             session=action.session,
@@ -179,7 +184,9 @@ class State:
             method=action.method,
             config=_run_config(session),
         )
-        wanted = {label(n): _array(_Value(_output_source(graph, n), results[n])) for n in outputs if n not in action.keep}
+        wanted = {
+            label(n): _array(_Value(_output_source(graph, n), results[n])) for n in outputs if n not in action.keep
+        }
         return Planned(step, wanted)
 
     def _bind(self, action: Binding) -> Planned:
@@ -189,9 +196,13 @@ class State:
             raise Invalid("bindings of a captured session stay")
         tensors = round_tensors(graph, action.round)
         inputs: dict[str, Tensor | _Value] = {
-            name: tensor for name, tensor in tensors.items() if graph.source(name).kind == "input" or name in action.round.fed
+            name: tensor
+            for name, tensor in tensors.items()
+            if graph.source(name).kind == "input" or name in action.round.fed
         }
         inputs |= {name: self._fitting(graph, name, value) for name, value in action.values.items()}
+        if any(isinstance(v, Tensor) and graph.source(name).kind == "default" for name, v in inputs.items()):
+            raise Invalid("bind_cpu_input knows no initializers")
         outputs: dict[str, _Value | None] = {
             name: None if place in (steps.HOST, steps.DEVICE) else self.value(place)
             for name, place in action.outputs.items()
@@ -230,7 +241,6 @@ class State:
                 value.tensor = result
             elif session.sizes.setdefault(name, result.sizes) != result.sizes:
                 raise Invalid("a bound output keeps its sizes")
-        session.captured = True
         wanted = {graph.label(n): _array(_Value(_output_source(graph, n), results[n])) for n in session.outputs}
         step = steps.RunBound(session=action.session, config=_run_config(session))
         return Planned(step, wanted, ordered=False)
@@ -284,7 +294,7 @@ class State:
                 del feeds[label(source.name)]
             elif action.wrong == "type":
                 feeds[label(source.name)] = array.astype(np.uint32)
-            elif action.wrong == "rank" and source.dims != "none":
+            elif action.wrong == "rank" and source.dims != "none" and source.sizes:
                 feeds[label(source.name)] = array[None]
             elif action.wrong == "size" and source.dims == "static" and source.sizes:
                 feeds[label(source.name)] = np.concatenate([array, array])
@@ -299,7 +309,10 @@ class State:
         same_type = (value.source.data_type, value.source.condition) == (source.data_type, source.condition)
         if source.kind == "initializer" or not same_type:
             raise Invalid(name)
-        if source.dims == "static" and value.tensor.sizes != source.sizes:
+        sizes = value.tensor.sizes
+        if source.dims == "static" and sizes != source.sizes:
+            raise Invalid(name)
+        if source.dims == "symbolic" and len(sizes) != len(source.sizes):
             raise Invalid(name)
         return value
 
