@@ -29,6 +29,9 @@ Features = tuple[frozenset[str], ...]
 _OPERATOR = "node:"
 """The prefix of features that say which operator a graph has. A find needs them only if it needs nothing else."""
 
+_PLAINEST = {"identity", "no-nodes"}
+"""What a reduction puts in the place of an operator. No find needs it."""
+
 _SETUP = {
     "ep.dml.disable_graph_fusion": "fusion-off",
     "ep.dml.disable_memory_arena": "arena-off",
@@ -46,7 +49,7 @@ def features(plan: Plan) -> Features:
 def needed(plan: Plan) -> Features:
     """Returns the features that a shrunk plan needs: none of them could be removed."""
     its = features(plan)
-    plain = tuple(frozenset(f for f in one if not f.startswith(_OPERATOR)) for one in its)
+    plain = tuple(frozenset(f for f in one if not f.startswith(_OPERATOR) and f not in _PLAINEST) for one in its)
     return plain if any(plain) else its
 
 

@@ -357,3 +357,28 @@ REDUCTIONS: tuple[Reduction[Plan], ...] = (
     lambda plan: _each_graph(plan, _plainer_types),
 )
 """All reductions of plans, those that remove most first."""
+
+
+def alternatives(plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """Gives (feature, plan): the plan without a feature that is there only because it makes the plan smaller.
+
+    A graph whose output is one of its sources is smaller than one with an Identity between.
+    """
+    graphs = []
+    for graph in plan.graphs:
+        nodes, outputs = list(graph.nodes), []
+        for name in graph.outputs:
+            if any(source.name == name for source in graph.sources):
+                nodes.append(Node(op="Identity", inputs=(name,), output=f"{name}_copy"))
+                name = f"{name}_copy"
+            outputs.append(name)
+        graphs.append(_replace(graph, nodes=tuple(nodes), outputs=tuple(outputs)))
+    if tuple(graphs) != plan.graphs:
+        actions = []
+        for action in plan.actions:
+            if isinstance(action, (Running, Binding)) and action.outputs:
+                action = Running(session=action.session, round=action.round)
+            actions.append(action)
+        changed = _replace(plan, graphs=tuple(graphs), actions=tuple(actions))
+        for feature in ("direct-output", "direct-input", "direct-initializer", "direct-default"):
+            yield feature, changed

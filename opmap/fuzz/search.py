@@ -22,7 +22,7 @@ from .features import Features, covers, features, needed
 from .graphs import Invalid
 from .judging import Failure, Kind, Lost, perform_plan
 from .plan import Plan, joined
-from .reductions import REDUCTIONS
+from .reductions import REDUCTIONS, alternatives
 from .switches import SWITCHES, available, draw_switches
 
 LET_THROUGH = 12
@@ -167,7 +167,7 @@ class Search:
             progress.duplicates += 1
         elif failure.kind == "hang" and not self.keep_on:
             progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
-            self._add(number, plan, failure, stable=True)
+            self._add(number, plan, failure, needed(plan), stable=True)
         else:
             past = self._past[-HISTORY:]
             self._renew()
@@ -208,11 +208,14 @@ class Search:
         if any(known(smallest, last or failure) for known in self.known):
             progress.known += 1
             return
-        self._add(number, smallest, last or failure, stable=last is not None)
+        its = needed(smallest)
+        for feature, plainer in alternatives(smallest):
+            if any(feature in one for one in its) and fails(plainer):
+                its = tuple(one - {feature} for one in its)
+        self._add(number, smallest, last or failure, its, stable=last is not None)
 
-    def _add(self, number: int, plan: Plan, failure: Failure, *, stable: bool) -> None:
+    def _add(self, number: int, plan: Plan, failure: Failure, needs: Features, *, stable: bool) -> None:
         progress = self.progress
-        needs = needed(plan)
         for find in progress.finds:
             same = find.failure.same(failure)
             if same and (covers(find.features, needs) or covers(needs, find.features) or find.features == needs):
@@ -236,13 +239,8 @@ class Search:
         got = perform_plan(plan, self._performer, self.limit)
         if got is None:
             return None
-        if got.kind == "crash" or not self._performer_is_clean(got):
-            self._renew()
         same = got.kind == failure.kind and (got.kind in ("crash", "hang") or got.signature == failure.signature)
         return got if same and not self._refused_by_control(plan, got) else None
-
-    def _performer_is_clean(self, failure: Failure) -> bool:
-        return failure.kind == "silent"
 
     def _refused_by_control(self, plan: Plan, failure: Failure) -> bool:
         """Returns whether the control fails in the same step: then the plan is not allowed, and this no defect."""
