@@ -394,11 +394,17 @@ def _catalog(parser: argparse.ArgumentParser) -> None:
 def _fuzz(parser: argparse.ArgumentParser) -> None:
     _add(parser, (PROVIDER,))
     parser.add_argument(
-        "--seconds", type=seconds, default=60.0, metavar="S", help="how long to search, without the shrinking (default: 60)"
+        "--seconds",
+        type=seconds,
+        default=60.0,
+        metavar="S",
+        help="how long to search, without the shrinking (default: 60)",
     )
     parser.add_argument("--seed", type=number, metavar="N", help="the same seed draws the same sequences (default: 0)")
     parser.add_argument(
-        "--rerun-dangerous", action="store_true", help="go on after a hang or a lost device of a GPU, and shrink them too"
+        "--rerun-dangerous",
+        action="store_true",
+        help="go on after a hang or a lost device of a GPU, and shrink them too",
     )
     parser.add_argument(
         "--no-shipped-known-failures", action="store_true", help="find again what opmap's list of known failures has"
@@ -407,7 +413,9 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
     )
     folder = parser.add_mutually_exclusive_group()
-    folder.add_argument("--report", type=path, metavar="DIR", help="write finds and their programs into this new folder")
+    folder.add_argument(
+        "--report", type=path, metavar="DIR", help="write finds and their programs into this new folder"
+    )
     folder.add_argument("--resume", type=path, metavar="DIR", help="continue the search of this folder")
     _add(parser, DIRECTML_OPTIONS, "where and how the DirectML execution provider runs")
 

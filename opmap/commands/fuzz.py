@@ -54,7 +54,12 @@ def run(options: Namespace) -> int:
     finally:
         opened.close()
     if options.json:
-        content = {"seed": seed, "seconds": round(progress.seconds, 1), "sequences": progress.sequences, "finds": entries}
+        content = {
+            "seed": seed,
+            "seconds": round(progress.seconds, 1),
+            "sequences": progress.sequences,
+            "finds": entries,
+        }
         sys.stdout.buffer.write(msgspec.json.encode(content) + b"\n")
     else:
         _print(progress, folder if written else None, opened.name)
@@ -152,7 +157,11 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         if folder:
             print(f"  program: {Path(folder.path(find))}")
     total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
-    extra = [f"{progress.duplicates} failed like a find", f"{progress.known} are known", f"{progress.both} fail on the CPU EP too"]
+    extra = [
+        f"{progress.duplicates} failed like a find",
+        f"{progress.known} are known",
+        f"{progress.both} fail on the CPU EP too",
+    ]
     extra.append(f"{progress.unstable} did not fail again")
     counts = (progress.duplicates, progress.known, progress.both, progress.unstable)
     shown = [text for text, count in zip(extra, counts, strict=True) if count]

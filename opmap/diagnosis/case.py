@@ -14,7 +14,13 @@ from .shrink import Budget, Reduction, shrink, smaller_numbers, without_some
 
 def shrink_case(case: Case, fails: Callable[[Case], bool], *, budget: Budget | None = None) -> Case:
     """Returns the smallest valid case that still fails. `case` itself is known to fail."""
-    reductions: list[Reduction[Case]] = [_fewer_dimensions, _smaller_sizes, _smaller_numbers, _plainer_types, _simpler_values]
+    reductions: list[Reduction[Case]] = [
+        _fewer_dimensions,
+        _smaller_sizes,
+        _smaller_numbers,
+        _plainer_types,
+        _simpler_values,
+    ]
     return shrink(case, fails, reductions, key=lambda c: (c.desc, _bits(c)), budget=budget)
 
 
@@ -28,7 +34,9 @@ def _made(case: Case, sizes: Mapping[str, tuple[int, ...]], numbers: Mapping[str
     types = {name: tensor.data_type for name, tensor in old.inputs.items()}
     try:
         desc = complete_sizes(cls, sizes, numbers)
-        desc = retyped(desc, types[cls.data_tensors()[0]], types[cls.index_tensors()[0]] if cls.index_tensors() else DataType.INT32)
+        desc = retyped(
+            desc, types[cls.data_tensors()[0]], types[cls.index_tensors()[0]] if cls.index_tensors() else DataType.INT32
+        )
         if desc.violations():
             return None
     except (OpmapError, ValueError, LookupError, ArithmeticError):
@@ -54,7 +62,9 @@ def _filled(desc: OperatorDesc, tensors: Mapping[str, Tensor]) -> Case:
         else:
             top = 1 << wanted.data_type.size * 8
             bits = Tensor(
-                wanted.data_type, wanted.sizes, [source.bits[i % len(source.bits)] % top for i in range(wanted.element_count)]
+                wanted.data_type,
+                wanted.sizes,
+                [source.bits[i % len(source.bits)] % top for i in range(wanted.element_count)],
             ).bits  # type: ignore[assignment]
         filled[name] = Tensor(wanted.data_type, wanted.sizes, bits)
     return Case(case_id(desc, "shrunk", "shrunk"), desc, filled)
@@ -84,7 +94,7 @@ def _smaller_sizes(case: Case) -> Iterator[Case]:
         for before in sorted({s[position] for s in sizes.values()}, reverse=True):
             having = [name for name, s in sizes.items() if s[position] == before]
             for after in smaller_numbers(before, 1):
-                for chosen in ([having] if len(having) < 2 else [having, *([name] for name in having)]):
+                for chosen in [having] if len(having) < 2 else [having, *([name] for name in having)]:
                     changed = {
                         n: (*s[:position], after, *s[position + 1 :]) if n in chosen else s for n, s in sizes.items()
                     }
@@ -123,7 +133,9 @@ def _simpler_values(case: Case) -> Iterator[Case]:
             continue
         zero = [0] * count
         for kept in without_some(range(count)):
-            yield _with(case, name, [b if i in kept else z for i, (b, z) in enumerate(zip(tensor.bits, zero, strict=True))])
+            yield _with(
+                case, name, [b if i in kept else z for i, (b, z) in enumerate(zip(tensor.bits, zero, strict=True))]
+            )
 
 
 def _with(case: Case, name: str, bits: list[int]) -> Case:

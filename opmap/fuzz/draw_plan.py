@@ -26,7 +26,7 @@ from .plan import (
     Unbinding,
     Updating,
 )
-from .state import CAPTURE, State
+from .state import CAPTURE, Planned, State
 
 MAX_ACTIONS = 12
 """The most actions after the first session is open."""
@@ -39,11 +39,14 @@ _CONFIG = {
 
 def draw_plan(source: RandomSource, switches: Collection[str]) -> Plan:
     """Returns a plan that is allowed. `switches` says what it may have; see `switches.py`."""
-    return _Drawing(source, switches).plan()
+    return PlanDrawing(source, switches).plan()
 
 
-class _Drawing:
-    """One plan while it is drawn."""
+class PlanDrawing:
+    """One plan while it is drawn. Each public method draws an action, and adds it if it is allowed.
+
+    `actions` are the actions so far, `planned` their steps.
+    """
 
     def __init__(self, source: RandomSource, switches: Collection[str]) -> None:
         self.random, self.on = source, switches
@@ -53,6 +56,7 @@ class _Drawing:
         self.sessions = count
         self.state = State(self.graphs)
         self.actions: list[AnyAction] = []
+        self.planned: list[Planned] = []
         self.rounds: dict[int, list[dict[str, tuple[int, ...]]]] = {}
         self.numbers = 0
         self.numbers_of: dict[str, int] = {}
@@ -60,18 +64,18 @@ class _Drawing:
     def plan(self) -> Plan:
         """Returns the drawn plan."""
         random, on = self.random, self.on
-        self._open()
-        kinds: list[tuple[int, Callable[[], None]]] = [(6, self._run)]
+        self.open_session()
+        kinds: list[tuple[int, Callable[[], None]]] = [(6, self.run_session)]
         if self.sessions > 1:
-            kinds.append((2, self._open))
+            kinds.append((2, self.open_session))
         for switch, weight, draw in (
-            ("drop", 2, self._drop),
-            ("wrong-call", 1, self._misfeed),
-            ("bind", 4, self._bind),
-            ("values", 2, self._run_values),
-            ("update", 2, self._update),
-            ("keep", 2, self._get),
-            ("examine", 1, self._examine),
+            ("drop", 2, self.drop),
+            ("wrong-call", 1, self.misfeed),
+            ("bind", 4, self.bind),
+            ("values", 2, self.run_values),
+            ("update", 2, self.update),
+            ("keep", 2, self.get),
+            ("examine", 1, self.examine),
         ):
             if switch in on:
                 kinds.append((weight, draw))
@@ -79,13 +83,13 @@ class _Drawing:
         for _ in range(random.integer(1, MAX_ACTIONS)):
             pick(random, weighted)()
         if not any(isinstance(action, (Running, RunningBound)) for action in self.actions):
-            self._run()
+            self.run_session()
         return Plan(graphs=self.graphs, actions=tuple(self.actions))
 
     def _try(self, action: AnyAction) -> bool:
         """Adds an action if it is allowed. Returns whether it is."""
         try:
-            self.state.apply(action)
+            self.planned.append(self.state.apply(action))
         except Invalid:
             return False
         self.actions.append(action)
@@ -98,7 +102,7 @@ class _Drawing:
     def _session(self) -> str | None:
         """Returns the name of an open session, the newest one most often."""
         if not self.state.sessions:
-            self._open()
+            self.open_session()
         names = list(self.state.sessions)
         return names[-1] if not chance(self.random, 3) else pick(self.random, names) if names else None
 
@@ -149,7 +153,8 @@ class _Drawing:
 
     # --- actions ---
 
-    def _open(self) -> None:
+    def open_session(self) -> None:
+        """Creates a session, if there may be one more."""
         if len(self.state.sessions) >= self.sessions:
             return
         number = self.random.integer(0, len(self.graphs) - 1)
@@ -158,7 +163,8 @@ class _Drawing:
         if self._try(Opening(session=name, graph=number, setup=setup, replay=replay)):
             self.numbers_of[name] = number
 
-    def _run(self) -> None:
+    def run_session(self) -> None:
+        """Runs a session on values from the host."""
         session = self._session()
         if session is None:
             return
@@ -189,7 +195,8 @@ class _Drawing:
                 values[source.name] = name
         return values
 
-    def _run_values(self) -> None:
+    def run_values(self) -> None:
+        """Runs a session on OrtValues."""
         session = self._session()
         if session is None or self.state.sessions[session].replay:
             return
@@ -205,7 +212,8 @@ class _Drawing:
         keep = {n: self._new("v") for n in asked if chance(self.random, 2)} if "keep" in self.on else {}
         self._try(Running(session=session, round=round, outputs=outputs, method="values", values=values, keep=keep))
 
-    def _bind(self) -> None:
+    def bind(self) -> None:
+        """Binds a session, runs it on what is bound, or removes its bindings."""
         session = self._session()
         if session is None:
             return
@@ -251,10 +259,11 @@ class _Drawing:
                 self._made(number, name, round, value, DEVICE)
             self._try(Binding(session=session, round=round, values=values, outputs=outputs))
         elif not chance(self.random, 3):
-            self._update()
+            self.update()
         self._try(RunningBound(session=session))
 
-    def _update(self) -> None:
+    def update(self) -> None:
+        """Copies other values into an OrtValue."""
         for _ in range(3 if self.state.values else 0):
             name = pick(self.random, list(self.state.values))
             number = self.random.integer(0, len(self.graphs) - 1)
@@ -266,11 +275,13 @@ class _Drawing:
             if self._try(Updating(value=name, graph=number, name=source, round=self._round(number))):
                 return
 
-    def _get(self) -> None:
+    def get(self) -> None:
+        """Reads an OrtValue."""
         if self.state.values:
             self._try(Getting(value=pick(self.random, list(self.state.values))))
 
-    def _misfeed(self) -> None:
+    def misfeed(self) -> None:
+        """Runs a session with a wrong call."""
         session = self._session()
         if session is None:
             return
@@ -279,15 +290,17 @@ class _Drawing:
         name = "" if wrong in ("unknown", "output") else pick(self.random, names)
         self._try(Misfeeding(session=session, wrong=wrong, name=name))  # type: ignore[arg-type]
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Releases a session or an OrtValue."""
         names = [*self.state.sessions, *self.state.values]
         sessions = list(self.state.sessions)
         name = pick(self.random, sessions if sessions and not chance(self.random, 3) else names)
         self._try(Dropping(name=name))
         if not self.state.sessions:
-            self._open()
+            self.open_session()
 
-    def _examine(self) -> None:
+    def examine(self) -> None:
+        """Asks a session for its evidence."""
         session = self._session()
         if session is not None:
             self._try(Examining(session=session))

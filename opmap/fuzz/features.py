@@ -41,9 +41,7 @@ _SETUP = {
 def features(plan: Plan) -> Features:
     """Returns the features of each session of a plan."""
     sessions = [action for action in plan.actions if isinstance(action, Opening)]
-    return tuple(
-        frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(plan, s)) for s in sessions
-    )
+    return tuple(frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(plan, s)) for s in sessions)
 
 
 def needed(plan: Plan) -> Features:
@@ -75,7 +73,9 @@ def _of_graph(graph: Graph) -> set[str]:
         found.add(node.op.lower() if node.op in MOVES or node.op == "If" else f"{_OPERATOR}{node.op}")
         if len(set(node.inputs)) < len(node.inputs):
             found.add("same-twice")
-        if node.op not in MOVES and any(not sources[n].sizes and not sources[n].condition for n in node.inputs if n in sources):
+        if node.op not in MOVES and any(
+            not sources[n].sizes and not sources[n].condition for n in node.inputs if n in sources
+        ):
             found.add("scalar-index")
         if set(node.inputs) & made:
             found.add("chain")

@@ -221,12 +221,12 @@ def _operator_sizes(node: Node, values: Sequence[Value]) -> Sizes:
     """Returns the sizes of the output; a size of 0 passes through like any other size."""
     if all(all(v.sizes) for v in values):
         return shaped(node, values).output
-    found = []
+    found: list[Sizes] = []
     for placeholder in _PLACEHOLDERS:
         filled = [Value(v.type, tuple(size or placeholder for size in v.sizes)) for v in values]
         at = shaped(node, filled)
         for field, real in zip(at.fields, values, strict=True):
-            if field in at.desc.index_tensors() and prod(real.sizes) and placeholder in at.desc.index_bounds[field]:
+            if field in at.desc.index_tensors() and all(real.sizes) and placeholder in at.desc.index_bounds[field]:
                 raise Invalid("indices into nothing")
         found.append(tuple(0 if size == placeholder else size for size in at.output))
     if found[0] != found[1]:

@@ -8,7 +8,9 @@ import msgspec
 
 from ..diagnosis.shrink import Reduction, smaller_numbers, without_some
 from ..execution.steps import DEVICE, HOST, Setup
-from .graphs import MOVES, Graph, Node, Source
+from ..operators import OPERATORS
+from ..tensors import DataType
+from .graphs import MOVES, Graph, Invalid, Node, Source, infer
 from .plan import (
     AnyAction,
     Binding,
@@ -37,7 +39,9 @@ def _fewer_sessions(plan: Plan) -> Iterator[Plan]:
     """Without all that one session does, and with what two sessions do done by one."""
     names = [a.session for a in plan.actions if isinstance(a, Opening)]
     for name in names:
-        kept = tuple(a for a in plan.actions if getattr(a, "session", None) != name and getattr(a, "name", None) != name)
+        kept = tuple(
+            a for a in plan.actions if getattr(a, "session", None) != name and getattr(a, "name", None) != name
+        )
         yield _tidy(_replace(plan, actions=kept))
     for i, first in enumerate(names):
         for second in names[i + 1 :]:
@@ -82,6 +86,53 @@ def _tidy(plan: Plan) -> Plan:
 
 
 # --- graphs ---
+
+
+def _trivial_graphs(plan: Plan) -> Iterator[Plan]:
+    """One small operator in place of all graphs: enough for what only depends on the lives of sessions and values."""
+    plain = plan
+    for number, graph in enumerate(plan.graphs):
+        plain = _with_graph(plain, number, _trivial(graph.outputs[0])) if number < len(plain.graphs) else plain
+    yield plain
+    for number, graph in enumerate(plan.graphs):
+        yield _with_graph(plan, number, _trivial(graph.outputs[0]))
+
+
+def _trivial(output: str) -> Graph:
+    """Returns a graph of one operator, the simplest there is."""
+    operator = next(o for o in OPERATORS.values() if o.lower and o.emit)
+    desc = next(desc for desc in operator.samples() if desc.index_tensors())
+    assert operator.lower is not None
+    lowering = operator.lower(desc)
+    sources = []
+    for i, (field, sizes) in enumerate(lowering.shapes.items()):
+        allowed = lowering.index_types.get(field, (DataType.FLOAT32,))
+        sources.append(Source(name=f"x{i}", data_type=allowed[0].name, sizes=sizes))
+    name = output if output not in {s.name for s in sources} else f"{output}_out"
+    node = Node(
+        op=lowering.op_type, inputs=tuple(s.name for s in sources), output=name, attributes=dict(lowering.attributes)
+    )
+    return Graph(sources=tuple(sources), nodes=(node,), outputs=(name,))
+
+
+def _one_node(graph: Graph) -> Iterator[Graph]:
+    """One node alone, with new inputs in place of what other nodes made."""
+    if len(graph.nodes) < 2:
+        return
+    try:
+        values = infer(graph)
+    except Invalid:
+        return
+    known = {source.name: source for source in graph.sources}
+    dims = next((s.dims for s in graph.sources if s.dims != "static"), graph.sources[0].dims)
+    for node in graph.nodes:
+        if node.op == "If":
+            continue
+        sources = [
+            known.get(n) or Source(name=n, data_type=values[n].type.name, sizes=values[n].sizes, dims=dims)
+            for n in dict.fromkeys(node.inputs)
+        ]
+        yield _replace(graph, sources=tuple(sources), nodes=(node,), outputs=(node.output,))
 
 
 def _with_graph(plan: Plan, number: int, graph: Graph) -> Plan:
@@ -175,7 +226,7 @@ def _fewer_outputs(graph: Graph) -> Iterator[Graph]:
     for outputs in without_some(graph.outputs):
         if outputs:
             read = set(outputs)
-            nodes = []
+            nodes: list[Node] = []
             for node in reversed(graph.nodes):
                 if node.output in read:
                     nodes.insert(0, node)
@@ -215,7 +266,9 @@ def _smaller_sources(graph: Graph) -> Iterator[Graph]:
             yield _replace(graph, sources=(*graph.sources[:i], changed, *graph.sources[i + 1 :]))
     for before in sorted({n for s in graph.sources for n in s.sizes}, reverse=True):
         for after in smaller_numbers(before, 1):
-            sources = tuple(_replace(s, sizes=tuple(after if n == before else n for n in s.sizes)) for s in graph.sources)
+            sources = tuple(
+                _replace(s, sizes=tuple(after if n == before else n for n in s.sizes)) for s in graph.sources
+            )
             yield _replace(graph, sources=sources)
     for i, source in enumerate(graph.sources):
         for axis, before in enumerate(source.sizes):
@@ -274,37 +327,35 @@ def _plainer_actions(plan: Plan) -> Iterator[Plan]:
             if bound:
                 yield _at(plan, i, Running(session=action.session, round=bound.round))
         elif isinstance(action, Running):
-            plain = Running(session=action.session, round=action.round)
-            for changed in (
-                plain,
-                _replace(plain, outputs=action.outputs),
-                _replace(action, values={}),
-                _replace(action, keep={}),
-                *(_replace(action, values=_less(action.values, n)) for n in action.values),
-                *(_replace(action, keep=_less(action.keep, n)) for n in action.keep),
-                _replace(action, outputs=None),
-            ):
-                if changed != action:
-                    yield _at(plan, i, changed)
-            if action.outputs:
-                for outputs in without_some(action.outputs):
-                    if outputs:
-                        keep = {n: v for n, v in action.keep.items() if n in outputs}
-                        yield _at(plan, i, _replace(action, outputs=outputs, keep=keep))
+            yield from (_at(plan, i, changed) for changed in _plainer_run(action) if changed != action)
         elif isinstance(action, Binding):
-            for changed in (
-                _replace(action, values={}, round=_replace(action.round, fed=())),
-                _replace(action, outputs=dict.fromkeys(action.outputs, HOST)),
-                *(_replace(action, values=_less(action.values, n)) for n in action.values),
-                *(_replace(action, outputs=_less(action.outputs, n)) for n in action.outputs),
-                *(_replace(action, outputs={**action.outputs, n: HOST}) for n in action.outputs),
-            ):
-                if changed != action:
-                    yield _at(plan, i, changed)
+            yield from (_at(plan, i, changed) for changed in _plainer_binding(action) if changed != action)
         elif isinstance(action, Putting) and action.place == DEVICE:
             yield _at(plan, i, _replace(action, place=HOST))
         elif isinstance(action, (Unbinding, Misfeeding)):
             yield _at(plan, i)
+
+
+def _plainer_run(action: Running) -> Iterator[Running]:
+    plain = Running(session=action.session, round=action.round)
+    yield plain
+    yield _replace(plain, outputs=action.outputs)
+    yield _replace(action, values={})
+    yield _replace(action, keep={})
+    yield from (_replace(action, values=_less(action.values, n)) for n in action.values)
+    yield from (_replace(action, keep=_less(action.keep, n)) for n in action.keep)
+    yield _replace(action, outputs=None)
+    for outputs in without_some(action.outputs or ()):
+        if outputs:
+            yield _replace(action, outputs=outputs, keep={n: v for n, v in action.keep.items() if n in outputs})
+
+
+def _plainer_binding(action: Binding) -> Iterator[Binding]:
+    yield _replace(action, values={}, round=_replace(action.round, fed=()))
+    yield _replace(action, outputs=dict.fromkeys(action.outputs, HOST))
+    yield from (_replace(action, values=_less(action.values, n)) for n in action.values)
+    yield from (_replace(action, outputs=_less(action.outputs, n)) for n in action.outputs)
+    yield from (_replace(action, outputs={**action.outputs, n: HOST}) for n in action.outputs)
 
 
 def _less(names: dict[str, str], name: str) -> dict[str, str]:
@@ -318,7 +369,9 @@ def _plainer_rounds(plan: Plan) -> Iterator[Plan]:
         return _replace(
             plan,
             actions=tuple(
-                _replace(a, round=after) if isinstance(a, (Running, Binding, Putting, Updating)) and a.round == before else a
+                _replace(a, round=after)
+                if isinstance(a, (Running, Binding, Putting, Updating)) and a.round == before
+                else a
                 for a in plan.actions
             ),
         )
@@ -331,7 +384,9 @@ def _plainer_rounds(plan: Plan) -> Iterator[Plan]:
         candidates = [Round(), _replace(before, sizes={}), _replace(before, fed=())]
         candidates += [_replace(before, seed=seed) for seed in range(min(before.seed, 4))]
         candidates += [_replace(before, fed=tuple(f for f in before.fed if f != name)) for name in before.fed]
-        candidates += [_replace(before, sizes={n: s for n, s in before.sizes.items() if n != name}) for name in before.sizes]
+        candidates += [
+            _replace(before, sizes={n: s for n, s in before.sizes.items() if n != name}) for name in before.sizes
+        ]
         candidates += [r for r in rounds if r != before and len(repr(r)) <= len(repr(before))]
         for name, sizes in before.sizes.items():
             for axis, size in enumerate(sizes):
@@ -347,6 +402,8 @@ REDUCTIONS: tuple[Reduction[Plan], ...] = (
     _fewer_actions,
     _fewer_sessions,
     _one_graph,
+    _trivial_graphs,
+    lambda plan: _each_graph(plan, _one_node),
     lambda plan: _each_graph(plan, _fewer_nodes),
     lambda plan: _each_graph(plan, _fewer_outputs),
     _plainer_setups,

@@ -34,7 +34,7 @@ REDRAWS = 12
 HISTORY = 6
 """How many plans before a failure are tried together with it, if it does not fail alone."""
 
-TRIALS, SHRINK_SECONDS = 400, 120.0
+TRIALS, SHRINK_SECONDS = 500, 180.0
 """The limits of one shrinking."""
 
 FRESH_TRIALS = 60
@@ -216,13 +216,16 @@ class Search:
 
     def _add(self, number: int, plan: Plan, failure: Failure, needs: Features, *, stable: bool) -> None:
         progress = self.progress
+        name = f"{failure.kind}-{len(progress.finds) + 1}"
         for find in progress.finds:
-            same = find.failure.same(failure)
-            if same and (covers(find.features, needs) or covers(needs, find.features) or find.features == needs):
+            if find.failure.same(failure) and (covers(find.features, needs) or find.features == needs):
                 progress.duplicates += 1
                 return
+            if find.failure.same(failure) and covers(needs, find.features):  # the find needs less than it seemed
+                progress.duplicates += 1
+                name = find.id
         find = Find(
-            id=f"{failure.kind}-{len(progress.finds) + 1}",
+            id=name,
             kind=failure.kind,
             text=failure.text,
             number=number,
@@ -231,7 +234,7 @@ class Search:
             needs=[sorted(one) for one in needs],
             stable=stable,
         )
-        progress.finds.append(find)
+        progress.finds[:] = [*(other for other in progress.finds if other.id != name), find]
         self.found(find)
 
     def _fails(self, plan: Plan, failure: Failure) -> Failure | None:

@@ -48,9 +48,13 @@ def steps_of(find: Find) -> list[str]:
     for action in find.plan.actions:
         fields = msgspec.to_builtins(action)
         name = fields.pop("action")
-        plain = type(action)(**{f: getattr(action, f) for f in ("session", "value", "name", "wrong") if hasattr(action, f)})
+        plain = type(action)(
+            **{f: getattr(action, f) for f in ("session", "value", "name", "wrong") if hasattr(action, f)}
+        )
         unset = msgspec.to_builtins(plain)
-        shown = [f"{key}={value}" for key, value in fields.items() if value != unset.get(key) or key in ("session", "value")]
+        shown = [
+            f"{key}={value}" for key, value in fields.items() if value != unset.get(key) or key in ("session", "value")
+        ]
         lines.append(f"{name} {' '.join(shown)}".rstrip())
     return lines
 
@@ -100,13 +104,16 @@ class FindsFolder:
         try:
             content = msgspec.json.decode(run.read_bytes(), type=_Run)
             lines = finds.read_bytes().splitlines() if finds.is_file() else []
-            self.progress.finds = [msgspec.json.decode(line, type=Find) for line in lines]
+            finds_by_id = {find.id: find for find in (msgspec.json.decode(line, type=Find) for line in lines)}
+            self.progress.finds = list(finds_by_id.values())
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"--resume: {error}", file=str(self.folder)) from None
         for key, value in self.settings.items():
             if content.settings.get(key) != value:
                 before = content.settings.get(key)
-                raise InputError(f"--resume must go on with the same {key}: {before}, got {value}", file=str(self.folder))
+                raise InputError(
+                    f"--resume must go on with the same {key}: {before}, got {value}", file=str(self.folder)
+                )
         for name, count in content.progress.items():
             setattr(self.progress, name, count)
 

@@ -27,7 +27,7 @@ Wanted = Mapping[str, np.ndarray] | Literal["refused"] | None
 _LONG = 48
 """Arrays with more elements are written as bytes."""
 
-_SESSION = '''
+_SESSION = """
 def session(model, level=None, config={{}}, {parameters}):
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level, options.enable_mem_pattern = 1, 4, {pattern}
@@ -37,7 +37,7 @@ def session(model, level=None, config={{}}, {parameters}):
         options.add_session_config_entry(key, value)
 {body}    providers = [(PROVIDER, {provider_options})]
     return ort.InferenceSession(model, options, providers=providers, enable_fallback=0{keywords})
-'''
+"""
 
 _DEVICES = """    if devices:
         found = [device for device in ort.get_ep_devices() if device.ep_name == PROVIDER]
@@ -50,7 +50,7 @@ _PROFILE = """    if profile:
         options.profile_file_prefix = os.path.join(tempfile.mkdtemp(), "profile")
 """
 
-_CHECK = '''
+_CHECK = """
 def check(label, got, wanted):
     global wrong
     for name, right in wanted.items():
@@ -58,7 +58,7 @@ def check(label, got, wanted):
         same = (array.dtype, array.shape, array.tobytes()) == (right.dtype, right.shape, right.tobytes())
         wrong = wrong or not same
         print(f"{label} {name}: {'right' if same else 'WRONG'}\\n  got    {array.tolist()}\\n  wanted {right.tolist()}")
-'''
+"""
 
 _OPTIONS = """
 def run_options(config):
