@@ -404,6 +404,35 @@ def _catalog(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--json", action="store_true", help="print JSON")
 
 
+def _fuzz(parser: argparse.ArgumentParser) -> None:
+    _add(parser, (PROVIDER,))
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        default=60.0,
+        metavar="S",
+        help="how long to search, without the shrinking (default: 60)",
+    )
+    parser.add_argument("--seed", type=number, metavar="N", help="the same seed draws the same sequences (default: 0)")
+    parser.add_argument(
+        "--rerun-dangerous",
+        action="store_true",
+        help="go on after a hang or a lost device of a GPU, and shrink them too",
+    )
+    parser.add_argument(
+        "--no-shipped-known-failures", action="store_true", help="find again what opmap's list of known failures has"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
+    )
+    folder = parser.add_mutually_exclusive_group()
+    folder.add_argument(
+        "--report", type=path, metavar="DIR", help="write finds and their programs into this new folder"
+    )
+    folder.add_argument("--resume", type=path, metavar="DIR", help="continue the search of this folder")
+    _add(parser, DIRECTML_OPTIONS, "where and how the DirectML execution provider runs")
+
+
 def _build(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
@@ -479,6 +508,11 @@ COMMANDS: dict[str, Command] = {
         help="List the known defects of the DirectML EP, or show one with a program that reproduces it.",
         example="opmap known fed-default-ignored",
         add_options=_known,
+    ),
+    "fuzz": Command(
+        help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
+        example="opmap fuzz --provider dml --seconds 600 --report finds",
+        add_options=_fuzz,
     ),
     "build": Command(
         help="Write the collection of ONNX models with their test data.",

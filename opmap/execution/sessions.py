@@ -269,7 +269,8 @@ class SessionProvider(Performer):
 
     def _put(self, step: Put) -> Result:
         self._drop(step.value)
-        self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(step.array, *self._place(step.place))
+        array = step.array.copy()  # a value on the host lies in the memory of its array, and runs may write into it
+        self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(array, *self._place(step.place))
         return Result(devices={step.value: self._values[step.value].device_name()})
 
     def _update(self, step: Update) -> Result:

@@ -120,6 +120,13 @@ class HangLimit:
         return self._refusals.get(adapter)
 
 
+class _NoLimit(HangLimit):
+    """Counts nothing and refuses nothing."""
+
+    def note(self, adapter: object) -> None:
+        """Does nothing."""
+
+
 HANG_LIMIT = HangLimit()
 """The default counter, shared by every WorkerProvider of this process."""
 
@@ -189,6 +196,10 @@ class WorkerProvider(Performer):
         """Ends the child if it is spent, so that the next step gets a new one."""
         if self._spent:
             self.close()
+
+    def ignore_hangs(self) -> None:
+        """Lets any number of hangs and lost devices pass. For emulated devices, and for people who know what they do."""
+        self._hang_limit = _NoLimit()
 
     def close(self) -> None:
         """Closes the provider in the child, and ends the child: closes its stdin, then kills what is left.
