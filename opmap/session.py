@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from .cases.case import CASE_IDS, Case
 from .cases.catalogue import catalogue
 from .cases.probes import Probe, probes
@@ -234,16 +236,17 @@ class Session:
     def _skipped(self, item: Case | Probe, danger: KnownFailure) -> Record:
         """Returns the record of a case or probe that is not run, because it is known to hang or to lose the device."""
         message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
-        names = {"variant": item.variant, "file": item.file} if isinstance(item, Case) else {}
-        return Record(
+        record = Record(
             case=item.id,
             operator=_operator(item),
             verdict=Verdict.SKIPPED,
             message=message,
             provider=self.provider_name,
             device_class=self.provider.device_class if self.provider else None,
-            **names,
         )
+        if isinstance(item, Case):
+            return msgspec.structs.replace(record, variant=item.variant, file=item.file)
+        return record
 
     def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command in a file, and adds it to the results.

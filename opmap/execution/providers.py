@@ -226,9 +226,7 @@ def _open_directml(
     if problem:
         worker.close()
         raise ProviderMissing(problem)
-    return OpenProvider(
-        DIRECTML, worker.version, worker.device_class, worker, worker.adapter, package=worker.package
-    )
+    return OpenProvider(DIRECTML, worker.version, worker.device_class, worker, worker.adapter, package=worker.package)
 
 
 def _open_worker(name: str, timeout: float) -> OpenProvider:

@@ -193,8 +193,7 @@ def active_failures(
 
     If the provider is missing, `judge` is the error that says so, and the place is known by the provider's name alone.
     """
-    missing = not isinstance(judge, Judge)
-    place = Place(provider=full_name(provider)) if missing else locate(judge, [*entries, *shipped])
+    place = locate(judge, [*entries, *shipped]) if isinstance(judge, Judge) else Place(provider=full_name(provider))
     return ActiveFailures(entries, place, shipped=shipped, file=file)
 
 
