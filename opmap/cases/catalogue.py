@@ -29,7 +29,7 @@ RANDOM, RANDOM_ELEMENTS = 100, 4096
 their tensors."""
 
 
-def catalogue(tier: Tier, ids: Iterable[str] | None = None) -> Iterator[Case]:
+def catalogue(tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = True) -> Iterator[Case]:
     """Gives the cases of a tier. Each tier holds the cases of the tier before it, first and in the same order.
 
     `smoke`: the documented examples; the first rows of each operator's covering array, which hold every class of every
@@ -38,6 +38,7 @@ def catalogue(tier: Tier, ids: Iterable[str] | None = None) -> Iterator[Case]:
     triple; the large classes; every valid descriptor of the small scope (`WORLD`) in each data width.
 
     With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
+    Without `variants`, cases that are other cases in a variant are left out.
     """
     if ids is not None:
         yield from _with_ids(tier, set(ids))
@@ -52,9 +53,10 @@ def catalogue(tier: Tier, ids: Iterable[str] | None = None) -> Iterator[Case]:
                     if not is_large(case.desc):
                         pools[operator.name].append(case)
                     yield case
-        for share in _VARIANTS_AFTER.get(part, ()):
+        added = _VARIANTS_AFTER.get(part) if variants else None
+        if added is not None:
             for name in OPERATORS:
-                for case in in_variants(pools[name], share):
+                for case in in_variants(pools[name], added):
                     if case.id not in seen:
                         seen.add(case.id)
                         yield case
@@ -261,12 +263,8 @@ _SMOKE = (_examples, _first_pairs, _stale_state)
 _STANDARD = (*_SMOKE, _pairs, _wide, _random)
 _PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": (*_STANDARD, _triples, large, _world)}
 
-_VARIANTS_AFTER: Mapping[object, tuple[Tier, ...]] = {
-    _stale_state: ("smoke",),
-    _random: ("standard",),
-    _triples: ("full",),
-}
-"""Part -> the tiers whose cases in variants come after it."""
+_VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "standard", _triples: "full"}
+"""Part -> the tier whose cases in variants come after it."""
 
 
 def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iterator[dict[str, str]]:

@@ -20,13 +20,15 @@ from .probes import Probe, are_probes, select_probes
 class Selection:
     """Selects cases by glob and id, then keeps one shard of the selection.
 
-    `shard` is (number, count). Only the first shard has probes. If ids are given, no shard has probes.
+    `shard` is (number, count). Only the first shard has probes. If ids are given, no shard has probes. Without
+    `variants`, cases that are other cases in a variant are left out.
     """
 
     tier: Tier = "smoke"
     globs: Sequence[str] = ()
     ids: Sequence[str] = ()
     shard: tuple[int, int] = (1, 1)
+    variants: bool = True
 
     def cases(self, advance: Callable[[], None] = lambda: None) -> list[Case]:
         """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
@@ -38,7 +40,7 @@ class Selection:
             return []
 
         def advancing() -> Iterator[Case]:
-            for case in catalogue(self.tier, self.ids) if self.ids else catalogue(self.tier):
+            for case in catalogue(self.tier, self.ids or None, variants=self.variants):
                 advance()
                 yield case
 

@@ -59,6 +59,7 @@ class Formed:
     - `outputs`: graph output -> the field whose values it must have. The output's field stands for the expected output,
       an input's field for a copy of this input. The order is the graph's.
     - `fixed`: the fields whose values are part of the model. Each round must have the same values for them.
+    - `defaults`: the values that the model holds for fields that are fed. An EP may wrongly use them.
     - `dynamic`: at least one shape is unknown when the session is created.
     - `substitutions`: what this form does otherwise than the mapping, beside the mapping's own substitutions.
     """
@@ -68,6 +69,7 @@ class Formed:
     feeds: Callable[[Round], dict[str, np.ndarray]]
     outputs: Mapping[str, str]
     fixed: frozenset[str] = frozenset()
+    defaults: Mapping[str, Tensor] = field(default_factory=dict)
     dynamic: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict)
     substitutions: tuple[Substitution, ...] = ()

@@ -7,6 +7,7 @@ without such inputs has no such form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import onnx
 from onnx import helper
@@ -158,7 +159,7 @@ def _fed(draft: Draft, fields: tuple[str, ...], other: Round) -> Formed:
     for field in fields:
         draft.add_constant(field, constant(field, values[field]))
         draft.replaced(field, "fed in place of a default with other values")
-    return draft.formed()
+    return replace(draft.formed(), defaults={field: other.tensors[field] for field in fields})
 
 
 def _ir3_init(mapped: MappedModel, first: Round) -> Formed | None:

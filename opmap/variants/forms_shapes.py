@@ -16,6 +16,9 @@ from .drafts import Draft
 NEGATIVE_INDICES = 11
 """The first opset whose operators take negative indices."""
 
+AUXILIARY_OPSET = 21
+"""The newest opset whose Cast and Reshape the DirectML EP of ONNX Runtime 1.24 registers."""
+
 NEWEST_OPSET = 25
 """The newest opset that ONNX Runtime 1.24 accepts."""
 
@@ -95,11 +98,13 @@ def _opset(version: int) -> Callable[[MappedModel, Round], Formed | None]:
     """Returns the builder of a form with this opset.
 
     It builds nothing if an operator, an attribute or a data type of the model is not in the opset, or if there are negative
-    indices and the opset has none.
+    indices and the opset has none. Above AUXILIARY_OPSET it builds only models of one node.
     """
 
     def build(mapped: MappedModel, first: Round) -> Formed | None:
         draft = Draft(mapped, first)
+        if version > AUXILIARY_OPSET and len(draft.graph.node) > 1:
+            return None
         if version < NEGATIVE_INDICES and any(min(first.tensors[name].integers) < 0 for name in draft.indices):
             return None
         types = {value.name: value.type.tensor_type.elem_type for value in draft.graph.input}

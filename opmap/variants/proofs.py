@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..execution.sessions import CPU, DIRECTML
+from ..execution.sessions import DIRECTML
 from ..execution.steps import Event, Run, RunBound
 from .contract import Proof
 from .walk import SESSION, Walk
@@ -33,16 +33,8 @@ def one_fused_node(walk: Walk) -> str | None:
     return fused(walk) or (None if got == wanted else f"{wanted} runs must be {wanted} node events, got {got}")
 
 
-def unfused(walk: Walk) -> str | None:
-    """The operator's own node ran on the DirectML EP, and no fused node."""
-    op_type = walk.formed.mapped.lowering.op_type
-    if any(_FUSED in event.op_type for event in walk.events()):
-        return f"the profile must have an event of {op_type}, got a fused node"
-    return ran(walk)
-
-
 def ran(walk: Walk) -> str | None:
-    """The profile has an event of the operator's node on the provider for each run."""
+    """The profile has an event of the operator's own node on the provider for each run. A fused node has another name."""
     op_type = walk.formed.mapped.lowering.op_type
     got = sum(event.op_type == op_type and event.provider == walk.provider for event in walk.events())
     if got < _runs(walk):
@@ -109,14 +101,6 @@ def serialized(walk: Walk) -> str | None:
 def graphs(files: Iterable[str]) -> list[str]:
     """Returns the names of the files that hold a DirectML graph."""
     return [name for name in files if name.rsplit("/", 1)[-1].startswith("Partition_")]
-
-
-def nothing_on_cpu(walk: Walk) -> str | None:
-    """No node ran on the CPU EP."""
-    if walk.provider == CPU:
-        return None
-    got = sorted({event.op_type for event in walk.events() if event.provider == CPU})
-    return f"no node must run on {CPU}, got {', '.join(got)}" if got else None
 
 
 def _only(walk: Walk, wanted: str, fits: Callable[[Event], bool]) -> str | None:

@@ -47,33 +47,37 @@ def variant(
 
 
 def _variants() -> Iterator[Variant]:
-    both, fused, unfused, ran = proofs.both, proofs.fused, proofs.unfused, proofs.ran
-    constant = both(fused, proofs.not_an_input)
-    constant_elsewhere = both(ran, proofs.not_an_input)
+    both, fused, ran = proofs.both, proofs.fused, proofs.ran
+    absent = proofs.not_an_input
+    constant = both(fused, absent)
+    constant_elsewhere = both(ran, absent)
 
     # --- as every case, unless it says otherwise ---
-    yield variant(PLAIN, base=None, share="all", others=None)
-    yield variant("init", "init", base=None, directml=constant, others=constant_elsewhere, share="all")
-    yield variant("node", "node", base=None, share="all")
+    yield variant(PLAIN, base=None, share="all", directml=None, others=None)
+    yield variant("init", "init", base=None, directml=absent, others=absent, source="inputs", share="all")
+    yield variant("node", "node", base=None, share="all", directml=None, others=None)
 
     # --- roads of the EP's own ---
-    yield variant("eager", way="eager", directml=unfused, providers=_DML, tier="smoke")
+    yield variant("eager", way="eager", directml=ran, providers=_DML, tier="smoke")
     yield variant("own-queue", way="own-queue", providers=_KNOWN, tier="smoke", share="few")
     yield variant("if", "if", directml=proofs.branch, others=proofs.branch, tier="smoke")
-    yield variant("symbolic", "symbolic", directml=unfused)
-    yield variant("shapeless", "shapeless", directml=unfused)
+    yield variant("if-else", "if-else", directml=proofs.branch, others=proofs.branch, share="few")
+    yield variant("if.several-runs", "if", "several-runs", directml=proofs.branch, others=proofs.branch, share="few")
+    yield variant("symbolic", "symbolic", directml=ran)
+    yield variant("unnamed", "unnamed", directml=ran, share="few")
+    yield variant("shapeless", "shapeless", directml=ran)
     yield variant(
         "another-shape",
         "symbolic",
         "another-shape",
-        directml=both(unfused, proofs.two_shapes),
+        directml=both(ran, proofs.two_shapes),
         others=both(ran, proofs.two_shapes),
     )
     yield variant(
         "another-shape-shapeless",
         "shapeless",
         "another-shape",
-        directml=both(unfused, proofs.two_shapes),
+        directml=both(ran, proofs.two_shapes),
         others=both(ran, proofs.two_shapes),
     )
     yield variant("fixed-dimensions", "symbolic", "fixed-dimensions", share="one")
@@ -88,25 +92,17 @@ def _variants() -> Iterator[Variant]:
     yield variant("run-time-fusion", "symbolic", "run-time-fusion", providers=_DML, share="few")
     yield variant("replayed", way="replayed", directml=proofs.replayed, providers=_DML, share="few")
     yield variant("device", way="device", directml=proofs.on_device, source="device-name", providers=_DML)
-    yield variant("serialized", way="serialized", directml=both(fused, proofs.serialized), providers=_DML, share="all")
-    yield variant(
-        "init.serialized",
-        "init",
-        "serialized",
-        base="init",
-        directml=both(constant, proofs.serialized),
-        providers=_DML,
-        share="all",
-    )
-    yield variant(
-        "node.serialized",
-        "node",
-        "serialized",
-        base="node",
-        directml=both(fused, proofs.serialized),
-        providers=_DML,
-        share="all",
-    )
+    for base in (PLAIN, "init", "node"):
+        yield variant(
+            "serialized" if base == PLAIN else f"{base}.serialized",
+            "static" if base == PLAIN else base,
+            "serialized",
+            base=base,
+            directml=proofs.serialized,
+            source="serialized-graph",
+            providers=_DML,
+            share="all",
+        )
 
     # --- registrations ---
     for name in FORMS:
@@ -114,18 +110,18 @@ def _variants() -> Iterator[Variant]:
             yield variant(name, name, tier="smoke", share="few")
 
     # --- constants ---
-    for name in ("data-init", "typed-init", "constant-node"):
+    for name in ("data-init", "typed-init", "typed-data-init", "ir3-init", "constant-node"):
         yield variant(name, name, directml=constant, others=constant_elsewhere)
     yield variant("external", "external", directml=constant, others=constant_elsewhere, share="one")
     yield variant("both-init", "both-init", "unfolded", directml=constant, others=constant_elsewhere)
     for name in ("default-indices", "default-data", "fed-indices", "fed-data"):
         yield variant(name, name, directml=both(fused, proofs.overridable), others=both(ran, proofs.overridable))
         yield variant(
-            f"{name}.eager", name, "eager", directml=both(unfused, proofs.overridable), providers=_DML, share="few"
+            f"{name}.eager", name, "eager", directml=both(ran, proofs.overridable), providers=_DML, share="few"
         )
 
     # --- the graph around the operator ---
-    for name in ("data-node", "second-output", "same-twice", "unused-node", "unused-input"):
+    for name in ("data-node", "second-output", "output-read", "same-twice", "unused-node", "unused-input"):
         yield variant(name, name, share="few")
     for name in ("output-init", "output-input"):
         yield variant(name, name, share="few")
@@ -142,7 +138,7 @@ def _variants() -> Iterator[Variant]:
     for name in ("memory-pattern", "parallel"):
         yield variant(name, way=name, share="one")
     yield variant("no-arena", way="no-arena", providers=_DML, share="one")
-    yield variant("ort-format", way="ort-format", directml=unfused, share="one")
+    yield variant("ort-format", way="ort-format", directml=ran, share="one")
 
 
 VARIANTS: Mapping[str, Variant] = {v.name: v for v in _variants()}

@@ -221,85 +221,87 @@ def _has_inputs(round: Round, formed: Formed) -> bool:
 WAYS: Mapping[str, Way] = {
     way.name: way
     for way in (
-        Way(name="plain", portable=True, text="one session, one run, fed from the host", go=_once()),
-        Way(name="several-runs", portable=True, text="one session, three runs with other values", go=_several()),
-        Way(name="eager", text="graph fusion is off", go=_once(config={FUSION_OFF: "1"})),
+        Way(name="plain", portable=True, text="One session, one run, fed from the host.", go=_once()),
+        Way(name="several-runs", portable=True, text="One session, three runs with other values.", go=_several()),
+        Way(name="eager", text="Graph fusion is off.", go=_once(config={FUSION_OFF: "1"})),
         Way(
             name="another-shape",
             portable=True,
-            text="one session runs other sizes before and after",
+            text="One session runs other sizes before and after.",
             go=_another_shape,
             accepts=_has_other_sizes,
         ),
         Way(
             name="fixed-dimensions",
-            text="the session fixes every symbolic dimension by its name",
+            text="The session fixes every symbolic dimension by its name.",
             go=_fixed_dimensions,
             accepts=lambda round, formed: formed.dynamic and _has_inputs(round, formed),
         ),
-        Way(name="bound", text="inputs and outputs are bound in host memory", go=_bound_from_host, accepts=_has_inputs),
+        Way(
+            name="bound", text="Inputs and outputs are bound in host memory.", go=_bound_from_host, accepts=_has_inputs
+        ),
         Way(
             name="preallocated",
-            text="outputs are bound to host memory that was allocated before",
+            text="Outputs are bound to host memory that was allocated before.",
             go=_preallocated(HOST),
             accepts=_static,
         ),
         Way(
             name="preallocated-device",
-            text="outputs are bound to device memory that was allocated before",
+            text="Outputs are bound to device memory that was allocated before.",
             go=_preallocated(DEVICE),
             accepts=_static,
         ),
         Way(
             name="device",
-            text="inputs and outputs are bound in device memory, and the inputs change in place",
+            text="Inputs and outputs are bound in device memory, and the inputs change in place.",
             go=_bound_on_device,
             accepts=_has_inputs,
         ),
-        Way(name="ort-values", text="run_with_ort_values in place of run", go=_by_method("values")),
-        Way(name="async", text="run_async in place of run", go=_by_method("async")),
+        Way(name="ort-values", text="The method run_with_ort_values in place of run.", go=_by_method("values")),
+        Way(name="async", text="The method run_async in place of run.", go=_by_method("async")),
         Way(
             name="some-outputs",
             portable=True,
-            text="outputs in another order, and one output alone",
+            text="Outputs in another order, and one output alone.",
             go=_some_outputs,
             accepts=_several_outputs,
         ),
         Way(
-            name="second-session", portable=True, text="two sessions of the same model run in turn", go=_second_session
+            name="second-session", portable=True, text="Two sessions of the same model run in turn.", go=_second_session
         ),
         Way(
-            name="own-queue", text="the provider is added as a device, with a queue of its own", go=_once(devices=True)
+            name="own-queue", text="The provider is added as a device, with a queue of its own.", go=_once(devices=True)
         ),
-        Way(name="level-0", text="graph optimizations are off, three runs with other values", go=_several(level=0)),
-        Way(name="level-1", text="only basic graph optimizations", go=_once(level=1)),
+        Way(name="level-0", text="Graph optimizations are off, three runs with other values.", go=_several(level=0)),
+        Way(name="level-1", text="Only basic graph optimizations.", go=_once(level=1)),
         Way(
             name="unfolded",
-            text="ONNX Runtime does not fold constants",
+            text="ONNX Runtime does not fold constants.",
             go=_once(disabled_optimizers=["ConstantFolding"]),
         ),
         Way(
             name="ort-format",
-            text="the model is saved in ONNX Runtime's own format and loaded from it",
+            text="The model is saved in ONNX Runtime's own format and loaded from it.",
             go=_once(ort_format=True),
         ),
-        Way(name="memory-pattern", text="memory patterns are on", go=_several(memory_pattern=True)),
-        Way(name="parallel", text="the execution mode is parallel", go=_several(parallel=True)),
-        Way(name="no-arena", text="buffers have the exact size", go=_several(config={ARENA_OFF: "1"})),
+        Way(name="memory-pattern", text="Memory patterns are on.", go=_several(memory_pattern=True)),
+        Way(name="parallel", text="The execution mode is parallel.", go=_several(parallel=True)),
+        Way(name="no-arena", text="Buffers have the exact size.", go=_several(config={ARENA_OFF: "1"})),
         Way(
             name="serialized",
-            text="the EP compiles the DirectML graph that it wrote to a file",
+            text="The EP compiles the DirectML graph that it wrote to a file.",
             go=_once(config={SERIALIZATION: "true"}, from_file=True),
         ),
         Way(
             name="run-time-fusion",
-            text="fused at run time, three runs with other values",
+            text="Fused at run time, three runs with other values.",
             go=_not_captured,
             accepts=_has_inputs,
         ),
         Way(
             name="replayed",
-            text="captured on zeros, and replayed with the case's values",
+            text="Captured on zeros, and replayed with the case's values.",
             go=_replayed,
             accepts=lambda round, formed: _static(round, formed) and _has_inputs(round, formed),
         ),

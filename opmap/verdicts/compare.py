@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from ..pseudocode import strides_of
-from ..tensors import DataType, from_bits, plain
+from ..tensors import DataType, Tensor, from_bits, plain
 from ..variants import Check, Round
 
 
@@ -22,6 +22,32 @@ def differences(expected: Sequence[int | None], actual: Sequence[int]) -> Sequen
         return ()
     pairs = enumerate(zip(expected, actual, strict=True))
     return array("q", (i for i, (e, a) in pairs if e != a and e is not None))
+
+
+UNWRITTEN = 0xA5
+"""The byte with which walks fill the memory of outputs that they allocate before a run."""
+
+
+def relation(check: Check, checks: Sequence[Check], defaults: Mapping[str, Tensor]) -> str | None:
+    """Returns what a wrong output is as a whole; None if it is nothing that is known here.
+
+    It may be the output for the model's own defaults in place of the fed values, the expected output of an earlier run
+    (`checks` are all checks in their order), memory that was not written, or zeros.
+    """
+    actual = check.actual
+    assert actual is not None, "outputs of a wrong type or shape are related to nothing"
+    bits = list(actual.bits)
+    if defaults and check.field == check.round.output_field:
+        round = Round(check.round.desc, {**check.round.tensors, **defaults})
+        if list(round.expected) == bits:
+            return "the output is the one for the model's defaults, and the fed values are ignored"
+    earlier = checks[: checks.index(check)]
+    for other in reversed(earlier):
+        if other.field == check.field and list(other.expected) == bits:
+            return f"the output is the one of {other.label}"
+    if actual.to_bytes() == bytes([UNWRITTEN]) * len(actual.to_bytes()):
+        return "the memory of the output was not written"
+    return "every element is zero" if not any(bits) else None
 
 
 def explain(check: Check, wrong: Sequence[int]) -> str:

@@ -27,7 +27,7 @@ from ..tensors import DataType, from_bits, plain
 from ..variants import VARIANTS, Check, Formed, Round, Walk
 from ..variants.walk import SESSION
 from ..vocabulary import Stage, Verdict
-from .compare import differences, explain, undefined
+from .compare import differences, explain, relation, undefined
 from .graph import described
 from .record import LoweredRecord, PlacementRecord, Record, RoadRecord, TensorRecord
 
@@ -49,7 +49,7 @@ class Outcome:
 
     `round` is the case's own question, with its expected output.
     `check` is the first output that is wrong, or else the case's own output. `wrong_elements` holds the row-major
-    addresses of its wrong elements. `error` is the exception that ended the case. `road_problem` says why the road of the
+    addresses of its wrong elements, `relation` what they are as a whole. `error` is the exception that ended the case. `road_problem` says why the road of the
     variant is not proven. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
     """
 
@@ -60,6 +60,7 @@ class Outcome:
     substitutions: Sequence[Substitution] = ()
     placement: PlacementRecord | None = None
     check: Check | None = None
+    relation: str | None = None
     wrong_elements: Sequence[int] = ()
     error: MappingError | ProviderError | None = None
     road: RoadRecord | None = None
@@ -126,7 +127,9 @@ class Judge:
         """Walks the road of the case's variant."""
         variant, performer = VARIANTS[case.variant], self.provider.performer
         proof = None if self.provider.third_party else variant.proof(self.provider.name)
-        walk = Walk(performer.perform, formed, round, self.provider.name, profile=proof is not None)
+        walk = Walk(
+            performer.perform, formed, round, self.provider.name, profile=proof is not None and proof[0] == "profile"
+        )
         error: ProviderError | None = None
         try:
             try:
@@ -160,6 +163,7 @@ class Judge:
         return replace(
             outcome,
             check=check,
+            relation=relation(check, walk.checks, formed.defaults) if wrong else None,
             wrong_elements=wrong,
             road=RoadRecord(proven, source),
             road_problem=problem,
@@ -240,7 +244,8 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     if check.actual is None:
         return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": f"{where}{check.problem}"}
     if outcome.wrong_elements:
-        message = f"{where}{explain(check, outcome.wrong_elements)}"
+        what = f"{outcome.relation}; " if outcome.relation else ""
+        message = f"{where}{what}{explain(check, outcome.wrong_elements)}"
         return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message}
     if outcome.placement is None or not outcome.placement.proven:
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}

@@ -196,17 +196,6 @@ class TestEveryForm:
 class TestConstants:
     """Forms that differ in how data and indices reach the operator."""
 
-    @pytest.mark.parametrize("conversion", CONVERSIONS)
-    @pytest.mark.parametrize(("name", "path"), [("init", "initializer"), ("node", "node")])
-    def test_index_paths(self, name, path, conversion):
-        """Two forms equal the mapping's index paths, byte for byte."""
-        for case in list(catalogue("smoke"))[::3]:
-            wanted = map_descriptor(case.desc, index_conversion=conversion, index_path=path, values=case.tensors)
-            mapped = map_descriptor(case.desc, index_conversion=conversion)
-            form = FORMS[name].build(mapped, Round(case.desc, case.tensors))
-            assert wanted.model_bytes == form.model_bytes
-            assert [s for s in wanted.substitutions if s.kind == "index-path"] == list(form.substitutions)
-
     @pytest.mark.parametrize("name", ["fed-indices", "fed-data"])
     def test_defaults_differ(self, name, tmp_path):
         """Without the feed the default gives another answer."""

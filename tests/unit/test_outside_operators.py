@@ -72,7 +72,7 @@ def build_cases(tier: str, operator: str) -> list[Case]:
     """Returns the operator's cases of a tier, built anew. No other operator is in the catalogue meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("opmap.cases.catalogue.OPERATORS", {operator: OPERATORS[operator]})
-        return list(catalogue(tier))
+        return list(catalogue(tier, variants=False))
 
 
 NOT_CONCERNED = {
