@@ -18,7 +18,7 @@
     message = "consistent with"
 
 An entry of `fails` has the keys `case`, `operator`, `type`, `variant`, `verdict`, `stage`, `message`, `may_pass`, `dangerous`
-and `tier`. The defect adds the provider, package, versions and device class.
+and `tier`. The defect adds the provider, package, versions and device class. With `package`, the entry is for this package only.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     operator: str | None = None
     type: str | None = None
     variant: str | None = None
+    package: str | None = None
     verdict: str
     stage: str | None = None
     message: str | None = None
@@ -96,8 +97,11 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             keys = msgspec.structs.asdict(failure)
             if keys["dangerous"] is None and self.kind == "hang":
                 keys["dangerous"] = True
+            only = keys.pop("package")
             for package, seen in self.seen.items():
-                for device_class in self.device_class if seen.versions else ():
+                if not seen.versions or only not in (None, package):
+                    continue
+                for device_class in self.device_class:
                     yield KnownFailure(
                         provider=DIRECTML,
                         package=package,
