@@ -145,7 +145,8 @@ TIER = Option(
     name="tier",
     choices=TIERS,
     default=TIERS[0],
-    help=f"how many cases: each tier contains the tier before it (default: {TIERS[0]})",
+    help=f"how many cases: each of smoke, standard and full contains the one before; contract has the contract probes alone, "
+    f"full has them too (default: {TIERS[0]})",
 )
 
 IN_PROCESS = Option(

@@ -15,6 +15,7 @@ import msgspec
 
 from .cases.case import CASE_IDS, Case
 from .cases.catalogue import catalogue
+from .cases.contract_probes import ContractProbe, contract_probes
 from .cases.probes import Probe, probes
 from .cases.selection import Selection, case_ids, has_variant
 from .descriptors import FEATURE_LEVELS
@@ -27,7 +28,7 @@ from .variants import VARIANTS
 from .verdicts.judge import Judge, refusal
 from .verdicts.record import Record
 from .verdicts.run import Run, not_run, settle, shuffled
-from .vocabulary import TIERS, Tier, Verdict
+from .vocabulary import TIERS, Tier, Verdict, tiers_in
 
 if TYPE_CHECKING:  # loaded only if a run has known failures
     from .verdicts.active_failures import ActiveFailures
@@ -209,16 +210,16 @@ class Session:
         return f"{len(others)} cases left out: {self.provider_name} does not have {', '.join(names)}"
 
     @property
-    def probes(self) -> Sequence[Probe]:
-        """The chosen probes in the order in which they are run. A missing provider has none."""
+    def probes(self) -> Sequence[Probe | ContractProbe]:
+        """The chosen probes and contract probes in the order in which they are run. A missing provider has none."""
         return shuffled(self._chosen_probes(), self.options.shuffle)
 
-    def _chosen_probes(self) -> list[Probe]:
+    def _chosen_probes(self) -> list[Probe | ContractProbe]:
         return self.selection.probes(self.provider) if self.provider else []
 
     # --- judging ---
 
-    def judge(self, item: Case | Probe) -> Record:
+    def judge(self, item: Case | Probe | ContractProbe) -> Record:
         """Returns the record of a case or probe: run as often as asked for, with known failures taken into account.
 
         A provider's errors become verdicts. If the provider is missing, the verdict is `not-run`.
@@ -233,7 +234,7 @@ class Session:
         records = [_judge_once(item, judge) for _ in range(self.options.repeat)]
         return known.settle(item, records) if known else settle(records)
 
-    def _skipped(self, item: Case | Probe, danger: KnownFailure) -> Record:
+    def _skipped(self, item: Case | Probe | ContractProbe, danger: KnownFailure) -> Record:
         """Returns the record of a case or probe that is not run, because it is known to hang or to lose the device."""
         message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
         record = Record(
@@ -275,9 +276,9 @@ class Session:
         return self._skipped(case, danger) if danger else known.apply(case, judge.dispatch(dispatch, file))
 
     @cached_property
-    def items(self) -> list[Case | Probe]:
+    def items(self) -> list[Case | Probe | ContractProbe]:
         """The chosen cases, then the chosen probes. Raises InputError if there are none."""
-        items: list[Case | Probe] = [*self._cases_of_provider[0], *self._chosen_probes()]
+        items: list[Case | Probe | ContractProbe] = [*self._cases_of_provider[0], *self._chosen_probes()]
         if not items and self.provider:
             raise InputError(self.variants_note or f"--filter must match a case: {self.provider_name} has no probes")
         return items
@@ -353,7 +354,9 @@ class Session:
             return []
         self.open()
         assert self.active_failures is not None, "open() finds the known failures that apply"
-        return self.active_failures.problems(chain(catalogue(self.options.tier), probes()), self.options.tier)
+        tier = self.options.tier
+        contract = contract_probes() if "contract" in tiers_in(tier) else ()
+        return self.active_failures.problems(chain(catalogue(tier), probes(), contract), tier)
 
     def write_known_failures(self, path: str) -> int:
         """Writes a new file with an entry for each failure of the run, and returns the number of entries.
@@ -405,7 +408,11 @@ def open_judge(
     return Judge(opened, feature_level=feature_level, index_conversion=index_conversion, brief=brief)
 
 
-def _judge_once(item: Case | Probe, judge: Judge) -> Record:
+def _judge_once(item: Case | Probe | ContractProbe, judge: Judge) -> Record:
+    if isinstance(item, ContractProbe):
+        from .verdicts.contract import judge_contract
+
+        return judge_contract(item, judge.provider)
     if isinstance(item, Probe):
         from .verdicts.probes import judge_probe
 
@@ -413,8 +420,8 @@ def _judge_once(item: Case | Probe, judge: Judge) -> Record:
     return judge(item)
 
 
-def _operator(item: Case | Probe) -> str:
-    return ", ".join(item.operators) if isinstance(item, Probe) else f"DML_OPERATOR_{item.desc.operator}"
+def _operator(item: Case | Probe | ContractProbe) -> str:
+    return ", ".join(item.operators) if not isinstance(item, Case) else f"DML_OPERATOR_{item.desc.operator}"
 
 
 def _digest(content: bytes) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
+from ..cases.contract_probes import ContractProbe, contract_probes
 from ..errors import InputError
 from ..execution.sessions import DIRECTML
 from ..execution.steps import AnyStep, Result
@@ -74,22 +75,29 @@ def documents(found: Iterable[Defect]) -> list[dict[str, object]]:
 def reproducer(defect: Defect) -> str:
     """Returns a program that shows a defect. It needs only numpy, onnx and onnxruntime."""
     title = f"{defect.title[0].upper()}{defect.title[1:]}. Control: {defect.control}."
-    return program(_performed(find_case(defect.reproducer)), title=title, provider=DIRECTML)
+    return program(performed(find_item(defect.reproducer)), title=title, provider=DIRECTML)
 
 
-def find_case(id: str) -> Case:
-    """Returns the case with this id, of any tier. Raises InputError if there is none."""
+def find_item(id: str) -> Case | ContractProbe:
+    """Returns the contract probe or the case with this id, of any tier. Raises InputError if there is none."""
+    for probe in contract_probes():
+        if probe.id == id:
+            return probe
     for tier in TIERS:
         for case in catalogue(tier, [id]):
             return case
-    raise InputError(f"there is no case {id!r}")
+    raise InputError(f"there is no case and no contract probe {id!r}")
 
 
 _Performed = list[tuple[AnyStep, Wanted]]
 
 
+def performed(item: Case | ContractProbe) -> _Performed:
+    """Returns the steps of a case or contract probe, each with the outputs that it must return."""
+    return _performed(item) if isinstance(item, Case) else [(step.step, step.wanted) for step in item.steps]
+
+
 def _performed(case: Case) -> _Performed:
-    """Returns the steps of a case, each with the outputs that it must return."""
     variant = VARIANTS[case.variant]
     formed = variant.form.build(map_descriptor(case.desc, index_conversion="directml"), case.round)
     assert formed is not None, "a case of the catalogue has the form of its variant"

@@ -13,16 +13,17 @@ from packaging.version import InvalidVersion, Version
 
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
+from ..cases.contract_probes import ContractProbe
 from ..cases.probes import Probe
 from ..execution.providers import full_name
-from ..vocabulary import TIERS, Tier, Verdict
+from ..vocabulary import Tier, Verdict, tiers_in
 from .judge import Judge
 from .known_failures import VERSION_KEYS, KnownFailure, PlaceKeys, short_operator, version_range
 from .record import Record
 from .run import settle
 from .tally import NOT_RUN
 
-Item: TypeAlias = Case | Probe
+Item: TypeAlias = Case | Probe | ContractProbe
 """What an entry can match."""
 
 
@@ -112,8 +113,7 @@ class ActiveFailures:
         `items` are all cases of the tier and all probes, not only the selected ones.
         """
         lines = [f"{self._name(i)} expired on {self.entries[i].until}: {self.entries[i].why}" for i in self.expired]
-        tiers = TIERS[: TIERS.index(tier) + 1]
-        unmatched = {i for i in self.active if self.entries[i].tier in tiers}
+        unmatched = {i for i in self.active if self.entries[i].tier in tiers_in(tier)}
         if unmatched:
             unmatched -= {self.find(item) for item in items}
         return lines + [
@@ -215,7 +215,7 @@ def _matches(item: Item, entry: KnownFailure) -> bool:
     if entry.operator is entry.type is entry.variant is None:
         return True
     operator = None if entry.operator is None else short_operator(entry.operator)
-    if isinstance(item, Probe):
+    if not isinstance(item, Case):
         return entry.type is entry.variant is None and operator in item.operators
     if entry.variant is not None and not fnmatchcase(item.variant, entry.variant):
         return False
