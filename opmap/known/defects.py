@@ -90,6 +90,9 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     seen: dict[str, Seen]
     fails: tuple[Failure, ...]
 
+    def __str__(self) -> str:
+        return self.id
+
     def known_failures(self) -> Iterator[KnownFailure]:
         """Gives an entry for each way in which the defect shows, on each package and device class where it was seen."""
         reason = f"{self.title} (opmap known {self.id})"
