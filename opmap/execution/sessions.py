@@ -168,7 +168,7 @@ class SessionProvider(Performer):
         if setup.devices:
             options.add_provider_for_devices(self._devices(), {})
         else:
-            keywords["providers"] = [(self.name, provider_options), *([CPU] if setup.cpu_nodes else [])]
+            keywords["providers"] = [(self.name, provider_options), *([CPU] if setup.cpu_nodes and self.name != CPU else [])]
         source: bytes | str = model
         with _in_folder(folder if setup.from_file and self.name == DIRECTML else None):
             if folder is not None and (setup.from_file or os.listdir(folder)):
@@ -217,9 +217,9 @@ class SessionProvider(Performer):
         return pending and self.name == DIRECTML
 
     def _clear(self, step: Clear) -> Result:
-        spent = [self._drop(name) for name in reversed(self._sessions)]
-        for name in reversed(self._values):
-            del self._values[name]
+        spent = [self._drop(name) for name in reversed(list(self._sessions))]
+        while self._values:
+            self._values.popitem()
         return Result(spent=any(spent))
 
     def _known(self, name: str) -> _Session:
@@ -287,7 +287,7 @@ class SessionProvider(Performer):
 
     def _put(self, step: Put) -> Result:
         self._drop(step.value)
-        array = step.array.copy()  # a value on the host lies in the memory of its array, and runs may write into it
+        array = np.array(step.array)  # a value in host memory lies on the array's own memory, and may be changed there
         self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(array, *self._place(step.place))
         return Result(devices={step.value: self._values[step.value].device_name()})
 
