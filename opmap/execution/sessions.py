@@ -26,7 +26,6 @@ from .steps import (
     AnyStep,
     Bind,
     Clear,
-    Copy,
     Drop,
     Event,
     Evidence,
@@ -168,7 +167,10 @@ class SessionProvider(Performer):
         if setup.devices:
             options.add_provider_for_devices(self._devices(), {})
         else:
-            keywords["providers"] = [(self.name, provider_options), *([CPU] if setup.cpu_nodes and self.name != CPU else [])]
+            keywords["providers"] = [
+                (self.name, provider_options),
+                *([CPU] if setup.cpu_nodes and self.name != CPU else []),
+            ]
         source: bytes | str = model
         with _in_folder(folder if setup.from_file and self.name == DIRECTML else None):
             if folder is not None and (setup.from_file or os.listdir(folder)):
@@ -177,9 +179,8 @@ class SessionProvider(Performer):
             if setup.ort_format and folder is not None:
                 source = self._saved(model, os.path.join(folder, _ORT_MODEL))
             if setup.from_file:
-                source = (
-                    setup.file_name if self.name == DIRECTML else source
-                )  # its graph goes to a folder of the model's name
+                # the DirectML EP writes its graph into a folder of the model's name
+                source = setup.file_name if self.name == DIRECTML else source
             return runtime.InferenceSession(source, options, **keywords)
 
     def _saved(self, model: bytes, path: str) -> str:
@@ -299,10 +300,6 @@ class SessionProvider(Performer):
         )
         return Result(devices={step.value: self._values[step.value].device_name()})
 
-    def _copy(self, step: Copy) -> Result:
-        self._runtime.copy_tensors([self._value(step.value)], [self._value(step.into)])
-        return Result()
-
     def _update(self, step: Update) -> Result:
         self._value(step.value).update_inplace(np.ascontiguousarray(step.array))
         return Result()
@@ -402,7 +399,6 @@ _ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {
     Open: SessionProvider._open,
     Put: SessionProvider._put,
     Allocate: SessionProvider._allocate,
-    Copy: SessionProvider._copy,
     Update: SessionProvider._update,
     Get: SessionProvider._get,
     Run: SessionProvider._run,

@@ -92,13 +92,6 @@ class Allocate(Step, frozen=True):
     place: str = DEVICE
 
 
-class Copy(Step, frozen=True):
-    """Copies the content of an OrtValue into another one (`onnxruntime.copy_tensors`)."""
-
-    value: str
-    into: str
-
-
 class Update(Step, frozen=True):
     """Copies an array into an OrtValue (`update_inplace`)."""
 
@@ -191,9 +184,7 @@ class Clear(Step, frozen=True):
     """Releases all sessions, bindings and values, the newest first."""
 
 
-AnyStep = (
-    Open | Put | Allocate | Copy | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Drop | Clear
-)
+AnyStep = Open | Put | Allocate | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Drop | Clear
 
 
 class Event(msgspec.Struct, frozen=True):

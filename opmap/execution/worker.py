@@ -25,7 +25,7 @@ from ..machine.facts import Fact
 from ..vocabulary import Stage, Verdict
 from . import frames
 from .performer import Performer
-from .steps import AnyStep, Allocate, Bind, Clear, Copy, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update
+from .steps import Allocate, AnyStep, Bind, Clear, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update
 from .third_party import import_folders
 
 TIMEOUT = 30.0
@@ -413,7 +413,6 @@ _CLAUSES: dict[type[Step], str] = {
     Open: "creating the session",
     Put: "making a value",
     Allocate: "making a value",
-    Copy: "copying a value",
     Update: "changing a value",
     Get: "reading a value",
     Bind: "binding inputs and outputs",

@@ -238,7 +238,12 @@ def _has_inputs(round: Round, formed: Formed) -> bool:
 WAYS: Mapping[str, Way] = {
     way.name: way
     for way in (
-        Way(name="plain", portable=True, text="The model as it is mapped; one session, one run, fed from the host.", go=_once()),
+        Way(
+            name="plain",
+            portable=True,
+            text="The model as it is mapped; one session, one run, fed from the host.",
+            go=_once(),
+        ),
         Way(name="several-runs", portable=True, text="One session, three runs with other values.", go=_several()),
         Way(name="eager", text="Graph fusion is off.", go=_once(config={FUSION_OFF: "1"})),
         Way(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -143,9 +143,9 @@ class _Memory:
         for text, outputs in item.signs.items():
             if name in outputs and _same(outputs[name], array):
                 return text
-        for text, known in reversed(self.known):
+        for label, known in reversed(self.known):
             if known.size and _same(known, array):
-                return text
+                return label
         if not any(array.tobytes()):
             return "zeros"
         return "other memory"
@@ -175,8 +175,6 @@ def words(step: AnyStep) -> str:
             return f"allocate {step.type}{step.sizes} as {step.value} on the {_place(step.place)}"
         case steps.Update():
             return f"update_inplace of {step.value}"
-        case steps.Copy():
-            return f"copy {step.value} into {step.into}"
         case steps.Get():
             return f"read {step.value}"
         case steps.Drop():
@@ -199,8 +197,9 @@ def _named(outputs: Outputs) -> str:
 
 def _shown(array: np.ndarray) -> str:
     if array.size <= _SHOWN:
-        return str(array.tolist())
-    return f"{str(array.reshape(-1)[:_SHOWN].tolist())[:-1]}, ...]"
+        return repr(array.tolist())
+    first = ", ".join(map(str, array.reshape(-1)[:_SHOWN].tolist()))
+    return f"[{first}, ...]"
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -246,9 +245,7 @@ def _control(probe: ContractProbe) -> Outcome:
         return perform(probe, performer)
 
 
-def _placement(
-    probe: ContractProbe, performer: Performer, outcome: Outcome, provider: str
-) -> PlacementRecord | None:
+def _placement(probe: ContractProbe, performer: Performer, outcome: Outcome, provider: str) -> PlacementRecord | None:
     """Returns where the nodes of the sessions ran that are open at the end of a probe that passed."""
     if outcome.verdict != Verdict.PASS:
         return None
@@ -260,7 +257,7 @@ def _placement(
             alive.pop(item.step.name, None)
         elif isinstance(item.step, steps.Clear):
             alive.clear()
-    found = [evidence.placement for evidence in map(lambda name: _evidence(performer, name), alive) if evidence]
+    found = [evidence.placement for name in alive if (evidence := _evidence(performer, name))]
     placements = [placement for placement in found if placement is not None]
     if not placements:
         return None
