@@ -254,7 +254,9 @@ class TestSearch:
         class Quiet(Right):
             def perform(self, step, limit=None):
                 result = super().perform(step, limit)
-                outputs = {n: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape).copy() for n, a in result.outputs.items()}
+                outputs = {
+                    n: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape).copy() for n, a in result.outputs.items()
+                }
                 for array in outputs.values():
                     if array.dtype == np.float32 and array.size:
                         array.view(np.uint32).reshape(-1)[0] ^= 1
