@@ -20,3 +20,6 @@ MAX_FRAME_HEADER = 2**20
 
 MAX_FRAME_BODY = 2**31
 """The largest model with its tensors in a frame, in bytes."""
+
+MAX_GRAPH_BYTES = 4 * 2**20
+"""The largest serialized DirectML graph, in bytes. A part that is used several times counts several times."""

@@ -47,11 +47,6 @@ IndexConversion = Literal["graph", "host", "directml"]
 - `directml`: in the way that the DirectML EP supports best. If the operator takes INT32 and the values fit it, a Cast
   in the graph converts UINT32 to INT32. Otherwise the host converts the indices to INT64."""
 
-IndexPath = Literal["input", "initializer", "node"]
-"""How the indices reach the operator: as a graph input, as an initializer, or as the output of a node that copies them.
-
-An EP may compile an initializer into its program as a constant."""
-
 
 @dataclass(frozen=True)
 class MappedModel:
@@ -84,14 +79,11 @@ def map_descriptor(
     *,
     index_conversion: IndexConversion = "graph",
     fits_int32: bool = True,
-    index_path: IndexPath = "input",
-    values: Mapping[str, Tensor] | None = None,
 ) -> MappedModel:
     """Returns the ONNX model of a valid descriptor.
 
-    `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. With the index path
-    `initializer` the model contains the indices, and `values` must hold them by field. Raises MappingError if ONNX has
-    no such operator, or if the descriptor has strides.
+    `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. Raises MappingError if
+    ONNX has no such operator, or if the descriptor has strides.
     """
     lower = OPERATORS[desc.operator].lower
     if lower is None:
@@ -103,7 +95,7 @@ def map_descriptor(
                 f"{name}.Strides {list(tensor.strides)}: strides other than packed ones are not mapped yet"
             )
     lowering = lower(desc)
-    return _Writer(desc, lowering, index_conversion, fits_int32, index_path, values or {}).write()
+    return _Writer(desc, lowering, index_conversion, fits_int32).write()
 
 
 class _Writer:
@@ -115,11 +107,8 @@ class _Writer:
         lowering: Lowering,
         conversion: IndexConversion,
         fits_int32: bool,
-        index_path: IndexPath,
-        values: Mapping[str, Tensor],
     ) -> None:
         self.desc, self.lowering, self.conversion, self.fits_int32 = desc, lowering, conversion, fits_int32
-        self.index_path, self.values = index_path, values
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.substitutions = list(lowering.substitutions)
@@ -157,19 +146,7 @@ class _Writer:
         feed_type = target if host else tensor.data_type
         self.node_types[name] = target
         value = name
-        if name not in self.desc.index_tensors() or self.index_path != "initializer":
-            self.feeds[name] = feed_type
-        else:
-            raw = convert(self.values[name], feed_type).to_bytes()
-            self.initializers.append(helper.make_tensor(name, ELEMENT_TYPES[feed_type], tensor.sizes, raw, raw=True))
-            self._substituted("index-path", f"{name} graph input -> initializer")
-        if name in self.desc.index_tensors() and self.index_path == "node":
-            value, repeats = f"{name}.copy", f"{name}.copy.repeats"
-            ones = [1] * tensor.dimension_count
-            self.initializers.append(helper.make_tensor(repeats, TensorProto.INT64, [len(ones)], ones))
-            # ONNX Runtime's optimizers do not remove a Tile, and every EP has it for every integer type.
-            self.nodes.append(helper.make_node("Tile", [name, repeats], [value], name=value))
-            self._substituted("index-path", f"{name} graph input -> output of a Tile that copies it")
+        self.feeds[name] = feed_type
         if target is not tensor.data_type:
             method = "on the host, before the feed" if host else "by a Cast in the graph"
             self._substituted("index-type", f"{name} {tensor.data_type.name} -> {target.name}, {method}")

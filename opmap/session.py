@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from .cases.case import CASE_IDS, Case
 from .cases.catalogue import catalogue
 from .cases.probes import Probe, probes
-from .cases.selection import Selection, case_ids
+from .cases.selection import Selection, case_ids, has_variant
 from .descriptors import FEATURE_LEVELS
 from .dxdispatch import Dispatch
 from .errors import InputError
 from .execution.providers import OpenProvider, ProviderMissing, open_provider, refuse_directml_options
 from .mapping import IndexConversion
 from .reporting.bundle import Bundle
+from .variants import VARIANTS
 from .verdicts.judge import Judge, refusal
 from .verdicts.record import Record
 from .verdicts.run import Run, not_run, settle, shuffled
@@ -179,8 +180,28 @@ class Session:
 
     @property
     def cases(self) -> Sequence[Case]:
-        """The chosen cases in the order in which they are run."""
-        return shuffled(self.choose(), self.options.shuffle)
+        """The chosen cases that the provider has, in the order in which they are run."""
+        return shuffled(self._cases_of_provider[0], self.options.shuffle)
+
+    @cached_property
+    def _cases_of_provider(self) -> tuple[list[Case], list[Case]]:
+        """The chosen cases in variants that the provider has, and the others. A missing provider has all."""
+        mine: list[Case] = []
+        others: list[Case] = []
+        provider = self.provider
+        for case in self.choose():
+            has = provider is None or has_variant(provider, VARIANTS[case.variant])
+            (mine if has else others).append(case)
+        return mine, others
+
+    @property
+    def variants_note(self) -> str | None:
+        """Returns a line about the cases that are left out because the provider does not have their variant."""
+        others = self._cases_of_provider[1]
+        if not others:
+            return None
+        names = sorted({case.variant for case in others})
+        return f"{len(others)} cases left out: {self.provider_name} does not have {', '.join(names)}"
 
     @property
     def probes(self) -> Sequence[Probe]:
@@ -223,9 +244,9 @@ class Session:
     @cached_property
     def items(self) -> list[Case | Probe]:
         """The chosen cases, then the chosen probes. Raises InputError if there are none."""
-        items: list[Case | Probe] = [*self.choose(), *self._chosen_probes()]
+        items: list[Case | Probe] = [*self._cases_of_provider[0], *self._chosen_probes()]
         if not items and self.provider:
-            raise InputError(f"--filter must match a case: {self.provider_name} has no probes")
+            raise InputError(self.variants_note or f"--filter must match a case: {self.provider_name} has no probes")
         return items
 
     def judge_all(self, advance: Advance = _no_progress) -> None:

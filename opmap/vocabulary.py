@@ -33,6 +33,11 @@ class Verdict(enum.StrEnum):
     MISMATCH = "mismatch", False, "The provider returned other bits, another shape or another type than expected."
     ERROR = "error", False, "A stage failed; the record's `stage` names it."
     FALLBACK = "fallback", False, "The result is right, but nothing proves that the requested provider computed it."
+    OTHER_PATH = (
+        "other-path",
+        False,
+        "The result is right, but nothing proves that the run took the road of its variant.",
+    )
     LOWERED_DIFFERENTLY = (
         "lowered-differently",
         False,

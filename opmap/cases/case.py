@@ -10,32 +10,39 @@ from dataclasses import dataclass
 
 from ..descriptors import OperatorDesc
 from ..dxdispatch import desc_json
-from ..mapping import IndexPath
 from ..tensors import DataType, Tensor
+from ..variants import PLAIN, Round
 
 CASE_IDS = 1
 """The version of the case ids. A change of ids raises it, and adds a migration to known_failures.MIGRATIONS."""
 
-SHORT_PATHS: Mapping[str, str] = {"input": "", "initializer": "init", "one": "init", "node": "node"}
-"""Class of the index path -> its word in a case id; a graph input has none."""
+INDEX_PATHS: Mapping[str, str] = {"input": PLAIN, "initializer": "init", "one": "init", "node": "node"}
+"""The classes of the parameter `index_path`, each with the variant that brings the indices to the operator so.
+
+`one` is an initializer of one element, which an EP may inline as a constant."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One descriptor with the values of its inputs, packed and by DirectML's field names.
 
-    `index_path` says how the indices reach the operator: as a graph input, as an initializer, or from a node before it.
-    `index_pattern` and `data_pattern` name how the inputs are filled; None if no pattern was used. `file` is the
-    DxDispatch file that the case was read from; None for a case of the catalogue.
+    `variant` names how it is brought to the provider. `index_pattern` and `data_pattern` name how the inputs are filled;
+    None if no pattern was used. `file` is the DxDispatch file that the case was read from; None for a case of the
+    catalogue.
     """
 
     id: str
     desc: OperatorDesc
     tensors: Mapping[str, Tensor]
     file: str | None = None
-    index_path: IndexPath = "input"
+    variant: str = PLAIN
     index_pattern: str | None = None
     data_pattern: str | None = None
+
+    @property
+    def round(self) -> Round:
+        """The descriptor and its values."""
+        return Round(self.desc, self.tensors)
 
     @property
     def expected(self) -> Sequence[int | None]:
@@ -46,13 +53,14 @@ class Case:
         return self.desc.interpret(self.tensors)
 
 
-def case_id(desc: OperatorDesc, pattern: str, data: str, index_path: IndexPath = "input") -> str:
+def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -> str:
     """Returns `operator/float32/d4.axis1.k2/int64.neg/addr.3f2a`: readable, and unique by a digest of the descriptor.
 
-    `pattern` and `data` name how indices and data are filled. An index path other than `input` follows the pattern.
+    `pattern` and `data` name how indices and data are filled. `variant` is one of INDEX_PATHS; if it is not `plain`, it
+    follows the pattern.
     """
-    if SHORT_PATHS[index_path]:
-        pattern = f"{pattern}.{SHORT_PATHS[index_path]}"
+    if variant != PLAIN:
+        pattern = f"{pattern}.{variant}"
     indices = "".join(f"{desc.tensors[name].data_type.name.lower()}." for name in desc.index_tensors())
     first = desc.tensors[desc.data_tensors()[0]]
     shape = shape_word(first.dimension_count, desc.short_names, desc.numbers)
@@ -104,8 +112,8 @@ def _parts(id: str) -> dict[str, str]:
     words = id.split("/")
     if len(words) != 5:
         return {}
-    *types, pattern = [word for word in words[3].split(".") if word not in SHORT_PATHS.values()]
-    path = next((word for word in words[3].split(".") if word in SHORT_PATHS.values()), "")
+    *types, pattern = [word for word in words[3].split(".") if word not in INDEX_PATHS.values()]
+    path = next((word for word in words[3].split(".") if word in INDEX_PATHS.values()), PLAIN)
     return {
         "operator": words[0],
         "data_type": words[1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
@@ -11,10 +12,12 @@ from ..operators import OPERATORS, AnyOperator, Choice, size_classes
 from ..operators.random_source import SeededSource
 from ..spec import Spec
 from ..tensors import DataType, Tensor
+from ..variants import VARIANTS
 from ..vocabulary import Tier
-from .case import SHORT_PATHS, Case, CaseIds, case_id, retyped, shape_word
+from .case import INDEX_PATHS, Case, CaseIds, case_id, retyped, shape_word
 from .covering_arrays import arrays, has_arrays
-from .parameters import INDEX_PATHS, WIDTHS, WORLD, allows_pattern, cases_of, cases_with, possible_values
+from .in_variants import accepts, in_variants, split_id
+from .parameters import WIDTHS, WORLD, allows_pattern, cases_of, cases_with, is_large, possible_values
 from .random_cases import data_types, dimension_counts, draw_descriptor, index_types
 from .values import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
 
@@ -26,26 +29,54 @@ RANDOM, RANDOM_ELEMENTS = 100, 4096
 their tensors."""
 
 
-def catalogue(tier: Tier, ids: Iterable[str] | None = None) -> Iterator[Case]:
+def catalogue(tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = True) -> Iterator[Case]:
     """Gives the cases of a tier. Each tier holds the cases of the tier before it, first and in the same order.
 
     `smoke`: the documented examples; the first rows of each operator's covering array, which hold every class of every
-    parameter; pairs of cases that expose state kept between runs. `standard`: the whole pair array, each row with
-    several values; the wide classes; random descriptors. `full`: every possible triple; the large classes; every valid
-    descriptor of the small scope (`WORLD`) in each data width.
+    parameter; pairs of cases that expose state kept between runs; some variants. `standard`: the whole pair array, each
+    row with several values; the wide classes; random descriptors; every variant with every class. `full`: every possible
+    triple; the large classes; every valid descriptor of the small scope (`WORLD`) in each data width.
 
     With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
+    Without `variants`, cases that are other cases in a variant are left out.
     """
-    wanted = None if ids is None else CaseIds(ids)
+    if ids is not None:
+        yield from _with_ids(tier, set(ids))
+        return
     seen: set[str] = set()
+    pools: dict[str, list[Case]] = {name: [] for name in OPERATORS}
     for part in _PARTS[tier]:
         for operator in OPERATORS.values():
-            if wanted is not None and not wanted.left:
+            for case in part(operator, None):
+                if case.id not in seen:
+                    seen.add(case.id)
+                    if not is_large(case.desc):
+                        pools[operator.name].append(case)
+                    yield case
+        added = _VARIANTS_AFTER.get(part) if variants else None
+        if added is not None:
+            for name in OPERATORS:
+                for case in in_variants(pools[name], added):
+                    if case.id not in seen:
+                        seen.add(case.id)
+                        yield case
+
+
+def _with_ids(tier: Tier, ids: set[str]) -> Iterator[Case]:
+    """Gives the cases with these ids. A case of the tier may be asked for in any variant that it can have."""
+    in_variant = {id: split for id in ids if (split := split_id(id)) is not None}
+    wanted = CaseIds({*ids, *(base for base, _ in in_variant.values())})
+    for part in _PARTS[tier]:
+        for operator in OPERATORS.values():
+            if not wanted.left.difference(in_variant):
                 return
             for case in part(operator, wanted):
-                if case.id not in seen and (wanted is None or wanted.take(case)):
-                    seen.add(case.id)
-                    yield case
+                if wanted.take(case):
+                    if case.id in ids:
+                        yield case
+                    for id, (base, name) in in_variant.items():
+                        if base == case.id and accepts(VARIANTS[name], case):
+                            yield dataclasses.replace(case, id=id, variant=name)
 
 
 def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:
@@ -232,6 +263,9 @@ _SMOKE = (_examples, _first_pairs, _stale_state)
 _STANDARD = (*_SMOKE, _pairs, _wide, _random)
 _PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": (*_STANDARD, _triples, large, _world)}
 
+_VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "standard", _triples: "full"}
+"""Part -> the tier whose cases in variants come after it."""
+
 
 def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iterator[dict[str, str]]:
     """The first rows of an operator's covering array as choices; none for a registered operator without arrays."""
@@ -279,7 +313,7 @@ def _may_give_wanted_case(
     if not any_shape:
         parts["dimensions"] = choice["dimensions"]
     if "index_type" in choice:
-        parts |= {"index_type": choice["index_type"], "index_path": SHORT_PATHS[choice["index_path"]]}
+        parts |= {"index_type": choice["index_type"], "index_path": INDEX_PATHS[choice["index_path"]]}
     if not any_values:
         parts["data"] = choice["data_pattern"]
         if "index_pattern" in choice:

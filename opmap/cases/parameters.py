@@ -9,14 +9,10 @@ from collections.abc import Mapping
 from math import prod
 
 from ..descriptors import OperatorDesc
-from ..mapping import IndexPath
 from ..operators import OPERATORS, AnyOperator, size_classes
 from ..tensors import DataType
-from .case import Case, case_id
+from .case import INDEX_PATHS, Case, case_id
 from .values import DATA_PATTERNS, INDEX_PATTERNS, Filled, allows, rounds, shows, signed
-
-INDEX_PATHS = ("input", "initializer", "one", "node")
-"""Classes of the index path. `one` is an initializer of one element, which an EP may inline as a constant."""
 
 WORLD = (4, 3)
 """The small scope of `full`: every valid descriptor with up to this many dimensions, and sizes up to this."""
@@ -48,7 +44,7 @@ def parameters(operator: AnyOperator) -> dict[str, tuple[str, ...]]:
         "index_type": support.tensors[indices[0]].data_types if indices else (),
         "index_pattern": INDEX_PATTERNS,
         "data_pattern": DATA_PATTERNS,
-        "index_path": INDEX_PATHS,
+        "index_path": tuple(INDEX_PATHS),
     }
     return {n: names for n, names in classes.items() if names and (indices or n not in _OF_INDICES)}
 
@@ -104,7 +100,8 @@ def classify(case: Case) -> dict[str, str | None]:
         )
         one = all(len(case.tensors[name].bits) == 1 for name in bounds)
         classes["index_pattern"] = pattern if shown else None
-        classes["index_path"] = "one" if one and case.index_path == "initializer" else case.index_path
+        paths = [path for path, variant in INDEX_PATHS.items() if variant == case.variant]
+        classes["index_path"] = paths[one and len(paths) > 1] if paths else None
     return classes
 
 
@@ -142,10 +139,9 @@ def cases_with(desc: OperatorDesc, pattern: str, data: str, path: str = "input")
 
     `path` is a class of INDEX_PATHS.
     """
-    index_path: IndexPath = "initializer" if path in ("one", "initializer") else "node" if path == "node" else "input"
-    cases = []
+    variant, cases = INDEX_PATHS[path], []
     for name in rounds(desc, data):
-        id = case_id(desc, pattern, name, index_path)
+        id = case_id(desc, pattern, name, variant)
         values = Filled(desc, id, pattern, name)
-        cases.append(Case(id, desc, values, None, index_path, pattern or None, data))
+        cases.append(Case(id, desc, values, None, variant, pattern or None, data))
     return cases

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from ..errors import InputError
 from ..execution.providers import OpenProvider
 from ..files import read_text
+from ..variants import PLAIN, Variant
 from ..vocabulary import Tier
 from .case import Case
 from .catalogue import catalogue
@@ -19,13 +20,15 @@ from .probes import Probe, are_probes, select_probes
 class Selection:
     """Selects cases by glob and id, then keeps one shard of the selection.
 
-    `shard` is (number, count). Only the first shard has probes. If ids are given, no shard has probes.
+    `shard` is (number, count). Only the first shard has probes. If ids are given, no shard has probes. Without
+    `variants`, cases that are other cases in a variant are left out.
     """
 
     tier: Tier = "smoke"
     globs: Sequence[str] = ()
     ids: Sequence[str] = ()
     shard: tuple[int, int] = (1, 1)
+    variants: bool = True
 
     def cases(self, advance: Callable[[], None] = lambda: None) -> list[Case]:
         """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
@@ -37,7 +40,7 @@ class Selection:
             return []
 
         def advancing() -> Iterator[Case]:
-            for case in catalogue(self.tier, self.ids) if self.ids else catalogue(self.tier):
+            for case in catalogue(self.tier, self.ids or None, variants=self.variants):
                 advance()
                 yield case
 
@@ -46,6 +49,20 @@ class Selection:
     def probes(self, provider: OpenProvider) -> list[Probe]:
         """Returns the probes that the provider can run."""
         return [] if self.ids or self.shard[0] > 1 else select_probes(provider, self.globs)
+
+
+def has_variant(provider: OpenProvider, variant: Variant) -> bool:
+    """Returns whether a provider has a variant.
+
+    A provider that runs cases has the catalogue's own cases only. A third party's provider without sessions has every
+    form of the model that is one file, run once; with sessions it also has the portable ways.
+    """
+    if provider.runs_cases:
+        return variant.base is None
+    if provider.third_party:
+        runs_once = variant.way.name == PLAIN and variant.form.name != "external"
+        return variant.providers is None and (runs_once or (provider.sessions and variant.way.portable))
+    return variant.has(provider.name)
 
 
 def case_ids(arguments: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ from ..reporting.terminal import progress
 def run(options: Namespace) -> int:
     """Prints a line per fault. Returns 1 if a fault is not caught by the tier that must catch it, else 0."""
     with progress(None, "choosing cases") as advance:
-        cases = Selection(tier=options.tier).cases(advance)
+        cases = Selection(tier=options.tier, variants=False).cases(advance)
     with progress(len(cases), "faults") as advance:
         scores = score(cases, advance=advance)
     if options.json:

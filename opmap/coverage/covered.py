@@ -9,11 +9,13 @@ from functools import cached_property
 
 from ..cases.case import Case, retyped
 from ..cases.covering_arrays import Combination, arrays, combinations, has_arrays
+from ..cases.in_variants import classes as variant_classes
 from ..cases.parameters import WIDTHS, WORLD, classify, extra_classes, parameters
 from ..descriptors import OperatorDesc, TensorDesc
 from ..operators import OPERATORS, AnyOperator, size_classes
 from ..spec import SpecExample
 from ..tensors import DataType
+from ..variants import VARIANTS
 from .boundaries import boundary_rules, tensor_rule_ids
 
 
@@ -22,7 +24,8 @@ class Covered:
     """The coverage of the cases of one operator.
 
     Pairs and triples are counted only for cases that have a class of every parameter, because the covering arrays
-    contain only such cases.
+    contain only such cases. A case that is another case in a variant counts only for `variants` (variant -> number of
+    cases) and `variant_pairs` (variant and class).
     """
 
     operator: str
@@ -34,6 +37,8 @@ class Covered:
     examples: set[str] = field(default_factory=set)
     fields: dict[str, set[object]] = field(default_factory=dict)
     world: set[tuple[object, ...]] = field(default_factory=set)
+    variants: dict[str, int] = field(default_factory=dict)
+    variant_pairs: set[tuple[str, tuple[str, str | None]]] = field(default_factory=set)
 
     @property
     def definition(self) -> AnyOperator:
@@ -47,6 +52,10 @@ class Covered:
 
     def take(self, case: Case) -> None:
         """Adds everything that one case covers."""
+        if VARIANTS[case.variant].base is not None:
+            self.variants[case.variant] = self.variants.get(case.variant, 0) + 1
+            self.variant_pairs.update((case.variant, pair) for pair in variant_classes(case).items())
+            return
         self.cases += 1
         name = case.id.split("/")[1]
         if name.startswith("example."):

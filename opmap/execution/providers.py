@@ -48,6 +48,13 @@ class OpenProvider:
         return self.name == DIRECTML
 
     @property
+    def third_party(self) -> bool:
+        """True if this is no execution provider of ONNX Runtime."""
+        if isinstance(self.provider, WorkerProvider):
+            return ":" in self.provider.name
+        return not isinstance(self.provider, SessionProvider)
+
+    @property
     def runs_cases(self) -> bool:
         """True if the provider receives cases in place of models."""
         return not isinstance(self.provider, Performer)
@@ -238,7 +245,7 @@ def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvid
     """
     if in_process:
         try:
-            own = ThirdPartyProvider(name, import_folders())
+            own = ThirdPartyProvider.load(name, import_folders())
         except Unavailable as error:
             raise ProviderMissing(str(error)) from None
         return OpenProvider(own.name or name, own.version, own.device_class, own, sessions=own.sessions)

@@ -56,7 +56,7 @@ FUSION_OFF = "ep.dml.disable_graph_fusion"
 Proof = Literal["assignment-info", "profile"]
 """The record of ONNX Runtime that the placement is read from. `assignment-info` exists since ONNX Runtime 1.24."""
 
-_MODEL = "model.onnx"
+_MODEL, _ORT_MODEL = "model.onnx", "model.ort"
 
 
 @dataclass
@@ -64,10 +64,11 @@ class _Session:
     """An open session, with its folder (if it has one) and its binding (if it has one)."""
 
     session: Any
-    setup: Setup
     folder: tempfile.TemporaryDirectory[str] | None
     given: frozenset[str]
     """The files that were put into the folder."""
+    profiled: bool
+    """Whether the session records a profile that was not read yet."""
     binding: Any = None
     bound: dict[str, Any] = field(default_factory=dict)
     """Input or output -> the OrtValue or array that is bound to it, which must live as long."""
@@ -96,6 +97,7 @@ class SessionProvider(Performer):
         self._runtime = onnxruntime
         self._sessions: dict[str, _Session] = {}
         self._values: dict[str, Any] = {}
+        self._profiles: tempfile.TemporaryDirectory[str] | None = None
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
@@ -113,7 +115,7 @@ class SessionProvider(Performer):
         setup = step.setup
         spent = self._drop(step.session)
         folder = None
-        if setup.from_file or setup.profile or self.proof == "profile" or step.files:
+        if setup.from_file or setup.ort_format or step.files:
             folder = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
             for name, content in step.files.items():
                 file = Path(folder.name, name)
@@ -125,14 +127,15 @@ class SessionProvider(Performer):
             if folder:
                 folder.cleanup()
             raise
-        self._sessions[step.session] = _Session(session, setup, folder, frozenset(step.files))
+        given = frozenset({_MODEL, _ORT_MODEL, *step.files})
+        self._sessions[step.session] = _Session(session, folder, given, setup.profile or self.proof == "profile")
         return Result(spent=spent)
 
     def _session(self, model: bytes, setup: Setup, folder: str | None) -> onnxruntime.InferenceSession:
-        """Creates a session. It writes its files into `folder`, and its profile if it has no other record of placement."""
+        """Creates a session. It writes its files into `folder`. Without a record of assignments it writes a profile."""
         runtime = self._runtime
         options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.intra_op_num_threads, options.inter_op_num_threads = setup.threads, 1
         options.log_severity_level = 4
         if self.name == DIRECTML:
             options.enable_mem_pattern = setup.memory_pattern
@@ -146,9 +149,11 @@ class SessionProvider(Performer):
             options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         if self.proof == "assignment-info":
             options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        if folder is not None and (setup.profile or self.proof == "profile"):
+        if setup.profile or self.proof == "profile":
+            if self._profiles is None:  # one folder for all sessions: under Wine it costs much time to remove one
+                self._profiles = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
             options.enable_profiling = True
-            options.profile_file_prefix = os.path.join(folder, "profile")
+            options.profile_file_prefix = os.path.join(self._profiles.name, "profile")
         for key, value in setup.config.items():
             options.add_session_config_entry(key, value)
         keywords: dict[str, Any] = {"enable_fallback": 0}
@@ -164,9 +169,20 @@ class SessionProvider(Performer):
             if folder is not None and (setup.from_file or os.listdir(folder)):
                 source = os.path.join(folder, _MODEL)
                 Path(source).write_bytes(model)
+            if setup.ort_format and folder is not None:
+                source = self._saved(model, os.path.join(folder, _ORT_MODEL))
             if setup.from_file:
                 source = _MODEL if self.name == DIRECTML else source  # its graph goes to a folder of the model's name
             return runtime.InferenceSession(source, options, **keywords)
+
+    def _saved(self, model: bytes, path: str) -> str:
+        """Saves a model in ONNX Runtime's own format. Returns the path."""
+        options = self._runtime.SessionOptions()
+        options.log_severity_level = 4
+        options.optimized_model_filepath = path
+        options.add_session_config_entry("session.save_model_format", "ORT")
+        self._runtime.InferenceSession(model, options, providers=[(self.name, self.options)], enable_fallback=0)
+        return path
 
     def _devices(self) -> list[Any]:
         """Returns the one device of this provider that `device_id` names, or its first one."""
@@ -185,6 +201,8 @@ class SessionProvider(Performer):
         if found is None:
             return False
         pending, folder = found.pending, found.folder
+        if found.profiled:
+            Path(found.session.end_profiling()).unlink(missing_ok=True)
         found.binding = found.session = None  # the binding refers to the session
         found.bound.clear()
         if folder:
@@ -320,14 +338,12 @@ class SessionProvider(Performer):
 
     def _examine(self, step: Examine) -> Result:
         found = self._known(step.session)
-        session, folder = found.session, found.folder
-        events = None
-        profiled = folder is not None and (found.setup.profile or self.proof == "profile")
-        given = {_MODEL, *found.given}
-        if profiled:
+        session, folder, events = found.session, found.folder, None
+        if found.profiled:
+            found.profiled = False
             path = Path(session.end_profiling())
             events = _profiled_nodes(path)
-            given.add(path.name)
+            path.unlink()
         evidence = Evidence(
             placement=self._placement_of(session, events),
             events=events,
@@ -335,7 +351,7 @@ class SessionProvider(Performer):
             outputs=[value.name for value in session.get_outputs()],
             overridable=[value.name for value in session.get_overridable_initializers()],
             providers=session.get_providers(),
-            files=_files(Path(folder.name), given) if folder else {},
+            files=_files(Path(folder.name), found.given) if folder else {},
         )
         return Result(evidence=evidence)
 
@@ -347,6 +363,8 @@ class SessionProvider(Performer):
             for subgraph in session.get_provider_graph_assignment_info()
             for node in subgraph.get_nodes()
         ]
+        if events and not nodes:  # a model in ONNX Runtime's own format has no record of its assignment
+            return Placement("profile", tuple((event.op_type, event.provider) for event in events))
         return Placement("assignment-info", tuple(nodes))
 
 
@@ -398,7 +416,7 @@ def _in_folder(folder: str | None) -> Iterator[None]:
         os.chdir(before)
 
 
-def _files(folder: Path, given: set[str]) -> dict[str, np.ndarray]:
+def _files(folder: Path, given: frozenset[str]) -> dict[str, np.ndarray]:
     """Returns the content of the files in a folder that are not given, by relative name."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     names = {path.relative_to(folder).as_posix(): path for path in paths}

@@ -34,6 +34,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - `profile`: record an event for each node that runs.
     - `from_file`: the model is written into a file and loaded from it. The session writes its files beside it.
     - `cpu_nodes`: nodes may run on the CPU EP.
+    - `ort_format`: the model is saved in ONNX Runtime's own format first, and the session is created from that.
+    - `threads`: the number of threads of an operator. With one there is no thread pool, and no run_async.
     - `memory_pattern`, `parallel`: SessionOptions.enable_mem_pattern; execution mode ORT_PARALLEL.
     """
 
@@ -46,6 +48,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     profile: bool = False
     from_file: bool = False
     cpu_nodes: bool = False
+    ort_format: bool = False
+    threads: int = 1
     memory_pattern: bool = False
     parallel: bool = False
 

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -28,12 +29,29 @@ class ThirdPartyProvider(Performer):
     are the object's own, or None. Any exception of the object is an error of its step.
     """
 
-    def __init__(self, spec: str, path: Sequence[str] = ()):
-        """`spec` is MODULE:FACTORY. MODULE is imported from the first folder of `path`, sys.path, then the rest of `path`.
+    def __init__(self, provider: object, spec: str):
+        """`spec` is how the provider was named: MODULE:FACTORY. Raises InputError if the object cannot be used."""
+        super().__init__()
+        self._provider: Any = provider
+        try:
+            runs = callable(getattr(provider, "run", None))
+            attributes = [getattr(provider, name, None) for name in ("name", "version", "device_class")]
+            self.name, self.version, self.device_class = (None if a is None else str(a) for a in attributes)
+            self.sessions = callable(getattr(provider, "open", None))
+        except Exception as error:  # an attribute may be a property that raises
+            raise InputError(f"--provider {spec}: {describe(error)}") from None
+        if not runs:
+            result = type(provider).__name__
+            raise InputError(f"--provider {spec}: the factory must return an object with a method run, got a {result}")
+        self._shown = self.name or spec
+        self._open: dict[str, tuple[object, list[str]]] = {}
+
+    @classmethod
+    def load(cls, spec: str, path: Sequence[str] = ()) -> Self:
+        """Imports MODULE and calls FACTORY. MODULE is looked for in the first folder of `path`, sys.path, the rest of `path`.
 
         Raises InputError if the module, the factory or its result cannot be used, Unavailable if the factory raises.
         """
-        super().__init__()
         module, _, factory = spec.partition(":")
         new = [folder for folder in path if folder not in sys.path]
         sys.path[:] = [*new[:1], *sys.path, *new[1:]]
@@ -44,21 +62,10 @@ class ThirdPartyProvider(Performer):
         if not callable(make):
             raise InputError(f"--provider {spec}: {factory} must be callable, got a {type(make).__name__}")
         try:
-            self._provider = make()
+            provider = make()
         except (Exception, SystemExit) as error:
             raise Unavailable(f"--provider {spec}: {factory}() raised {describe(error)}") from None
-        try:
-            runs = callable(getattr(self._provider, "run", None))
-            attributes = [getattr(self._provider, name, None) for name in ("name", "version", "device_class")]
-            self.name, self.version, self.device_class = (None if a is None else str(a) for a in attributes)
-            self.sessions = callable(getattr(self._provider, "open", None))
-        except Exception as error:  # an attribute may be a property that raises
-            raise InputError(f"--provider {spec}: {describe(error)}") from None
-        if not runs:
-            result = type(self._provider).__name__
-            raise InputError(f"--provider {spec}: {factory}() must return an object with a method run, got a {result}")
-        self._shown = self.name or spec
-        self._open: dict[str, tuple[object, list[str]]] = {}
+        return cls(provider, spec)
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs Open, Run, Examine, Drop and Clear. Any other step is an error."""

@@ -62,25 +62,29 @@ _DEVICE_LOST = re.compile(r"887A00(05|06|07|20)", re.IGNORECASE)
 """The HRESULTs for a GPU that was removed, hung or reset."""
 
 
-class WorkerCrashed(ProviderError):
+class WorkerLost(ProviderError):
+    """The base class of the errors after which the worker process is gone, or was never there."""
+
+
+class WorkerCrashed(WorkerLost):
     """Raised if the worker process ended during a case, or sent bytes that are not a valid frame."""
 
     verdict = Verdict.CRASH
 
 
-class WorkerTimeout(ProviderError):
+class WorkerTimeout(WorkerLost):
     """Raised if a case exceeded its time limit. The worker process was killed."""
 
     verdict = Verdict.TIMEOUT
 
 
-class DeviceLost(ProviderError):
+class DeviceLost(WorkerLost):
     """Raised if an error message says that the GPU was removed, hung or reset (HRESULT 887A0005, 06, 07 or 20)."""
 
     verdict = Verdict.DEVICE_LOST
 
 
-class NotRun(ProviderError):
+class NotRun(WorkerLost):
     """Raised if a case was not tried, because no worker starts or because its adapter hung too often."""
 
     verdict = Verdict.NOT_RUN
@@ -234,7 +238,7 @@ class WorkerProvider(Performer):
             raise NotRun(f"not tried: {STARTS} workers in a row did not start")
         self._failed_starts += 1
         try:
-            self._child = _Child(self.command)
+            self._child = _Child(self.command, show_stderr=":" in self.name)
         except OSError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         try:
@@ -419,9 +423,13 @@ class _ChildEnded(Exception):
 
 
 class _Child:
-    """A child process, with one thread for each of its pipes, so that a full or silent pipe cannot block the parent."""
+    """A child process, with one thread for each of its pipes, so that a full or silent pipe cannot block the parent.
 
-    def __init__(self, command: Sequence[str]):
+    With `show_stderr`, the child's stderr is copied to this process's stderr: a third party's provider may print there.
+    """
+
+    def __init__(self, command: Sequence[str], *, show_stderr: bool = False):
+        self._show_stderr = show_stderr
         self.token = f"opmap-worker-{secrets.token_hex(8)}"
         flags = 0
         if sys.platform == "win32":
@@ -548,6 +556,8 @@ class _Child:
         with stderr:
             while chunk := stderr.read(_STDERR_BYTES):
                 self._stderr = (self._stderr + chunk)[-_STDERR_BYTES:]
+                if self._show_stderr:
+                    print(chunk.decode(errors="replace"), end="", file=sys.stderr, flush=True)
 
 
 def processes_with(word: str) -> list[int]:

@@ -99,7 +99,7 @@ def _execution_provider(
 
 
 def _third_party(start: frames.Start) -> tuple[Performer, frames.Hello]:
-    provider = ThirdPartyProvider(start.provider, start.path)
+    provider = ThirdPartyProvider.load(start.provider, start.path)
     hello = frames.Hello(
         provider.version,
         [],

@@ -18,7 +18,8 @@ from ..cases.probes import probes
 from ..coverage.boundaries import UNREACHABLE_RULES
 from ..coverage.covered import Covered, measure, runnable_examples
 from ..coverage.kernels import Kernels, kernel_files, kernels_reached
-from ..vocabulary import Tier
+from ..variants import VARIANTS
+from ..vocabulary import TIERS, Tier
 
 STRENGTHS: dict[Tier, int] = {"smoke": 1, "standard": 2, "full": 3}
 """Tier -> how many classes at a time it promises to cover: single classes, pairs, triples."""
@@ -60,12 +61,22 @@ class KernelCoverage(msgspec.Struct, frozen=True, kw_only=True):
     exclusive: str | None
 
 
+class VariantCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The cases of a variant, over all operators; and of how many classes its cases are. `text` says what it does."""
+
+    name: str
+    text: str
+    cases: int
+    classes: int
+
+
 class TierCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """The coverage of a tier. `missing` lists what the tier promises and does not cover; `bool` holds the ids of BOOL probes."""
 
     tier: Tier
     cases: int
     operators: list[OperatorCoverage]
+    variants: list[VariantCoverage]
     tensor_rules: list[str]
     unreachable_rules: dict[str, str]
     kernels: list[KernelCoverage]
@@ -88,17 +99,32 @@ def tier_coverage(tier: Tier, advance: Callable[[], None] = lambda: None) -> Tie
     operators = [_operator(c, STRENGTHS[tier]) for c in covered]
     kernels = [kind for kernels, counts in reached for kind in _kernels(kernels, counts)]
     missing = [f"{c.operator}: {text}" for c in covered for text in c.missing(strength=STRENGTHS[tier])]
+    missing += [f"variant {name}" for name in _due(tier) if not any(c.variants.get(name) for c in covered)]
     missing += [f"kernel class {' or '.join(k.names)}" for k in kernels if not k.cases and not k.why]
     return TierCoverage(
         tier=tier,
         cases=sum(operator.cases for operator in operators),
         operators=operators,
+        variants=list(_variants(covered)),
         tensor_rules=sorted({rule for c in covered for rule in c.rules - _rules(c)}),
         unreachable_rules=UNREACHABLE_RULES,
         kernels=kernels,
         bool=[p.id for p in probes() if "bool[" in p.model],
         missing=missing,
     )
+
+
+def _due(tier: Tier) -> list[str]:
+    """Returns the variants that a tier must have."""
+    due = [v for v in VARIANTS.values() if v.base is not None]
+    return [v.name for v in due if TIERS.index(v.tier) <= TIERS.index(tier)]
+
+
+def _variants(covered: list[Covered]) -> Iterator[VariantCoverage]:
+    for name, variant in VARIANTS.items():
+        if count := sum(c.variants.get(name, 0) for c in covered):
+            classes = sum(len({pair for variant, pair in c.variant_pairs if variant == name}) for c in covered)
+            yield VariantCoverage(name=name, text=variant.text, cases=count, classes=classes)
 
 
 def _operator(covered: Covered, strength: int) -> OperatorCoverage:
@@ -159,6 +185,8 @@ def print_coverage(console: Console, coverage: TierCoverage) -> None:
         dimensions, size = WORLD
         text = f"all descriptors of up to {dimensions} dimensions and sizes up to {size}, in each data width"
         say(f"small world, {text}: {covered} of {possible}")
+    added = sum(variant.cases for variant in coverage.variants)
+    say(f"variants: {added} of these cases again, on {len(coverage.variants)} other roads (opmap manual variants)")
     say(f"rules of every tensor: {', '.join(coverage.tensor_rules)}")
     for id, why in coverage.unreachable_rules.items():
         say(f"  not reachable: {id}, {why}")

@@ -3,3 +3,9 @@
 `contract` says what a variant consists of, `walk` performs one. `forms` holds the forms of the model, `ways` the ways of
 running, `proofs` what proves that a run took the road, and `registry` the declared pairs.
 """
+
+from .contract import PLAIN, Form, Formed, Round, Variant, Way
+from .registry import VARIANTS
+from .walk import Check, Walk
+
+__all__ = ["PLAIN", "VARIANTS", "Check", "Form", "Formed", "Round", "Variant", "Walk", "Way"]

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .walk import Walk
 
 
+PLAIN = "plain"
+"""The name of the variant that a case has if it names no other: the mapping's own model, in one session, run once."""
+
+
 @dataclass(frozen=True)
 class Round:
     """A descriptor with values for its inputs, by DirectML's field names. One run of a session answers one round."""
@@ -55,6 +59,7 @@ class Formed:
     - `outputs`: graph output -> the field whose values it must have. The output's field stands for the expected output,
       an input's field for a copy of this input. The order is the graph's.
     - `fixed`: the fields whose values are part of the model. Each round must have the same values for them.
+    - `defaults`: the values that the model holds for fields that are fed. An EP may wrongly use them.
     - `dynamic`: at least one shape is unknown when the session is created.
     - `substitutions`: what this form does otherwise than the mapping, beside the mapping's own substitutions.
     """
@@ -64,6 +69,7 @@ class Formed:
     feeds: Callable[[Round], dict[str, np.ndarray]]
     outputs: Mapping[str, str]
     fixed: frozenset[str] = frozenset()
+    defaults: Mapping[str, Tensor] = field(default_factory=dict)
     dynamic: bool = False
     files: Mapping[str, bytes] = field(default_factory=dict)
     substitutions: tuple[Substitution, ...] = ()
@@ -98,32 +104,36 @@ class Way:
     """A way of running a model.
 
     `go(walk)` performs the steps, and checks every output. `accepts(round, formed)` returns whether the way can be gone
-    with this model. `text` says in one sentence what the way is.
+    with this model. `portable` is whether it only opens and runs sessions of the usual setup, which any provider with
+    sessions can do. `text` says what the way is.
     """
 
     name: str
     text: str
     go: Callable[[Walk], None]
     accepts: Callable[[Round, Formed], bool] = lambda round, formed: True
+    portable: bool = False
 
 
 Proof = Callable[["Walk"], "str | None"]
 """Looks at what a walk has seen. Returns None if the road is proven, else what is wrong or lacking, in one line."""
 
-Share = Literal["all", "pairs", "values", "one"]
+Share = Literal["all", "values", "few", "one"]
 """How many cases of `standard` a variant gets, for each operator.
 
 - `all`: every case that it accepts.
-- `pairs`: a case for each pair of classes of data type, index type, rank class and axis class.
-- `values`: a case for each class of these parameters.
-- `one`: one case. For a road that is not worth more."""
+- `values`: enough cases for each class of data type, index type, rank class and axis class.
+- `few`: the same without the data type, for a road that costs much time.
+- `one`: one case, for a road that is not worth more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
     """A named pair of a form and a way, with its proof.
 
-    - `name`: the last level of a case id. `plain` adds nothing.
+    - `name`: the last level of a case id.
+    - `base`: the variant of the cases that it is made of. A variant without a base adds no level to a case id: its cases
+      are the catalogue's own.
     - `providers`: the execution providers that have it; None means all.
     - `tier`: the first tier with cases of this variant. `share`: how many cases it gets in `standard`.
     - `proofs`: execution provider -> (source, proof). `*` stands for every other provider. `source` names the evidence,
@@ -133,6 +143,7 @@ class Variant:
     name: str
     form: Form
     way: Way
+    base: str | None = "plain"
     tier: Tier = "standard"
     share: Share = "values"
     providers: tuple[str, ...] | None = None
@@ -144,8 +155,12 @@ class Variant:
         return self.form.text if self.way.name == "plain" else self.way.text
 
     def has(self, provider: str) -> bool:
-        """Returns whether an execution provider has this variant."""
+        """Returns whether an execution provider of ONNX Runtime has this variant."""
         return self.providers is None or provider in self.providers
+
+    def id(self, base: str) -> str:
+        """Returns the id of a case in this variant, from the id of the case that it is made of."""
+        return base if self.base is None else f"{base}/{self.name}"
 
     def proof(self, provider: str) -> tuple[str, Proof] | None:
         """Returns (source, proof) for an execution provider; None if the placement alone is the proof."""

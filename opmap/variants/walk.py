@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from ..errors import ProviderError
-from ..execution.arrays import dtype_of
+from ..execution.arrays import dtype_of, to_array
 from ..execution.steps import AnyStep, Event, Evidence, Examine, Open, Result, Run, Setup
 from ..tensors import DataType, Tensor
 from ..vocabulary import Stage
@@ -37,12 +38,22 @@ class Check:
 class Walk:
     """Performs steps on a provider. `perform` performs one step.
 
-    `first` is the case itself, `formed` its model. `others` gives further rounds of the same model (see `rounds`).
+    `first` is the case itself, `formed` its model, `provider` the name of the provider. With `profile`, the main session
+    records the nodes that run.
     """
 
-    def __init__(self, perform: Callable[[AnyStep], Result], formed: Formed, first: Round, provider: str = ""):
-        self.formed, self.first, self.provider = formed, first, provider
+    def __init__(
+        self,
+        perform: Callable[[AnyStep], Result],
+        formed: Formed,
+        first: Round,
+        provider: str,
+        *,
+        profile: bool = False,
+    ):
+        self.formed, self.first, self.provider, self.profile = formed, first, provider, profile
         self._perform = perform
+        self.opened = False
         self.steps: list[AnyStep] = []
         self.results: list[Result] = []
         self.checks: list[Check] = []
@@ -61,18 +72,24 @@ class Walk:
         self.devices |= result.devices
         return result
 
-    def open(self, setup: Setup | None = None, *, session: str = SESSION) -> None:
-        """Creates a session of the form's model."""
+    def open(self, setup: Setup, *, session: str = SESSION) -> None:
+        """Creates a session of the form's model. The main session records a profile if the proof of the road needs it."""
         files = {name: np.frombuffer(content, np.uint8) for name, content in self.formed.files.items()}
         model = np.frombuffer(self.formed.model_bytes, np.uint8)
-        self.perform(Open(session=session, model=model, setup=setup or Setup(), files=files))
+        if self.profile and session == SESSION:
+            setup = msgspec.structs.replace(setup, profile=True)
+        self.perform(Open(session=session, model=model, setup=setup, files=files, static=not self.formed.dynamic))
+        self.opened = self.opened or session == SESSION
 
     def run(
         self, round: Round, label: str = "", *, session: str = SESSION, config: Mapping[str, str] | None = None
     ) -> None:
         """Runs a session on the values of a round, fed from the host, and checks all outputs."""
         result = self.perform(Run(session=session, feeds=self.formed.feeds(round), config=dict(config or {})))
-        self.check(round, result.outputs, label)
+        if result.malformed:
+            self.checks.append(Check(label, round, round.output_field, round.expected, None, result.malformed))
+        else:
+            self.check(round, result.outputs, label)
 
     def examine(self, session: str = SESSION) -> Evidence:
         """Returns the evidence about a session, and keeps it."""
@@ -101,10 +118,10 @@ class Walk:
         place = ", ".join(filter(None, (label, name if len(self.formed.outputs) > 1 else "")))
         if array.dtype.newbyteorder("<") != dtype_of(data_type):
             problem = f"the output must be {data_type.name}, got {array.dtype.name.upper()}"
-        elif array.size != count:
+        elif self.formed.dynamic and array.size != count:
             problem = f"the output must have {count} elements, got sizes {list(array.shape)}"
-        elif not self.formed.dynamic and field == round.output_field and array.shape != round.desc.output.sizes:
-            problem = f"the output must have sizes {list(round.desc.output.sizes)}, got {list(array.shape)}"
+        elif not self.formed.dynamic and array.shape != round.desc.tensors[field].sizes:
+            problem = f"the output must have sizes {list(round.desc.tensors[field].sizes)}, got {list(array.shape)}"
         else:
             raw = np.ascontiguousarray(array, dtype_of(data_type)).tobytes()
             sizes = round.desc.tensors[field].sizes
@@ -119,6 +136,20 @@ class Walk:
         data_type = self.formed.mapped.feeds.get(field, round.desc.tensors[field].data_type)
         tensor = self.formed.mapped.feed(round.tensors).get(field, round.tensors[field])
         return tensor.bits, data_type, len(tensor.bits)
+
+    def expected_arrays(self, round: Round) -> dict[str, np.ndarray]:
+        """Returns an array for each output with its type and sizes. Undocumented elements are zero."""
+        arrays = {}
+        for name, field in self.formed.outputs.items():
+            expected, data_type, _ = self._expected(round, field)
+            tensor = Tensor(data_type, (len(expected),), [bits or 0 for bits in expected])
+            (shape,) = [
+                [d.dim_value for d in value.type.tensor_type.shape.dim]
+                for value in self.formed.model.graph.output
+                if value.name == name
+            ]
+            arrays[name] = to_array(tensor).reshape(shape)
+        return arrays
 
     # --- what was seen ---
 

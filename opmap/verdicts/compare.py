@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
-from ..cases.case import Case
 from ..pseudocode import strides_of
 from ..tensors import DataType, Tensor, from_bits, plain
+from ..variants import Check, Round
 
 
 def undefined(expected: Sequence[int | None]) -> int:
@@ -24,28 +24,59 @@ def differences(expected: Sequence[int | None], actual: Sequence[int]) -> Sequen
     return array("q", (i for i, (e, a) in pairs if e != a and e is not None))
 
 
-def explain(case: Case, expected: Sequence[int | None], wrong: Sequence[int], actual: Tensor) -> str:
+UNWRITTEN = 0xA5
+"""The byte with which walks fill the memory of outputs that they allocate before a run."""
+
+
+def relation(check: Check, checks: Sequence[Check], defaults: Mapping[str, Tensor]) -> str | None:
+    """Returns what a wrong output is as a whole; None if it is nothing that is known here.
+
+    It may be the output for the model's own defaults in place of the fed values, the expected output of an earlier run
+    (`checks` are all checks in their order), memory that was not written, or zeros.
+    """
+    actual = check.actual
+    assert actual is not None, "outputs of a wrong type or shape are related to nothing"
+    bits = list(actual.bits)
+    if defaults and check.field == check.round.output_field:
+        round = Round(check.round.desc, {**check.round.tensors, **defaults})
+        if list(round.expected) == bits:
+            return "the output is the one for the model's defaults, and the fed values are ignored"
+    earlier = checks[: checks.index(check)]
+    for other in reversed(earlier):
+        if other.field == check.field and list(other.expected) == bits:
+            return f"the output is the one of {other.label}"
+    if actual.to_bytes() == bytes([UNWRITTEN]) * len(actual.to_bytes()):
+        return "the memory of the output was not written"
+    return "every element is zero" if not any(bits) else None
+
+
+def explain(check: Check, wrong: Sequence[int]) -> str:
     """Returns the number of wrong elements; and for the first one its statement, documented value and actual value.
 
-    If exactly one input element has the actual value, the text names it: the provider may have read that element.
+    If exactly one input element has the actual value, the text names it: the provider may have read that element. An
+    output that must be a copy of an input has no statement.
     """
-    desc, first = case.desc, wrong[0]
-    origin = desc.trace(unravel(first, desc.output.sizes), case.tensors)
-    wanted, got = expected[first], actual.bits[first]
+    round, actual, first = check.round, check.actual, wrong[0]
+    assert actual is not None, "outputs of a wrong type or shape have no elements to compare"
+    wanted, got = check.expected[first], actual.bits[first]
     assert wanted is not None, "an element without a documented value is never wrong"
-    texts = [_text(desc.output.data_type, bits) for bits in (wanted, got)]
+    texts = [_text(actual.data_type, bits) for bits in (wanted, got)]
     if texts[0] == texts[1]:
-        width = desc.output.data_type.size * 2
+        width = actual.data_type.size * 2
         texts = [f"{text} (bits {bits:0{width}x})" for text, bits in zip(texts, (wanted, got), strict=True)]
-    read = _only_place(case, got)
+    at = unravel(first, round.desc.tensors[check.field].sizes)
+    if check.field != round.output_field:
+        statement, read = f"the copy of {check.field}{list(at)}", None
+    else:
+        statement, read = round.desc.trace(at, round.tensors).text, _only_place(round, got)
     consistent = f", consistent with reading {read}" if read else ""
-    return f"{len(wrong)} of {len(actual.bits)} elements differ: {origin.text} = {texts[0]}, got {texts[1]}{consistent}"
+    return f"{len(wrong)} of {len(actual.bits)} elements differ: {statement} = {texts[0]}, got {texts[1]}{consistent}"
 
 
-def _only_place(case: Case, bits: int) -> str | None:
+def _only_place(round: Round, bits: int) -> str | None:
     """The only input element with these bits, as `input[1, 2]`; None if there are none or several."""
-    fields = case.desc.spec().pseudocode.tensors
-    sources = {name: case.tensors[fields[name]] for name in case.desc.access.sources}
+    fields = round.desc.spec().pseudocode.tensors
+    sources = {name: round.tensors[fields[name]] for name in round.desc.access.sources}
     holders = [(name, tensor) for name, tensor in sources.items() if bits in tensor.bits]
     if len(holders) != 1 or holders[0][1].bits.count(bits) != 1:
         return None

@@ -5,25 +5,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from ..cases.case import Case
-from ..descriptors import FEATURE_LEVELS, OperatorDesc, Violation
+from ..descriptors import FEATURE_LEVELS, TensorDesc, Violation
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
-from ..execution.arrays import dtype_of, from_array, to_array, wrong_outputs
-from ..execution.protocol import origin
+from ..execution.arrays import dtype_of, from_array, wrong_outputs
+from ..execution.protocol import Placement, origin
 from ..execution.providers import OpenProvider
+from ..execution.worker import WorkerLost
 from ..mapping import IndexConversion, MappedModel, map_descriptor
-from ..operators import OPERATORS
-from ..tensors import DataType, Tensor, from_bits, plain
+from ..operators import OPERATORS, Substitution
+from ..tensors import DataType, from_bits, plain
+from ..variants import VARIANTS, Check, Formed, Round, Walk
+from ..variants.walk import SESSION
 from ..vocabulary import Stage, Verdict
-from .compare import differences, explain, undefined
-from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
+from .compare import differences, explain, relation, undefined
+from .graph import described
+from .record import LoweredRecord, PlacementRecord, Record, RoadRecord, TensorRecord
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_LISTED = 10_000
 """The most elements of an output that a record lists in full."""
@@ -38,19 +47,26 @@ _INT32 = 2**31
 class Outcome:
     """The results of each step of one case. A step that was not reached leaves None or an empty value.
 
-    `wrong_elements` holds the row-major addresses of the wrong elements. `shape_problem` describes a wrong number, type
-    or shape of the outputs. `error` is the exception that ended the case.
+    `round` is the case's own question, with its expected output.
+    `check` is the first output that is wrong, or else the case's own output. `wrong_elements` holds the row-major
+    addresses of its wrong elements, `relation` what they are as a whole. `error` is the exception that ended the case. `road_problem` says why the road of the
+    variant is not proven. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
     """
 
     case: Case
+    round: Round
     violations: Sequence[Violation] = ()
-    expected: Sequence[int | None] | None = None
     mapped: MappedModel | None = None
+    substitutions: Sequence[Substitution] = ()
     placement: PlacementRecord | None = None
-    actual: Tensor | None = None
+    check: Check | None = None
+    relation: str | None = None
     wrong_elements: Sequence[int] = ()
-    shape_problem: str | None = None
     error: MappingError | ProviderError | None = None
+    road: RoadRecord | None = None
+    road_problem: str | None = None
+    descriptor: str | None = None
+    differences: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -71,35 +87,88 @@ class Judge:
         return decide(self.execute(case), self.provider, brief=self.brief)
 
     def execute(self, case: Case) -> Outcome:
-        """Runs one case on the provider and compares its output with the documented one."""
-        desc = case.desc
-        violations = desc.violations(feature_level=self.feature_level)
+        """Runs one case on the provider and compares its outputs with the documented ones."""
+        round = case.round
+        violations = case.desc.violations(feature_level=self.feature_level)
         if violations:
-            return Outcome(case=case, violations=violations)
-        expected = case.expected
+            return Outcome(case=case, round=round, violations=violations)
+        if self.provider.runs_cases:
+            return self._execute_case(case, round)
+        try:
+            mapped = self._map(case)
+            formed = VARIANTS[case.variant].form.build(mapped, round)
+            if formed is None:
+                message = f"the descriptor has no form {VARIANTS[case.variant].form.name}"
+                raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+        except MappingError as error:
+            return Outcome(case=case, round=round, error=error)
+        return self._execute_model(case, round, formed)
+
+    def _execute_case(self, case: Case, round: Round) -> Outcome:
+        """Gives the case itself to a provider that runs cases. A model is not needed, but the record shows it."""
         mapped = None
         try:
-            if OPERATORS[desc.operator].lower is not None or not self.provider.runs_cases:
+            if OPERATORS[case.desc.operator].lower is not None:
                 mapped = self._map(case)
-            outputs = self._run(case, mapped)
+            outputs = self.provider.run_case(case)
         except MappingError as error:
-            return Outcome(case=case, expected=expected, error=error)
+            return Outcome(case=case, round=round, error=error)
         except ProviderError as error:
-            return Outcome(case=case, expected=expected, mapped=mapped, placement=self._placement(), error=error)
-        placement = self._placement()
-        shape_problem = wrong_outputs(outputs, dtype_of(desc.output.data_type), desc.output.sizes)
-        if shape_problem:
-            return Outcome(
-                case=case, expected=expected, mapped=mapped, placement=placement, shape_problem=shape_problem
-            )
-        actual = from_array(outputs[0])
-        return Outcome(
+            return Outcome(case=case, round=round, mapped=mapped, placement=self._placement(None), error=error)
+        placement = self._placement(None)
+        expected, output = round.expected, case.desc.output
+        problem = wrong_outputs(outputs, dtype_of(output.data_type), output.sizes)
+        actual = None if problem else from_array(cast("Sequence[np.ndarray]", outputs)[0])
+        check = Check("", round, round.output_field, expected, actual, problem)
+        wrong = differences(expected, actual.bits) if actual else ()
+        return Outcome(case=case, round=round, mapped=mapped, placement=placement, check=check, wrong_elements=wrong)
+
+    def _execute_model(self, case: Case, round: Round, formed: Formed) -> Outcome:
+        """Walks the road of the case's variant."""
+        variant, performer = VARIANTS[case.variant], self.provider.performer
+        proof = None if self.provider.third_party else variant.proof(self.provider.name)
+        walk = Walk(
+            performer.perform, formed, round, self.provider.name, profile=proof is not None and proof[0] == "profile"
+        )
+        error: ProviderError | None = None
+        try:
+            try:
+                variant.way.go(walk)
+            except ProviderError as failed:
+                error = failed
+            if not isinstance(error, WorkerLost) and walk.opened:
+                walk.examine()
+        except ProviderError as failed:
+            error = error or failed
+        finally:
+            with suppress(ProviderError):
+                performer.end()
+        evidence = walk.evidence.get(SESSION)
+        placement = self._placement(evidence.placement if evidence else None)
+        outcome = Outcome(
             case=case,
-            expected=expected,
-            mapped=mapped,
+            round=round,
+            mapped=formed.mapped,
+            substitutions=formed.substitutions,
             placement=placement,
-            actual=actual,
-            wrong_elements=differences(expected, actual.bits),
+            error=error,
+        )
+        if error is not None:
+            return outcome
+        check, wrong = _worst(walk.checks)
+        problem = proof[1](walk) if proof else None
+        proven = (problem is None) if proof else bool(placement and placement.proven)
+        source = proof[0] if proof else placement.source if placement else "none"
+        descriptor, texts = described(walk) if evidence else (None, ())
+        return replace(
+            outcome,
+            check=check,
+            relation=relation(check, walk.checks, formed.defaults) if wrong else None,
+            wrong_elements=wrong,
+            road=RoadRecord(proven, source),
+            road_problem=problem,
+            descriptor=descriptor,
+            differences=texts,
         )
 
     def dispatch(self, dispatch: Dispatch, file: str) -> Record:
@@ -115,22 +184,23 @@ class Judge:
             case.desc,
             index_conversion=self.index_conversion or ("directml" if self.provider.directml else "graph"),
             fits_int32=_fits_int32(case),
-            index_path=case.index_path,
-            values=case.tensors,
         )
 
-    def _run(self, case: Case, mapped: MappedModel | None) -> Any:
-        """The provider's return value, not checked yet."""
-        if self.provider.runs_cases or mapped is None:
-            return self.provider.run_case(case)
-        feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
-        return self.provider.run(mapped.model_bytes, feeds)
-
-    def _placement(self) -> PlacementRecord | None:
-        placement = self.provider.placement()
+    def _placement(self, placement: Placement | None) -> PlacementRecord | None:
+        if self.provider.runs_cases:
+            placement = self.provider.placement()
         if placement is None:
             return None
         return PlacementRecord(placement.proves(self.provider.name), placement.source, list(placement.nodes))
+
+
+def _worst(checks: Sequence[Check]) -> tuple[Check, Sequence[int]]:
+    """Returns the first check that is wrong with its wrong elements; if all are right, the last one of the output."""
+    for check in checks:
+        wrong = differences(check.expected, check.actual.bits) if check.actual else ()
+        if check.problem or wrong:
+            return check, wrong
+    return [check for check in checks if check.field == check.round.output_field][-1], ()
 
 
 # --- deciding ------------------------------------------------------------------------------------------------------
@@ -139,8 +209,8 @@ class Judge:
 def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> Record:
     """Returns the record of an outcome.
 
-    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `observed`,
-    `pass`.
+    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `other-path`,
+    `lowered-differently`, `observed`, `pass`.
     """
     fields = _common_fields(outcome, provider, brief=brief)
     if outcome.violations:
@@ -160,7 +230,7 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
     refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN
-    if refused and outcome.expected is not None and undefined(outcome.expected):
+    if refused and undefined(outcome.round.expected):
         message = f"an index is out of range, and {provider.name} refused it: {error}"
         return {"verdict": Verdict.OBSERVED, "stage": Stage.RUN, "message": message}
     return {"verdict": error.verdict, "stage": error.stage, "path": origin(str(error)), "message": str(error)}
@@ -168,14 +238,22 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
 
 def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     """Verdict, stage and message of a case that no exception ended."""
-    case, expected, actual = outcome.case, outcome.expected, outcome.actual
-    if outcome.shape_problem or expected is None or actual is None:
-        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": outcome.shape_problem}
+    check = outcome.check
+    assert check is not None, "a case without an error has a check"
+    where = f"{check.label}: " if check.label else ""
+    if check.actual is None:
+        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": f"{where}{check.problem}"}
     if outcome.wrong_elements:
-        message = explain(case, expected, outcome.wrong_elements, actual)
+        what = f"{outcome.relation}; " if outcome.relation else ""
+        message = f"{where}{what}{explain(check, outcome.wrong_elements)}"
         return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message}
     if outcome.placement is None or not outcome.placement.proven:
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
+    if outcome.road_problem:
+        return {"verdict": Verdict.OTHER_PATH, "message": outcome.road_problem}
+    if outcome.differences:
+        return {"verdict": Verdict.LOWERED_DIFFERENTLY, "message": "; ".join(outcome.differences)}
+    expected = outcome.round.expected
     if lacking := undefined(expected):
         message = f"{lacking} of {len(expected)} elements have no documented value, and are not judged"
         return {"verdict": Verdict.OBSERVED, "message": message}
@@ -191,31 +269,39 @@ def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:
 
 def _common_fields(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> dict[str, Any]:
     """All fields of a record except verdict, stage, message and rules."""
-    case, desc, wrong = outcome.case, outcome.case.desc, outcome.wrong_elements
+    case, desc, wrong, check = outcome.case, outcome.case.desc, outcome.wrong_elements, outcome.check
     fields: dict[str, Any] = {
         "file": case.file,
         "case": case.id,
         "operator": f"DML_OPERATOR_{desc.operator}",
+        "variant": case.variant,
         "provider": provider.name,
         "device_class": provider.device_class,
         "placement": outcome.placement,
+        "road": outcome.road,
+        "descriptor": outcome.descriptor,
     }
     if outcome.mapped is not None:
-        fields["substitutions"] = [str(s) for s in outcome.mapped.substitutions]
-        fields["lowered_as"] = LoweredRecord(**desc_json(outcome.mapped.lowered_as))
-    if outcome.expected is not None:
-        as_digest = brief and outcome.actual is not None and not wrong
-        fields["expected"] = _tensor_record(desc, outcome.expected, wrong, brief=as_digest)
-        if outcome.actual is not None:
-            fields["actual"] = _tensor_record(desc, outcome.actual.bits, wrong, brief=as_digest)
+        fields["substitutions"] = [str(s) for s in (*outcome.mapped.substitutions, *outcome.substitutions)]
+        fields["lowered_as"] = LoweredRecord(
+            **desc_json(outcome.mapped.lowered_as), proof="serialized-graph" if outcome.descriptor else "predicted"
+        )
+    if check is not None:
+        as_digest = brief and check.actual is not None and not wrong
+        tensor = check.round.desc.tensors[check.field]
+        fields["expected"] = _tensor_record(tensor, check.expected, wrong, brief=as_digest)
+        if check.actual is not None:
+            tensor = dataclasses.replace(tensor, data_type=check.actual.data_type)
+            fields["actual"] = _tensor_record(tensor, check.actual.bits, wrong, brief=as_digest)
+    elif not outcome.violations:
+        fields["expected"] = _tensor_record(desc.output, outcome.round.expected)
     return fields
 
 
 def _tensor_record(
-    desc: OperatorDesc, bits: Sequence[int | None], wrong: Sequence[int] = (), *, brief: bool = False
+    output: TensorDesc, bits: Sequence[int | None], wrong: Sequence[int] = (), *, brief: bool = False
 ) -> TensorRecord:
     """An output, listed in full; or its digest and the first wrong elements, if it is large or `brief`."""
-    output = desc.output
     width = output.data_type.size * 2
     filled = bits if isinstance(bits, array) else [b or 0 for b in bits]  # undocumented elements as zero
     packed = array(output.data_type.bits_code, filled)

@@ -41,6 +41,13 @@ class PlacementRecord(msgspec.Struct, frozen=True):
     nodes: list[tuple[str, str]]
 
 
+class RoadRecord(msgspec.Struct, frozen=True):
+    """Whether the run is proven to have taken the road of its variant, and the evidence for it."""
+
+    proven: bool
+    source: str
+
+
 class LoweredRecord(msgspec.Struct, frozen=True):
     """The descriptor that the EP makes of the model, in DxDispatch's spelling; `proof` names the evidence for it."""
 
@@ -52,12 +59,16 @@ class LoweredRecord(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one case or probe. In JSON every key is present; the value is null if the run ended before it was known.
 
+    `variant` names how the descriptor was brought to the provider. `descriptor` says how the DirectML graph that the EP
+    wrote holds the case's descriptor: `identical`, `substituted` (as the mapping lists) or `differs`.
+
     `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """
 
     file: str | None = None
     case: str | None = None
     operator: str | None = None
+    variant: str = "plain"
     verdict: Verdict
     stage: Stage | None = None
     rule: str | None = None
@@ -68,9 +79,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     actual: TensorRecord | None = None
     provider: str | None = None
     placement: PlacementRecord | None = None
+    road: RoadRecord | None = None
     device_class: str | None = None
     substitutions: list[str] | None = None
     lowered_as: LoweredRecord | None = None
+    descriptor: str | None = None
 
     @property
     def proven(self) -> bool:

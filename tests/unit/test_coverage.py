@@ -26,8 +26,9 @@ from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.reporting.coverage import tier_coverage
 from opmap.session import open_judge
+from opmap.variants import VARIANTS
 
-SMOKE = list(catalogue("smoke"))
+SMOKE = list(catalogue("smoke", variants=False))
 TOOL = Path(__file__).parents[2] / "tools" / "build_arrays.py"
 
 
@@ -49,7 +50,7 @@ class TestTiers:
     @pytest.mark.parametrize(("tier", "strength"), [("smoke", 1), ("standard", 2)])
     def test_covers(self, tier, strength):
         """`smoke` covers every class, rule, example and field; `standard` covers every possible pair as well."""
-        covered = smoke_coverage() if tier == "smoke" else measure(catalogue(tier))
+        covered = smoke_coverage() if tier == "smoke" else measure(catalogue(tier, variants=False))
         assert list(OPERATORS) == list(covered)
         for coverage in covered.values():
             assert [] == coverage.missing(strength=strength)
@@ -84,7 +85,7 @@ class TestTiers:
         """
         name = "GATHER_ELEMENTS"
         monkeypatch.setattr("opmap.cases.catalogue.OPERATORS", {name: OPERATORS[name]})
-        coverage = measure(catalogue("full"))[name]
+        coverage = measure(catalogue("full", variants=False))[name]
         assert [] == coverage.missing(strength=3)
         counts = (len(coverage.classes), len(coverage.pairs), len(coverage.triples))
         assert counts == coverage.possible(strength=3)
@@ -236,16 +237,16 @@ class TestIndexPaths:
     def test_in_the_model(self, path, inputs, operators, kinds):
         """The graph has the inputs, nodes and initializers of the index path; a path other than `input` is listed."""
         (case,) = cases_with(self.CASE.desc, "mix", "addr", path)
-        mapped = map_descriptor(case.desc, index_path=path, values=case.tensors)
-        onnx.checker.check_model(mapped.model, full_check=True)
-        assert inputs == [i.name for i in mapped.model.graph.input] == list(mapped.feeds)
-        assert operators == {n.op_type for n in mapped.model.graph.node} - {"Reshape", "Cast"}
-        assert kinds == {s.kind for s in mapped.substitutions} - {"reshape", "index-type"}
-        held = [i for i in mapped.model.graph.initializer if i.name == "IndicesTensor"]
+        formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.round)
+        onnx.checker.check_model(formed.model, full_check=True)
+        assert inputs == [i.name for i in formed.model.graph.input] == list(formed.feeds(case.round))
+        assert operators == {n.op_type for n in formed.model.graph.node} - {"Reshape", "Cast"}
+        assert kinds == {s.kind for s in formed.substitutions}
+        held = [i for i in formed.model.graph.initializer if i.name == "IndicesTensor"]
         assert (path == "initializer") == bool(held)
         if held:
             assert list(case.tensors["IndicesTensor"].values) == np.ravel(onnx.numpy_helper.to_array(held[0])).tolist()
-        assert case.desc == mapped.lowered_as
+        assert case.desc == formed.mapped.lowered_as
 
     @pytest.mark.parametrize("conversion", ["graph", "host", "directml"])
     @pytest.mark.parametrize("index_type", ["INT32", "INT64", "UINT32", "UINT64"])

@@ -155,7 +155,7 @@ number = 3
         open_, run = Open(session="a", model=model, setup=Setup(config={"x": "y"})), Run(session="a", feeds=FEEDS)
         assert opened.perform(open_).error is None
         results = [opened.perform(step) for step in (run, run)]
-        assert [[1], [2]] == [list(r.outputs.values())[0].tolist() for r in results]
+        assert [[1], [2]] == [next(iter(r.outputs.values())).tolist() for r in results]
         assert "Get" in opened.perform(Get(value="v")).error
         opened.perform(Drop(name="a"))
         assert "there is no session 'a'" == opened.perform(run).error
@@ -178,7 +178,11 @@ number = 3
             (":f", InputError, "--provider :f: "),
             ("opmap_test_plugin:", InputError, "--provider opmap_test_plugin:: "),
             ("opmap_test_plugin:fails", ProviderMissing, r"fails\(\) raised RuntimeError: no device"),
-            ("opmap_test_plugin:empty", InputError, r"empty\(\) must return an object with a method run"),
+            (
+                "opmap_test_plugin:empty",
+                InputError,
+                "opmap_test_plugin:empty: the factory must return an object with a method run",
+            ),
             ("opmap_test_plugin:leaves", ProviderMissing, r"leaves\(\) raised SystemExit: bye"),
             ("opmap_test_plugin:Unnamed", InputError, "RuntimeError: no name"),
             ("opmap_test_plugin:number", InputError, "number must be callable, got a int"),

@@ -103,7 +103,7 @@ SHOWN_BY = {
 @cache
 def catalogue_of(tier):
     """Returns the cases of a tier."""
-    return list(catalogue(tier))
+    return list(catalogue(tier, variants=False))
 
 
 @cache

@@ -16,6 +16,7 @@ from opmap.errors import ProviderError
 from opmap.execution.arrays import to_array
 from opmap.execution.protocol import Placement
 from opmap.execution.providers import OpenProvider, open_provider
+from opmap.execution.third_party import ThirdPartyProvider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
@@ -57,7 +58,7 @@ class Fixed:
 
 def judge(answer, case=None, *, provider=None, **options):
     """Returns the record of a case on a provider with this answer."""
-    opened = OpenProvider("mine", "1", None, provider or Fixed(answer))
+    opened = OpenProvider("mine", "1", None, ThirdPartyProvider(provider or Fixed(answer), "mine"))
     return Judge(opened, **options)(case or gather())
 
 
@@ -372,7 +373,9 @@ class TestDispatch:
             ],
         }
         (dispatch,) = read_model(json.dumps(model))
-        return Judge(OpenProvider("mine", None, None, Fixed([RIGHT]))).dispatch(dispatch, "it.json")
+        return Judge(OpenProvider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine"))).dispatch(
+            dispatch, "it.json"
+        )
 
     def test_that_pass(self):
         """The record names the file and the dispatchable."""
@@ -406,10 +409,11 @@ class TestRecords:
         assert "opmap-results/1" == document["schema"]
         (record,) = document["cases"]
         assert [
-            *("file", "case", "operator", "verdict", "stage", "rule", "rules", "path", "message", "expected", "actual"),
-            *("provider", "placement", "device_class", "substitutions", "lowered_as"),
+            *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
+            *("expected", "actual", "provider", "placement", "road", "device_class", "substitutions", "lowered_as"),
+            "descriptor",
         ] == list(record)
-        assert {"not-run", None} == set(record.values())
+        assert {"not-run", "plain", None} == set(record.values())
 
     def test_come_back_from_json(self):
         """A record that is written and read again is equal."""
@@ -422,8 +426,8 @@ class TestRecords:
         assert ["NaN", "-Inf"] == records[2].expected.Values
 
     def test_verdicts_are_those_of_the_design(self):
-        """There are 14 verdicts, and a record refuses any other word."""
-        assert 14 == len(Verdict)
+        """There are 15 verdicts, and a record refuses any other word."""
+        assert 15 == len(Verdict)
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
 

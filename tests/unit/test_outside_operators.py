@@ -24,6 +24,7 @@ from opmap.coverage.covered import measure
 from opmap.errors import InputError, MappingError
 from opmap.execution.protocol import Placement
 from opmap.execution.providers import OpenProvider
+from opmap.execution.third_party import ThirdPartyProvider
 from opmap.faults import open_fault
 from opmap.faults.score import score
 from opmap.mapping import map_descriptor
@@ -71,7 +72,7 @@ def build_cases(tier: str, operator: str) -> list[Case]:
     """Returns the operator's cases of a tier, built anew. No other operator is in the catalogue meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("opmap.cases.catalogue.OPERATORS", {operator: OPERATORS[operator]})
-        return list(catalogue(tier))
+        return list(catalogue(tier, variants=False))
 
 
 NOT_CONCERNED = {
@@ -290,7 +291,7 @@ class TestVerdicts:
             def run(self, model_bytes, feeds):
                 raise AssertionError("there is no model")
 
-        record = judge(Models())(cases("smoke", "GRID")[0])
+        record = judge(ThirdPartyProvider(Models(), "models"))(cases("smoke", "GRID")[0])
         assert ("not-expressible", "map", True) == (record.verdict, record.stage, record.good)
         with pytest.raises(MappingError, match="DML_OPERATOR_GRID has no ONNX operator"):
             map_descriptor(next(OPERATORS["GRID"].samples()))

@@ -11,9 +11,12 @@ import pytest
 from opmap import open_provider
 from opmap.cases.probes import probes, select_probes
 from opmap.errors import ProviderError
+from opmap.execution.performer import Performer
 from opmap.execution.protocol import Placement, origin
 from opmap.execution.providers import OpenProvider
 from opmap.execution.sessions import tidy
+from opmap.execution.third_party import ThirdPartyProvider
+from opmap.execution.worker import WorkerCrashed
 from opmap.operators import OPERATORS
 from opmap.verdicts.probes import judge_probe
 
@@ -37,7 +40,7 @@ class Answers:
 
 
 def directml(answer, device_class="hardware") -> OpenProvider:
-    return OpenProvider(DIRECTML, "1", device_class, Answers(answer))
+    return OpenProvider(DIRECTML, "1", device_class, ThirdPartyProvider(Answers(answer), DIRECTML))
 
 
 def probe(id: str):
@@ -105,14 +108,20 @@ class TestVerdicts:
 
     def test_crash(self):
         """A crash stays a crash, whatever outcome was expected."""
-        error = ProviderError("gone")
-        error.verdict = "crash"
 
-        assert judge_probe(probe("gather/rank-9"), directml(error)).verdict == "crash"
+        class Lost(Performer):
+            def perform(self, step, limit=None):
+                raise WorkerCrashed("gone")
+
+        opened = OpenProvider(DIRECTML, "1", "hardware", Lost())
+        assert judge_probe(probe("gather/rank-9"), opened).verdict == "crash"
 
     def test_unknown_provider(self):
         """A provider without an expected outcome is observed."""
-        record = judge_probe(probe("gather/rank-9"), OpenProvider("Mine", None, None, Answers(ValueError("no"))))
+        record = judge_probe(
+            probe("gather/rank-9"),
+            OpenProvider("Mine", None, None, ThirdPartyProvider(Answers(ValueError("no")), "Mine")),
+        )
 
         assert record.verdict == "observed"
         assert "ValueError: no" in record.message

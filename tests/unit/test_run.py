@@ -181,7 +181,7 @@ class TestRepeat:
             encoding="utf-8",
         )
 
-        arguments = ("--provider", "stub:make", "--case", "gather/example.1", "--repeat", "3", "--json")
+        arguments = ("--in-process", "--provider", "stub:make", "--case", "gather/example.1", "--repeat", "3", "--json")
         for more in ((), ("--known-failures", "known.toml")):
             code, out, _ = validate(*arguments, *more)
 
@@ -201,7 +201,7 @@ class TestRepeat:
         stub(tmp_path, "if self.count % 3 == 0: raise RuntimeError('lost')")
 
         globs = ("--filter", "*/example.*", "--filter", "probe/*")
-        _, out, _ = validate("--provider", "stub:make", "--repeat", "3", "--json", *globs)
+        _, out, _ = validate("--in-process", "--provider", "stub:make", "--repeat", "3", "--json", *globs)
 
         document = json.loads(out)
         assert {"mismatch"} == {r["verdict"] for r in document["cases"]}
@@ -220,7 +220,18 @@ class TestSame:
         options = {"a": (), "b": ("--shuffle", "1"), "c": ("--shuffle", "2", "--repeat", "2")}
 
         codes = {
-            opmap(tmp_path, "--provider", "stub:make", "--shard", "1/3", "--report", name, *more, PYTHONHASHSEED=str(i))
+            opmap(
+                tmp_path,
+                "--in-process",
+                "--provider",
+                "stub:make",
+                "--shard",
+                "1/3",
+                "--report",
+                name,
+                *more,
+                PYTHONHASHSEED=str(i),
+            )
             for i, (name, more) in enumerate(options.items())
         }
 
@@ -233,7 +244,7 @@ class TestSame:
 class TestResume:
     """A resumed run ends like an uninterrupted one."""
 
-    ARGUMENTS = ("--provider", "stub:make", "--filter", "gather/*")
+    ARGUMENTS = ("--in-process", "--provider", "stub:make", "--filter", "gather/*")
     BODY = """
 if outputs[0].ndim == 3: outputs = outputs[0:0]
 if outputs and outputs[0].size % 3 == 0: outputs = [numpy.zeros_like(o) for o in outputs]

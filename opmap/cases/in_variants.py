@@ -1,0 +1,116 @@
+"""Brings cases of the catalogue into variants: which cases each variant gets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from ..errors import MappingError
+from ..mapping import map_descriptor
+from ..operators import OPERATORS
+from ..variants import VARIANTS, Variant
+from ..vocabulary import TIERS, Tier
+from .case import Case
+from .values import seed_of
+
+MOST_ELEMENTS = 65_536
+"""The most elements in a tensor of a case that is brought into a variant which does not get all cases."""
+
+_RANKS = {1: "1", 2: "2-4", 3: "2-4", 4: "2-4"}
+"""Dimension count -> its class; every higher count is in one class."""
+
+_Class = tuple[str, str | None]
+
+
+def in_variants(pool: Sequence[Case], tier: Tier) -> Iterator[Case]:
+    """Gives the cases of one operator in variants that a tier adds. `pool` are the operator's cases of this tier.
+
+    `smoke`: one case for each of its variants. `standard`: as each variant's share says. `full`: one class more at a
+    time than `standard`, so that with the variant each triple is covered.
+    """
+    for variant in VARIANTS.values():
+        if variant.base is None or TIERS.index(variant.tier) > TIERS.index(tier):
+            continue
+        if tier == "smoke":
+            share = "one"
+        else:
+            share = variant.share
+            if tier == "full" and share in ("all", "one"):
+                continue
+        for case in _chosen(variant, pool, share, 2 if tier == "full" else 1):
+            yield dataclasses.replace(case, id=variant.id(case.id), variant=variant.name)
+
+
+def split_id(id: str) -> tuple[str, str] | None:
+    """Returns (id of the case, variant) of the id of a case in a variant; None for any other id."""
+    base, _, name = id.rpartition("/")
+    return (base, name) if base and name in VARIANTS and VARIANTS[name].base is not None else None
+
+
+def accepts(variant: Variant, case: Case) -> bool:
+    """Returns whether a case can be brought into a variant."""
+    if case.variant != variant.base:
+        return False
+    try:
+        formed = variant.form.build(map_descriptor(case.desc), case.round)
+    except MappingError:
+        return False
+    return formed is not None and variant.way.accepts(case.round, formed)
+
+
+def classes(case: Case) -> dict[str, str | None]:
+    """Returns {parameter: class} for the parameters that every variant is combined with.
+
+    They are data type, index type, rank class, and the operator's own parameters, such as the place of the axis.
+    """
+    desc = case.desc
+    first = desc.tensors[desc.data_tensors()[0]]
+    indices = desc.index_tensors()
+    return {
+        "data_type": first.data_type.name,
+        "index_type": desc.tensors[indices[0]].data_type.name if indices else None,
+        "rank": _RANKS.get(first.dimension_count, "5-8"),
+        **OPERATORS[desc.operator].classify(desc),
+    }
+
+
+def _chosen(variant: Variant, pool: Sequence[Case], share: str, size: int) -> Iterator[Case]:
+    """The cases of a pool that a variant gets.
+
+    A case is taken if it has enough classes, or combinations of `size` classes, that no case before has. What is enough
+    falls from round to round, so that few cases are taken. The pool is turned, so that each variant gets other cases.
+    """
+    pool = [case for case in pool if case.variant == variant.base]
+    if share == "all":
+        yield from (case for case in pool if OPERATORS[case.desc.operator].lower is not None)
+        return
+    pool = [case for case in pool if max(t.element_count for t in case.desc.tensors.values()) <= MOST_ELEMENTS]
+    if not pool:
+        return
+    start = seed_of(variant.name) % len(pool)
+    turned = [*pool[start:], *pool[:start]]
+    keys = {case.id: _keys(case, share, size) for case in turned}
+    left = set().union(*keys.values())
+    refused: set[str] = set()
+    for enough in (5, 3, 2, 1):
+        for case in turned:
+            gain = keys[case.id] & left
+            if len(gain) >= enough and case.id not in refused:
+                if not accepts(variant, case):
+                    refused.add(case.id)
+                    continue
+                left -= gain
+                yield case
+                if share == "one":
+                    return
+
+
+def _keys(case: Case, share: str, size: int) -> frozenset[tuple[_Class, ...]]:
+    """The combinations of `size` classes that a case has; one for all if the variant gets only one case."""
+    if share == "one":
+        return frozenset({()})
+    found = classes(case)
+    if share == "few":
+        del found["data_type"]
+    return frozenset(combinations(found.items(), size))

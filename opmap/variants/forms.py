@@ -1,0 +1,35 @@
+"""All forms of the model, by name.
+
+Each form is something that ONNX's IR specification (onnx/docs/IR.md) allows around an operator, and that an execution
+provider can notice. Only `shapeless` and `names` go beyond it; ONNX Runtime takes them, and exporters write such models.
+The rest of the specification has no form:
+
+| left out | why |
+|---|---|
+| sparse initializers | their type is another one, which no operator here takes; the checker refuses the model |
+| optional types | they come with opset 15; `sequence` is the form in which the data's shape hides in another type |
+| map types, operators of ONNX-ML | no tensor operator takes them |
+| Scan | its body runs as the body of a Loop does |
+| functions in functions, overloads, ValueInfo in functions | a provider sees nodes in place of calls, as in `function` |
+| functions of ONNX itself | the operators are primitive |
+| ConstantOfShape, and other constants by nodes | folded into the initializers of `init` and `data-init` |
+| ValueInfo for inner values | ONNX Runtime infers them, and the forms' shapes decide whether it can |
+| equal names of dimensions; some dimensions symbolic, others not | the operator's shape is unknown in both, as in `symbolic` |
+| equal node names | not allowed; ONNX Runtime refuses the model |
+| segments of a tensor, SHA1 of external data | ONNX Runtime ignores them |
+| training information, metadata, doc strings, denotations, versions and producer | nothing of it reaches a provider |
+| domain `ai.onnx` in place of the empty one | two names of one domain; resolved when the model is loaded |
+| IR versions other than 8 | they add fields; only version 3 changes a road, in `ir3-init` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .contract import Form
+from .forms_constants import CONSTANT_FORMS
+from .forms_shapes import SHAPE_FORMS
+from .forms_structure import STRUCTURE_FORMS
+
+FORMS: Mapping[str, Form] = {form.name: form for form in (*SHAPE_FORMS, *CONSTANT_FORMS, *STRUCTURE_FORMS)}
+"""Name -> form."""

@@ -1,0 +1,310 @@
+"""The ways of running a model. Each performs its steps through a walk, and lets the walk check every output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..execution.sessions import FUSION_OFF
+from ..execution.steps import DEVICE, HOST, Bind, Put, Run, RunBound, Setup, Update
+from ..tensors import Tensor
+from .contract import Formed, Round, Way
+from .rounds import fresh_values, other_sizes
+from .walk import SESSION, Walk
+
+CAPTURE = "ep.dml.enable_graph_capture"
+SERIALIZATION = "ep.dml.enable_graph_serialization"
+ARENA_OFF = "ep.dml.disable_memory_arena"
+
+GRAPH_ID = "gpu_graph_id"
+"""The run configuration entry that says under which number a run is captured and replayed. -1 captures nothing."""
+
+RUNS = 3
+"""How many runs a way does that runs a session several times: enough that the last follows one that was no first run."""
+
+
+def _once(**setup: Any) -> Callable[[Walk], None]:
+    """Returns the way that runs a session of this setup once."""
+
+    def go(walk: Walk) -> None:
+        walk.open(Setup(**setup))
+        walk.run(walk.first)
+
+    return go
+
+
+def _several(**setup: Any) -> Callable[[Walk], None]:
+    """Returns the way that runs a session of this setup several times, each time with other values, the case's last."""
+
+    def go(walk: Walk) -> None:
+        walk.open(Setup(**setup))
+        for number in range(1, RUNS):
+            walk.run(_fresh(walk, number), f"run {number}, with other values")
+        walk.run(walk.first, f"run {RUNS}")
+
+    return go
+
+
+def _fresh(walk: Walk, number: int = 1) -> Round:
+    return fresh_values(walk.first, number, fixed=walk.formed.fixed)
+
+
+def _zeros(walk: Walk) -> Round:
+    """Returns the case with zeros for all values that are not part of the model. Every index tensor allows zeros."""
+    tensors = {
+        name: tensor if name in walk.formed.fixed else Tensor(tensor.data_type, tensor.sizes, [0] * len(tensor.bits))
+        for name, tensor in walk.first.tensors.items()
+    }
+    return Round(walk.first.desc, tensors)
+
+
+# --- other shapes ---
+
+
+def _another_shape(walk: Walk) -> None:
+    other = other_sizes(walk.first)
+    assert other is not None, "the way is not gone with a descriptor that has no other sizes"
+    walk.open(Setup())
+    walk.run(other, "run 1, with other sizes")
+    walk.run(walk.first, "run 2")
+    walk.run(other, "run 3, with other sizes")
+
+
+def _has_other_sizes(round: Round, formed: Formed) -> bool:
+    return formed.dynamic and not formed.fixed and other_sizes(round) is not None
+
+
+def _fixed_dimensions(walk: Walk) -> None:
+    """Gives a size to every symbolic dimension of the inputs, by name."""
+    feeds = walk.formed.feeds(walk.first)
+    sizes = {}
+    for value in walk.formed.model.graph.input:
+        for dimension, size in zip(value.type.tensor_type.shape.dim, feeds[value.name].shape, strict=True):
+            if dimension.dim_param:
+                sizes[dimension.dim_param] = size
+    walk.open(Setup(free_dimensions=sizes))
+    walk.run(walk.first)
+
+
+# --- bindings ---
+
+
+def _bound_from_host(walk: Walk) -> None:
+    """Inputs bound from host memory, outputs to host memory. A second run has other values bound."""
+    walk.open(Setup())
+    for round, label in ((_fresh(walk), "run 1, with other values"), (walk.first, "run 2")):
+        outputs = dict.fromkeys(walk.formed.outputs, HOST)
+        walk.perform(Bind(session=SESSION, feeds=walk.formed.feeds(round), outputs=outputs))
+        walk.check(round, walk.perform(RunBound(session=SESSION)).outputs, label)
+
+
+def _bound_on_device(walk: Walk) -> None:
+    """Inputs and outputs in device memory. Then the inputs change in place, and the same binding runs again."""
+    walk.open(Setup())
+    fresh = _fresh(walk)
+    _put(walk, fresh)
+    outputs = dict.fromkeys(walk.formed.outputs, DEVICE)
+    walk.perform(Bind(session=SESSION, values=_names(walk), outputs=outputs))
+    walk.check(fresh, walk.perform(RunBound(session=SESSION)).outputs, "run 1, with other values")
+    _update(walk, walk.first)
+    walk.check(walk.first, walk.perform(RunBound(session=SESSION)).outputs, "run 2, inputs changed in place")
+
+
+def _preallocated(place: str) -> Callable[[Walk], None]:
+    """Returns the way that binds outputs to memory that was allocated before, and runs twice into the same memory."""
+
+    def go(walk: Walk) -> None:
+        walk.open(Setup())
+        _put_outputs(walk, place)
+        for round, label in ((_fresh(walk), "run 1, with other values"), (walk.first, "run 2, into the same memory")):
+            outputs = {name: f"{name}.memory" for name in walk.formed.outputs}
+            walk.perform(Bind(session=SESSION, feeds=walk.formed.feeds(round), outputs=outputs))
+            walk.check(round, walk.perform(RunBound(session=SESSION)).outputs, label)
+
+    return go
+
+
+def _names(walk: Walk) -> dict[str, str]:
+    """Returns the names of the values for the inputs."""
+    return {name: f"{name}.value" for name in walk.formed.feeds(walk.first)}
+
+
+def _put(walk: Walk, round: Round, place: str = DEVICE) -> None:
+    for name, array in walk.formed.feeds(round).items():
+        walk.perform(Put(value=f"{name}.value", array=array, place=place))
+
+
+def _update(walk: Walk, round: Round) -> None:
+    for name, array in walk.formed.feeds(round).items():
+        walk.perform(Update(value=f"{name}.value", array=array))
+
+
+def _put_outputs(walk: Walk, place: str) -> None:
+    """Allocates memory for the outputs. It holds bytes that no expected output has throughout."""
+    for name, array in walk.expected_arrays(walk.first).items():
+        filled = np.frombuffer(b"\xa5" * array.nbytes, array.dtype).reshape(array.shape)
+        walk.perform(Put(value=f"{name}.memory", array=filled, place=place))
+
+
+def _static(round: Round, formed: Formed) -> bool:
+    return not formed.dynamic
+
+
+# --- other calls ---
+
+
+def _by_method(method: str) -> Callable[[Walk], None]:
+    """Returns the way that runs the session with this method of InferenceSession."""
+
+    def go(walk: Walk) -> None:
+        walk.open(Setup(threads=2))
+        feeds = walk.formed.feeds(walk.first)
+        walk.check(walk.first, walk.perform(Run(session=SESSION, feeds=feeds, method=method)).outputs)  # type: ignore[arg-type]
+
+    return go
+
+
+def _some_outputs(walk: Walk) -> None:
+    """All outputs in reverse order, then each one alone."""
+    walk.open(Setup())
+    names = list(walk.formed.outputs)
+    feeds = walk.formed.feeds(walk.first)
+    for wanted in (names[::-1], *([name] for name in names)):
+        outputs = walk.perform(Run(session=SESSION, feeds=feeds, outputs=wanted)).outputs
+        walk.check(walk.first, outputs, f"asked for {', '.join(wanted)}", wanted)
+
+
+def _several_outputs(round: Round, formed: Formed) -> bool:
+    return len(formed.outputs) > 1
+
+
+def _second_session(walk: Walk) -> None:
+    """Two sessions of the same model run in turn. The newer one ends first, and the older one is not used after it."""
+    walk.open(Setup(), session="other")
+    walk.open(Setup())
+    fresh = _fresh(walk)
+    walk.run(walk.first, "newer session, run 1")
+    walk.run(fresh, "older session, with other values", session="other")
+    walk.run(walk.first, "newer session, run 2")
+
+
+# --- capture ---
+
+
+def _not_captured(walk: Walk) -> None:
+    walk.open(Setup(config={CAPTURE: "1"}))
+    for number in range(1, RUNS):
+        walk.run(_fresh(walk, number), f"run {number}, with other values", config={GRAPH_ID: "-1"})
+    walk.run(walk.first, f"run {RUNS}", config={GRAPH_ID: "-1"})
+
+
+def _replayed(walk: Walk) -> None:
+    """Captures a run on zeros, then replays it with the case's values."""
+    walk.open(Setup(config={CAPTURE: "1"}))
+    zeros = _zeros(walk)
+    _put(walk, zeros)
+    _put_outputs(walk, DEVICE)
+    outputs = {name: f"{name}.memory" for name in walk.formed.outputs}
+    walk.perform(Bind(session=SESSION, values=_names(walk), outputs=outputs))
+    captured = walk.perform(RunBound(session=SESSION, config={GRAPH_ID: "0"}))
+    walk.check(zeros, captured.outputs, "captured, on zeros")
+    _update(walk, walk.first)
+    walk.check(walk.first, walk.perform(RunBound(session=SESSION, config={GRAPH_ID: "0"})).outputs, "replayed")
+
+
+def _has_inputs(round: Round, formed: Formed) -> bool:
+    return bool(formed.feeds(round))
+
+
+WAYS: Mapping[str, Way] = {
+    way.name: way
+    for way in (
+        Way(name="plain", portable=True, text="One session, one run, fed from the host.", go=_once()),
+        Way(name="several-runs", portable=True, text="One session, three runs with other values.", go=_several()),
+        Way(name="eager", text="Graph fusion is off.", go=_once(config={FUSION_OFF: "1"})),
+        Way(
+            name="another-shape",
+            portable=True,
+            text="One session runs other sizes before and after.",
+            go=_another_shape,
+            accepts=_has_other_sizes,
+        ),
+        Way(
+            name="fixed-dimensions",
+            text="The session fixes every symbolic dimension by its name.",
+            go=_fixed_dimensions,
+            accepts=lambda round, formed: formed.dynamic and _has_inputs(round, formed),
+        ),
+        Way(
+            name="bound", text="Inputs and outputs are bound in host memory.", go=_bound_from_host, accepts=_has_inputs
+        ),
+        Way(
+            name="preallocated",
+            text="Outputs are bound to host memory that was allocated before.",
+            go=_preallocated(HOST),
+            accepts=_static,
+        ),
+        Way(
+            name="preallocated-device",
+            text="Outputs are bound to device memory that was allocated before.",
+            go=_preallocated(DEVICE),
+            accepts=_static,
+        ),
+        Way(
+            name="device",
+            text="Inputs and outputs are bound in device memory, and the inputs change in place.",
+            go=_bound_on_device,
+            accepts=_has_inputs,
+        ),
+        Way(name="ort-values", text="The method run_with_ort_values in place of run.", go=_by_method("values")),
+        Way(name="async", text="The method run_async in place of run.", go=_by_method("async")),
+        Way(
+            name="some-outputs",
+            portable=True,
+            text="Outputs in another order, and one output alone.",
+            go=_some_outputs,
+            accepts=_several_outputs,
+        ),
+        Way(
+            name="second-session", portable=True, text="Two sessions of the same model run in turn.", go=_second_session
+        ),
+        Way(
+            name="own-queue", text="The provider is added as a device, with a queue of its own.", go=_once(devices=True)
+        ),
+        Way(name="level-0", text="Graph optimizations are off, three runs with other values.", go=_several(level=0)),
+        Way(name="level-1", text="Only basic graph optimizations.", go=_once(level=1)),
+        Way(
+            name="unfolded",
+            text="ONNX Runtime does not fold constants.",
+            go=_once(disabled_optimizers=["ConstantFolding"]),
+        ),
+        Way(
+            name="ort-format",
+            text="The model is saved in ONNX Runtime's own format and loaded from it.",
+            go=_once(ort_format=True),
+        ),
+        Way(name="memory-pattern", text="Memory patterns are on.", go=_several(memory_pattern=True)),
+        Way(name="parallel", text="The execution mode is parallel.", go=_several(parallel=True)),
+        Way(name="no-arena", text="Buffers have the exact size.", go=_several(config={ARENA_OFF: "1"})),
+        Way(
+            name="serialized",
+            text="The EP compiles the DirectML graph that it wrote to a file.",
+            go=_once(config={SERIALIZATION: "true"}, from_file=True),
+        ),
+        Way(
+            name="run-time-fusion",
+            text="Fused at run time, three runs with other values.",
+            go=_not_captured,
+            accepts=_has_inputs,
+        ),
+        Way(
+            name="replayed",
+            text="Captured on zeros, and replayed with the case's values.",
+            go=_replayed,
+            accepts=lambda round, formed: _static(round, formed) and _has_inputs(round, formed),
+        ),
+    )
+}
+"""The ways by name."""
