@@ -105,7 +105,9 @@ class PlanDrawing:
         if not self.state.sessions:
             self.open_session()
         names = list(self.state.sessions)
-        return names[-1] if not chance(self.random, 3) else pick(self.random, names) if names else None
+        if not names:
+            return None
+        return names[-1] if not chance(self.random, 3) else pick(self.random, names)
 
     def _graph(self, session: str) -> Graph:
         return self.state.sessions[session].graph

@@ -148,6 +148,8 @@ class State:
         graph, capture = self.graph(action.graph), CAPTURE in action.setup.config
         if action.session in self.sessions or action.session in self.values or (action.replay and not capture):
             raise Invalid(action.session)
+        if capture and any(node.op == "If" for node in graph.nodes):
+            raise Invalid("graph capture takes no models with control flow")
         self.sessions[action.session] = _Session(graph, capture, action.replay)
         model = np.frombuffer(_model_bytes(_Key(graph)), np.uint8)
         return Planned(steps.Open(session=action.session, model=model, setup=action.setup))

@@ -16,6 +16,7 @@ ORDER = (
     "results",
     "known-failures",
     "dxdispatch",
+    "fuzz",
     "documentation",
     "python",
     "safety",
