@@ -69,7 +69,7 @@ class PlanDrawing:
         if self.sessions > 1:
             kinds.append((2, self.open_session))
         for switch, weight, draw in (
-            ("drop", 2, self.drop),
+            ("drop", 3, self.drop),
             ("wrong-call", 1, self.misfeed),
             ("bind", 4, self.bind),
             ("values", 2, self.run_values),
@@ -244,7 +244,7 @@ class PlanDrawing:
                 if self._made(number, name, round, value, place):
                     outputs[name] = value
         if self._try(Binding(session=session, round=round, values=values, outputs=outputs)) and not chance(
-            self.random, 6
+            self.random, 3
         ):
             self._try(RunningBound(session=session))
 

@@ -16,7 +16,9 @@ from opmap.operators.random_source import SeededSource, draw_sizes, pick
 from opmap.spec import all_specs, tensor_rules
 from opmap.tensors import DataType
 
-MACHINE = settings(deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+MACHINE = settings(
+    deadline=None, stateful_step_count=20, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 RULES = {rule.id for spec in all_specs() for rule in spec.rules} | {rule.id for rule in tensor_rules().rules}
 
