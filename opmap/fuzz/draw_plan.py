@@ -304,6 +304,8 @@ class PlanDrawing:
     def drop(self) -> None:
         """Releases a session or an OrtValue."""
         names = [*self.state.sessions, *self.state.values]
+        if not names:
+            return
         sessions = list(self.state.sessions)
         name = pick(self.random, sessions if sessions and not chance(self.random, 3) else names)
         self._try(Dropping(name=name))
