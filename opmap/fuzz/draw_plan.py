@@ -49,7 +49,7 @@ class PlanDrawing:
     """
 
     def __init__(self, source: RandomSource, switches: Collection[str]) -> None:
-        self.random, self.on = source, switches
+        self.random, self.on = source, frozenset(switches)
         count = source.integer(2, 3) if "several-sessions" in switches else 1
         graphs = 1 if count == 1 or chance(source, 2) else 2
         self.graphs = tuple(draw_graph(source, switches) for _ in range(graphs))
@@ -69,16 +69,17 @@ class PlanDrawing:
         if self.sessions > 1:
             kinds.append((2, self.open_session))
         for switch, weight, draw in (
-            ("drop", 2, self.drop),
+            ("drop", 3, self.drop),
             ("wrong-call", 1, self.misfeed),
             ("bind", 4, self.bind),
             ("values", 2, self.run_values),
             ("update", 2, self.update),
-            ("keep", 2, self.get),
             ("examine", 1, self.examine),
         ):
             if switch in on:
                 kinds.append((weight, draw))
+        if on & {"keep", "update", "preallocated", "values"}:
+            kinds.append((3, self.get))
         weighted = [draw for weight, draw in kinds for _ in range(weight)]
         for _ in range(random.integer(1, MAX_ACTIONS)):
             pick(random, weighted)()
@@ -104,7 +105,9 @@ class PlanDrawing:
         if not self.state.sessions:
             self.open_session()
         names = list(self.state.sessions)
-        return names[-1] if not chance(self.random, 3) else pick(self.random, names) if names else None
+        if not names:
+            return None
+        return names[-1] if not chance(self.random, 3) else pick(self.random, names)
 
     def _graph(self, session: str) -> Graph:
         return self.state.sessions[session].graph
@@ -241,7 +244,7 @@ class PlanDrawing:
                 if self._made(number, name, round, value, place):
                     outputs[name] = value
         if self._try(Binding(session=session, round=round, values=values, outputs=outputs)) and not chance(
-            self.random, 6
+            self.random, 3
         ):
             self._try(RunningBound(session=session))
 
@@ -263,22 +266,30 @@ class PlanDrawing:
         self._try(RunningBound(session=session))
 
     def update(self) -> None:
-        """Copies other values into an OrtValue."""
+        """Copies other values into an OrtValue; it may be read before and afterwards."""
+        random = self.random
+        number = random.integer(0, len(self.graphs) - 1)
+        if not self.state.values:
+            self._put_inputs(number, self._round(number), every=True)
         for _ in range(3 if self.state.values else 0):
-            name = pick(self.random, list(self.state.values))
-            number = self.random.integer(0, len(self.graphs) - 1)
+            name = pick(random, list(self.state.values))
             graph, value = self.graphs[number], self.state.values[name]
             fitting = [s.name for s in graph.sources if s.data_type == value.source.data_type and s.kind == "input"]
             if not fitting:
                 continue
-            source = value.source.name if value.source.name in fitting else pick(self.random, fitting)
-            if self._try(Updating(value=name, graph=number, name=source, round=self._round(number))):
+            source = value.source.name if value.source.name in fitting else pick(random, fitting)
+            if chance(random, 3):
+                self._try(Getting(value=name))
+            if self._try(Updating(value=name, name=source, graph=number, round=self._round(number))):
+                if chance(random, 2):
+                    self._try(Getting(value=name))
                 return
 
     def get(self) -> None:
         """Reads an OrtValue."""
-        if self.state.values:
-            self._try(Getting(value=pick(self.random, list(self.state.values))))
+        names = list(self.state.values)
+        if names:
+            self._try(Getting(value=names[-1] if not chance(self.random, 2) else pick(self.random, names)))
 
     def misfeed(self) -> None:
         """Runs a session with a wrong call."""
@@ -293,6 +304,8 @@ class PlanDrawing:
     def drop(self) -> None:
         """Releases a session or an OrtValue."""
         names = [*self.state.sessions, *self.state.values]
+        if not names:
+            return
         sessions = list(self.state.sessions)
         name = pick(self.random, sessions if sessions and not chance(self.random, 3) else names)
         self._try(Dropping(name=name))

@@ -41,6 +41,12 @@ _SETUP = {
 def features(plan: Plan) -> Features:
     """Returns the features of each session of a plan."""
     sessions = [action for action in plan.actions if isinstance(action, Opening)]
+    if not sessions:  # values alone
+        return (
+            frozenset(
+                {"values", "read-value", *({"update"} if any(isinstance(a, Updating) for a in plan.actions) else ())}
+            ),
+        )
     return tuple(frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(plan, s)) for s in sessions)
 
 

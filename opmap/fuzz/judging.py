@@ -77,9 +77,9 @@ def _perform(step: AnyStep, at: int, performer: Performer, limit: float | None) 
     except ProviderError as error:
         if error.verdict not in _KINDS:
             raise Lost(str(error)) from error
-        text = str(error)
-        crash = re.search(r"(exception: [\w ]+?|Segmentation fault|Aborted)(?= Current| Thread|$|\n)", text)
-        what = crash[1].removeprefix("exception: ") if crash else ""
+        text = re.split(r" (?:Stack|Current thread|Thread) ", str(error))[0]
+        crash = re.search(r"(?:exception|error): ([\w ]+)", text)
+        what = crash[1] if crash else ""
         head = f"{type(step).__name__.lower()}: {_KINDS[error.verdict]}"
         return Failure(kind=_KINDS[error.verdict], text=text, signature=f"{head} {what}".strip(), at=at)
 

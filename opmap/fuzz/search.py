@@ -37,6 +37,9 @@ HISTORY = 6
 TRIALS, SHRINK_SECONDS = 500, 180.0
 """The limits of one shrinking."""
 
+TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1}
+"""How often a plan is performed until it fails: what depends on memory does not fail each time."""
+
 FRESH_TRIALS = 60
 """The most trials of a shrinking in which each trial needs a process of its own."""
 
@@ -239,7 +242,10 @@ class Search:
 
     def _fails(self, plan: Plan, failure: Failure) -> Failure | None:
         """Performs a plan. Returns its failure if it shows the same as `failure`; else None."""
-        got = perform_plan(plan, self._performer, self.limit)
+        for _ in range(TRIES[failure.kind]):
+            got = perform_plan(plan, self._performer, self.limit)
+            if got is not None:
+                break
         if got is None:
             return None
         same = got.kind == failure.kind and (got.kind in ("crash", "hang") or got.signature == failure.signature)

@@ -55,10 +55,11 @@ class Planned:
 
 @dataclass
 class _Value:
-    """An OrtValue: its type and sizes, and its contents."""
+    """An OrtValue: its type and sizes, its contents, and where it lies."""
 
     source: Source
     tensor: Tensor
+    place: str = steps.HOST
 
 
 @dataclass
@@ -71,6 +72,8 @@ class _Session:
     inputs: dict[str, Tensor | _Value] = field(default_factory=dict)
     outputs: dict[str, _Value | None] = field(default_factory=dict)
     sizes: dict[str, Sizes] = field(default_factory=dict)
+    copied: dict[str, Tensor] = field(default_factory=dict)
+    """What values on the host held when they were bound: a provider with a device may copy them then, or later."""
     examined: bool = False
 
 
@@ -97,7 +100,7 @@ class State:
                 session = self.session(action.session)
                 if session.replay:
                     raise Invalid("bindings of a captured session stay")
-                session.inputs, session.outputs, session.sizes = {}, {}, {}
+                session.inputs, session.outputs, session.sizes, session.copied = {}, {}, {}, {}
                 return Planned(steps.Unbind(session=action.session))
             case Putting():
                 return self._put(action)
@@ -148,6 +151,8 @@ class State:
         graph, capture = self.graph(action.graph), CAPTURE in action.setup.config
         if action.session in self.sessions or action.session in self.values or (action.replay and not capture):
             raise Invalid(action.session)
+        if capture and any(node.op == "If" for node in graph.nodes):
+            raise Invalid("graph capture takes no models with control flow")
         self.sessions[action.session] = _Session(graph, capture, action.replay)
         model = np.frombuffer(_model_bytes(_Key(graph)), np.uint8)
         return Planned(steps.Open(session=action.session, model=model, setup=action.setup))
@@ -213,8 +218,10 @@ class State:
         targets = [v for v in (session.outputs | outputs).values() if v is not None]
         if any(a is b for i, a in enumerate(targets) for b in (*targets[:i], *everything)):
             raise Invalid("an output in the memory of another value")
-        if session.replay and (any(isinstance(v, Tensor) for v in inputs.values()) or None in outputs.values()):
+        everywhere = [*inputs.values(), *outputs.values()]
+        if session.replay and any(not isinstance(v, _Value) or v.place == steps.HOST for v in everywhere):
             raise Invalid("a captured session needs values on the device")
+        session.copied |= {n: v.tensor for n, v in inputs.items() if isinstance(v, _Value) and v.place == steps.HOST}
         session.inputs |= inputs
         session.outputs |= outputs
         session.sizes = {name: sizes for name, sizes in session.sizes.items() if name not in outputs}
@@ -232,6 +239,9 @@ class State:
         graph = session.graph
         if not session.outputs:
             raise Invalid("nothing is bound")
+        for name, bound in session.inputs.items():
+            if isinstance(bound, _Value) and bound.place == steps.HOST and session.copied[name] is not bound.tensor:
+                raise Invalid("a bound value on the host was changed")
         results = _results(graph, session.inputs)
         for name, value in session.outputs.items():
             result = results[name]
@@ -249,6 +259,7 @@ class State:
         if action.value in self.values or action.value in self.sessions:
             raise Invalid("a name is used again")
         value = self._made(action)
+        value.place = action.place
         self.values[action.value] = value
         return Planned(steps.Put(value=action.value, array=_array(value), place=action.place))
 

@@ -44,19 +44,21 @@ def variant(find: Find) -> str:
 
 def steps_of(find: Find) -> list[str]:
     """Returns a line for each action of the shrunk plan."""
-    lines = []
-    for action in find.plan.actions:
-        fields = msgspec.to_builtins(action)
-        name = fields.pop("action")
-        plain = type(action)(
-            **{f: getattr(action, f) for f in ("session", "value", "name", "wrong") if hasattr(action, f)}
-        )
-        unset = msgspec.to_builtins(plain)
-        shown = [
-            f"{key}={value}" for key, value in fields.items() if value != unset.get(key) or key in ("session", "value")
-        ]
-        lines.append(f"{name} {' '.join(shown)}".rstrip())
-    return lines
+    return [f"{type(action).__name__.lower()} {_shown(action)}".rstrip() for action in find.plan.actions]
+
+
+def _shown(value: object) -> str:
+    """Returns the fields of an action that are not at their defaults."""
+    if not isinstance(value, msgspec.Struct):
+        return repr(value)
+    fields = []
+    for field in msgspec.structs.fields(value):
+        own = getattr(value, field.name)
+        default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+        if own != default and field.name != "cpu_nodes":
+            text = _shown(own)
+            fields.append(f"{field.name}={f'({text})' if isinstance(own, msgspec.Struct) else text}")
+    return " ".join(fields)
 
 
 class FindsFolder:

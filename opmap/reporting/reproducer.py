@@ -294,7 +294,7 @@ def _name(text: str) -> str:
     """Returns a Python name for the name of a session or value."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
     taken = {"session", "check", "wrong", "names", "values", "got", "run_options", "np", "ort", "sys", "os", "onnx"}
-    return f"{name}_" if name in taken or keyword.iskeyword(name) or not name[:1].isalpha() else name
+    return f"x_{name}" if name in taken or keyword.iskeyword(name) or not name[:1].isalpha() else name
 
 
 def _outputs(step: steps.Run) -> str:

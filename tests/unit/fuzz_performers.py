@@ -117,7 +117,8 @@ class StaleValues(Right):
         if isinstance(step, Drop):
             self.first.pop(step.name, None)
         if isinstance(step, Get) and not result.error:
-            return self.first.setdefault(step.value, result)
+            copied = msgspec.structs.replace(result, outputs={n: a.copy() for n, a in result.outputs.items()})
+            return self.first.setdefault(step.value, copied)
         return result
 
 
