@@ -9,10 +9,10 @@ from rich.table import Table
 
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
-from ..cases.contract_probes import ContractProbe, contract_probes
+from ..cases.contract_probes import ContractProbe, ContractStep, contract_probes
 from ..errors import InputError
 from ..execution.sessions import DIRECTML
-from ..execution.steps import AnyStep, Result
+from ..execution.steps import AnyStep, Result, Together
 from ..known import Defect
 from ..mapping import map_descriptor
 from ..variants import VARIANTS, Formed, Round, Walk
@@ -94,7 +94,14 @@ _Performed = list[tuple[AnyStep, Wanted]]
 
 def performed(item: Case | ContractProbe) -> _Performed:
     """Returns the steps of a case or contract probe, each with the outputs that it must return."""
-    return _performed(item) if isinstance(item, Case) else [(step.step, step.wanted) for step in item.steps]
+    return _performed(item) if isinstance(item, Case) else [(step.step, _wanted(step)) for step in item.steps]
+
+
+def _wanted(step: ContractStep) -> Wanted:
+    """Returns what a step of a contract probe must return."""
+    if isinstance(step.step, Together):
+        return step.expect
+    return step.wanted if step.wanted is not None or not step.maybe else "maybe"
 
 
 def _performed(case: Case) -> _Performed:
