@@ -174,6 +174,17 @@ SELECTION_OPTIONS = (
 )
 """Which cases and probes are run."""
 
+NO_SHIPPED_KNOWN_FAILURES = Option(
+    name="no-shipped-known-failures",
+    flag=True,
+    help="let the known defects of the DirectML EP fail the run too (opmap known lists them)",
+)
+RERUN_DANGEROUS = Option(
+    name="rerun-dangerous",
+    flag=True,
+    help="also run what is known to hang or to lose the device; Windows stops after five of these in a minute",
+)
+
 RUN_OPTIONS = (
     Option(
         name="known-failures",
@@ -181,6 +192,8 @@ RUN_OPTIONS = (
         metavar="FILE",
         help="a TOML file of failures that are known and do not fail the run (see opmap manual known-failures)",
     ),
+    NO_SHIPPED_KNOWN_FAILURES,
+    RERUN_DANGEROUS,
     Option(
         name="repeat",
         type=count,
@@ -334,7 +347,7 @@ def _validate(parser: argparse.ArgumentParser) -> None:
 
 def _check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a DxDispatch JSON file")
-    _add(parser, PROVIDER_OPTIONS)
+    _add(parser, (*PROVIDER_OPTIONS, NO_SHIPPED_KNOWN_FAILURES, RERUN_DANGEROUS))
     parser.add_argument(
         "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
     )
@@ -392,6 +405,35 @@ def _catalog(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--json", action="store_true", help="print JSON")
 
 
+def _fuzz(parser: argparse.ArgumentParser) -> None:
+    _add(parser, (PROVIDER,))
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        default=60.0,
+        metavar="S",
+        help="how long to search, without the shrinking (default: 60)",
+    )
+    parser.add_argument("--seed", type=number, metavar="N", help="the same seed draws the same sequences (default: 0)")
+    parser.add_argument(
+        "--rerun-dangerous",
+        action="store_true",
+        help="go on after a hang or a lost device of a GPU, and shrink them too",
+    )
+    parser.add_argument(
+        "--no-shipped-known-failures", action="store_true", help="find again what opmap's list of known failures has"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
+    )
+    folder = parser.add_mutually_exclusive_group()
+    folder.add_argument(
+        "--report", type=path, metavar="DIR", help="write finds and their programs into this new folder"
+    )
+    folder.add_argument("--resume", type=path, metavar="DIR", help="continue the search of this folder")
+    _add(parser, DIRECTML_OPTIONS, "where and how the DirectML execution provider runs")
+
+
 def _build(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
@@ -401,6 +443,13 @@ def _build(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a new folder, or one that this command wrote before",
     )
+
+
+def _known(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "id", nargs="?", metavar="ID", help="the id of a defect: show all about it, and a program that reproduces it"
+    )
+    _add_json(parser)
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:
@@ -455,6 +504,16 @@ COMMANDS: dict[str, Command] = {
         help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",
         example="opmap catalog --tier standard",
         add_options=_catalog,
+    ),
+    "known": Command(
+        help="List the known defects of the DirectML EP, or show one with a program that reproduces it.",
+        example="opmap known fed-default-ignored",
+        add_options=_known,
+    ),
+    "fuzz": Command(
+        help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
+        example="opmap fuzz --provider dml --seconds 600 --report finds",
+        add_options=_fuzz,
     ),
     "build": Command(
         help="Write the collection of ONNX models with their test data.",

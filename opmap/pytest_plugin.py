@@ -126,7 +126,7 @@ def opmap_check(request: pytest.FixtureRequest) -> Check:
         message = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}: {record.message}"
         if record.verdict == Verdict.KNOWN_FAILURE:
             pytest.xfail(message)
-        if record.verdict == Verdict.NOT_RUN and not state.required:
+        if record.verdict == Verdict.SKIPPED or (record.verdict == Verdict.NOT_RUN and not state.required):
             pytest.skip(message)
         if not record.good:
             state.count_failure(request.session)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: valid descriptors, cases with values, and descriptors that break a rule.
+"""Hypothesis strategies: descriptors, cases, sequences over sessions; and a state machine that drives a provider.
 
     from hypothesis import given
     from opmap import strategies
@@ -6,21 +6,39 @@
     @given(strategies.cases())
     def test_my_backend(case): ...
 
+`SessionMachine` looks for failures that need several steps:
+
+    class MyMachine(strategies.SessionMachine):
+        def open_provider(self): return MyProvider()
+
+    TestMyProvider = MyMachine.TestCase
+
 They need Hypothesis, which the extra `opmap[hypothesis]` installs.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypedDict, Unpack
 
+from hypothesis import note
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from .cases import random_cases
 from .cases.case import Case
 from .descriptors import OperatorDesc, TensorDesc
+from .execution.performer import Performer
+from .execution.steps import Clear
+from .fuzz.draw_plan import PlanDrawing
+from .fuzz.judging import Failure, perform_steps
+from .fuzz.plan import Plan
+from .fuzz.search import draw_sequence
+from .fuzz.state import Planned
+from .fuzz.switches import GROUPS, available, draw_switches
 from .operators import OPERATORS
+from .operators.random_source import RandomSource, SeededSource
 from .tensors import DataType
 
 MAX_ELEMENTS = 256
@@ -40,7 +58,7 @@ class Options(TypedDict, total=False):
 class _HypothesisSource:
     """A random source whose numbers Hypothesis draws, so that it can reduce a failing example."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
+    def __init__(self, draw: Callable[[st.SearchStrategy[int]], int]) -> None:
         self._draw = draw
 
     def integer(self, low: int, high: int) -> int:
@@ -100,6 +118,109 @@ def broken_descriptors(**options: Unpack[Options]) -> st.SearchStrategy[tuple[Op
     """
     changed = descriptors(**options).flatmap(_member_changed).filter(lambda desc: desc.violations())
     return changed.map(lambda desc: (desc, desc.violations()[0].rule))
+
+
+def sequences(*, kind: str = "session") -> st.SearchStrategy[Plan]:
+    """Returns a strategy of sequences: random small graphs, and what is done with their sessions and values.
+
+    `opmap.fuzz.state.planned(plan)` gives the steps with what each must return. `kind` says what the provider can do:
+    `always` (run a model), `session` (also keep a session), `runtime` (all that ONNX Runtime has) or `directml`.
+
+    Raises ValueError for an unknown kind.
+    """
+    if kind not in GROUPS:
+        raise ValueError(f"kind must be one of {', '.join(GROUPS)}, got {kind!r}")
+    return _sequences(available(kind))
+
+
+_SEEDS = st.integers(0, 2**16)
+
+
+class SessionMachine(RuleBasedStateMachine):
+    """Opens, runs and drops random sessions on a provider, and checks every result with the model of the state.
+
+    A subclass gives `open_provider`, and perhaps `kind`, which is that of `sequences`. Hypothesis draws the graphs and the
+    order of the rules; what one rule does follows from one seed, because a draw per value would be slow.
+    """
+
+    kind = "session"
+
+    def open_provider(self) -> Performer:
+        """Returns the provider: an object with `perform(step)`. It is asked once for each example."""
+        raise NotImplementedError
+
+    @initialize(data=st.data())
+    def draw_graphs(self, data: st.DataObject) -> None:
+        """Opens the provider, draws the graphs, and opens the first session."""
+        source = _HypothesisSource(data.draw)
+        self._provider = self.open_provider()
+        self._drawing = PlanDrawing(source, draw_switches(source, available(self.kind)))
+        self._take(source, self._drawing.open_session)
+
+    @rule(seed=_SEEDS)
+    def open_session(self, seed: int) -> None:
+        """Creates another session."""
+        self._take(SeededSource(seed), self._drawing.open_session)
+
+    @rule(seed=_SEEDS)
+    def run_session(self, seed: int) -> None:
+        """Runs a session."""
+        self._take(SeededSource(seed), self._drawing.run_session)
+
+    @precondition(lambda self: self.kind != "always")
+    @rule(seed=_SEEDS)
+    def drop_session(self, seed: int) -> None:
+        """Releases a session or a value."""
+        self._take(SeededSource(seed), self._drawing.drop)
+
+    @precondition(lambda self: self.kind in ("runtime", "directml"))
+    @rule(seed=_SEEDS)
+    def bind_session(self, seed: int) -> None:
+        """Binds inputs and outputs of a session, or runs it on what is bound."""
+        self._take(SeededSource(seed), self._drawing.bind)
+
+    @precondition(lambda self: self.kind in ("runtime", "directml"))
+    @rule(seed=_SEEDS)
+    def run_on_values(self, seed: int) -> None:
+        """Runs a session on OrtValues, and may keep its outputs."""
+        self._take(SeededSource(seed), self._drawing.run_values)
+
+    @precondition(lambda self: self.kind in ("runtime", "directml"))
+    @rule(seed=_SEEDS)
+    def change_value(self, seed: int) -> None:
+        """Copies other values into an OrtValue."""
+        self._take(SeededSource(seed), self._drawing.update)
+
+    @precondition(lambda self: self.kind in ("runtime", "directml"))
+    @rule(seed=_SEEDS)
+    def read_value(self, seed: int) -> None:
+        """Reads an OrtValue."""
+        self._take(SeededSource(seed), self._drawing.get)
+
+    def _take(self, source: RandomSource, draw: Callable[[], None]) -> None:
+        """Draws actions, performs their steps, and checks what they return."""
+        drawing = self._drawing
+        drawing.random = source
+        before = len(drawing.planned)
+        draw()
+        for action in drawing.actions[before:]:
+            note(str(action))
+        failure = self._performed(drawing.planned[before:])
+        assert failure is None, failure.text
+
+    def _performed(self, steps: Sequence[Planned]) -> Failure | None:
+        return perform_steps(steps, self._provider)
+
+    def teardown(self) -> None:
+        """Releases everything."""
+        provider = getattr(self, "_provider", None)
+        if provider is not None:
+            provider.perform(Clear())
+
+
+@st.composite
+def _sequences(draw: st.DrawFn, allowed: frozenset[str]) -> Plan:
+    return draw_sequence(_HypothesisSource(draw), allowed)
 
 
 @st.composite

@@ -66,6 +66,7 @@ class Verdict(enum.StrEnum):
     TIMEOUT = "timeout", False, "The worker process gave no answer within the time limit."
     DEVICE_LOST = "device-lost", False, "The GPU was removed, hung or reset."
     NOT_RUN = "not-run", False, "The case was not tried."
+    SKIPPED = "skipped", True, "The case was not tried: it is known to hang, or to lose the device."
     KNOWN_FAILURE = "known-failure", True, "The case failed exactly as a known failure says."
     UNEXPECTED_PASS = "unexpected-pass", False, "The case passed, although a known failure says that it fails."
 

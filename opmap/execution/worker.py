@@ -120,6 +120,13 @@ class HangLimit:
         return self._refusals.get(adapter)
 
 
+class _NoLimit(HangLimit):
+    """Counts nothing and refuses nothing."""
+
+    def note(self, adapter: object) -> None:
+        """Does nothing."""
+
+
 HANG_LIMIT = HangLimit()
 """The default counter, shared by every WorkerProvider of this process."""
 
@@ -189,6 +196,10 @@ class WorkerProvider(Performer):
         """Ends the child if it is spent, so that the next step gets a new one."""
         if self._spent:
             self.close()
+
+    def ignore_hangs(self) -> None:
+        """Lets any number of hangs and lost devices pass. For emulated devices, and for people who know what they do."""
+        self._hang_limit = _NoLimit()
 
     def close(self) -> None:
         """Closes the provider in the child, and ends the child: closes its stdin, then kills what is left.
@@ -275,6 +286,11 @@ class WorkerProvider(Performer):
     def adapter(self) -> str | None:
         """The name of the adapter; None if it is unknown. Starts the worker."""
         return self._greeting().adapter
+
+    @property
+    def package(self) -> str | None:
+        """The distribution that the worker's ONNX Runtime was installed from; None if it is unknown. Starts the worker."""
+        return self._greeting().package
 
     @property
     def software(self) -> bool:

@@ -17,6 +17,7 @@ ORDER = (
     "results",
     "known-failures",
     "dxdispatch",
+    "fuzz",
     "documentation",
     "python",
     "safety",

@@ -20,6 +20,7 @@ _STYLES = {
     Verdict.OBSERVED: "cyan",
     Verdict.UNSUPPORTED: "cyan",
     Verdict.NOT_RUN: "yellow",
+    Verdict.SKIPPED: "yellow",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
@@ -122,6 +123,10 @@ class Run:
         if cases or probes or not contract:
             by = f" ({sources})" if sources else ""
             lines.append(f"{tally.proven} of {tally.judged} cases proven to have run on {providers}{by}")
+        graphs = Counter(r.descriptor for r in cases if r.descriptor)
+        if graphs:
+            counts = ", ".join(f"{graphs[name]} {text}" for name, text in _GRAPHS.items() if graphs[name])
+            lines.append(f"DirectML graphs that the EP wrote: {counts}")
         if contract:
             passed = sum(record.verdict == Verdict.PASS for record in contract)
             lines.append(f"{passed} of {len(contract)} contract probes passed on {providers}")
@@ -132,6 +137,14 @@ class Run:
             why = "interrupted" if self.interrupted else f"stopped after {len(self.failures())} failures"
             lines.append(f"{why}, {self.left} cases left")
         return lines
+
+
+_GRAPHS = {
+    "identical": "hold the case's own descriptor",
+    "substituted": "hold it as substituted",
+    "differs": "differ",
+}
+"""Class of a descriptor in a graph -> what such a graph does, as the predicate of a sentence."""
 
 
 def shuffled(items: Sequence[AnyItem], seed: int | None) -> Sequence[AnyItem]:

@@ -27,5 +27,5 @@ class Tally:
             self.proven += proven
 
 
-NOT_RUN = (Verdict.NOT_RUN, Verdict.UNSUPPORTED)
+NOT_RUN = (Verdict.NOT_RUN, Verdict.UNSUPPORTED, Verdict.SKIPPED)
 """Verdicts of cases that the provider was never given."""

@@ -3,15 +3,22 @@
 from collections import Counter
 
 import pytest
-from hypothesis import find, given, settings
+from fuzz_performers import FailsAfterDrop, IgnoresFedDefaults, Right, WrongSecondOutput
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import run_state_machine_as_test
 
 from opmap import strategies
 from opmap.cases.random_cases import draw_case, random_descriptors
+from opmap.fuzz.state import planned
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource, draw_sizes, pick
 from opmap.spec import all_specs, tensor_rules
 from opmap.tensors import DataType
+
+MACHINE = settings(
+    deadline=None, stateful_step_count=20, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 RULES = {rule.id for spec in all_specs() for rule in spec.rules} | {rule.id for rule in tensor_rules().rules}
 
@@ -179,3 +186,40 @@ class TestSeeds:
             product *= size
         assert count == len(sizes)
         assert 1 <= product <= max(limit, 1)
+
+
+class TestSequences:
+    """Sequences over sessions, and the state machine that performs them."""
+
+    @settings(deadline=None, max_examples=30)
+    @given(strategies.sequences())
+    def test_allowed(self, plan):
+        """Each sequence is allowed, and runs at least once."""
+        assert any(step.outputs for step in planned(plan))
+
+    def test_unknown_kind(self):
+        """An unknown kind of provider is refused."""
+        with pytest.raises(ValueError, match="kind must be one of always, session, runtime, directml, got 'all'"):
+            strategies.sequences(kind="all")
+
+    @pytest.mark.parametrize("kind", ["session", "runtime"])
+    def test_machine(self, kind):
+        """The state machine passes on the CPU EP."""
+
+        class Machine(strategies.SessionMachine):
+            def open_provider(self):
+                return Right()
+
+        Machine.kind = kind
+        run_state_machine_as_test(Machine, settings=settings(MACHINE, max_examples=15))
+
+    @pytest.mark.parametrize("fault", [IgnoresFedDefaults, FailsAfterDrop, WrongSecondOutput])
+    def test_machine_finds(self, fault):
+        """The state machine finds planted faults."""
+
+        class Machine(strategies.SessionMachine):
+            def open_provider(self):
+                return fault()
+
+        with pytest.raises(AssertionError):
+            run_state_machine_as_test(Machine, settings=settings(MACHINE, max_examples=150, phases=[Phase.generate]))

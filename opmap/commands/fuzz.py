@@ -1,0 +1,170 @@
+"""`opmap fuzz`: performs random sequences on a provider, and shrinks what fails."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import msgspec
+
+from ..errors import InputError
+from ..execution.performer import Performer
+from ..execution.providers import OpenProvider, open_provider
+from ..execution.sessions import CPU, SessionProvider
+from ..execution.worker import WorkerProvider
+from ..fuzz.judging import Control
+from ..fuzz.search import Find, Progress, Search
+from ..fuzz.switches import available
+from ..reporting.finds import FindsFolder, entry, steps_of, variant
+from ..reporting.terminal import print_error, stdout_for_json
+
+_EVERY = 10.0
+"""How many seconds lie between two lines of progress."""
+
+
+def run(options: Namespace) -> int:
+    """Searches, and prints what was found. Returns 1 if something was found, else 0. Raises InputError for bad options."""
+    if options.provider.startswith("fault:"):
+        raise InputError("--provider fault:NAME takes cases in place of models, so it has no sequences")
+    opened = open_provider(
+        options.provider,
+        adapter=options.adapter,
+        device_id=options.device_id,
+        disable_metacommands=options.disable_metacommands,
+        timeout=options.timeout_per_case,
+        dml_runtime=options.dml_runtime,
+    )
+    settings = {"provider": opened.name, "adapter": options.adapter, "device_id": options.device_id}
+    place: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="opmap-fuzz-")
+    if options.report or options.resume:
+        place = nullcontext(options.report or options.resume)
+    try:
+        with place as name, stdout_for_json(options.json):
+            folder = FindsFolder(name, settings, opened.name, resume=bool(options.resume))
+            progress = folder.progress
+            seed = _seed(options, folder)
+            search = _search(options, opened, folder, seed)
+            interrupted = _go(search, folder)
+            written = bool(options.report or options.resume)
+            entries = [entry(f, str(folder.path(f)) if written else None) for f in progress.finds]
+    finally:
+        opened.close()
+    if options.json:
+        content = {
+            "seed": seed,
+            "seconds": round(progress.seconds, 1),
+            "sequences": progress.sequences,
+            "finds": entries,
+        }
+        sys.stdout.buffer.write(msgspec.json.encode(content) + b"\n")
+    else:
+        _print(progress, folder if written else None, opened.name)
+    return 130 if interrupted else int(bool(progress.finds))
+
+
+def _seed(options: Namespace, folder: FindsFolder) -> int:
+    """Returns the seed: that of the search that goes on, or the one that was asked for. Puts it into run.json."""
+    path = folder.folder / "run.json"
+    if options.resume:
+        settings = msgspec.json.decode(path.read_bytes())["settings"]
+        before = int(settings.get("seed", 0))
+        if options.seed not in (None, before):
+            raise InputError(f"--resume must go on with the same seed: {before}, got {options.seed}", file=str(path))
+        folder.settings["seed"] = before
+        return before
+    seed: int = options.seed or 0
+    folder.settings["seed"] = seed
+    return seed
+
+
+def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, seed: int) -> Search:
+    emulated = opened.device_class == "emulated"
+    keep_on = emulated or options.rerun_dangerous
+    provider = opened.provider
+    if isinstance(provider, WorkerProvider) and keep_on:
+        provider.ignore_hangs()
+    group = "directml" if opened.directml else "runtime" if opened.name.endswith("ExecutionProvider") else "always"
+    if group == "always" and getattr(provider, "sessions", False):
+        group = "session"
+
+    def fresh() -> Performer:
+        if isinstance(provider, WorkerProvider):
+            provider.close()
+            provider.start()
+            return provider
+        return Control(SessionProvider(CPU)) if opened.name == CPU else opened.performer
+
+    def found(find: Find) -> None:
+        folder.add(find)
+        print_error(f"found {find.id}: {find.text}")
+
+    return Search(
+        fresh=fresh,
+        control=lambda: Control(SessionProvider(CPU)),
+        seed=seed,
+        seconds=options.seconds,
+        allowed=available(group),
+        keep_on=keep_on,
+        limit=options.timeout_per_case,
+        found=found,
+        advance=_reporter(folder),
+        progress=folder.progress,
+    )
+
+
+def _reporter(folder: FindsFolder) -> Callable[[Progress], None]:
+    """Returns a function that writes the state, and a line of progress every few seconds."""
+    last = 0.0
+
+    def advance(progress: Progress) -> None:
+        nonlocal last
+        now = progress.seconds + progress.shrinking
+        if now - last >= _EVERY:
+            last = now
+            folder.write(progress)
+            print_error(
+                f"{progress.sequences} sequences in {progress.seconds:.0f} s (shrinking {progress.shrinking:.0f} s), "
+                f"{len(progress.finds)} found, {progress.duplicates} again"
+            )
+
+    return advance
+
+
+def _go(search: Search, folder: FindsFolder) -> bool:
+    """Searches. Returns whether Ctrl-C ended it."""
+    try:
+        search.run()
+        return False
+    except KeyboardInterrupt:
+        print_error("interrupted")
+        return True
+    finally:
+        folder.write(search.progress)
+
+
+def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> None:
+    for find in progress.finds:
+        print(f"{find.id}: {find.text}")
+        print(f"  needs: {variant(find)}")
+        for line in steps_of(find):
+            print(f"  {line}")
+        if not find.stable:
+            print("  it does not fail each time")
+        if folder:
+            print(f"  program: {Path(folder.path(find))}")
+    total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
+    extra = [
+        f"{progress.duplicates} failed like a find",
+        f"{progress.known} are known",
+        f"{progress.both} fail on the CPU EP too",
+    ]
+    extra.append(f"{progress.unstable} did not fail again")
+    counts = (progress.duplicates, progress.known, progress.both, progress.unstable)
+    shown = [text for text, count in zip(extra, counts, strict=True) if count]
+    print("; ".join([total, *shown]))
+    if progress.stopped:
+        print(f"stopped: {progress.stopped}")

@@ -1,0 +1,371 @@
+"""Graphs as data: sources, nodes and outputs; their sizes and values, computed without ONNX Runtime.
+
+The nodes are ONNX nodes of the registered operators, and nodes that only move bit patterns. So the pseudocode gives every
+value.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from ..descriptors import OperatorDesc, TensorDesc
+from ..errors import OpmapError
+from ..operators import OPERATORS, emitted
+from ..pseudocode import strides_of
+from ..tensors import DataType, Tensor, to_bits
+
+Sizes = tuple[int, ...]
+
+SIMPLE_SEEDS = 8
+"""Seeds below this number give small whole numbers, other seeds give any bit patterns."""
+
+_PLACEHOLDERS = (61, 67)
+"""Sizes that stand for 0 while the rules of a descriptor are checked. No other size has these values."""
+
+
+class Invalid(Exception):
+    """Raised if a graph or a plan has no meaning: sizes that do not fit, an index out of range, a name that is missing."""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that no node makes.
+
+    - `kind`: a graph input; an initializer; or an initializer that is also a graph input, so that it may be fed.
+    - `dims`: how the graph declares the sizes of the input: as numbers, as symbols, or not at all.
+    - `sizes`: the sizes; if `dims` is not `static`, a run may feed others.
+    - `seed`: gives the values of an initializer.
+    - `condition`: a truth value, for the condition of an If.
+    """
+
+    name: str
+    data_type: str
+    sizes: Sizes
+    kind: Literal["input", "initializer", "default"] = "input"
+    dims: Literal["static", "symbolic", "none"] = "static"
+    seed: int = 0
+    condition: bool = False
+
+    @property
+    def type(self) -> DataType:
+        """The data type; truth values are bytes with 0 or 1."""
+        return DataType[self.data_type]
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with one output. An If has a `then` and an `other` branch: nodes of which the last one gives the output."""
+
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: dict[str, int | tuple[int, ...]] = {}
+    then: tuple[Node, ...] = ()
+    other: tuple[Node, ...] = ()
+
+    @property
+    def number(self) -> dict[str, int]:
+        """The attributes that are numbers."""
+        return {name: value for name, value in self.attributes.items() if isinstance(value, int)}
+
+    def reads(self) -> set[str]:
+        """Returns the names of all values that the node or its branches read."""
+        return set(self.inputs).union(*(node.reads() for node in (*self.then, *self.other)))
+
+
+class Graph(msgspec.Struct, frozen=True, kw_only=True):
+    """A graph. The nodes are in the order in which they can run. `odd` gives its values unusual names in the model."""
+
+    sources: tuple[Source, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[str, ...]
+    odd: bool = False
+
+    def source(self, name: str) -> Source:
+        """Returns a source by its name. Raises Invalid if there is none."""
+        for source in self.sources:
+            if source.name == name:
+                return source
+        raise Invalid(name)
+
+    @property
+    def inputs(self) -> tuple[Source, ...]:
+        """The sources that must be fed."""
+        return tuple(source for source in self.sources if source.kind == "input")
+
+    def label(self, name: str) -> str:
+        """Returns the name of a value in the model."""
+        return f"{name} :0/é{'x' * 40}" if self.odd else name
+
+
+class Value(NamedTuple):
+    """Data type and sizes of a value."""
+
+    type: DataType
+    sizes: Sizes
+
+
+# --- the nodes that only move bit patterns ---
+
+
+def _identity(node: Node, values: Sequence[Value]) -> Sizes:
+    return values[0].sizes
+
+
+def _reshape(node: Node, values: Sequence[Value]) -> Sizes:
+    (value,), shape = values, node.attributes["shape"]
+    assert isinstance(shape, tuple)
+    sizes = [value.sizes[i] if size == 0 and i < len(value.sizes) else size for i, size in enumerate(shape)]
+    known = prod(size for size in sizes if size != -1)
+    if -1 in sizes:
+        if known == 0 or prod(value.sizes) % known:
+            raise Invalid("Reshape")
+        sizes[sizes.index(-1)] = prod(value.sizes) // known
+    if prod(sizes) != prod(value.sizes):
+        raise Invalid("Reshape")
+    return tuple(sizes)
+
+
+def _permutation(node: Node, value: Value) -> tuple[int, ...]:
+    order = node.attributes["perm"]
+    if not order or not isinstance(order, tuple) or sorted(order) != list(range(len(value.sizes))):
+        raise Invalid("Transpose")
+    return order
+
+
+def _transpose(node: Node, values: Sequence[Value]) -> Sizes:
+    return tuple(values[0].sizes[i] for i in _permutation(node, values[0]))
+
+
+def _concat(node: Node, values: Sequence[Value]) -> Sizes:
+    axis, first = node.number["axis"], values[0].sizes
+    if axis >= len(first) or any(v.type is not values[0].type or len(v.sizes) != len(first) for v in values):
+        raise Invalid("Concat")
+    if any(n != m for v in values for i, (n, m) in enumerate(zip(v.sizes, first, strict=True)) if i != axis):
+        raise Invalid("Concat")
+    return (*first[:axis], sum(v.sizes[axis] for v in values), *first[axis + 1 :])
+
+
+MOVES = {"Identity": _identity, "Reshape": _reshape, "Transpose": _transpose, "Concat": _concat}
+"""Operators that only move bit patterns -> the sizes of the output."""
+
+
+def _moved(node: Node, tensors: Sequence[Tensor], sizes: Sizes) -> Sequence[int]:
+    """Returns the elements of the output of one of MOVES."""
+    if node.op == "Transpose":
+        tensor = tensors[0]
+        order, strides = _permutation(node, Value(tensor.data_type, tensor.sizes)), strides_of(tensor.sizes)
+        return [
+            tensor.bits[sum(i * strides[p] for i, p in zip(at, order, strict=True))]
+            for at in itertools.product(*map(range, sizes))
+        ]
+    if node.op == "Concat":
+        axis = node.number["axis"]
+        result: list[int] = []
+        for block in range(prod(sizes[:axis])):
+            for tensor in tensors:
+                length = prod(tensor.sizes[axis:])
+                result.extend(tensor.bits[block * length : (block + 1) * length])
+        return result
+    return tensors[0].bits
+
+
+# --- the nodes of the registered operators ---
+
+
+def operator_types() -> list[str]:
+    """Returns the ONNX operators that the registered operators become."""
+    return list(
+        dict.fromkeys(o.onnx_operator for o in OPERATORS.values() if o.lower and o.emit and o.onnx_operator is not None)
+    )
+
+
+class Shaped(NamedTuple):
+    """An operator's node with sizes: its descriptor, its input fields in the node's order, and the output's sizes."""
+
+    desc: OperatorDesc
+    fields: tuple[str, ...]
+    output: Sizes
+
+
+@lru_cache(maxsize=4096)
+def _shaped(op: str, attributes: tuple[tuple[str, int], ...], values: tuple[Value, ...]) -> Shaped:
+    try:
+        desc = emitted(op, [TensorDesc(v.type, v.sizes) for v in values], dict(attributes))
+        lower = OPERATORS[desc.operator].lower
+        assert lower is not None
+        lowering = lower(desc)
+        if desc.violations():
+            raise Invalid(op)
+    except (ArithmeticError, LookupError, TypeError, ValueError, OpmapError) as error:
+        raise Invalid(op) from error
+    allowed = (lowering.index_types.get(field, (v.type,)) for field, v in zip(lowering.shapes, values, strict=True))
+    same = lowering.attributes == dict(attributes) and list(lowering.shapes.values()) == [v.sizes for v in values]
+    if not same or any(v.type not in types for v, types in zip(values, allowed, strict=True)):
+        raise Invalid(op)
+    return Shaped(desc, tuple(lowering.shapes), lowering.output_shape)
+
+
+def shaped(node: Node, values: Sequence[Value]) -> Shaped:
+    """Returns the descriptor of an operator's node. Raises Invalid if it has none, or if a tensor is empty."""
+    return _shaped(node.op, tuple(sorted(node.number.items())), tuple(values))
+
+
+def _operator_sizes(node: Node, values: Sequence[Value]) -> Sizes:
+    """Returns the sizes of the output; a size of 0 passes through like any other size."""
+    if all(all(v.sizes) for v in values):
+        return shaped(node, values).output
+    found: list[Sizes] = []
+    for placeholder in _PLACEHOLDERS:
+        filled = [Value(v.type, tuple(size or placeholder for size in v.sizes)) for v in values]
+        at = shaped(node, filled)
+        for field, real in zip(at.fields, values, strict=True):
+            if field in at.desc.index_tensors() and all(real.sizes) and placeholder in at.desc.index_bounds[field]:
+                raise Invalid("indices into nothing")
+        found.append(tuple(0 if size == placeholder else size for size in at.output))
+    if found[0] != found[1]:
+        raise Invalid(node.op)
+    return found[0]
+
+
+# --- sizes, limits and values of a whole graph ---
+
+
+def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, Value]:
+    """Returns type and sizes of every value. `sizes` replaces the sizes of inputs. Raises Invalid if they do not fit."""
+    known: dict[str, Value] = {}
+    for source in graph.sources:
+        own = (sizes or {}).get(source.name, source.sizes)
+        if source.name in known or (own != source.sizes and (source.dims == "static" or source.kind != "input")):
+            raise Invalid(source.name)
+        known[source.name] = Value(source.type, own)
+    every = dict(known)
+    for node in graph.nodes:
+        _infer(node, known, every)
+    if not graph.outputs or len(set(graph.outputs)) < len(graph.outputs) or not set(graph.outputs) <= set(known):
+        raise Invalid("outputs")
+    return every
+
+
+def _infer(node: Node, known: dict[str, Value], every: dict[str, Value]) -> None:
+    """Adds the output of a node to `known`, and it and what its branches make to `every`."""
+    if node.output in every or not set(node.inputs) <= set(known):
+        raise Invalid(node.output)
+    values = [known[name] for name in node.inputs]
+    if node.op == "If":
+        ends = []
+        for branch in (node.then, node.other):
+            inner = dict(known)
+            for step in branch:
+                _infer(step, inner, every)
+            ends.append(inner[branch[-1].output])
+        if ends[0].type is not ends[1].type or len(ends[0].sizes) != len(ends[1].sizes):
+            raise Invalid("If")
+        known[node.output] = every[node.output] = ends[0]
+        return
+    move = MOVES.get(node.op)
+    result = move(node, values) if move else _operator_sizes(node, values)
+    known[node.output] = every[node.output] = Value(values[0].type, result)
+
+
+def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, int]:
+    """Returns for each value whose elements become indices the lowest number n: indices from -n to n - 1 are in range."""
+    known, limits = infer(graph, sizes), dict[str, int]()
+
+    def limit(name: str, n: int) -> None:
+        limits[name] = min(n, limits.get(name, n))
+
+    def visit(node: Node) -> None:
+        if node.op == "If":
+            for branch in (node.then, node.other):
+                if node.output in limits:
+                    limit(branch[-1].output, limits[node.output])
+                for step in reversed(branch):
+                    visit(step)
+            return
+        indices: dict[int, int] = {}
+        if node.op not in MOVES:
+            values = [known[name] for name in node.inputs]
+            at = shaped(node, [Value(v.type, tuple(s or _PLACEHOLDERS[0] for s in v.sizes)) for v in values])
+            indices = {
+                i: min(at.desc.index_bounds[field])
+                for i, field in enumerate(at.fields)
+                if field in at.desc.index_tensors()
+            }
+        for i, name in enumerate(node.inputs):
+            if i in indices:
+                limit(name, indices[i])
+            elif node.output in limits:
+                limit(name, limits[node.output])
+
+    for node in reversed(graph.nodes):
+        visit(node)
+    return limits
+
+
+def evaluate(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns every value. `tensors` are the values of all sources. Raises Invalid for an index out of range."""
+    infer(graph, {s.name: tensors[s.name].sizes for s in graph.sources if s.kind == "input"})
+    known = dict(tensors)
+    for node in graph.nodes:
+        known[node.output] = _evaluate(node, known)
+    return known
+
+
+def _evaluate(node: Node, known: Mapping[str, Tensor]) -> Tensor:
+    if node.op == "If":
+        inner = dict(known)
+        for step in node.then if known[node.inputs[0]].bits[0] else node.other:
+            inner[step.output] = _evaluate(step, inner)
+        return inner[step.output]
+    tensors = [known[name] for name in node.inputs]
+    values = [Value(t.data_type, t.sizes) for t in tensors]
+    move = MOVES.get(node.op)
+    sizes = move(node, values) if move else _operator_sizes(node, values)
+    if move:
+        bits: Sequence[int | None] = _moved(node, tensors, sizes)
+    elif prod(sizes) == 0:
+        bits = []
+    else:
+        at = shaped(node, values)
+        padded = {
+            field: Tensor(t.data_type, at.desc.tensors[field].sizes, t.bits)
+            for field, t in zip(at.fields, tensors, strict=True)
+        }
+        bits = at.desc.interpret(padded)
+    if any(b is None for b in bits):
+        raise Invalid("an index is out of range")
+    return Tensor(values[0].type, sizes, array(values[0].type.bits_code, [b for b in bits if b is not None]))
+
+
+def fill(source: Source, sizes: Sizes, seed: int, limit: int | None) -> Tensor:
+    """Returns the values of a source that follow from a seed. With a `limit` they are indices in range."""
+    count, data_type = prod(sizes), source.type
+    if source.condition:
+        return Tensor(data_type, sizes, [seed % 2] * count)
+    if limit is not None:
+        if seed < SIMPLE_SEEDS:
+            return Tensor(data_type, sizes, to_bits(data_type, [(i + seed) % limit for i in range(count)]))
+        numbers = random.Random(seed)
+        return Tensor(
+            data_type, sizes, to_bits(data_type, [int(numbers.random() * 2 * limit) - limit for _ in range(count)])
+        )
+    if seed < SIMPLE_SEEDS:
+        return Tensor(data_type, sizes, to_bits(data_type, [1 + (seed * 15 + i) % 120 for i in range(count)]))
+    numbers = random.Random(seed)
+    top = 1 << data_type.size * 8
+    words = [numbers.getrandbits(64) % top for _ in range(count)]
+    return Tensor(data_type, sizes, array(data_type.bits_code, words))
+
+
+def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Gives the nodes and the nodes in their branches."""
+    for node in nodes:
+        yield node
+        yield from all_nodes((*node.then, *node.other))

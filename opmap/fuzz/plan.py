@@ -1,0 +1,157 @@
+"""Plans: what is done with which graphs, in which order. A plan is data, so that it can be drawn, reduced and stored."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ..execution.steps import Method, Setup
+from .graphs import Graph, Sizes
+
+Wrong = Literal["missing", "unknown", "type", "rank", "size", "output"]
+"""What is wrong with a call: an input is missing, unknown, of another type, rank or size; or an output is unknown."""
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """The values of one run. They follow from `seed`. `sizes` are those of inputs with other sizes than the graph's own.
+
+    `fed` names the initializers with a default that are fed.
+    """
+
+    seed: int = 0
+    sizes: dict[str, Sizes] = {}
+    fed: tuple[str, ...] = ()
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, tag_field="action", tag=str.lower):
+    """The base class of all actions. Each becomes one step."""
+
+
+class Opening(Action, frozen=True):
+    """Creates a session of a graph. With `replay` its runs are captured once and then replayed."""
+
+    session: str
+    graph: int = 0
+    setup: Setup = Setup()
+    replay: bool = False
+
+
+class Running(Action, frozen=True):
+    """Runs a session. `values` feeds OrtValues, `keep` leaves outputs in OrtValues; both are by the graph's names."""
+
+    session: str
+    round: Round = Round()
+    outputs: tuple[str, ...] | None = None
+    method: Method = "run"
+    values: dict[str, str] = {}
+    keep: dict[str, str] = {}
+
+
+class Binding(Action, frozen=True):
+    """Binds all inputs: those in `values` to OrtValues, the others from the host. `outputs` says where outputs go."""
+
+    session: str
+    round: Round = Round()
+    values: dict[str, str] = {}
+    outputs: dict[str, str] = {}
+
+
+class RunningBound(Action, frozen=True):
+    """Runs a session on what is bound."""
+
+    session: str
+
+
+class Unbinding(Action, frozen=True):
+    """Removes the bindings of a session."""
+
+    session: str
+
+
+class Putting(Action, frozen=True):
+    """Makes an OrtValue: the values of an input in a round, or zeros with the sizes of an output."""
+
+    value: str
+    name: str
+    graph: int = 0
+    round: Round = Round()
+    place: str = "device"
+
+
+class Updating(Action, frozen=True):
+    """Copies the values of an input in a round into an OrtValue."""
+
+    value: str
+    name: str
+    graph: int = 0
+    round: Round = Round()
+
+
+class Getting(Action, frozen=True):
+    """Reads an OrtValue."""
+
+    value: str
+
+
+class Misfeeding(Action, frozen=True):
+    """Runs a session with a wrong call, which must be refused. `name` is the input that is wrong."""
+
+    session: str
+    wrong: Wrong
+    name: str = ""
+
+
+class Dropping(Action, frozen=True):
+    """Releases a session or an OrtValue."""
+
+    name: str
+
+
+class Examining(Action, frozen=True):
+    """Asks a session for its evidence."""
+
+    session: str
+
+
+class Clearing(Action, frozen=True):
+    """Releases everything."""
+
+
+AnyAction = (
+    Opening
+    | Running
+    | Binding
+    | RunningBound
+    | Unbinding
+    | Putting
+    | Updating
+    | Getting
+    | Misfeeding
+    | Dropping
+    | Examining
+    | Clearing
+)
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Graphs, and the actions on their sessions and values in the order in which they happen."""
+
+    graphs: tuple[Graph, ...]
+    actions: tuple[AnyAction, ...]
+
+
+def joined(plans: list[Plan]) -> Plan:
+    """Returns one plan that does what these plans do, one after the other, with everything released in between."""
+    graphs: list[Graph] = []
+    actions: list[AnyAction] = []
+    for plan in plans:
+        if actions:
+            actions.append(Clearing())
+        for action in plan.actions:
+            if isinstance(action, (Opening, Putting, Updating)):
+                actions.append(msgspec.structs.replace(action, graph=action.graph + len(graphs)))
+            else:
+                actions.append(action)
+        graphs.extend(plan.graphs)
+    return Plan(graphs=tuple(graphs), actions=tuple(actions))

@@ -1,0 +1,280 @@
+"""The search: draws plans, performs them, shrinks what fails, and goes on to what has not been found yet.
+
+A find is excluded in two ways. Plans that have all the features that a find needs are not drawn, except one in LET_THROUGH:
+another defect could hide behind these features. And a failure that shows the same as a find whose features it has is
+counted for this find, and not shrunk again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ..diagnosis.shrink import Budget, shrink
+from ..execution.performer import Performer
+from ..operators.random_source import RandomSource, SeededSource
+from .draw_graph import chance
+from .draw_plan import draw_plan
+from .features import Features, covers, features, needed
+from .graphs import Invalid
+from .judging import Failure, Kind, Lost, perform_plan
+from .plan import Plan, joined
+from .reductions import REDUCTIONS, alternatives
+from .switches import SWITCHES, available, draw_switches
+
+LET_THROUGH = 12
+"""One in so many plans may have all the features of a find."""
+
+REDRAWS = 12
+"""How often a plan is drawn again if a find covers it."""
+
+HISTORY = 6
+"""How many plans before a failure are tried together with it, if it does not fail alone."""
+
+TRIALS, SHRINK_SECONDS = 500, 180.0
+"""The limits of one shrinking."""
+
+TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1}
+"""How often a plan is performed until it fails: what depends on memory does not fail each time."""
+
+FRESH_TRIALS = 60
+"""The most trials of a shrinking in which each trial needs a process of its own."""
+
+RENEW = 150
+"""A process performs this many plans; then a fresh one starts."""
+
+
+class Find(msgspec.Struct, frozen=True, kw_only=True):
+    """A defect that was found: the shrunk plan and its failure.
+
+    - `number`: the number of the plan that failed first. `seen`: how many plans failed in this way.
+    - `needs`: the features of the shrunk plan, for each session.
+    - `stable`: whether the shrunk plan fails in a fresh process.
+    """
+
+    id: str
+    kind: Kind
+    text: str
+    number: int
+    failure: Failure
+    plan: Plan
+    needs: list[list[str]]
+    stable: bool = True
+
+    @property
+    def features(self) -> Features:
+        """The features that the find needs."""
+        return tuple(frozenset(one) for one in self.needs)
+
+
+Known = Callable[[Plan, Failure], bool]
+"""Returns whether a failure is known already, from outside this run."""
+
+
+@dataclass
+class Progress:
+    """How far a search is. `seconds` counts the search without the shrinking."""
+
+    next: int = 0
+    seconds: float = 0.0
+    sequences: int = 0
+    duplicates: int = 0
+    known: int = 0
+    both: int = 0
+    unstable: int = 0
+    shrinking: float = 0.0
+    finds: list[Find] = field(default_factory=list)
+    stopped: str | None = None
+
+
+@dataclass(kw_only=True)
+class Search:
+    """One search.
+
+    - `fresh()`: returns a performer whose process is new. It is called at the start, and after each failure.
+    - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
+    - `allowed`: the switches that plans may have.
+    - `known`: what is known from outside. `keep_on`: whether a hang or a lost device does not end the search.
+    - `found(find)`: called with each find. `advance(progress)`: called after each plan.
+    """
+
+    fresh: Callable[[], Performer]
+    seed: int
+    seconds: float
+    control: Callable[[], Performer] | None = None
+    allowed: frozenset[str] = available("runtime")
+    known: Sequence[Known] = ()
+    keep_on: bool = True
+    limit: float | None = None
+    most_sequences: int | None = None
+    found: Callable[[Find], None] = lambda find: None
+    advance: Callable[[Progress], None] = lambda progress: None
+    progress: Progress = field(default_factory=Progress)
+    clock: Callable[[], float] = time.monotonic
+
+    def run(self) -> Progress:
+        """Searches until the time is over. Returns what was found."""
+        progress = self.progress
+        self._performer = self.fresh()
+        self._control = self.control() if self.control else None
+        self._past: list[Plan] = []
+        while progress.stopped is None and progress.seconds < self.seconds:
+            if self.most_sequences is not None and progress.sequences >= self.most_sequences:
+                break
+            start = self.clock()
+            number = progress.next
+            progress.next += 1
+            plan = self.draw(number)
+            try:
+                failure = perform_plan(plan, self._performer, self.limit) if plan else None
+            except Lost as error:
+                progress.stopped = str(error)
+                break
+            progress.seconds += self.clock() - start
+            if plan:
+                progress.sequences += 1
+                self._past = [*self._past[-RENEW:], plan]
+                if failure:
+                    self._failed(number, plan, failure)
+                elif len(self._past) >= RENEW:
+                    self._renew()
+            self.advance(progress)
+        return progress
+
+    def draw(self, number: int) -> Plan | None:
+        """Returns plan `number`; None if only plans were drawn that finds cover."""
+        excluded = [find.features for find in self.progress.finds]
+        free = chance(SeededSource(_mixed(self.seed, number, REDRAWS)), LET_THROUGH)
+        for attempt in range(REDRAWS):
+            source = SeededSource(_mixed(self.seed, number, attempt))
+            plan = draw_sequence(source, self.allowed, () if free else excluded)
+            its = features(plan)
+            if free or not any(covers(find, its) for find in excluded):
+                return plan
+        return None
+
+    # --- a failure ---
+
+    def _failed(self, number: int, plan: Plan, failure: Failure) -> None:
+        """Shrinks a failure, unless it is known or found already, and adds it to the finds."""
+        progress, start = self.progress, self.clock()
+        its = features(plan)
+        if self._refused_by_control(plan, failure):
+            progress.both += 1
+        elif any(known(plan, failure) for known in self.known):
+            progress.known += 1
+        elif any(f.failure.same(failure) and covers(f.features, its) for f in progress.finds):
+            progress.duplicates += 1
+        elif failure.kind == "hang" and not self.keep_on:
+            progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
+            self._add(number, plan, failure, needed(plan), stable=True)
+        else:
+            past = self._past[-HISTORY:]
+            self._renew()
+            again = self._fails(plan, failure)
+            if again is None and len(past) > 1:
+                plan = joined(past)
+                again = self._fails(plan, failure)
+            if again is None:
+                progress.unstable += 1
+            else:
+                self._shrink(number, plan, again)
+        self._renew()
+        progress.shrinking += self.clock() - start
+
+    def _shrink(self, number: int, plan: Plan, failure: Failure) -> None:
+        progress = self.progress
+        others = [f.features for f in progress.finds if f.failure.same(failure)]
+
+        def fails(candidate: Plan, fresh: bool = False) -> bool:
+            try:
+                if any(covers(find, features(candidate)) for find in others):
+                    return False
+                if fresh:
+                    self._renew()
+                return self._fails(candidate, failure) is not None
+            except Invalid:
+                return False
+
+        budget = Budget(TRIALS, SHRINK_SECONDS, self.clock)
+        smallest = shrink(plan, fails, REDUCTIONS, key=_key, budget=budget)
+        self._renew()
+        last = self._fails(smallest, failure)
+        if last is None and smallest != plan:  # what earlier trials left in the process has helped
+            budget = Budget(FRESH_TRIALS, SHRINK_SECONDS, self.clock)
+            smallest = shrink(plan, lambda c: fails(c, fresh=True), REDUCTIONS, key=_key, budget=budget)
+            self._renew()
+            last = self._fails(smallest, failure)
+        if any(known(smallest, last or failure) for known in self.known):
+            progress.known += 1
+            return
+        its = needed(smallest)
+        for feature, plainer in alternatives(smallest):
+            if any(feature in one for one in its) and fails(plainer):
+                its = tuple(one - {feature} for one in its)
+        self._add(number, smallest, last or failure, its, stable=last is not None)
+
+    def _add(self, number: int, plan: Plan, failure: Failure, needs: Features, *, stable: bool) -> None:
+        progress = self.progress
+        name = f"{failure.kind}-{len(progress.finds) + 1}"
+        for find in progress.finds:
+            if find.failure.same(failure) and (covers(find.features, needs) or find.features == needs):
+                progress.duplicates += 1
+                return
+            if find.failure.same(failure) and covers(needs, find.features):  # the find needs less than it seemed
+                progress.duplicates += 1
+                name = find.id
+        find = Find(
+            id=name,
+            kind=failure.kind,
+            text=failure.text,
+            number=number,
+            failure=failure,
+            plan=plan,
+            needs=[sorted(one) for one in needs],
+            stable=stable,
+        )
+        progress.finds[:] = [*(other for other in progress.finds if other.id != name), find]
+        self.found(find)
+
+    def _fails(self, plan: Plan, failure: Failure) -> Failure | None:
+        """Performs a plan. Returns its failure if it shows the same as `failure`; else None."""
+        for _ in range(TRIES[failure.kind]):
+            got = perform_plan(plan, self._performer, self.limit)
+            if got is not None:
+                break
+        if got is None:
+            return None
+        same = got.kind == failure.kind and (got.kind in ("crash", "hang") or got.signature == failure.signature)
+        return got if same and not self._refused_by_control(plan, got) else None
+
+    def _refused_by_control(self, plan: Plan, failure: Failure) -> bool:
+        """Returns whether the control fails in the same step: then the plan is not allowed, and this no defect."""
+        if self._control is None or not (failure.kind == "refusal" or failure.signature == "accepted"):
+            return False
+        other = perform_plan(plan, self._control)
+        return other is not None and other.at <= failure.at
+
+    def _renew(self) -> None:
+        self._performer = self.fresh()
+        self._past = []
+
+
+def draw_sequence(
+    source: RandomSource, allowed: frozenset[str] = available("runtime"), excluded: Sequence[Features] = ()
+) -> Plan:
+    """Returns a random plan. It has only switches in `allowed`, and leaves out one of each excluded conjunction."""
+    sets = [frozenset(name for one in find for name in one if name in SWITCHES) for find in excluded]
+    return draw_plan(source, draw_switches(source, allowed, sets))
+
+
+def _mixed(seed: int, number: int, attempt: int) -> int:
+    """Returns one seed for a plan."""
+    return (seed * 1_000_003 + number) * 32 + attempt
+
+
+def _key(plan: Plan) -> bytes:
+    return msgspec.json.encode(plan)

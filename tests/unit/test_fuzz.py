@@ -1,0 +1,267 @@
+"""The search: finds planted faults within few sequences, shrinks them, and goes on to the next."""
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+from fuzz_performers import (
+    CrashesAfterDrop,
+    DoesNotStart,
+    FailsAfterDrop,
+    HangsAfterDrop,
+    IgnoresFedDefaults,
+    PreviousRun,
+    RefusesSymbols,
+    Right,
+    StaleValues,
+    WrongSecondOutput,
+)
+
+from opmap.execution.steps import Open, Run
+from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
+from opmap.fuzz.features import covers, features
+from opmap.fuzz.graphs import Graph, Invalid, Node, Source, all_nodes, evaluate, infer
+from opmap.fuzz.judging import perform_plan
+from opmap.fuzz.models import build_model
+from opmap.fuzz.plan import Dropping, Getting, Opening, Plan, Putting, Round, Running, joined
+from opmap.fuzz.search import Search, draw_sequence
+from opmap.fuzz.state import planned
+from opmap.fuzz.switches import SWITCHES, available
+from opmap.operators.random_source import SeededSource
+from opmap.tensors import DataType, Tensor
+
+ALL = available("directml")
+
+
+def search(performer, *, most=400, group="runtime", **changes):
+    """Returns a search on a performer that ends after `most` sequences or at the first find."""
+    options = {"fresh": performer, "control": Right, "seed": 7, "seconds": 1e6, "most_sequences": most}
+    made = Search(**{**options, "allowed": available(group), **changes})
+    if "most_sequences" not in changes and "found" not in changes:
+
+        def stop(find):
+            made.progress.stopped = "found"
+
+        made.found = stop
+    return made
+
+
+class TestGraphs:
+    """Random graphs: valid models, with values that follow from the pseudocode."""
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_valid(self, seed):
+        """ONNX's checker accepts each graph whose shapes are declared."""
+        source = SeededSource(seed)
+        graph = draw_graph(source, {name for name in SWITCHES if source.integer(0, 1)} - {"shapeless", "if"})
+        onnx.checker.check_model(build_model(graph), full_check=True)
+
+    def test_every_switch_shows(self):
+        """Each switch that concerns graphs and runs has an effect in some plan: a feature of this name."""
+        seen = set()
+        for number in range(600):
+            seen |= set().union(*features(draw_sequence(SeededSource(number), ALL)))
+        assert {"arena-off", "default", "fed", "symbolic", "empty", "if", "replay", "own-queue", "unused-node"} <= seen
+        hidden = set(SWITCHES) - seen
+        assert hidden <= {"whole", "examine"}  # INT32 and INT64; examining changes nothing
+
+    def test_values(self):
+        """Transpose and Concat move elements as ONNX says."""
+        graph = Graph(
+            sources=(Source(name="x", data_type="INT32", sizes=(2, 3)),),
+            nodes=(
+                Node(op="Transpose", inputs=("x",), output="t", attributes={"perm": (1, 0)}),
+                Node(op="Concat", inputs=("t", "t"), output="c", attributes={"axis": 1}),
+                Node(op="Reshape", inputs=("c",), output="r", attributes={"shape": (2, -1)}),
+            ),
+            outputs=("r",),
+        )
+        values = evaluate(graph, {"x": Tensor(DataType.INT32, (2, 3), [1, 2, 3, 4, 5, 6])})
+        assert [1, 4, 1, 4, 2, 5, 2, 5, 3, 6, 3, 6] == list(values["r"].bits)
+        assert (2, 6) == values["r"].sizes
+
+    def test_other_sizes_fit(self):
+        """Other sizes, empty ones too, go through the whole graph."""
+        changed = 0
+        for number in range(60):
+            graph = draw_graph(SeededSource(number), {"symbolic", "reshape", "concat"})
+            sizes = draw_other_sizes(SeededSource(number), graph, empty=True)
+            changed += bool(sizes) and any(0 in v.sizes for v in infer(graph, sizes).values())
+        assert changed > 5
+
+    def test_indices_into_nothing(self):
+        """An index into an axis without elements has no value."""
+        operator = next(n.op for n in all_nodes(draw_graph(SeededSource(1), ()).nodes))
+        graph = Graph(
+            sources=(
+                Source(name="x", data_type="FLOAT32", sizes=(3,), dims="symbolic"),
+                Source(name="i", data_type="INT64", sizes=(2,), dims="symbolic"),
+            ),
+            nodes=(Node(op=operator, inputs=("x", "i"), output="y", attributes={"axis": 0}),),
+            outputs=("y",),
+        )
+        assert (2,) == infer(graph)["y"].sizes
+        assert (0,) == infer(graph, {"x": (0,), "i": (0,)})["y"].sizes
+        with pytest.raises(Invalid):
+            infer(graph, {"x": (0,)})
+
+
+class TestState:
+    """The model of the state: what it allows, and what it expects."""
+
+    GRAPH = Graph(
+        sources=(Source(name="x", data_type="FLOAT32", sizes=(2,)),),
+        nodes=(Node(op="Identity", inputs=("x",), output="y"),),
+        outputs=("y",),
+    )
+
+    def steps(self, *actions):
+        return planned(Plan(graphs=(self.GRAPH,), actions=(Opening(session="s"), *actions)))
+
+    def test_kept_output(self):
+        """A kept output can be read after its session is gone."""
+        *_, last = self.steps(
+            Running(session="s", method="values", round=Round(seed=2), keep={"y": "v"}),
+            Dropping(name="s"),
+            Getting(value="v"),
+        )
+        assert [31.0, 32.0] == last.outputs["v"].tolist()
+
+    @pytest.mark.parametrize(
+        "actions",
+        [
+            (Dropping(name="s"), Running(session="s")),
+            (Running(session="s", outputs=("x",)),),
+            (Getting(value="v"),),
+            (Putting(value="v", name="x"), Putting(value="v", name="x")),
+            (Running(session="s", round=Round(sizes={"x": (3,)})),),
+        ],
+    )
+    def test_not_allowed(self, actions):
+        """A step on what is not there, or with what does not fit, is not in any plan."""
+        with pytest.raises(Invalid):
+            self.steps(*actions)
+
+    def test_joined(self):
+        """Two plans one after the other have the graphs of both, and nothing of the first is left for the second."""
+        first = Plan(graphs=(self.GRAPH,), actions=(Opening(session="s"), Running(session="s")))
+        steps = planned(joined([first, first]))
+        assert ["Open", "Run", "Clear", "Open", "Run"] == [type(s.step).__name__ for s in steps]
+
+
+class TestSearch:
+    """What the search finds, and what it does with it."""
+
+    def test_the_cpu_ep_passes(self):
+        """150 sequences without a find; each of them ran."""
+        progress = search(Right, most=150, group="directml").run()
+        assert ([], 150) == (progress.finds, progress.sequences)
+
+    @pytest.mark.parametrize(
+        ("performer", "kind", "length", "feature"),
+        [
+            (PreviousRun, "silent", 3, "several-runs"),
+            (IgnoresFedDefaults, "silent", 2, "fed"),
+            (FailsAfterDrop, "refusal", 4, "newer-dropped"),
+            (CrashesAfterDrop, "crash", 4, "newer-dropped"),
+            (HangsAfterDrop, "hang", 4, "newer-dropped"),
+            (StaleValues, "silent", 4, "read-value"),
+            (WrongSecondOutput, "silent", 2, "several-outputs"),
+            (RefusesSymbols, "refusal", 1, "symbolic"),
+        ],
+    )
+    def test_planted(self, performer, kind, length, feature):
+        """Each planted fault is found, with its kind, and shrunk to the fewest steps that show it."""
+        (find,) = search(performer).run().finds
+        assert kind == find.kind
+        assert length == len(find.plan.actions), find.plan.actions
+        assert feature in set().union(*find.features)
+        assert 1 >= len([n for g in find.plan.graphs for n in all_nodes(g.nodes)]) or performer is WrongSecondOutput
+
+    def test_goes_on_to_the_next(self):
+        """A second fault is found beside the first, and neither is found twice."""
+
+        class Both(RefusesSymbols, IgnoresFedDefaults):
+            pass
+
+        finds = search(Both, most=250, most_sequences=250).run().finds
+        assert {"refusal", "silent"} == {find.kind for find in finds}
+        assert 2 == len(finds), [find.needs for find in finds]
+
+    def test_known(self):
+        """What is known from outside is counted, and not found."""
+        known = (lambda plan, failure: failure.kind == "refusal",)
+        progress = search(RefusesSymbols, most=60, most_sequences=60, known=known).run()
+        assert [] == progress.finds
+        assert progress.known > 3
+
+    def test_what_the_control_refuses(self):
+        """A refusal is no find if the CPU EP refuses the same."""
+        progress = search(RefusesSymbols, most=60, most_sequences=60, control=RefusesSymbols).run()
+        assert [] == progress.finds
+        assert progress.both > 3
+
+    def test_dangerous(self):
+        """Where a hang is dangerous, it ends the search, and is not run again."""
+        progress = search(HangsAfterDrop, most_sequences=400, keep_on=False).run()
+        assert "--rerun-dangerous" in progress.stopped
+        assert 1 == len(progress.finds)
+
+    def test_resumes(self):
+        """A search that goes on draws the next number."""
+        first = search(Right, most_sequences=5)
+        drawn = []
+        first.run()
+        second = search(Right, most_sequences=8, progress=first.progress, advance=lambda p: drawn.append(p.next))
+        second.run()
+        assert [6, 7, 8] == drawn
+
+    def test_same_seed(self):
+        """Equal seeds draw equal plans, other seeds others."""
+        plans = [search(Right, seed=seed).draw(3) for seed in (1, 1, 2)]
+        assert plans[0] == plans[1] != plans[2]
+
+    def test_found_features_are_not_drawn(self):
+        """After a find, plans with all its features are rare."""
+        made = search(RefusesSymbols)
+        made.run()
+        (find,) = made.progress.finds
+        drawn = [made.draw(number) for number in range(1000, 1120)]
+        assert sum(covers(find.features, features(plan)) for plan in drawn if plan) < 25
+
+    def test_a_provider_that_does_not_start(self):
+        """ends the search with its message."""
+        assert "not there" == search(DoesNotStart).run().stopped
+
+    def test_open_run_drop(self):
+        """A provider that has sessions only gets nothing else."""
+        for number in range(80):
+            for step in planned(draw_sequence(SeededSource(number), available("session"))):
+                assert type(step.step).__name__ in ("Open", "Run", "Drop")
+                if isinstance(step.step, Open):
+                    assert ({}, None) == (step.step.setup.config, step.step.setup.level)
+                if isinstance(step.step, Run):
+                    assert ("run", {}, {}) == (step.step.method, step.step.values, step.step.keep)
+
+    def test_finds_are_stored(self):
+        """A plan is the same after it was written and read."""
+        plan = draw_sequence(SeededSource(5), ALL)
+        assert plan == msgspec.json.decode(msgspec.json.encode(plan), type=Plan)
+
+    def test_other_bits_are_seen(self):
+        """A NaN with another payload is another value."""
+
+        class Quiet(Right):
+            def perform(self, step, limit=None):
+                result = super().perform(step, limit)
+                outputs = {
+                    n: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape).copy() for n, a in result.outputs.items()
+                }
+                for array in outputs.values():
+                    if array.dtype == np.float32 and array.size:
+                        array.view(np.uint32).reshape(-1)[0] ^= 1
+                return msgspec.structs.replace(result, outputs=outputs)
+
+        plan = Plan(graphs=(TestState.GRAPH,), actions=(Opening(session="s"), Running(session="s")))
+        assert perform_plan(plan, Right()) is None
+        assert "1 of 2 elements" in perform_plan(plan, Quiet()).text

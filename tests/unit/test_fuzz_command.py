@@ -1,0 +1,116 @@
+"""`opmap fuzz`: what it prints and writes, and how it goes on."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from opmap import cli
+
+PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
+
+import onnxruntime
+
+
+class Session:
+    def __init__(self, model):
+        self.session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        self.before = None
+
+    def run(self, feeds, outputs=None):
+        result = self.session.run(outputs, feeds)
+        shapes = [array.shape for array in (*feeds.values(), *result)]
+        if self.before and self.before[0] == shapes:
+            return self.before[1]
+        self.before = shapes, result
+        return result
+
+    def close(self):
+        self.session = None
+
+
+class Provider:
+    name = "stale"
+
+    def open(self, model, setup):
+        return Session(model)
+
+    def run(self, model, feeds):
+        return Session(model).run(feeds)
+'''
+
+
+@pytest.fixture
+def stale(tmp_path, monkeypatch):
+    """The name of a provider with a planted fault, in the current directory."""
+    (tmp_path / "stale_provider.py").write_text(PROVIDER, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "stale_provider:Provider"
+
+
+class TestFuzz:
+    """The command, in this process."""
+
+    def test_nothing_found(self, capsys):
+        """On the CPU EP nothing is found: exit code 0, and one line on stdout."""
+        assert 0 == cli.main(["fuzz", "--provider", "cpu", "--seconds", "1"])
+        out, err = capsys.readouterr()
+        assert out.count("\n") == 1
+        assert "sequences on CPUExecutionProvider in 1 s: 0 found" in out
+        assert "" == err
+
+    def test_found(self, stale, capsys, tmp_path):
+        """A find has its steps, and a program; stdout is one document, and the exit code is 1."""
+        arguments = ["fuzz", "--provider", stale, "--seconds", "3", "--seed", "5", "--json", "--report", "finds"]
+        assert 1 == cli.main(arguments)
+        document = json.loads(capsys.readouterr().out)
+        assert ["seed", "seconds", "sequences", "finds"] == list(document)
+        assert 5 == document["seed"]
+        find = document["finds"][0]
+        assert ["id", "kind", "text", "variant", "steps", "program"] == list(find)
+        assert "silent" == find["kind"]
+        assert "the previous run" in find["text"]
+        assert 3 == len(find["steps"])
+        program = tmp_path / find["program"]
+        ended = subprocess.run([sys.executable, "-I", str(program), "CPUExecutionProvider"], capture_output=True)
+        assert 0 == ended.returncode
+
+    def test_resume(self, capsys, tmp_path):
+        """A search goes on with its own seed, at the next sequence; another seed is refused."""
+        folder = str(tmp_path / "finds")
+        common = ["fuzz", "--provider", "cpu", "--json"]
+        assert 0 == cli.main([*common, "--seconds", "1", "--seed", "9", "--report", folder])
+        first = json.loads(capsys.readouterr().out)
+        before = json.loads((tmp_path / "finds" / "run.json").read_text(encoding="utf-8"))
+        assert before["progress"]["next"] >= first["sequences"] > 0
+        assert 0 == cli.main([*common, "--seconds", "2", "--resume", folder])
+        second = json.loads(capsys.readouterr().out)
+        assert (9, True) == (second["seed"], second["sequences"] > first["sequences"])
+        assert 2 == cli.main([*common, "--resume", folder, "--seed", "8"])
+        assert "same seed: 9, got 8" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--provider", "fault:none"], "takes cases in place of models"),
+            (["--provider", "nobody"], "--provider must be one of"),
+            (["--seconds", "0"], "must be a number of seconds"),
+            (["--seed", "-1"], "must be a whole number from 0 on, got '-1'"),
+            (["--resume", "nowhere", "--provider", "cpu"], "--resume must be the folder of a search"),
+            (["--resume", "a", "--report", "b"], "not allowed with argument"),
+        ],
+    )
+    def test_bad_usage(self, arguments, message, capsys):
+        """One line on stderr, and exit code 2."""
+        assert 2 == cli.main(["fuzz", *arguments])
+        err = capsys.readouterr().err
+        assert message in err
+        assert 1 == err.count("\n")
+
+    def test_a_folder_that_is_full(self, tmp_path, capsys):
+        """--report never mixes two searches."""
+        (tmp_path / "file").write_text("", encoding="utf-8")
+        assert 2 == cli.main(["fuzz", "--provider", "cpu", "--report", str(tmp_path)])
+        assert "must be a new or empty folder" in capsys.readouterr().err
