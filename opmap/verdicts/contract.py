@@ -143,7 +143,7 @@ class _Memory:
         for text, outputs in item.signs.items():
             if name in outputs and _same(outputs[name], array):
                 return text
-        for label, known in reversed(self.known):
+        for label, known in self.known[::-1]:
             if known.size and _same(known, array):
                 return label
         if not any(array.tobytes()):

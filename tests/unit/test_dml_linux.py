@@ -41,6 +41,11 @@ class TestRig:
         assert command == dml_linux.find_dml_runtime(*named)
         assert 1 == len(list((rig / "work").iterdir()))
 
+    def test_other_packages(self, rig):
+        """The worker's Python looks into the folders that OPMAP_DML_PYTHONPATH names first."""
+        command = dml_linux.find_dml_runtime(str(rig), {"OPMAP_DML_PYTHONPATH": "Z:\\rig\\new"})
+        assert command[2:6] == ["run", "--env", "PYTHONPATH=Z:\\rig\\new", str(rig)]
+
     def test_copy(self, rig):
         """The copy of opmap in the rig works as a worker."""
         command = [sys.executable, "-P", str(rig / "work" / dml_linux.find_dml_runtime(str(rig), {})[-1])]
