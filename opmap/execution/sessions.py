@@ -210,8 +210,8 @@ class SessionProvider(Performer):
         return pending and self.name == DIRECTML
 
     def _clear(self, step: Clear) -> Result:
-        spent = [self._drop(name) for name in reversed(self._sessions)]
-        for name in reversed(self._values):
+        spent = [self._drop(name) for name in list(reversed(self._sessions))]
+        for name in list(reversed(self._values)):
             del self._values[name]
         return Result(spent=any(spent))
 
