@@ -145,7 +145,8 @@ TIER = Option(
     name="tier",
     choices=TIERS,
     default=TIERS[0],
-    help=f"how many cases: each tier contains the tier before it (default: {TIERS[0]})",
+    help=f"how many cases: each of smoke, standard and full contains the one before; contract has the contract probes alone, "
+    f"full has them too (default: {TIERS[0]})",
 )
 
 IN_PROCESS = Option(
@@ -173,6 +174,17 @@ SELECTION_OPTIONS = (
 )
 """Which cases and probes are run."""
 
+NO_SHIPPED_KNOWN_FAILURES = Option(
+    name="no-shipped-known-failures",
+    flag=True,
+    help="let the known defects of the DirectML EP fail the run too (opmap known lists them)",
+)
+RERUN_DANGEROUS = Option(
+    name="rerun-dangerous",
+    flag=True,
+    help="also run what is known to hang or to lose the device; Windows stops after five of these in a minute",
+)
+
 RUN_OPTIONS = (
     Option(
         name="known-failures",
@@ -180,6 +192,8 @@ RUN_OPTIONS = (
         metavar="FILE",
         help="a TOML file of failures that are known and do not fail the run (see opmap manual known-failures)",
     ),
+    NO_SHIPPED_KNOWN_FAILURES,
+    RERUN_DANGEROUS,
     Option(
         name="repeat",
         type=count,
@@ -333,7 +347,7 @@ def _validate(parser: argparse.ArgumentParser) -> None:
 
 def _check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a DxDispatch JSON file")
-    _add(parser, PROVIDER_OPTIONS)
+    _add(parser, (*PROVIDER_OPTIONS, NO_SHIPPED_KNOWN_FAILURES, RERUN_DANGEROUS))
     parser.add_argument(
         "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
     )
@@ -431,6 +445,13 @@ def _build(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _known(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "id", nargs="?", metavar="ID", help="the id of a defect: show all about it, and a program that reproduces it"
+    )
+    _add_json(parser)
+
+
 def _doctor(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
@@ -483,6 +504,11 @@ COMMANDS: dict[str, Command] = {
         help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",
         example="opmap catalog --tier standard",
         add_options=_catalog,
+    ),
+    "known": Command(
+        help="List the known defects of the DirectML EP, or show one with a program that reproduces it.",
+        example="opmap known fed-default-ignored",
+        add_options=_known,
     ),
     "fuzz": Command(
         help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",

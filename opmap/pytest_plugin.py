@@ -1,4 +1,4 @@
-"""The pytest plugin. A test gets each case of the tier as `opmap_case`, each probe as `opmap_probe`, and judges it.
+"""The pytest plugin. A test gets each case of the tier as `opmap_case`, each probe and contract probe as `opmap_probe`.
 
     def test_case(opmap_case, opmap_check):
         opmap_check(opmap_case)
@@ -21,13 +21,14 @@ from .vocabulary import Verdict
 
 if TYPE_CHECKING:
     from .cases.case import Case
+    from .cases.contract_probes import ContractProbe
     from .cases.probes import Probe
     from .execution.providers import ProviderMissing
     from .session import Session
     from .verdicts.judge import Judge
     from .verdicts.record import Record
 
-    Check: TypeAlias = Callable[[Case | Probe], Record]
+    Check: TypeAlias = Callable[[Case | Probe | ContractProbe], Record]
 
 _STATE = pytest.StashKey["_State"]()
 
@@ -63,12 +64,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Makes one test per case of every test function with `opmap_case`, and one per probe with `opmap_probe`."""
+    """Makes one test per case of every test function with `opmap_case`, and one per probe and contract probe with `opmap_probe`."""
     for fixture in ("opmap_case", "opmap_probe"):
         if fixture in metafunc.fixturenames:
             session = metafunc.config.stash[_STATE].session
             try:
-                items: Sequence[Case | Probe] = session.cases if fixture == "opmap_case" else session.probes
+                items: Sequence[Case | Probe | ContractProbe] = (
+                    session.cases if fixture == "opmap_case" else session.probes
+                )
             except OpmapError as error:
                 raise pytest.UsageError(f"opmap: {error}") from None
             metafunc.parametrize(fixture, items, ids=[item.id for item in items])
@@ -83,7 +86,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus != pytest.ExitCode.OK or session.config.option.collectonly:
         return
     state = session.config.stash[_STATE]
-    unproven = not state.tally.proven and (state.tally.ran or state.required)
+    only_contract = session.config.getoption("--opmap-tier") == "contract"  # it has no cases
+    unproven = not only_contract and not state.tally.proven and (state.tally.ran or state.required)
     if unproven or state.problems():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -110,7 +114,7 @@ def opmap_check(request: pytest.FixtureRequest) -> Check:
     state = request.config.stash[_STATE]
     state.open()
 
-    def check(item: Case | Probe) -> Record:
+    def check(item: Case | Probe | ContractProbe) -> Record:
         record = state.session.judge(item)
         request.node.user_properties += [
             ("opmap_case", record.case),
@@ -122,7 +126,7 @@ def opmap_check(request: pytest.FixtureRequest) -> Check:
         message = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}: {record.message}"
         if record.verdict == Verdict.KNOWN_FAILURE:
             pytest.xfail(message)
-        if record.verdict == Verdict.NOT_RUN and not state.required:
+        if record.verdict == Verdict.SKIPPED or (record.verdict == Verdict.NOT_RUN and not state.required):
             pytest.skip(message)
         if not record.good:
             state.count_failure(request.session)

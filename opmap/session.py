@@ -11,8 +11,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from .cases.case import CASE_IDS, Case
 from .cases.catalogue import catalogue
+from .cases.contract_probes import ContractProbe, contract_probes
 from .cases.probes import Probe, probes
 from .cases.selection import Selection, case_ids, has_variant
 from .descriptors import FEATURE_LEVELS
@@ -25,7 +28,7 @@ from .variants import VARIANTS
 from .verdicts.judge import Judge, refusal
 from .verdicts.record import Record
 from .verdicts.run import Run, not_run, settle, shuffled
-from .vocabulary import TIERS, Tier
+from .vocabulary import TIERS, Tier, Verdict, tiers_in
 
 if TYPE_CHECKING:  # loaded only if a run has known failures
     from .verdicts.active_failures import ActiveFailures
@@ -52,6 +55,8 @@ class SessionOptions:
     case: Sequence[str] = ()
     shard: tuple[int, int] = (1, 1)
     known_failures: str | None = None
+    no_shipped_known_failures: bool = False
+    rerun_dangerous: bool = False
     write_known_failures: str | None = None
     repeat: int = 1
     shuffle: int | None = None
@@ -109,8 +114,9 @@ class Session:
         """
         if self._opened is None:
             self._opened = self._open()
-            if self.known_failures:
-                self.active_failures = self._active_failures()
+            shipped = self._shipped_failures()
+            if self.known_failures or shipped:
+                self.active_failures = self._active_failures(shipped)
         return self._opened
 
     def _open(self) -> Judge | ProviderMissing:
@@ -204,16 +210,16 @@ class Session:
         return f"{len(others)} cases left out: {self.provider_name} does not have {', '.join(names)}"
 
     @property
-    def probes(self) -> Sequence[Probe]:
-        """The chosen probes in the order in which they are run. A missing provider has none."""
+    def probes(self) -> Sequence[Probe | ContractProbe]:
+        """The chosen probes and contract probes in the order in which they are run. A missing provider has none."""
         return shuffled(self._chosen_probes(), self.options.shuffle)
 
-    def _chosen_probes(self) -> list[Probe]:
+    def _chosen_probes(self) -> list[Probe | ContractProbe]:
         return self.selection.probes(self.provider) if self.provider else []
 
     # --- judging ---
 
-    def judge(self, item: Case | Probe) -> Record:
+    def judge(self, item: Case | Probe | ContractProbe) -> Record:
         """Returns the record of a case or probe: run as often as asked for, with known failures taken into account.
 
         A provider's errors become verdicts. If the provider is missing, the verdict is `not-run`.
@@ -221,8 +227,27 @@ class Session:
         judge = self.open()
         if not isinstance(judge, Judge):
             return not_run(case=item.id, operator=_operator(item), provider=self.options.provider, error=judge)
-        record = settle([_judge_once(item, judge) for _ in range(self.options.repeat)])
-        return self.active_failures.apply(item, record) if self.active_failures else record
+        known = self.active_failures
+        danger = known.danger(item) if known and not self.options.rerun_dangerous else None
+        if danger:
+            return self._skipped(item, danger)
+        records = [_judge_once(item, judge) for _ in range(self.options.repeat)]
+        return known.settle(item, records) if known else settle(records)
+
+    def _skipped(self, item: Case | Probe | ContractProbe, danger: KnownFailure) -> Record:
+        """Returns the record of a case or probe that is not run, because it is known to hang or to lose the device."""
+        message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
+        record = Record(
+            case=item.id,
+            operator=_operator(item),
+            verdict=Verdict.SKIPPED,
+            message=message,
+            provider=self.provider_name,
+            device_class=self.provider.device_class if self.provider else None,
+        )
+        if isinstance(item, Case):
+            return msgspec.structs.replace(record, variant=item.variant, file=item.file)
+        return record
 
     def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command in a file, and adds it to the results.
@@ -232,7 +257,7 @@ class Session:
         judge, provider = self.open(), self.options.provider
         record: Record | None
         if isinstance(judge, Judge):
-            record = judge.dispatch(dispatch, file)
+            record = self._judge_dispatch(judge, dispatch, file)
         else:
             record = refusal(dispatch, file, provider=provider, feature_level=self.feature_level)
             if record is None:
@@ -241,10 +266,19 @@ class Session:
         self.results.add(record)
         return record
 
+    def _judge_dispatch(self, judge: Judge, dispatch: Dispatch, file: str) -> Record:
+        """Returns the record of a dispatch, with known failures taken into account."""
+        known = self.active_failures
+        if dispatch.desc is None or known is None:
+            return judge.dispatch(dispatch, file)
+        case = Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file)
+        danger = None if self.options.rerun_dangerous else known.danger(case)
+        return self._skipped(case, danger) if danger else known.apply(case, judge.dispatch(dispatch, file))
+
     @cached_property
-    def items(self) -> list[Case | Probe]:
+    def items(self) -> list[Case | Probe | ContractProbe]:
         """The chosen cases, then the chosen probes. Raises InputError if there are none."""
-        items: list[Case | Probe] = [*self._cases_of_provider[0], *self._chosen_probes()]
+        items: list[Case | Probe | ContractProbe] = [*self._cases_of_provider[0], *self._chosen_probes()]
         if not items and self.provider:
             raise InputError(self.variants_note or f"--filter must match a case: {self.provider_name} has no probes")
         return items
@@ -277,6 +311,8 @@ class Session:
             "ids": _digest("\n".join(item.id for item in self.items).encode()),
             "case_ids": CASE_IDS,
             "known_failures": known_failures and _digest(known_failures),
+            "no_shipped_known_failures": options.no_shipped_known_failures,
+            "rerun_dangerous": options.rerun_dangerous,
             "repeat": options.repeat,
             "shuffle": options.shuffle,
             "provider": self.provider_name,
@@ -293,20 +329,34 @@ class Session:
 
     # --- known failures ---
 
-    def _active_failures(self) -> ActiveFailures:
+    def _shipped_failures(self) -> Sequence[KnownFailure]:
+        """Returns the known defects of the provider, unless they were switched off. Only the DirectML EP has some."""
+        if self.options.no_shipped_known_failures or not (self.provider and self.provider.directml):
+            return ()
+        from .known import shipped_failures
+
+        return shipped_failures()
+
+    def _active_failures(self, shipped: Sequence[KnownFailure] = ()) -> ActiveFailures:
         from .verdicts.active_failures import active_failures
 
         options = self.options
-        return active_failures(self.open(), options.provider, self.known_failures, options.known_failures or "")
+        file = options.known_failures or ""
+        return active_failures(self.open(), options.provider, self.known_failures, file, shipped=shipped)
 
     @cached_property
     def problems(self) -> list[str]:
-        """A line for each known failure that expired, or that matches nothing in the tier. Each makes the run red."""
-        if self.known_failures:
-            self.open()
-        if not self.active_failures:
+        """A line for each known failure that expired, or that matches nothing in the tier. Each makes the run red.
+
+        Known failures that opmap ships are not among them.
+        """
+        if not self.known_failures:
             return []
-        return self.active_failures.problems(chain(catalogue(self.options.tier), probes()), self.options.tier)
+        self.open()
+        assert self.active_failures is not None, "open() finds the known failures that apply"
+        tier = self.options.tier
+        contract = contract_probes() if "contract" in tiers_in(tier) else ()
+        return self.active_failures.problems(chain(catalogue(tier), probes(), contract), tier)
 
     def write_known_failures(self, path: str) -> int:
         """Writes a new file with an entry for each failure of the run, and returns the number of entries.
@@ -358,7 +408,11 @@ def open_judge(
     return Judge(opened, feature_level=feature_level, index_conversion=index_conversion, brief=brief)
 
 
-def _judge_once(item: Case | Probe, judge: Judge) -> Record:
+def _judge_once(item: Case | Probe | ContractProbe, judge: Judge) -> Record:
+    if isinstance(item, ContractProbe):
+        from .verdicts.contract import judge_contract
+
+        return judge_contract(item, judge.provider)
     if isinstance(item, Probe):
         from .verdicts.probes import judge_probe
 
@@ -366,8 +420,8 @@ def _judge_once(item: Case | Probe, judge: Judge) -> Record:
     return judge(item)
 
 
-def _operator(item: Case | Probe) -> str:
-    return ", ".join(item.operators) if isinstance(item, Probe) else f"DML_OPERATOR_{item.desc.operator}"
+def _operator(item: Case | Probe | ContractProbe) -> str:
+    return ", ".join(item.operators) if not isinstance(item, Case) else f"DML_OPERATOR_{item.desc.operator}"
 
 
 def _digest(content: bytes) -> str:

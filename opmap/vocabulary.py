@@ -5,13 +5,29 @@ from __future__ import annotations
 import enum
 from typing import Literal, get_args
 
-Tier = Literal["smoke", "standard", "full"]
-"""The tiers of the catalogue, from few cases to many. Each tier contains the cases of the tier before it."""
+Tier = Literal["smoke", "standard", "full", "contract"]
+"""The tiers. `smoke`, `standard` and `full` have ever more cases. `contract` has the contract probes, and `full` has them too."""
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 
+_INSIDE: dict[Tier, tuple[Tier, ...]] = {
+    "smoke": ("smoke",),
+    "standard": ("smoke", "standard"),
+    "full": TIERS,
+    "contract": ("contract",),
+}
+
+
+def tiers_in(tier: Tier) -> tuple[Tier, ...]:
+    """Returns the tiers whose cases and probes a tier has, itself included."""
+    return _INSIDE[tier]
+
+
 PROBE = "probe/"
 """The prefix of every probe's id. No case id starts with it."""
+
+CONTRACT = "contract/"
+"""The prefix of every contract probe's id. No case id starts with it."""
 
 
 class Verdict(enum.StrEnum):
@@ -50,6 +66,7 @@ class Verdict(enum.StrEnum):
     TIMEOUT = "timeout", False, "The worker process gave no answer within the time limit."
     DEVICE_LOST = "device-lost", False, "The GPU was removed, hung or reset."
     NOT_RUN = "not-run", False, "The case was not tried."
+    SKIPPED = "skipped", True, "The case was not tried: it is known to hang, or to lose the device."
     KNOWN_FAILURE = "known-failure", True, "The case failed exactly as a known failure says."
     UNEXPECTED_PASS = "unexpected-pass", False, "The case passed, although a known failure says that it fails."
 

@@ -261,7 +261,7 @@ def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
 
 _SMOKE = (_examples, _first_pairs, _stale_state)
 _STANDARD = (*_SMOKE, _pairs, _wide, _random)
-_PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": (*_STANDARD, _triples, large, _world)}
+_PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": (*_STANDARD, _triples, large, _world), "contract": ()}
 
 _VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "standard", _triples: "full"}
 """Part -> the tier whose cases in variants come after it."""

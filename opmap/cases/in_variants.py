@@ -10,7 +10,7 @@ from ..errors import MappingError
 from ..mapping import map_descriptor
 from ..operators import OPERATORS
 from ..variants import VARIANTS, Variant
-from ..vocabulary import TIERS, Tier
+from ..vocabulary import Tier, tiers_in
 from .case import Case
 from .values import seed_of
 
@@ -30,7 +30,7 @@ def in_variants(pool: Sequence[Case], tier: Tier) -> Iterator[Case]:
     time than `standard`, so that with the variant each triple is covered.
     """
     for variant in VARIANTS.values():
-        if variant.base is None or TIERS.index(variant.tier) > TIERS.index(tier):
+        if variant.base is None or variant.tier not in tiers_in(tier):
             continue
         if tier == "smoke":
             share = "one"

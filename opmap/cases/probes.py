@@ -78,11 +78,6 @@ def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Pro
     return [probe for probe in probes() if not globs or any(fnmatchcase(probe.id, glob) for glob in globs)]
 
 
-def are_probes(globs: Sequence[str]) -> bool:
-    """Returns whether there are globs and all of them match probes only."""
-    return bool(globs) and all(glob.startswith(PROBE) for glob in globs)
-
-
 def _read() -> Iterator[Probe]:
     for path in sorted(files(operators).iterdir(), key=lambda p: p.name):
         if path.name.endswith(".probes.toml"):

@@ -10,18 +10,19 @@ from ..errors import InputError
 from ..execution.providers import OpenProvider
 from ..files import read_text
 from ..variants import PLAIN, Variant
-from ..vocabulary import Tier
+from ..vocabulary import CONTRACT, PROBE, Tier, tiers_in
 from .case import Case
 from .catalogue import catalogue
-from .probes import Probe, are_probes, select_probes
+from .contract_probes import ContractProbe, contract_probes
+from .probes import Probe, select_probes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """Selects cases by glob and id, then keeps one shard of the selection.
 
-    `shard` is (number, count). Only the first shard has probes. If ids are given, no shard has probes. Without
-    `variants`, cases that are other cases in a variant are left out.
+    `shard` is (number, count). Only the first shard has probes; each shard has a part of the contract probes. If ids are
+    given, there are neither. Without `variants`, cases that are other cases in a variant are left out.
     """
 
     tier: Tier = "smoke"
@@ -34,9 +35,9 @@ class Selection:
         """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
 
         With ids, the catalogue builds only cases that can have one of the ids. Raises InputError if no case is
-        selected, unless every glob is for probes.
+        selected, unless every glob is for probes, or the tier has only contract probes.
         """
-        if are_probes(self.globs) and not self.ids and self.shard == (1, 1):
+        if self._without_cases and not self.ids:
             return []
 
         def advancing() -> Iterator[Case]:
@@ -46,9 +47,35 @@ class Selection:
 
         return select(advancing(), globs=self.globs, ids=self.ids, shard=self.shard)
 
-    def probes(self, provider: OpenProvider) -> list[Probe]:
-        """Returns the probes that the provider can run."""
-        return [] if self.ids or self.shard[0] > 1 else select_probes(provider, self.globs)
+    @property
+    def _without_cases(self) -> bool:
+        prefixes = (PROBE, CONTRACT) if self.shard == (1, 1) else CONTRACT
+        only_probes = bool(self.globs) and all(glob.startswith(prefixes) for glob in self.globs)
+        return self.tier == "contract" or only_probes
+
+    def probes(self, provider: OpenProvider) -> list[Probe | ContractProbe]:
+        """Returns the probes and contract probes that the provider can run.
+
+        Contract probes are in the tiers `contract` and `full`, and in every tier if a glob begins with `contract/`.
+        """
+        if self.ids:
+            return []
+        plain = self.tier != "contract" and self.shard[0] == 1
+        found: list[Probe | ContractProbe] = [*select_probes(provider, self.globs)] if plain else []
+        return [*found, *self._contract_probes(provider)]
+
+    def _contract_probes(self, provider: OpenProvider) -> list[ContractProbe]:
+        globs = [glob for glob in self.globs if "contract" in tiers_in(self.tier) or glob.startswith(CONTRACT)]
+        if provider.runs_cases or (not globs and (self.globs or "contract" not in tiers_in(self.tier))):
+            return []
+        chosen = [
+            probe
+            for probe in contract_probes()
+            if (not globs or any(fnmatchcase(probe.id, glob) for glob in globs))
+            and (probe.providers is None or provider.name in probe.providers)
+        ]
+        part, parts = self.shard
+        return chosen[part - 1 :: parts]
 
 
 def has_variant(provider: OpenProvider, variant: Variant) -> bool:

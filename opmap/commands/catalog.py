@@ -7,12 +7,16 @@ from argparse import Namespace
 import msgspec
 
 from ..cases.catalogue import catalogue
+from ..cases.contract_probes import contract_probes
 from ..reporting.coverage import print_coverage, tier_coverage
 from ..reporting.terminal import console, progress
 
 
 def run(options: Namespace) -> int:
-    """Prints the coverage of a tier, or its case ids. Returns 1 if the tier lacks something it must cover, else 0."""
+    """Prints the coverage of a tier, or its case ids; of tier `contract`, the contract probes. Returns 1 if the tier lacks something it must cover, else 0."""
+    if options.tier == "contract":
+        _print_contract(options)
+        return 0
     if options.list:
         for case in catalogue(options.tier):
             print(case.id)
@@ -24,3 +28,14 @@ def run(options: Namespace) -> int:
     else:
         print_coverage(console(), coverage)
     return int(bool(coverage.missing))
+
+
+def _print_contract(options: Namespace) -> None:
+    """Prints the contract probes: their ids, or also what each one says and the page that promises it."""
+    probes = contract_probes()
+    if options.json:
+        found = [{"id": probe.id, "text": probe.text, "page": probe.page} for probe in probes]
+        print(msgspec.json.encode({"tier": options.tier, "contract": found}).decode())
+        return
+    for probe in probes:
+        print(probe.id if options.list else f"{probe.id}\n    {probe.text}\n    {probe.page}")

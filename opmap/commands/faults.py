@@ -6,12 +6,15 @@ import sys
 from argparse import Namespace
 
 from ..cases.selection import Selection
+from ..errors import InputError
 from ..faults.score import encode, score, summary
 from ..reporting.terminal import progress
 
 
 def run(options: Namespace) -> int:
     """Prints a line per fault. Returns 1 if a fault is not caught by the tier that must catch it, else 0."""
+    if options.tier == "contract":
+        raise InputError("--tier must be smoke, standard or full, got contract: a planted fault has no sessions")
     with progress(None, "choosing cases") as advance:
         cases = Selection(tier=options.tier, variants=False).cases(advance)
     with progress(len(cases), "faults") as advance:

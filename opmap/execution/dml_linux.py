@@ -19,6 +19,12 @@ from ..errors import InputError
 VARIABLE = "OPMAP_DML_RUNTIME"
 """The environment variable that names the rig's folder."""
 
+PYTHONPATH = "OPMAP_DML_PYTHONPATH"
+"""The environment variable that names folders in the rig (Z:\\rig\\...) from which the worker's Python imports first.
+
+So another build of ONNX Runtime, unpacked there, takes the place of the one that the rig has.
+"""
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SCRIPT = "dml_linux.py"
 
@@ -46,7 +52,10 @@ def find_dml_runtime(explicit: str | None = None, environ: Mapping[str, str] = o
     if script is None:
         raise InputError(f"{option}: {scripts[0]} must exist: it starts programs in {folder}; set the folder up again")
     copy = copy_package(folder / "work")
-    return [sys.executable, str(script), "run", str(folder), "python", "-P", f"{copy}/opmap/execution/worker_main.py"]
+    first = environ.get(PYTHONPATH)
+    python = ["python", "-P", f"{copy}/opmap/execution/worker_main.py"]
+    settings = ["--env", f"PYTHONPATH={first}"] if first else []
+    return [sys.executable, str(script), "run", *settings, str(folder), *python]
 
 
 def copy_package(work: Path) -> str:

@@ -82,7 +82,7 @@ class Hello(Message, frozen=True):
     """From the worker: the provider is open.
 
     Holds ONNX Runtime's version and providers (of a third party's provider its own version), the worker's own process
-    id, and the adapter's name and class. `name` is a third party's own name for its provider, `sessions` whether it has
+    id, the adapter's name and class, and the distribution that ONNX Runtime was installed from. `name` is a third party's own name for its provider, `sessions` whether it has
     the session interface.
     """
 
@@ -94,6 +94,7 @@ class Hello(Message, frozen=True):
     software: bool = False
     name: str | None = None
     sessions: bool = True
+    package: str | None = None
 
 
 class Refused(Message, frozen=True):

@@ -50,8 +50,8 @@ class Performer:
         return Malformed(result.malformed) if result.malformed else list(result.outputs.values())
 
     def end(self) -> None:
-        """Releases everything, so that the next model finds nothing of this one."""
-        self.perform(Clear())
+        """Releases everything, so that the next model finds nothing of this one. Raises ProviderError if that fails."""
+        self._checked(Clear())
         self.renew()
 
     def placement(self) -> Placement | None:

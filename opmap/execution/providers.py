@@ -32,7 +32,8 @@ class OpenProvider:
 
     `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
     on the command line. The placement that a third party's provider reports is `asserted`: it is believed, not proven.
-    `sessions` is whether the provider can open a model and run it several times.
+    `sessions` is whether the provider can open a model and run it several times. `package` is the distribution that its
+    ONNX Runtime was installed from.
     """
 
     name: str
@@ -41,6 +42,7 @@ class OpenProvider:
     provider: Performer | CaseProvider
     adapter: str | None = None
     sessions: bool = True
+    package: str | None = None
 
     @property
     def directml(self) -> bool:
@@ -183,7 +185,7 @@ def open_provider(
     if wanted != CPU:
         return _open_worker(wanted, timeout)
     session = SessionProvider(wanted)
-    return OpenProvider(wanted, session.version, "hardware", session)
+    return OpenProvider(wanted, session.version, "hardware", session, package=require_one())
 
 
 def refuse_directml_options(
@@ -224,7 +226,7 @@ def _open_directml(
     if problem:
         worker.close()
         raise ProviderMissing(problem)
-    return OpenProvider(DIRECTML, worker.version, worker.device_class, worker, worker.adapter)
+    return OpenProvider(DIRECTML, worker.version, worker.device_class, worker, worker.adapter, package=worker.package)
 
 
 def _open_worker(name: str, timeout: float) -> OpenProvider:
@@ -235,7 +237,7 @@ def _open_worker(name: str, timeout: float) -> OpenProvider:
     except ProviderError as error:
         worker.close()
         raise ProviderMissing(str(error)) from None
-    return OpenProvider(name, worker.version, worker.device_class, worker)
+    return OpenProvider(name, worker.version, worker.device_class, worker, package=worker.package)
 
 
 def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvider:

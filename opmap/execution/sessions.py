@@ -22,6 +22,7 @@ from .protocol import Placement
 from .steps import (
     DEVICE,
     HOST,
+    Allocate,
     AnyStep,
     Bind,
     Clear,
@@ -56,7 +57,7 @@ FUSION_OFF = "ep.dml.disable_graph_fusion"
 Proof = Literal["assignment-info", "profile"]
 """The record of ONNX Runtime that the placement is read from. `assignment-info` exists since ONNX Runtime 1.24."""
 
-_MODEL, _ORT_MODEL = "model.onnx", "model.ort"
+_ORT_MODEL = "model.ort"
 
 
 @dataclass
@@ -127,7 +128,7 @@ class SessionProvider(Performer):
             if folder:
                 folder.cleanup()
             raise
-        given = frozenset({_MODEL, _ORT_MODEL, *step.files})
+        given = frozenset({setup.file_name, _ORT_MODEL, *step.files})
         self._sessions[step.session] = _Session(session, folder, given, setup.profile or self.proof == "profile")
         return Result(spent=spent)
 
@@ -156,6 +157,9 @@ class SessionProvider(Performer):
             options.profile_file_prefix = os.path.join(self._profiles.name, "profile")
         for key, value in setup.config.items():
             options.add_session_config_entry(key, value)
+        initializers = {n: runtime.OrtValue.ortvalue_from_numpy(a) for n, a in setup.initializers.items()}
+        for name, initializer in initializers.items():  # they must live until the session is created
+            options.add_initializer(name, initializer)
         keywords: dict[str, Any] = {"enable_fallback": 0}
         if setup.disabled_optimizers:
             keywords["disabled_optimizers"] = setup.disabled_optimizers
@@ -163,16 +167,20 @@ class SessionProvider(Performer):
         if setup.devices:
             options.add_provider_for_devices(self._devices(), {})
         else:
-            keywords["providers"] = [(self.name, provider_options), *([CPU] if setup.cpu_nodes else [])]
+            keywords["providers"] = [
+                (self.name, provider_options),
+                *([CPU] if setup.cpu_nodes and self.name != CPU else []),
+            ]
         source: bytes | str = model
         with _in_folder(folder if setup.from_file and self.name == DIRECTML else None):
             if folder is not None and (setup.from_file or os.listdir(folder)):
-                source = os.path.join(folder, _MODEL)
+                source = os.path.join(folder, setup.file_name)
                 Path(source).write_bytes(model)
             if setup.ort_format and folder is not None:
                 source = self._saved(model, os.path.join(folder, _ORT_MODEL))
             if setup.from_file:
-                source = _MODEL if self.name == DIRECTML else source  # its graph goes to a folder of the model's name
+                # the DirectML EP writes its graph into a folder of the model's name
+                source = setup.file_name if self.name == DIRECTML else source
             return runtime.InferenceSession(source, options, **keywords)
 
     def _saved(self, model: bytes, path: str) -> str:
@@ -210,9 +218,9 @@ class SessionProvider(Performer):
         return pending and self.name == DIRECTML
 
     def _clear(self, step: Clear) -> Result:
-        spent = [self._drop(name) for name in list(reversed(self._sessions))]
-        for name in list(reversed(self._values)):
-            del self._values[name]
+        spent = [self._drop(name) for name in reversed(list(self._sessions))]
+        while self._values:
+            self._values.popitem()
         return Result(spent=any(spent))
 
     def _known(self, name: str) -> _Session:
@@ -248,16 +256,20 @@ class SessionProvider(Performer):
         return options
 
     def _together(self, step: Together) -> Result:
-        results: list[Result] = [Result()] * len(step.runs)
+        of_runs: list[list[Result]] = [[] for _ in step.runs]
 
         def perform(number: int) -> None:
-            results[number] = self.perform(step.runs[number])
+            for _ in range(step.times):
+                of_runs[number].append(self.perform(step.runs[number]))
+                if of_runs[number][-1].error is not None:
+                    break
 
         threads = [threading.Thread(target=perform, args=(number,)) for number in range(len(step.runs))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        results = [result for of_run in of_runs for result in of_run]
         failed = next((result for result in results if result.error is not None), None)
         return Result(results=results, error=failed.error if failed else None, stage=failed.stage if failed else None)
 
@@ -276,8 +288,16 @@ class SessionProvider(Performer):
 
     def _put(self, step: Put) -> Result:
         self._drop(step.value)
-        array = step.array.copy()  # a value on the host lies in the memory of its array, and runs may write into it
+        array = np.array(step.array)  # a value in host memory lies on the array's own memory, and may be changed there
         self._values[step.value] = self._runtime.OrtValue.ortvalue_from_numpy(array, *self._place(step.place))
+        return Result(devices={step.value: self._values[step.value].device_name()})
+
+    def _allocate(self, step: Allocate) -> Result:
+        self._drop(step.value)
+        place = self._place(step.place)
+        self._values[step.value] = self._runtime.OrtValue.ortvalue_from_shape_and_type(
+            step.sizes, np.dtype(step.type).type, *place
+        )
         return Result(devices={step.value: self._values[step.value].device_name()})
 
     def _update(self, step: Update) -> Result:
@@ -309,6 +329,8 @@ class SessionProvider(Performer):
             else:
                 found.bound[name] = self._value(place)
                 binding.bind_ortvalue_output(name, found.bound[name])
+        if step.synchronize:
+            binding.synchronize_inputs()
         found.pending = found.pending or bool(step.feeds or step.values)
         return Result()
 
@@ -329,8 +351,13 @@ class SessionProvider(Performer):
         found.binding.synchronize_outputs()
         values = dict(zip(found.outputs, found.binding.get_outputs(), strict=True))
         bound = {n: v for n, v in found.bound.items() if not isinstance(v, np.ndarray)}
+        if step.together:
+            copied = dict(zip(values, found.binding.copy_outputs_to_cpu(), strict=True))
+        else:
+            copied = {name: value.numpy() for name, value in values.items() if name not in step.keep}
+        self._values |= {kept: values[name] for name, kept in step.keep.items()}
         return Result(
-            outputs={name: value.numpy() for name, value in values.items()},
+            outputs={name: array for name, array in copied.items() if name not in step.keep},
             devices={name: value.device_name() for name, value in (bound | values).items()},
         )
 
@@ -371,6 +398,7 @@ class SessionProvider(Performer):
 _ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {
     Open: SessionProvider._open,
     Put: SessionProvider._put,
+    Allocate: SessionProvider._allocate,
     Update: SessionProvider._update,
     Get: SessionProvider._get,
     Run: SessionProvider._run,

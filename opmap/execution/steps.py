@@ -33,6 +33,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - `devices`: the provider is added with `SessionOptions.add_provider_for_devices`, not with `providers=[...]`.
     - `profile`: record an event for each node that runs.
     - `from_file`: the model is written into a file and loaded from it. The session writes its files beside it.
+    - `file_name`: the name of that file.
+    - `initializers`: values that replace the model's own initializers (`SessionOptions.add_initializer`), by name.
     - `cpu_nodes`: nodes may run on the CPU EP.
     - `ort_format`: the model is saved in ONNX Runtime's own format first, and the session is created from that.
     - `threads`: the number of threads of an operator. With one there is no thread pool, and no run_async.
@@ -47,6 +49,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     devices: bool = False
     profile: bool = False
     from_file: bool = False
+    file_name: str = "model.onnx"
+    initializers: dict[str, np.ndarray] = {}
     cpu_nodes: bool = False
     ort_format: bool = False
     threads: int = 1
@@ -76,6 +80,15 @@ class Put(Step, frozen=True):
 
     value: str
     array: np.ndarray
+    place: str = DEVICE
+
+
+class Allocate(Step, frozen=True):
+    """Makes an OrtValue of a type and sizes, with unknown content. `type` is a name of NumPy, such as float32."""
+
+    value: str
+    type: str
+    sizes: list[int]
     place: str = DEVICE
 
 
@@ -113,13 +126,15 @@ class Bind(Step, frozen=True):
     """Binds inputs and outputs of a session for RunBound. Earlier bindings of other names stay.
 
     `feeds` are arrays that are bound from the host, by input. `values` are names of OrtValues, by input. `outputs` says
-    where each output goes: HOST, DEVICE, or the name of an OrtValue, into which it is written.
+    where each output goes: HOST, DEVICE, or the name of an OrtValue, into which it is written. With `synchronize`, the
+    step ends when the inputs are copied (`synchronize_inputs`).
     """
 
     session: str
     feeds: dict[str, np.ndarray] = {}
     values: dict[str, str] = {}
     outputs: dict[str, str] = {}
+    synchronize: bool = False
 
 
 class Unbind(Step, frozen=True):
@@ -131,17 +146,26 @@ class Unbind(Step, frozen=True):
 class RunBound(Step, frozen=True):
     """Runs a session on what is bound, and returns the bound outputs, copied to the host.
 
-    `devices` of the result has the device of each bound value, by the name of the input or output.
+    `devices` of the result has the device of each bound value, by the name of the input or output. `keep` gives OrtValue
+    names to outputs, which then stay where they are and are not returned. With `together`, all outputs are copied by
+    `copy_outputs_to_cpu`; otherwise each by its own `numpy`.
     """
 
     session: str
     config: dict[str, str] = {}
+    keep: dict[str, str] = {}
+    together: bool = False
 
 
 class Together(Step, frozen=True):
-    """Runs several sessions at the same time, each in a thread of its own. The result has one result for each run."""
+    """Runs several sessions at the same time, each in a thread of its own, and each several `times`.
+
+    The result has one result for each time of the first run, then for each time of the second, and so on. A run that
+    fails is not repeated.
+    """
 
     runs: list[Run]
+    times: int = 1
 
 
 class Examine(Step, frozen=True):
@@ -160,7 +184,7 @@ class Clear(Step, frozen=True):
     """Releases all sessions, bindings and values, the newest first."""
 
 
-AnyStep = Open | Put | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Drop | Clear
+AnyStep = Open | Put | Allocate | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Drop | Clear
 
 
 class Event(msgspec.Struct, frozen=True):

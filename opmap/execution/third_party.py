@@ -83,7 +83,7 @@ class ThirdPartyProvider(Performer):
         if isinstance(step, Open):
             model = step.model.tobytes()
             if self.sessions:
-                session = self._provider.open(model, msgspec.to_builtins(step.setup))
+                session = self._provider.open(model, msgspec.to_builtins(step.setup, enc_hook=lambda array: array))
             elif step.setup != Setup() or step.files:
                 raise ProviderError(f"{self._shown} has no method open: it cannot set up a session", stage=Stage.LOAD)
             else:

@@ -25,7 +25,7 @@ from ..machine.facts import Fact
 from ..vocabulary import Stage, Verdict
 from . import frames
 from .performer import Performer
-from .steps import AnyStep, Bind, Clear, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update
+from .steps import Allocate, AnyStep, Bind, Clear, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update
 from .third_party import import_folders
 
 TIMEOUT = 30.0
@@ -224,6 +224,23 @@ class WorkerProvider(Performer):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def beside(self, hang_limit: HangLimit | None = None) -> WorkerProvider:
+        """Returns another provider of the same kind, with a child of its own that has not started yet.
+
+        `hang_limit` counts its hangs; by default the counter of this provider does.
+        """
+        start = self._start
+        return WorkerProvider(
+            self.name,
+            self.options,
+            command=self.command,
+            adapter=start.adapter,
+            device_id=start.device_id,
+            timeout=self.timeout,
+            first_timeout=self.first_timeout,
+            hang_limit=hang_limit or self._hang_limit,
+        )
+
     # --- the child ---
 
     def start(self) -> None:
@@ -269,6 +286,11 @@ class WorkerProvider(Performer):
     def adapter(self) -> str | None:
         """The name of the adapter; None if it is unknown. Starts the worker."""
         return self._greeting().adapter
+
+    @property
+    def package(self) -> str | None:
+        """The distribution that the worker's ONNX Runtime was installed from; None if it is unknown. Starts the worker."""
+        return self._greeting().package
 
     @property
     def software(self) -> bool:
@@ -390,6 +412,7 @@ def _doing(step: Step) -> str:
 _CLAUSES: dict[type[Step], str] = {
     Open: "creating the session",
     Put: "making a value",
+    Allocate: "making a value",
     Update: "changing a value",
     Get: "reading a value",
     Bind: "binding inputs and outputs",

@@ -35,6 +35,7 @@ from opmap.execution.steps import Result
 from opmap.execution.third_party import ThirdPartyProvider, Unavailable
 from opmap.machine.adapters import choose_adapter, device_class, wine_version
 from opmap.machine.environment import collect
+from opmap.machine.runtimes import package_of
 from opmap.vocabulary import Stage
 
 GRACE = 30.0
@@ -95,7 +96,9 @@ def _execution_provider(
     providers = list(onnxruntime.get_available_providers())
     kind = device_class(adapter, wine) if adapter else "emulated" if wine else "hardware"
     name, software = (adapter.name, adapter.software) if adapter else (None, False)
-    return provider, frames.Hello(onnxruntime.__version__, providers, os.getpid(), kind, name, software)
+    package = package_of(onnxruntime.__file__)
+    version = onnxruntime.__version__
+    return provider, frames.Hello(version, providers, os.getpid(), kind, name, software, package=package)
 
 
 def _third_party(start: frames.Start) -> tuple[Performer, frames.Hello]:

@@ -12,7 +12,7 @@ from ..cases.case import Case
 from ..cases.parameters import is_large
 from ..execution.arrays import dtype_of, wrong_outputs
 from ..verdicts.compare import undefined
-from ..vocabulary import TIERS, Tier
+from ..vocabulary import Tier, tiers_in
 from .case_arrays import CaseArrays
 from .fault import Array, Fault, FaultProvider
 from .registry import FAULTS
@@ -38,7 +38,7 @@ class Score:
 
     def due(self, tier: Tier) -> bool:
         """Returns True if this tier must catch the fault."""
-        return self.fault.tier is not None and TIERS.index(self.fault.tier) <= TIERS.index(tier)
+        return self.fault.tier in tiers_in(tier)
 
     def right(self, tier: Tier) -> bool:
         """Returns False if this tier must catch the fault and does not, or if it catches an equivalent fault."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from importlib import metadata
 
@@ -28,6 +29,19 @@ def installed() -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
+
+
+def package_of(file: str | None) -> str | None:
+    """Returns the installed distribution that a file of the package `onnxruntime` belongs to.
+
+    `file` is `onnxruntime.__file__`. Returns None if no distribution has this file, or several have it.
+    """
+    owners = []
+    for name in installed():
+        own = metadata.distribution(name).locate_file("onnxruntime/__init__.py")
+        if file and os.path.normcase(os.path.abspath(str(own))) == os.path.normcase(os.path.abspath(file)):
+            owners.append(name)
+    return owners[0] if len(owners) == 1 else None
 
 
 def require_one(versions: dict[str, str] | None = None) -> str:

@@ -13,6 +13,7 @@ ORDER = (
     "providers",
     "tiers",
     "cases",
+    "variants",
     "results",
     "known-failures",
     "dxdispatch",

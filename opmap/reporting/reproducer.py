@@ -21,8 +21,10 @@ from onnx import numpy_helper
 from ..execution import steps
 from ..execution.steps import AnyStep, Setup
 
-Wanted = Mapping[str, np.ndarray] | Literal["refused"] | None
-"""What a step must return: outputs by name; an error; or nothing that is checked."""
+Wanted = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]] | Literal["refused", "maybe"] | None
+"""What a step must return: outputs by name, of the step `together` of each of its runs; an error; or nothing that is checked.
+
+With `maybe`, the step may fail."""
 
 _LONG = 48
 """Arrays with more elements are written as bytes."""
@@ -48,6 +50,11 @@ _DEVICES = """    if devices:
 _PROFILE = """    if profile:
         options.enable_profiling = True
         options.profile_file_prefix = os.path.join(tempfile.mkdtemp(), "profile")
+"""
+
+_INITIALIZERS = """    given = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in initializers.items()}
+    for name, value in given.items():
+        options.add_initializer(name, value)
 """
 
 _CHECK = """
@@ -127,6 +134,9 @@ class _Writer:
             parameters.append("alone=True")
             body += '    if alone and PROVIDER != "CPUExecutionProvider":\n'
             body += '        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")\n'
+        if any(s.initializers for s in setups):
+            parameters.append("initializers={}")
+            body += _INITIALIZERS
         if any(s.devices for s in setups):
             parameters.append("devices=False")
             body += _DEVICES
@@ -156,6 +166,8 @@ class _Writer:
         ):
             if value != default:
                 arguments.append(f"{name}={value!r}")
+        if setup.initializers:
+            arguments.append(f"initializers={_feeds(setup.initializers)}")
         if setup.cpu_nodes and not all(s.cpu_nodes for s in self.setups):
             arguments.append("alone=False")
         return f"session({', '.join(arguments)})"
@@ -171,6 +183,16 @@ class _Writer:
             self.lines += [f"    print({label!r}, 'is refused, as it must be:', error)", "else:"]
             self.lines += [f"    print({label!r}, 'is accepted, but must be refused')", "    wrong = True"]
             return
+        if wanted == "maybe":
+            before = len(self.lines)
+            self._do(step, None, label)
+            written, self.lines = self.lines[before:], self.lines[:before]
+            self.lines += ["try:", *(f"    {line}" for line in written), "except Exception as error:"]
+            self.lines += [f"    print({label!r}, 'is refused, as it may be:', error)"]
+            return
+        if isinstance(step, steps.Together):
+            self._together(step, () if wanted is None or isinstance(wanted, (str, Mapping)) else wanted, label)
+            return
         self._do(step, wanted if isinstance(wanted, Mapping) else None, label)
 
     def _do(self, step: AnyStep, wanted: Mapping[str, np.ndarray] | None, label: str) -> None:
@@ -181,13 +203,13 @@ class _Writer:
                 self._made(name)
                 if step.files or step.setup.from_file:
                     add(f"folder_{name} = tempfile.mkdtemp()")
-                    for file, content in {**step.files, "model.onnx": step.model}.items():
+                    for file, content in {**step.files, step.setup.file_name: step.model}.items():
                         add(f"os.makedirs(os.path.dirname(os.path.join(folder_{name}, {file!r})), exist_ok=True)")
                         add(f"with open(os.path.join(folder_{name}, {file!r}), 'wb') as file:")
                         add(f"    file.write({_bytes(content)})")
                     add("before = os.getcwd()")
                     add(f"os.chdir(folder_{name})")
-                    add(f"{name} = {self._call(repr('model.onnx'), step.setup)}")
+                    add(f"{name} = {self._call(repr(step.setup.file_name), step.setup)}")
                     add("os.chdir(before)")
                     return
                 raw = step.model.tobytes()
@@ -198,6 +220,12 @@ class _Writer:
                 self._made(name)
                 place = "DEVICE" if step.place == steps.DEVICE else repr(step.place)
                 add(f"{name} = ort.OrtValue.ortvalue_from_numpy({_array(step.array)}, {place}, 0)")
+            case steps.Allocate():
+                name = _name(step.value)
+                self._made(name)
+                place = "DEVICE" if step.place == steps.DEVICE else repr(step.place)
+                arguments = f"{step.sizes!r}, np.{step.type}, {place}, 0"
+                add(f"{name} = ort.OrtValue.ortvalue_from_shape_and_type({arguments})")
             case steps.Update():
                 add(f"{_name(step.value)}.update_inplace({_array(step.array)})")
             case steps.Get():
@@ -212,16 +240,18 @@ class _Writer:
                 add(f"{name}.run_with_iobinding({name}_binding{options})")
                 add(f"{name}_binding.synchronize_outputs()")
                 names = self.bound.get(name, [])
-                add(f"got = dict(zip({names!r}, [value.numpy() for value in {name}_binding.get_outputs()]))")
+                if step.together:
+                    add(f"got = dict(zip({names!r}, {name}_binding.copy_outputs_to_cpu()))")
+                else:
+                    add(f"values = dict(zip({names!r}, {name}_binding.get_outputs()))")
+                    for output, value in step.keep.items():
+                        self._made(_name(value))
+                        add(f"{_name(value)} = values.pop({output!r})")
+                    add("got = {name: value.numpy() for name, value in values.items()}")
                 self._check(label, "got", wanted)
             case steps.Unbind():
                 add(f"del {_name(step.session)}_binding")
                 self.bound.pop(_name(step.session), None)
-            case steps.Together():
-                calls = [f"pool.submit({_name(r.session)}.run, {_outputs(r)}, {_feeds(r.feeds)})" for r in step.runs]
-                add("with ThreadPoolExecutor() as pool:")
-                add(f"    futures = [{', '.join(calls)}]")
-                add("[future.result() for future in futures]")
             case steps.Examine():
                 name = _name(step.session)
                 profiled = any(
@@ -235,6 +265,23 @@ class _Writer:
             case steps.Clear():
                 for name in reversed(list(self.alive)):
                     self._drop(name)
+
+    def _together(self, step: steps.Together, wanted: Sequence[Mapping[str, np.ndarray]], label: str) -> None:
+        """Writes runs at the same time, each in a thread of its own."""
+        add = self.lines.append
+        add("def again(session, feeds, names):")
+        add("    names = names or [output.name for output in session.get_outputs()]")
+        add(f"    return [dict(zip(names, session.run(names, feeds))) for _ in range({step.times})]")
+        calls = [f"pool.submit(again, {_name(r.session)}, {_feeds(r.feeds)}, {_outputs(r)})" for r in step.runs]
+        add("with ThreadPoolExecutor() as pool:")
+        add(f"    futures = [{', '.join(calls)}]")
+        for number, _ in enumerate(step.runs):
+            add(f"for got in futures[{number}].result():")
+            if wanted:
+                self._check(f"{label}, thread {number + 1}", "got", wanted[number])
+                self.lines[-1] = f"    {self.lines[-1]}"
+            else:
+                add("    pass")
 
     def _made(self, name: str) -> None:
         if name not in self.alive:
@@ -279,6 +326,8 @@ class _Writer:
             add(f"{name}_binding.bind_cpu_input({key!r}, {_array(array)})")
         for key, value in step.values.items():
             add(f"{name}_binding.bind_ortvalue_input({key!r}, {_name(value)})")
+        if step.synchronize:
+            add(f"{name}_binding.synchronize_inputs()")
         for key, place in step.outputs.items():
             if key not in self.bound[name]:
                 self.bound[name].append(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,7 @@ _STYLES = {
     Verdict.OBSERVED: "cyan",
     Verdict.UNSUPPORTED: "cyan",
     Verdict.NOT_RUN: "yellow",
+    Verdict.SKIPPED: "yellow",
 }
 
 
@@ -28,22 +30,27 @@ def style(verdict: Verdict) -> str:
 
 
 def print_run(console: Console, records: Sequence[Record], notes: Iterable[str]) -> None:
-    """Prints a table of the cases, a table of the probes, the first failures and the notes."""
-    cases, probes = split(records)
+    """Prints a table each of the cases, the probes and the contract probes, the first failures and the notes."""
+    cases, probes, contract = split(records)
     if cases:
         console.print(summary(cases, "cases"))
     if probes:
         console.print(summary(probes, "probes: models without a valid descriptor"))
+    if contract:
+        console.print(summary(contract, "contract probes: what the documentation promises", "subject"))
     print_failures(console, records)
     for note in notes:
         console.print(note, style="bold", soft_wrap=True, highlight=False, markup=False)
 
 
-def summary(records: Sequence[Record], title: str) -> Table:
-    """Returns a table with a row per operator, provider and device class, and a column per verdict that occurs."""
+def summary(records: Sequence[Record], title: str, kind: Literal["operator", "subject"] = "operator") -> Table:
+    """Returns a table with a row per operator, provider and device class, and a column per verdict that occurs.
+
+    A table of contract probes has a row per subject: the second level of their ids.
+    """
     verdicts = [v for v in Verdict if any(r.verdict == v for r in records)]
     table = Table(title=title, title_justify="left", show_footer=True)
-    table.add_column("operator", footer="all", overflow="fold")
+    table.add_column(kind, footer="all", overflow="fold")
     table.add_column("ran on", overflow="fold")
     table.add_column("proven", justify="right", footer=str(sum(r.proven for r in records)))
     for verdict in verdicts:
@@ -52,7 +59,8 @@ def summary(records: Sequence[Record], title: str) -> Table:
     table.add_column("cases", justify="right", footer=str(len(records)))
     groups: dict[tuple[str, str, str | None], list[Record]] = {}
     for record in records:
-        groups.setdefault((record.operator or "?", record.provider or "?", record.device_class), []).append(record)
+        name = record.operator if kind == "operator" else (record.case or "").split("/")[1]
+        groups.setdefault((name or "?", record.provider or "?", record.device_class), []).append(record)
     for (operator, provider, device_class), group in groups.items():
         counts = Counter(r.verdict for r in group)
         ran_on = f"{provider} ({device_class})" if device_class else provider

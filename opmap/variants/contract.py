@@ -151,8 +151,9 @@ class Variant:
 
     @property
     def text(self) -> str:
-        """What the variant does, in one sentence."""
-        return self.form.text if self.way.name == "plain" else self.way.text
+        """What the variant does, in one sentence or two: its form, then its way. The usual form and way are left out."""
+        texts = [self.form.text if self.form.name != "static" else "", self.way.text if self.way.name != PLAIN else ""]
+        return " ".join(filter(None, texts)) or self.way.text
 
     def has(self, provider: str) -> bool:
         """Returns whether an execution provider of ONNX Runtime has this variant."""

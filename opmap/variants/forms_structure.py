@@ -258,12 +258,12 @@ def _rename(graph: onnx.GraphProto, name_of: Callable[[str], str], first: Iterab
 STRUCTURE_FORMS = (
     Form(
         name="if",
-        text="The operator stands in both branches of an If; the case takes the then branch, other rounds the else branch.",
+        text="The operator stands in both branches of an If; the case takes the then branch, other runs the else branch.",
         build=_if(True),
     ),
     Form(
         name="if-else",
-        text="The operator stands in both branches of an If; the case takes the else branch, other rounds the then branch.",
+        text="The operator stands in both branches of an If; the case takes the else branch, other runs the then branch.",
         build=_if(False),
     ),
     Form(name="loop", text="The operator stands in the body of a Loop of two rounds.", build=_loop),

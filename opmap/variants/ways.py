@@ -1,4 +1,21 @@
-"""The ways of running a model. Each performs its steps through a walk, and lets the walk check every output."""
+"""The ways of running a model. Each performs its steps through a walk, and lets the walk check every output.
+
+They follow from ONNX Runtime's Python API: InferenceSession, IOBinding, OrtValue, SessionOptions, RunOptions. What the API
+allows beside them has no way:
+
+| left out | why |
+|---|---|
+| run_with_ortvaluevector, DLPack, sparse OrtValues | other Python types for the same call, or types that the operators do not take |
+| set_providers, disable_fallback, enable_fallback | the session is created anew, as by the constructor |
+| set_provider_selection_policy | chooses the same device and queue as `own-queue` |
+| add_initializer, add_external_initializers | the values reach the EP as those of the form `data-init` |
+| optimized_model_filepath | part of `ort-format` |
+| threads, execution order, memory reuse, determinism, logging, custom thread functions | no other code of the EP runs |
+| device_id, performance_preference, disable_metacommands | options of a whole run of opmap |
+| terminate, only_execute_path_to_fetches, memory arena shrinkage | end a run, or act after it |
+| LoRA adapters, tuning results, custom operators, EP contexts | the DirectML EP has none of them |
+| several sessions at once, feeds of a wrong type or shape, values that outlive a session | no run of one model: contract probes |
+"""
 
 from __future__ import annotations
 
@@ -221,7 +238,12 @@ def _has_inputs(round: Round, formed: Formed) -> bool:
 WAYS: Mapping[str, Way] = {
     way.name: way
     for way in (
-        Way(name="plain", portable=True, text="One session, one run, fed from the host.", go=_once()),
+        Way(
+            name="plain",
+            portable=True,
+            text="The model as it is mapped; one session, one run, fed from the host.",
+            go=_once(),
+        ),
         Way(name="several-runs", portable=True, text="One session, three runs with other values.", go=_several()),
         Way(name="eager", text="Graph fusion is off.", go=_once(config={FUSION_OFF: "1"})),
         Way(
@@ -295,13 +317,13 @@ WAYS: Mapping[str, Way] = {
         ),
         Way(
             name="run-time-fusion",
-            text="Fused at run time, three runs with other values.",
+            text="The EP fuses nodes at run time; three runs with other values.",
             go=_not_captured,
             accepts=_has_inputs,
         ),
         Way(
             name="replayed",
-            text="Captured on zeros, and replayed with the case's values.",
+            text="The EP captures a run on zeros, and replays it with the case's values.",
             go=_replayed,
             accepts=lambda round, formed: _static(round, formed) and _has_inputs(round, formed),
         ),

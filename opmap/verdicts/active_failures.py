@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import translate
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase, translate
+from typing import Any, TypeAlias
 
 import msgspec
 from packaging.version import InvalidVersion, Version
 
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
+from ..cases.contract_probes import ContractProbe
 from ..cases.probes import Probe
 from ..execution.providers import full_name
-from ..vocabulary import TIERS, Tier, Verdict
+from ..vocabulary import Tier, Verdict, tiers_in
 from .judge import Judge
 from .known_failures import VERSION_KEYS, KnownFailure, PlaceKeys, short_operator, version_range
 from .record import Record
+from .run import settle
+from .tally import NOT_RUN
+
+Item: TypeAlias = Case | Probe | ContractProbe
+"""What an entry can match."""
 
 
 class Place(PlaceKeys, frozen=True, kw_only=True):
@@ -26,9 +32,10 @@ class Place(PlaceKeys, frozen=True, kw_only=True):
 
 
 class ActiveFailures:
-    """The entries of a known-failures file that apply in one place.
+    """The entries that apply in one place: those of a user's file, and those that opmap ships.
 
-    `file` is named in messages. `today` (default: the present day) decides which entries have expired.
+    `file` is named in messages about the user's entries. `today` (default: the present day) decides which of them have
+    expired. A shipped entry is looked at only if no entry of the user matches.
     """
 
     def __init__(
@@ -36,6 +43,7 @@ class ActiveFailures:
         entries: Sequence[KnownFailure],
         place: Place,
         *,
+        shipped: Iterable[KnownFailure] = (),
         file: str = "",
         today: datetime.date | None = None,
     ):
@@ -43,37 +51,43 @@ class ActiveFailures:
         self.entries, self.place, self.file = entries, place, file
         self.expired = [i for i, e in enumerate(entries) if e.until is not None and e.until < today]
         self.active = [i for i, e in enumerate(entries) if i not in self.expired and applies(e, place)]
-        # a written file has an entry per case: a dictionary finds those, so that only globs are tried one by one
-        self._by_id: dict[str, list[int]] = {}
-        self._globs: list[tuple[int, re.Pattern[str]]] = []
-        for i in self.active:
-            case = entries[i].case
-            if case is not None and not re.search(r"[*?[]", case):
-                self._by_id.setdefault(case, []).append(i)
-            else:
-                self._globs.append((i, re.compile(translate(case or "*"))))
+        self._own = _Matcher({i: entries[i] for i in self.active})
+        self._shipped = _Matcher(dict(enumerate(e for e in shipped if applies(e, place))))
 
-    def find(self, item: Case | Probe) -> int | None:
-        """Returns the number of the first active entry that matches a case or probe, or None."""
-        candidates = [*self._by_id.get(item.id, ()), *(i for i, glob in self._globs if glob.match(item.id))]
-        return next((i for i in sorted(candidates) if _matches(item, self.entries[i])), None)
+    def find(self, item: Item) -> int | None:
+        """Returns the number of the user's first active entry that matches a case or probe, or None."""
+        return next(self._own.numbers(item), None)
 
-    def apply(self, item: Case | Probe, record: Record) -> Record:
-        """Returns the record of a case or probe after its entry was taken into account.
-
-        The expected verdict at the expected stage becomes `known-failure`, a good verdict becomes `unexpected-pass`. Any
-        other verdict stays, and its message adds the expected one.
-        """
+    def expectations(self, item: Item) -> list[KnownFailure]:
+        """Returns what may happen to a case or probe: the user's first entry, or else every shipped one. Empty: nothing."""
         number = self.find(item)
-        if number is None or record.verdict in (Verdict.NOT_RUN, Verdict.KNOWN_FAILURE, Verdict.UNEXPECTED_PASS):
+        if number is not None:
+            return [self.entries[number]]
+        return [self._shipped.entries[i] for i in self._shipped.numbers(item)]
+
+    def danger(self, item: Item) -> KnownFailure | None:
+        """Returns the entry because of which a case or probe must not be run; None if it may be run."""
+        return next((entry for entry in self.expectations(item) if entry.is_dangerous), None)
+
+    def apply(self, item: Item, record: Record) -> Record:
+        """Returns the record of a case or probe after its entries were taken into account.
+
+        The expected failure becomes `known-failure`. A good verdict becomes `unexpected-pass`, unless an entry says that
+        the item may pass. Any other verdict stays, and its message adds the expected one.
+        """
+        expectations = self.expectations(item)
+        if not expectations or record.verdict in (Verdict.NOT_RUN, Verdict.KNOWN_FAILURE, Verdict.UNEXPECTED_PASS):
             return record
-        entry = self.entries[number]
+        fitting = next((entry for entry in expectations if entry.describes(record)), None)
+        entry = fitting or expectations[0]
         verdict: Verdict = record.verdict
         message = f": {record.message}" if record.message else ""
-        if record.verdict == entry.verdict and entry.stage in (None, record.stage):
+        if fitting:
             verdict = Verdict.KNOWN_FAILURE
             message = f"known {entry.expected}: {entry.why}{message}"
         elif record.good:
+            if any(e.may_pass for e in expectations) or (self.find(item) is None and record.verdict in NOT_RUN):
+                return record
             verdict = Verdict.UNEXPECTED_PASS
             got = "" if record.verdict == Verdict.PASS else f", got {record.verdict}{message}"
             message = f"expected {entry.expected}: {entry.why}{got}"
@@ -82,14 +96,24 @@ class ActiveFailures:
             message = f"expected {entry.expected}: {entry.why}, got {got}{message}"
         return msgspec.structs.replace(record, verdict=verdict, message=message)
 
-    def problems(self, items: Iterable[Case | Probe], tier: Tier) -> list[str]:
-        """Returns a line for each expired entry, and for each active entry that matches none of the items.
+    def settle(self, item: Item, records: Sequence[Record]) -> Record:
+        """Returns one record for an item that was judged several times, after its entries were taken into account.
+
+        Different results are a `mismatch`, except for an item that may pass: its first failure counts.
+        """
+        if not any(entry.may_pass for entry in self.expectations(item)):
+            return self.apply(item, settle(records))
+        applied = [self.apply(item, record) for record in records]
+        order = [Verdict.KNOWN_FAILURE, Verdict.PASS]  # behind every red verdict
+        return min(applied, key=lambda record: order.index(record.verdict) if record.verdict in order else -1)
+
+    def problems(self, items: Iterable[Item], tier: Tier) -> list[str]:
+        """Returns a line for each of the user's entries that has expired, or that is active and matches none of the items.
 
         `items` are all cases of the tier and all probes, not only the selected ones.
         """
         lines = [f"{self._name(i)} expired on {self.entries[i].until}: {self.entries[i].why}" for i in self.expired]
-        tiers = TIERS[: TIERS.index(tier) + 1]
-        unmatched = {i for i in self.active if self.entries[i].tier in tiers}
+        unmatched = {i for i in self.active if self.entries[i].tier in tiers_in(tier)}
         if unmatched:
             unmatched -= {self.find(item) for item in items}
         return lines + [
@@ -101,12 +125,32 @@ class ActiveFailures:
         return f"{self.file}: $.known[{i}]: {self.entries[i]}"
 
 
+class _Matcher:
+    """Finds the entries that match an item. `entries` are the active ones by their numbers."""
+
+    def __init__(self, entries: Mapping[int, KnownFailure]):
+        self.entries = entries
+        # a written file has an entry per case: a dictionary finds those, so that only globs are tried one by one
+        self._by_id: dict[str, list[int]] = {}
+        self._globs: list[tuple[int, re.Pattern[str]]] = []
+        for i, entry in entries.items():
+            if entry.case is not None and not re.search(r"[*?[]", entry.case):
+                self._by_id.setdefault(entry.case, []).append(i)
+            else:
+                self._globs.append((i, re.compile(translate(entry.case or "*"))))
+
+    def numbers(self, item: Item) -> Iterator[int]:
+        """Gives the numbers of the entries that match, in their order."""
+        candidates = [*self._by_id.get(item.id, ()), *(i for i, glob in self._globs if glob.match(item.id))]
+        return (i for i in sorted(candidates) if _matches(item, self.entries[i]))
+
+
 def applies(entry: KnownFailure, place: Place) -> bool:
     """Returns whether an entry is about this place. A key of the entry never matches an unknown fact of the place."""
     names = (full_name(entry.provider), place.provider), (entry.adapter, place.adapter)
     if not all(glob is None or _like(name, glob) for glob, name in names):
         return False
-    if entry.device_class not in (None, place.device_class):
+    if entry.device_class not in (None, place.device_class) or entry.package not in (None, place.package):
         return False
     return all(
         _in_range(getattr(place, key), getattr(entry, key)) for key in VERSION_KEYS if getattr(entry, key) is not None
@@ -121,6 +165,7 @@ def locate(judge: Judge, entries: Sequence[KnownFailure]) -> Place:
     provider = judge.provider
     place = Place(
         provider=provider.name,
+        package=provider.package,
         adapter=provider.adapter,
         onnxruntime=provider.version,
         device_class=provider.device_class,
@@ -137,14 +182,19 @@ def locate(judge: Judge, entries: Sequence[KnownFailure]) -> Place:
 
 
 def active_failures(
-    judge: Judge | Exception, provider: str, entries: Sequence[KnownFailure], file: str
+    judge: Judge | Exception,
+    provider: str,
+    entries: Sequence[KnownFailure],
+    file: str,
+    *,
+    shipped: Sequence[KnownFailure] = (),
 ) -> ActiveFailures:
-    """Returns the entries of a file that apply where a judge runs.
+    """Returns the entries of a file that apply where a judge runs, and the shipped ones.
 
     If the provider is missing, `judge` is the error that says so, and the place is known by the provider's name alone.
     """
-    place = locate(judge, entries) if isinstance(judge, Judge) else Place(provider=full_name(provider))
-    return ActiveFailures(entries, place, file=file)
+    place = locate(judge, [*entries, *shipped]) if isinstance(judge, Judge) else Place(provider=full_name(provider))
+    return ActiveFailures(entries, place, shipped=shipped, file=file)
 
 
 def _without_versions(entry: KnownFailure) -> KnownFailure:
@@ -160,13 +210,15 @@ def _only(versions: set[str | None]) -> str | None:
     return versions.pop() if len(versions) == 1 else None
 
 
-def _matches(item: Case | Probe, entry: KnownFailure) -> bool:
-    """Returns whether a case or probe has the operator and the type of an entry."""
-    if entry.operator is None and entry.type is None:
+def _matches(item: Item, entry: KnownFailure) -> bool:
+    """Returns whether a case or probe has the operator, the type and the variant of an entry."""
+    if entry.operator is entry.type is entry.variant is None:
         return True
     operator = None if entry.operator is None else short_operator(entry.operator)
-    if isinstance(item, Probe):
-        return entry.type is None and operator in item.operators
+    if not isinstance(item, Case):
+        return entry.type is entry.variant is None and operator in item.operators
+    if entry.variant is not None and not fnmatchcase(item.variant, entry.variant):
+        return False
     return operator in (None, item.desc.operator) and entry.type in (None, item.desc.output.data_type.name)
 
 

@@ -2,14 +2,16 @@
 
 A case with an entry is still run. The run is red if the case does not fail as the entry says (see `active_failures`).
 
-    schema = "opmap-known-failures/2"
+    schema = "opmap-known-failures/3"
     case_ids = 1
 
     [[known]]
     case = "*/float16/*"                    # a glob over the ids of cases and probes
     operator = "ONNX Cast"                  # of a probe; a case has the name of its DirectML operator
     type = "FLOAT16"                        # of the output
+    variant = "eager"                       # a glob over the variant of a case
     provider = "dml"                        # a glob over the provider's name, or a short name of the command line
+    package = "onnxruntime-directml"        # the distribution that ONNX Runtime was installed from
     adapter = "*4060*"                      # a glob over the adapter's name; case does not matter
     driver = ">=31.0.101.0, <31.0.101.5000" # a range; a single version means exactly this version
     directml = "<1.15.5"                    # the version of the loaded DirectML.dll
@@ -18,13 +20,19 @@ A case with an entry is still run. The run is red if the case does not fail as t
     feature_level = ">=5_0"
     verdict = "error"
     stage = "run"
+    message = "80070057"                    # a text that the record's message must contain
+    may_pass = false                        # whether a pass is all right: the failure depends on memory or on time
+    dangerous = false                       # whether the case is run only with --rerun-dangerous
     reason = "the driver refuses FLOAT16 above rank 4"
     issue = "https://example.com/issues/1"
     until = 2027-01-01                      # the last day of the entry: after it the entry makes a run red
     tier = "full"                           # the smallest tier that contains its cases
 
-`provider`, `verdict`, `reason` and one of `case`, `operator` and `type` are required. A key that is left out allows any
-value. If several entries match a case, the first one counts.
+`provider`, `verdict`, `reason` and one of `case`, `operator`, `type` and `variant` are required. A key that is left out
+allows any value; `may_pass` is then false, and `dangerous` is true for the verdicts `timeout` and `device-lost`. If several
+entries match a case, the first one counts.
+
+Files of the schemas /1 and /2 have neither `variant`, `package`, `message`, `may_pass` nor `dangerous`.
 """
 
 from __future__ import annotations
@@ -44,6 +52,7 @@ from ..cases.case import CASE_IDS
 from ..errors import InputError
 from ..files import read_text
 from ..machine.facts import DeviceClass
+from ..machine.runtimes import DISTRIBUTIONS
 from ..operators import OPERATORS
 from ..tensors import DataType
 from ..vocabulary import TIERS, Stage, Tier, Verdict
@@ -52,13 +61,20 @@ from .record import Record
 if TYPE_CHECKING:
     from .active_failures import Place
 
-SCHEMA, OLD_SCHEMA = "opmap-known-failures/2", "opmap-known-failures/1"
+SCHEMA = "opmap-known-failures/3"
+OLD_SCHEMAS = ("opmap-known-failures/1", "opmap-known-failures/2")
+
+NEW_KEYS = ("variant", "package", "message", "may_pass", "dangerous")
+"""The keys that files of the old schemas do not have."""
 
 TODO = "TODO: why"
 """The reason in an entry that opmap wrote. `load` refuses it, so that a person fills in the reason."""
 
 EXCUSABLE = tuple(v for v in Verdict if not v.good and v not in (Verdict.NOT_RUN, Verdict.UNEXPECTED_PASS))
 """The verdicts that an entry may expect."""
+
+DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
+"""The verdicts whose cases are not run again, unless the entry says otherwise: each may cost the machine its display."""
 
 VERSION_KEYS = ("driver", "directml", "onnxruntime", "feature_level")
 """The keys of an entry that hold a range of versions."""
@@ -68,6 +84,7 @@ class PlaceKeys(msgspec.Struct, frozen=True, kw_only=True):
     """The keys that say where: an entry gives globs and ranges, a `Place` gives the values of one run."""
 
     provider: str
+    package: str | None = None
     adapter: str | None = None
     driver: str | None = None
     directml: str | None = None
@@ -82,20 +99,38 @@ class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=T
     case: str | None = None
     operator: str | None = None
     type: str | None = None
+    variant: str | None = None
     verdict: str
     stage: str | None = None
+    message: str | None = None
+    may_pass: bool = False
+    dangerous: bool | None = None
     reason: str
     issue: str | None = None
     until: datetime.date | None = None
     tier: str = TIERS[0]
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.case and repr(self.case), self.operator, self.type)))
+        return " ".join(filter(None, (self.case and repr(self.case), self.operator, self.type, self.variant)))
 
     @property
     def expected(self) -> str:
-        """The expected verdict, with the stage if the entry names one."""
-        return f"{self.verdict}{f' at {self.stage}' if self.stage else ''}"
+        """The expected verdict, with the stage and the message if the entry names them."""
+        stage = f" at {self.stage}" if self.stage else ""
+        return f"{self.verdict}{stage}{f' with {self.message!r}' if self.message else ''}"
+
+    @property
+    def is_dangerous(self) -> bool:
+        """Whether its cases are not run without --rerun-dangerous."""
+        return self.verdict in DANGEROUS if self.dangerous is None else self.dangerous
+
+    def describes(self, record: Record) -> bool:
+        """Returns whether a record shows the failure that this entry expects."""
+        return (
+            record.verdict == self.verdict
+            and self.stage in (None, record.stage)
+            and (self.message or "") in (record.message or "")
+        )
 
     @property
     def why(self) -> str:
@@ -133,7 +168,7 @@ def _read(text: str) -> tuple[KnownFailure, ...]:
         # the versions come first: a file of a newer opmap may have keys that this version does not know
         versions = msgspec.toml.decode(text)
         schema, case_ids = versions.get("schema"), versions.get("case_ids", 1)
-        if schema not in (SCHEMA, OLD_SCHEMA):
+        if schema not in (SCHEMA, *OLD_SCHEMAS):
             raise InputError(f"must be {SCHEMA!r}, got {schema!r}", path="$.schema")
         if type(case_ids) is not int or not 1 <= case_ids <= CASE_IDS:
             raise InputError(
@@ -142,8 +177,13 @@ def _read(text: str) -> tuple[KnownFailure, ...]:
         entries = msgspec.toml.decode(text, type=_File).known
     except msgspec.DecodeError as error:
         raise InputError(str(error).replace("`", "")) from None
+    if schema in OLD_SCHEMAS:
+        for i, keys in enumerate(versions.get("known", [])):
+            for key in filter(keys.get, NEW_KEYS):
+                raise InputError(f"needs the schema {SCHEMA!r}, got {schema!r}", path=f"$.known[{i}].{key}")
+        entries = [msgspec.structs.replace(entry, dangerous=False) for entry in entries]
     for i, entry in enumerate(entries):
-        for key, problem in _problems(entry, old=schema == OLD_SCHEMA):
+        for key, problem in problems(entry, free_issue=schema == OLD_SCHEMAS[0]):
             raise InputError(problem, path=f"$.known[{i}].{key}" if key else f"$.known[{i}]")
     return tuple(_migrated(entry, f"$.known[{i}].case", case_ids) for i, entry in enumerate(entries))
 
@@ -159,13 +199,14 @@ def _migrated(entry: KnownFailure, path: str, version: int) -> KnownFailure:
     return msgspec.structs.replace(entry, case=case)
 
 
-def _problems(entry: KnownFailure, *, old: bool) -> Iterator[tuple[str, str]]:
-    """Yields (key, message) for each problem of an entry; `old` is whether the file has the old schema."""
-    if entry.case is entry.operator is entry.type is None:
-        yield "", "must name a case, an operator or a type"
+def problems(entry: KnownFailure, *, free_issue: bool = False) -> Iterator[tuple[str, str]]:
+    """Yields (key, message) for each problem of an entry. With `free_issue`, `issue` may be any text."""
+    if entry.case is entry.operator is entry.type is entry.variant is None:
+        yield "", "must name a case, an operator, a type or a variant"
     allowed_values: dict[str, Sequence[str]] = {
         "operator": (*OPERATORS, "ONNX ..."),
         "type": tuple(t.name for t in DataType),
+        "package": DISTRIBUTIONS,
         "device_class": get_args(DeviceClass),
         "verdict": EXCUSABLE,
         "stage": tuple(Stage),
@@ -185,7 +226,9 @@ def _problems(entry: KnownFailure, *, old: bool) -> Iterator[tuple[str, str]]:
         yield "reason", f"must say why in place of {entry.reason!r}: that is for a person to fill in"
     if not entry.reason.strip():
         yield "reason", "must say why"
-    if entry.issue is not None and not old and not re.fullmatch(r"https?://\S+", entry.issue):
+    if entry.message is not None and not entry.message.strip():
+        yield "message", "must hold a text, or be left out"
+    if entry.issue is not None and not free_issue and not re.fullmatch(r"https?://\S+", entry.issue):
         yield "issue", f"must be an address, as https://..., got {entry.issue!r}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ..vocabulary import PROBE, Stage, Verdict
+from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
 
 SCHEMA = "opmap-results/1"
 
@@ -105,17 +105,29 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         """Whether this is the result of a probe."""
         return (self.case or "").startswith(PROBE)
 
+    @property
+    def is_contract(self) -> bool:
+        """Whether this is the result of a contract probe."""
+        return (self.case or "").startswith(CONTRACT)
 
-def split(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
-    """Returns the records of cases, and the records of probes."""
-    records = list(records)
-    return [r for r in records if not r.is_probe], [r for r in records if r.is_probe]
+
+def split(records: Iterable[Record]) -> tuple[list[Record], list[Record], list[Record]]:
+    """Returns the records of cases, those of probes, and those of contract probes."""
+    parts: tuple[list[Record], list[Record], list[Record]] = [], [], []
+    for record in records:
+        parts[1 if record.is_probe else 2 if record.is_contract else 0].append(record)
+    return parts
 
 
 def encode(records: Iterable[Record]) -> bytes:
-    """Returns the JSON document that `--json` prints. The key `probes` is present if a probe was run."""
-    cases, probes = split(records)
+    """Returns the JSON document that `--json` prints. The key `probes` is present if a probe was run.
+
+    The key `contract` is present if a contract probe was run.
+    """
+    cases, probes, contract = split(records)
     document: dict[str, object] = {"schema": SCHEMA, "cases": cases}
     if probes:
         document["probes"] = probes
+    if contract:
+        document["contract"] = contract
     return msgspec.json.encode(document)

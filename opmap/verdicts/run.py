@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
@@ -101,7 +102,8 @@ class Run:
         If the provider is `required`, the run is also red if nothing ran, or if an item was not run.
         """
         ran = [record for record in self.records if record.verdict not in NOT_RUN]
-        unproven = bool(ran) and not any(record.proven for record in ran)
+        of_cases = [record for record in ran if not record.is_contract]
+        unproven = bool(of_cases) and not any(record.proven for record in of_cases)
         lacking = not ran or any(record.verdict == Verdict.NOT_RUN for record in self.records)
         return bool(self.failures()) or unproven or (required and lacking)
 
@@ -114,13 +116,20 @@ class Run:
 
     def notes(self) -> list[str]:
         """Returns the lines below the table: what was proven, the first reason for not-run, and why the run stopped."""
-        tally, (cases, _) = self.tally(), split(self.records)
+        tally, (cases, probes, contract) = self.tally(), split(self.records)
         sources = ", ".join(sorted({r.placement.source for r in cases if r.placement and r.proven}))
         providers = ", ".join(sorted({r.provider or "?" for r in self.records}))
-        lines = [
-            f"{tally.proven} of {tally.judged} cases proven to have run on {providers}"
-            f"{f' ({sources})' if sources else ''}"
-        ]
+        lines = []
+        if cases or probes or not contract:
+            by = f" ({sources})" if sources else ""
+            lines.append(f"{tally.proven} of {tally.judged} cases proven to have run on {providers}{by}")
+        graphs = Counter(r.descriptor for r in cases if r.descriptor)
+        if graphs:
+            counts = ", ".join(f"{graphs[name]} {text}" for name, text in _GRAPHS.items() if graphs[name])
+            lines.append(f"DirectML graphs that the EP wrote: {counts}")
+        if contract:
+            passed = sum(record.verdict == Verdict.PASS for record in contract)
+            lines.append(f"{passed} of {len(contract)} contract probes passed on {providers}")
         not_run = next((r for r in self.records if r.verdict == Verdict.NOT_RUN), None)
         if not_run:
             lines.append(f"not run: {not_run.message}")
@@ -128,6 +137,14 @@ class Run:
             why = "interrupted" if self.interrupted else f"stopped after {len(self.failures())} failures"
             lines.append(f"{why}, {self.left} cases left")
         return lines
+
+
+_GRAPHS = {
+    "identical": "hold the case's own descriptor",
+    "substituted": "hold it as substituted",
+    "differs": "differ",
+}
+"""Class of a descriptor in a graph -> what such a graph does, as the predicate of a sentence."""
 
 
 def shuffled(items: Sequence[AnyItem], seed: int | None) -> Sequence[AnyItem]:

@@ -16,12 +16,20 @@ class Runtime:
     def run(self, model_bytes, feeds):
         """Returns the outputs of the graph."""
         graph = onnx.load_from_string(model_bytes).graph
-        values = {i.name: numpy_helper.to_array(i) for i in graph.initializer} | feeds
+        return [self.last(output) for output in self.outputs_of(graph, feeds)]
+
+    def outputs_of(self, graph, values):
+        """Returns the outputs of a graph; `values` are its inputs, and for a branch the outer values."""
+        values = {i.name: numpy_helper.to_array(i) for i in graph.initializer} | values
         for node in graph.node:
             attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             inputs = [values[name] for name in node.input]
-            values[node.output[0]] = getattr(self, node.op_type)(*inputs, **attributes)
-        return [self.last(values[output.name]) for output in graph.output]
+            if node.op_type == "If":
+                branch = attributes["then_branch" if inputs[0] else "else_branch"]
+                (values[node.output[0]],) = self.outputs_of(branch, values)
+            else:
+                values[node.output[0]] = getattr(self, node.op_type)(*inputs, **attributes)
+        return [values[output.name] for output in graph.output]
 
     def last(self, output):
         """Returns an output of the graph as the backend returns it."""

@@ -4,6 +4,8 @@
 """
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -13,6 +15,8 @@ from opmap.descriptors import OperatorDesc, TensorDesc, complete_sizes
 from opmap.mapping import IR_VERSION, OPSET, MappedModel, map_descriptor
 from opmap.operators import OPERATORS, emitted
 from opmap.tensors import DataType, Tensor
+from opmap.variants import Round
+from opmap.variants.forms import FORMS
 
 FOLDER = Path(__file__).parent / "serialized"
 INDICES = "IndicesTensor"
@@ -35,11 +39,20 @@ def desc(
     )
 
 
+def in_form(name: str, descriptor: OperatorDesc, tensors: Mapping[str, Tensor]) -> MappedModel:
+    """Returns the mapping of a descriptor with its model in this form."""
+    mapped = map_descriptor(descriptor)
+    zeros = {n: Tensor(t.data_type, t.sizes, [0] * t.element_count) for n, t in descriptor.inputs.items()}
+    formed = FORMS[name].build(mapped, Round(descriptor, zeros | tensors))
+    assert formed is not None, f"the descriptor has the form {name}"
+    return replace(mapped, model=formed.model, substitutions=(*mapped.substitutions, *formed.substitutions))
+
+
 def constant_indices(index_type: DataType, count: int) -> tuple[MappedModel, dict[str, Tensor]]:
     """Returns a model that holds its indices, and the indices as the node reads them."""
     descriptor = desc("GATHER", (4,), (count,), 0, 1, index_type=index_type)
     indices = Tensor.from_values(index_type, (count,), [3 - i for i in range(count)])
-    return map_descriptor(descriptor, index_path="initializer", values={INDICES: indices}), {INDICES: indices}
+    return in_form("init", descriptor, {INDICES: indices}), {INDICES: indices}
 
 
 CONSTANTS = {
@@ -54,7 +67,7 @@ MAPPED = {
     "gather_cast": map_descriptor(
         desc("GATHER", (5,), (2,), 0, 1, index_type=DataType.UINT32), index_conversion="directml"
     ),
-    "gather_tile": map_descriptor(desc("GATHER", (5,), (2,), 0, 1), index_path="node"),
+    "gather_tile": in_form("node", desc("GATHER", (5,), (2,), 0, 1), {}),
     "gather_elements": map_descriptor(desc("GATHER_ELEMENTS", (2, 3), (2, 2), 1, data_type=DataType.FLOAT16)),
     "gather_nd": map_descriptor(desc("GATHER_ND", (3, 4), (2, 1), 2, 2, data_type=DataType.UINT64)),
     "gather_nd1": map_descriptor(desc("GATHER_ND1", (2, 3, 4), (1, 2, 1), 3, 2, 1, data_type=DataType.INT16)),

@@ -460,7 +460,7 @@ class TestCommand:
 
     def test_a_fault_that_is_not_caught_is_red(self, capsys, monkeypatch):
         """Exit code 1, and the fault is listed as wrong."""
-        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda tier: [gather((1, 2), (0, 1))])
+        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda *_, **__: [gather((1, 2), (0, 1))])
         assert 1 == main(["faults"])
         out = capsys.readouterr().out
         assert "negative-index-as-zero                    0  NOT CAUGHT" in out

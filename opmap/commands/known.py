@@ -1,0 +1,48 @@
+"""`opmap known`: lists the known defects of the DirectML EP, or shows one with a program that reproduces it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import msgspec
+
+from ..known import KINDS, Defect, defects, find_defect
+from ..reporting.known_defects import documents, reproducer, table
+from ..reporting.terminal import console
+
+
+def run(options: Namespace) -> int:
+    """Prints the defects. Raises InputError for an unknown id."""
+    found = defects() if options.id is None else (find_defect(options.id),)
+    if options.json:
+        print(msgspec.json.encode(documents(found)).decode())
+    elif options.id is None:
+        console().print(table(found))
+        print(
+            "opmap known ID shows a defect with its control, its place in the sources, and a program that reproduces it"
+        )
+    else:
+        _print_defect(found[0])
+    return 0
+
+
+def _print_defect(defect: Defect) -> None:
+    """Prints all about a defect as comments, then the program, so that the whole is a program too."""
+    print(f"# {defect.id}: {defect.title}")
+    print(f"# kind: {defect.kind} ({KINDS[defect.kind]})")
+    for package, seen in defect.seen.items():
+        print(f"# {package}: {seen}")
+    print(f"# seen on device class: {', '.join(defect.device_class)}")
+    print(f"# works: {defect.control}")
+    print(f"# source: {defect.source}")
+    print(f"# issue: {defect.issue or 'none found'}")
+    for failure in defect.fails:
+        keys = msgspec.structs.asdict(failure)
+        print(
+            "# fails:",
+            ", ".join(f"{key} {value}" for key, value in keys.items() if value and key != "may_pass"),
+            end="",
+        )
+        print(" (or passes)" if failure.may_pass else "")
+    print(f"# shown by: {defect.reproducer}")
+    print(reproducer(defect), end="")

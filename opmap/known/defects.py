@@ -1,0 +1,146 @@
+"""Reads the data files of known defects, and makes the known failures of them that a run looks for.
+
+    [[defects]]
+    id = "fed-default-ignored"                  # for `opmap known ID`
+    title = "the value fed for a default is ignored"
+    kind = "silent"                             # silent, crash, hang or refusal
+    source = "file and function in ONNX Runtime's sources"
+    issue = "https://..."                       # ONNX Runtime's issue, if there is one
+    device_class = ["emulated"]                 # where it was seen
+    control = "the same thing done in a way that works"
+    reproducer = "gather/example.1/fed-data"    # the id of the case or probe that shows it shortest
+    seen.onnxruntime-directml = { versions = "==1.24.4" }
+    seen.onnxruntime-windowsml = { repaired = "1.30.0" }
+
+    [[defects.fails]]                           # as in a file of known failures (see verdicts.known_failures)
+    case = "*/fed-data"
+    verdict = "mismatch"
+    message = "consistent with"
+
+An entry of `fails` has the keys `case`, `operator`, `type`, `variant`, `verdict`, `stage`, `message`, `may_pass`, `dangerous`
+and `tier`. The defect adds the provider, package, versions and device class. With `package`, the entry is for this package only.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+import msgspec
+
+from ..errors import InputError
+from ..execution.sessions import DIRECTML
+from ..machine.facts import DeviceClass
+from ..verdicts.known_failures import KnownFailure
+from ..vocabulary import TIERS
+
+Kind = Literal["silent", "crash", "hang", "refusal"]
+"""What a defect does: wrong values without an error; the end of the process; no answer; a valid model or call refused."""
+
+KINDS: Mapping[str, str] = {
+    "silent": "wrong values, no error",
+    "crash": "the process ends",
+    "hang": "no answer",
+    "refusal": "a valid model or call fails",
+}
+"""The kinds, each with its meaning."""
+
+
+class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of a defect in one package: the range of versions that have it, and the first version without it."""
+
+    versions: str | None = None
+    repaired: str | None = None
+
+    def __str__(self) -> str:
+        repaired = f"repaired in {self.repaired}" if self.repaired else None
+        return ", ".join(filter(None, (self.versions and self.versions.removeprefix("=="), repaired)))
+
+
+class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a defect shows: which cases and probes fail, and what their records say."""
+
+    case: str | None = None
+    operator: str | None = None
+    type: str | None = None
+    variant: str | None = None
+    package: str | None = None
+    verdict: str
+    stage: str | None = None
+    message: str | None = None
+    may_pass: bool = False
+    dangerous: bool | None = None
+    tier: str = TIERS[0]
+
+
+class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One defect of the DirectML EP. `seen` has the packages in which it was looked for."""
+
+    id: str
+    title: str
+    kind: Kind
+    source: str
+    issue: str | None = None
+    device_class: tuple[DeviceClass, ...]
+    control: str
+    reproducer: str
+    seen: dict[str, Seen]
+    fails: tuple[Failure, ...]
+
+    def __str__(self) -> str:
+        return self.id
+
+    def known_failures(self) -> Iterator[KnownFailure]:
+        """Gives an entry for each way in which the defect shows, on each package and device class where it was seen."""
+        reason = f"{self.title} (opmap known {self.id})"
+        for failure in self.fails:
+            keys = msgspec.structs.asdict(failure)
+            if keys["dangerous"] is None and self.kind == "hang":
+                keys["dangerous"] = True
+            only = keys.pop("package")
+            for package, seen in self.seen.items():
+                if not seen.versions or only not in (None, package):
+                    continue
+                for device_class in self.device_class:
+                    yield KnownFailure(
+                        provider=DIRECTML,
+                        package=package,
+                        onnxruntime=seen.versions,
+                        device_class=device_class,
+                        reason=reason,
+                        **keys,
+                    )
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    defects: tuple[Defect, ...]
+
+
+@cache
+def defects() -> tuple[Defect, ...]:
+    """Returns all known defects, those of one kind together."""
+    found: list[Defect] = []
+    for path in sorted(files(__package__).iterdir(), key=lambda path: path.name):
+        if path.name.endswith(".toml"):
+            found += msgspec.toml.decode(path.read_bytes(), type=_File).defects
+    order = list(KINDS)
+    return tuple(sorted(found, key=lambda defect: order.index(defect.kind)))
+
+
+@cache
+def shipped_failures() -> Sequence[KnownFailure]:
+    """Returns the known failures of all defects."""
+    return tuple(entry for defect in defects() for entry in defect.known_failures())
+
+
+def find_defect(id: str) -> Defect:
+    """Returns the defect with this id. Raises InputError with the nearest ids if there is none."""
+    by_id = {defect.id: defect for defect in defects()}
+    if id not in by_id:
+        near = difflib.get_close_matches(id, by_id, n=3, cutoff=0.4)
+        hint = f", did you mean {' or '.join(near)}?" if near else " (opmap known lists them)"
+        raise InputError(f"known: must be the id of a defect, got {id!r}{hint}")
+    return by_id[id]

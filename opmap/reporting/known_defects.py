@@ -1,0 +1,132 @@
+"""Shows known defects: a table, the JSON document, and the program that reproduces a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from rich.table import Table
+
+from ..cases.case import Case
+from ..cases.catalogue import catalogue
+from ..cases.contract_probes import ContractProbe, ContractStep, contract_probes
+from ..errors import InputError
+from ..execution.sessions import DIRECTML
+from ..execution.steps import AnyStep, Result, Together
+from ..known import Defect
+from ..mapping import map_descriptor
+from ..variants import VARIANTS, Formed, Round, Walk
+from ..vocabulary import TIERS
+from .reproducer import Wanted, program
+
+PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
+"""The packages with the DirectML EP, each a column of the table."""
+
+COLUMNS = ("id", "kind", "what is wrong", *(package.removeprefix("onnxruntime-") for package in PACKAGES), "device")
+
+
+def rows(found: Sequence[Defect]) -> Iterator[tuple[str, ...]]:
+    """Gives the cells of each defect, in the order of COLUMNS."""
+    for defect in found:
+        seen = [str(defect.seen[package]) if package in defect.seen else "not tried" for package in PACKAGES]
+        yield (defect.id, defect.kind, defect.title, *seen, ", ".join(defect.device_class))
+
+
+def table(found: Sequence[Defect]) -> Table:
+    """Returns the table of defects for the terminal."""
+    table = Table(title="known defects of the DirectML execution provider", title_justify="left", show_lines=True)
+    for name in COLUMNS:
+        table.add_column(name, overflow="fold", no_wrap=name == "kind")
+    for cells in rows(found):
+        table.add_row(*cells)
+    return table
+
+
+def markdown(found: Sequence[Defect]) -> str:
+    """Returns the table as Markdown, as README.md has it."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    return "\n".join(lines + ["| " + " | ".join((f"`{id}`", *cells)) + " |" for id, *cells in rows(found)])
+
+
+def documents(found: Iterable[Defect]) -> list[dict[str, object]]:
+    """Returns what `opmap known --json` prints: an object for each defect and each package that has it."""
+    return [
+        {
+            "id": defect.id,
+            "title": defect.title,
+            "kind": defect.kind,
+            "package": package,
+            "versions": seen.versions,
+            "source": defect.source,
+            "issue": defect.issue,
+            "device_class": list(defect.device_class),
+            "control": defect.control,
+            "reproducer": reproducer(defect),
+        }
+        for defect in found
+        for package, seen in defect.seen.items()
+        if seen.versions
+    ]
+
+
+# --- the program ---------------------------------------------------------------------------------------------------
+
+
+def reproducer(defect: Defect) -> str:
+    """Returns a program that shows a defect. It needs only numpy, onnx and onnxruntime."""
+    title = f"{defect.title[0].upper()}{defect.title[1:]}. Control: {defect.control}."
+    return program(performed(find_item(defect.reproducer)), title=title, provider=DIRECTML)
+
+
+def find_item(id: str) -> Case | ContractProbe:
+    """Returns the contract probe or the case with this id, of any tier. Raises InputError if there is none."""
+    for probe in contract_probes():
+        if probe.id == id:
+            return probe
+    for tier in TIERS:
+        for case in catalogue(tier, [id]):
+            return case
+    raise InputError(f"there is no case and no contract probe {id!r}")
+
+
+_Performed = list[tuple[AnyStep, Wanted]]
+
+
+def performed(item: Case | ContractProbe) -> _Performed:
+    """Returns the steps of a case or contract probe, each with the outputs that it must return."""
+    return _performed(item) if isinstance(item, Case) else [(step.step, _wanted(step)) for step in item.steps]
+
+
+def _wanted(step: ContractStep) -> Wanted:
+    """Returns what a step of a contract probe must return."""
+    if isinstance(step.step, Together):
+        return step.expect
+    return step.wanted if step.wanted is not None or not step.maybe else "maybe"
+
+
+def _performed(case: Case) -> _Performed:
+    variant = VARIANTS[case.variant]
+    formed = variant.form.build(map_descriptor(case.desc, index_conversion="directml"), case.round)
+    assert formed is not None, "a case of the catalogue has the form of its variant"
+    walk = _Rehearsal(formed, case.round)
+    variant.way.go(walk)
+    return walk.performed
+
+
+class _Rehearsal(Walk):
+    """A walk without a provider: it notes the steps, and the outputs that each of them must return."""
+
+    def __init__(self, formed: Formed, first: Round):
+        super().__init__(self._note, formed, first, DIRECTML)
+        self.performed: _Performed = []
+
+    def _note(self, step: AnyStep) -> Result:
+        self.performed.append((step, None))
+        return Result()
+
+    def check(
+        self, round: Round, outputs: Mapping[str, np.ndarray], label: str = "", wanted: Sequence[str] | None = None
+    ) -> None:
+        """Notes the expected outputs of the last step."""
+        arrays = self.expected_arrays(round)
+        self.performed[-1] = self.performed[-1][0], {name: arrays[name] for name in wanted or self.formed.outputs}

@@ -1,0 +1,368 @@
+"""The known defects that opmap ships: the data, where they count, and the command `opmap known`."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import onnx
+import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from opmap.cases.catalogue import catalogue
+from opmap.cases.contract_probes import contract_probes
+from opmap.cli import main
+from opmap.execution.protocol import Placement
+from opmap.execution.providers import OpenProvider
+from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
+from opmap.execution.steps import Examine, Open, Run
+from opmap.known import KINDS, defects, find_defect, shipped_failures
+from opmap.reporting.known_defects import PACKAGES, find_item, markdown, reproducer, table
+from opmap.verdicts.active_failures import ActiveFailures, Place
+from opmap.verdicts.known_failures import problems
+from opmap.verdicts.record import Record
+from opmap.vocabulary import Stage, Verdict
+
+DEFECTS = {defect.id: defect for defect in defects()}
+RIG = Place(
+    provider=DIRECTML,
+    package="onnxruntime-directml",
+    onnxruntime="1.24.4",
+    device_class="emulated",
+    adapter="llvmpipe",
+    feature_level="5_0",
+)
+FED = "gather/example.3/fed-data"
+IGNORED = "the output is the one for the model's defaults, and the fed values are ignored; 6 of 6 elements differ"
+
+VERDICTS = {
+    "silent": {"mismatch"},
+    "crash": {"crash"},
+    "hang": {"timeout", "device-lost"},
+    "refusal": {"error"},
+}
+"""The verdicts by which each kind of defect shows. What depends on time may show in several ways."""
+
+
+def place_of(package: str, versions: str) -> Place:
+    """Returns the rig with a version of a package that an entry is about."""
+    number = re.sub(r"^[=<>~!]+", "", versions.split(",")[0]).replace(".*", ".0")
+    return msgspec.structs.replace(RIG, package=package, onnxruntime=number)
+
+
+@pytest.fixture(scope="module")
+def items():
+    """All cases of `standard`, and all contract probes."""
+    return [*catalogue("standard"), *contract_probes()]
+
+
+class TestData:
+    """Every entry is complete, and can be true."""
+
+    def test_ids(self):
+        """Each id is a few words, and there is only one of each."""
+        assert len(DEFECTS) == len(defects()) > 0
+        assert [] == [id for id in DEFECTS if not re.fullmatch(r"[a-z]+(-[a-z]+){1,4}", id)]
+
+    @pytest.mark.parametrize("defect", DEFECTS.values(), ids=str)
+    def test_texts(self, defect):
+        """A title and a control in plain words, and a file of ONNX Runtime's sources."""
+        assert 20 < len(defect.title) < 100 and defect.title[0].islower() and defect.title[-1] not in ".!"
+        assert len(defect.control) > 10
+        assert re.search(r"\w+\.(cpp|cc|h)\b", defect.source)
+        assert defect.issue is None or re.match(
+            r"https://github\.com/microsoft/onnxruntime/(issues|pull)/\d+$", defect.issue
+        )
+
+    @pytest.mark.parametrize("defect", DEFECTS.values(), ids=str)
+    def test_where(self, defect):
+        """Each defect was looked for in both packages, and seen in one. None is excused on hardware: none was seen there."""
+        assert set(PACKAGES) == set(defect.seen)
+        assert any(seen.versions for seen in defect.seen.values())
+        assert ("emulated",) == defect.device_class
+        for seen in defect.seen.values():
+            assert seen.versions or seen.repaired
+            if seen.repaired:
+                assert not SpecifierSet(seen.versions or "<0").contains(Version(seen.repaired))
+
+    @pytest.mark.parametrize("defect", DEFECTS.values(), ids=str)
+    def test_fails(self, defect):
+        """Its known failures have the verdict of its kind, and no key that a file of known failures must not have."""
+        found = {failure.verdict for failure in defect.fails}
+        steady = {failure.verdict for failure in defect.fails if not failure.may_pass}
+        assert found & VERDICTS[defect.kind] and steady <= VERDICTS[defect.kind]
+        entries = list(defect.known_failures())
+        assert entries
+        assert [] == [problem for entry in entries for problem in problems(entry)]
+        assert all(entry.provider == DIRECTML and entry.package and entry.onnxruntime for entry in entries)
+        assert all(entry.device_class == "emulated" and f"opmap known {defect.id}" in entry.reason for entry in entries)
+        assert (defect.kind == "hang") == all(entry.is_dangerous for entry in entries)
+
+    @pytest.mark.parametrize("defect", DEFECTS.values(), ids=str)
+    def test_texts_of_errors(self, defect):
+        """A refusal is known by its text, so that another one of the same case is not hidden."""
+        assert all(failure.message for failure in defect.fails if failure.verdict == "error")
+
+    def test_matched(self, items):
+        """Every entry matches a case or contract probe of its tier, on the package and version that it names."""
+        for entry in shipped_failures():
+            active = ActiveFailures([], place_of(entry.package, entry.onnxruntime), shipped=[entry])
+            assert any(active.expectations(item) for item in items), entry
+
+    @pytest.mark.parametrize("defect", DEFECTS.values(), ids=str)
+    def test_reproducer(self, defect):
+        """The case or probe that shows a defect is one that its entries expect to fail."""
+        package, seen = next((package, seen) for package, seen in defect.seen.items() if seen.versions)
+        active = ActiveFailures([], place_of(package, seen.versions), shipped=list(defect.known_failures()))
+        assert active.expectations(find_item(defect.reproducer))
+
+
+class TestWhere:
+    """An entry counts only where its defect was seen."""
+
+    def judged(self, place=RIG, verdict="mismatch", stage="compare", message=IGNORED, own=()):
+        active = ActiveFailures(own, place, shipped=shipped_failures())
+        stage = Stage(stage) if stage else None
+        return active.apply(find_item(FED), Record(case=FED, verdict=Verdict(verdict), stage=stage, message=message))
+
+    def test_here(self):
+        """On the rig the failure is known, and the message says which defect it is."""
+        record = self.judged()
+
+        assert "known-failure" == record.verdict
+        assert "(opmap known fed-default-ignored)" in record.message
+
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            {"device_class": "hardware"},
+            {"device_class": None},
+            {"package": "onnxruntime"},
+            {"package": None},
+            {"onnxruntime": "1.24.3"},
+            {"onnxruntime": "1.25.0"},
+            {"package": "onnxruntime-windowsml"},
+            {"provider": CPU},
+        ],
+        ids=str,
+    )
+    def test_elsewhere(self, keys):
+        """On hardware, in another package or version, and on another provider the failure stays red."""
+        assert "mismatch" == self.judged(msgspec.structs.replace(RIG, **keys)).verdict
+
+    def test_another_fault(self):
+        """Other wrong values in the same case stay red, and the message names the entry that expects others."""
+        record = self.judged(message="every element is zero; 6 of 6 elements differ")
+
+        assert "mismatch" == record.verdict
+        assert "fed-default-ignored" in record.message and "every element is zero" in record.message
+
+    @pytest.mark.parametrize("verdict, stage", [("crash", "run"), ("error", "load"), ("other-path", None)])
+    def test_another_verdict(self, verdict, stage):
+        """A crash or a refusal in the same case stays red."""
+        assert verdict == self.judged(verdict=verdict, stage=stage).verdict
+
+    def test_pass(self):
+        """A repair is an unexpected pass. A case that was not given to the provider is none."""
+        judged = [self.judged(verdict=v, stage=None, message=None).verdict for v in ("pass", "unsupported", "not-run")]
+
+        assert ["unexpected-pass", "unsupported", "not-run"] == judged
+
+    def test_own_first(self):
+        """An entry of the user counts before the shipped ones."""
+        (entry, *_) = (e for e in shipped_failures() if e.variant)
+        own = msgspec.structs.replace(
+            entry, variant="fed-data", verdict="crash", message=None, stage=None, reason="mine"
+        )
+
+        record = self.judged(own=[own])
+
+        assert "mismatch" == record.verdict
+        assert "mine" in record.message
+
+    @pytest.mark.parametrize("defect", [d for d in DEFECTS.values() if any(f.may_pass for f in d.fails)], ids=str)
+    def test_may_pass(self, defect):
+        """What depends on memory or time may pass, fails as one of its entries says, and stays red otherwise."""
+        item = find_item(defect.reproducer)
+        active = ActiveFailures([], RIG, shipped=list(defect.known_failures()))
+        records = [
+            Record(
+                case=item.id, verdict=Verdict(f.verdict), stage=Stage(f.stage) if f.stage else None, message=f.message
+            )
+            for f in defect.fails
+        ]
+        others = [Record(case=item.id, verdict=verdict) for verdict in (Verdict.PASS, Verdict.TIMEOUT)]
+
+        assert ["known-failure"] * len(records) == [active.apply(item, record).verdict for record in records]
+        assert ["pass", "timeout"] == [active.apply(item, record).verdict for record in others]
+
+
+class Defective(SessionProvider):
+    """The CPU EP as a DirectML EP that ignores what is fed for a default."""
+
+    def perform(self, step, limit=None):
+        if isinstance(step, Open):
+            graph = onnx.load_from_string(step.model.tobytes()).graph
+            self.defaults = {tensor.name for tensor in graph.initializer}
+        if isinstance(step, Run):
+            feeds = {name: array for name, array in step.feeds.items() if name not in self.defaults}
+            step = msgspec.structs.replace(step, feeds=feeds)
+        result = super().perform(step, limit)
+        if isinstance(step, Examine):
+            placement = Placement("assignment-info", (("Gather", DIRECTML),))
+            result = msgspec.structs.replace(
+                result, evidence=msgspec.structs.replace(result.evidence, placement=placement)
+            )
+        return result
+
+
+@pytest.fixture
+def device_class(monkeypatch):
+    """Opens the defective provider as the DirectML EP; a test may set its device class."""
+    chosen = ["emulated"]
+
+    def opened(name, **options):
+        provider = Defective(CPU)
+        return OpenProvider(DIRECTML, "1.24.4", chosen[0], provider, package="onnxruntime-directml")
+
+    monkeypatch.setattr("opmap.session.open_provider", opened)
+    return chosen
+
+
+class TestRun:
+    """`opmap validate` uses the shipped entries by default."""
+
+    @pytest.mark.parametrize(
+        "options, kind, code, verdict",
+        [
+            ((), "emulated", 0, "known-failure"),
+            (("--require-provider",), "emulated", 0, "known-failure"),
+            (("--repeat", "2"), "emulated", 0, "known-failure"),
+            (("--no-shipped-known-failures",), "emulated", 1, "mismatch"),
+            ((), "hardware", 1, "mismatch"),
+        ],
+    )
+    def test_option(self, options, kind, code, verdict, device_class, capsys):
+        """The run is green with them, and red without them and on hardware."""
+        device_class[0] = kind
+
+        got = main(["validate", "--provider", "dml", "--case", FED, "--json", *options])
+
+        (record,) = json.loads(capsys.readouterr().out)["cases"]
+        assert (code, verdict) == (got, record["verdict"])
+
+    def test_nothing_stale(self, device_class, capsys):
+        """Shipped entries whose cases are not in the tier are no problem of the run."""
+        main(["validate", "--provider", "dml", "--case", FED, "--tier", "standard"])
+
+        assert "matches no case" not in capsys.readouterr().err
+
+    def test_bundle(self, device_class, tmp_path, capsys):
+        """A run is continued only with the same choice."""
+        main(["validate", "--provider", "dml", "--case", FED, "--report", str(tmp_path / "r")])
+        code = main(
+            [
+                "validate",
+                "--provider",
+                "dml",
+                "--case",
+                FED,
+                "--resume",
+                str(tmp_path / "r"),
+                "--no-shipped-known-failures",
+            ]
+        )
+
+        assert 2 == code
+        assert "no_shipped_known_failures" in capsys.readouterr().err
+
+
+class TestCommand:
+    """`opmap known` lists the defects, and shows one."""
+
+    def test_table(self, monkeypatch, capsys):
+        """The table has every defect, and fits a terminal of 80 columns."""
+        monkeypatch.setenv("COLUMNS", "80")
+
+        code = main(["known"])
+
+        out = capsys.readouterr().out
+        assert 0 == code
+        assert len(DEFECTS) == table(defects()).row_count
+        assert max(map(len, out.split("opmap known ID")[0].splitlines())) <= 80
+
+    @pytest.mark.parametrize("id", DEFECTS)
+    def test_one(self, id, capsys):
+        """Everything about a defect is printed as comments of the program that reproduces it."""
+        defect = find_defect(id)
+
+        code = main(["known", id])
+
+        out = capsys.readouterr().out
+        compile(out, id, "exec")
+        assert 0 == code
+        assert out.endswith(reproducer(defect))
+        for text in (defect.title, defect.control, defect.source, defect.reproducer, *map(str, defect.seen.values())):
+            assert text in out
+
+    def test_json(self, capsys):
+        """An object for each defect and each package that has it."""
+        code = main(["known", "--json"])
+
+        objects = json.loads(capsys.readouterr().out)
+        keys = [
+            "id",
+            "title",
+            "kind",
+            "package",
+            "versions",
+            "source",
+            "issue",
+            "device_class",
+            "control",
+            "reproducer",
+        ]
+        assert 0 == code
+        assert [keys] * len(objects) == [list(o) for o in objects]
+        assert {(o["id"], o["package"]) for o in objects} == {
+            (d.id, package) for d in defects() for package, seen in d.seen.items() if seen.versions
+        }
+        for o in objects:
+            assert o["kind"] in KINDS and o["device_class"] == ["emulated"] and SpecifierSet(o["versions"])
+            assert "import onnxruntime" in o["reproducer"] and "opmap" not in re.findall(
+                r"import (\w+)", o["reproducer"]
+            )
+
+    def test_unknown(self, capsys):
+        """An unknown id gives one line with the nearest ids."""
+        code = main(["known", "fed-defaults-ignored"])
+
+        out, err = capsys.readouterr()
+        assert (2, "", 1) == (code, out, err.count("\n"))
+        assert "did you mean fed-default-ignored" in err
+
+    def test_readme(self):
+        """README.md has the table of the data."""
+        readme = Path(__file__).parents[2] / "README.md"
+
+        assert markdown(defects()) in readme.read_text(encoding="utf-8")
+
+
+class TestReproducer:
+    """Each program runs alone, and is right on the CPU EP."""
+
+    @pytest.mark.parametrize("defect", DEFECTS.values(), ids=str)
+    def test_control(self, defect, tmp_path):
+        """It needs no opmap, and finds nothing wrong where nothing is wrong."""
+        (tmp_path / "program.py").write_text(reproducer(defect), encoding="utf-8")
+
+        done = subprocess.run(
+            [sys.executable, "-I", "program.py", CPU], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        )
+
+        assert 0 == done.returncode, done.stdout + done.stderr

@@ -1,0 +1,395 @@
+"""Variants: the declared list, their proofs, which cases they get, and what faulty providers do on them."""
+
+import itertools
+import re
+import textwrap
+
+import numpy as np
+import pytest
+
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.in_variants import accepts, classes, split_id
+from opmap.cases.selection import has_variant
+from opmap.execution.performer import Performer
+from opmap.execution.providers import OpenProvider, open_provider
+from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
+from opmap.execution.steps import Event, Evidence, Run
+from opmap.execution.third_party import ThirdPartyProvider
+from opmap.faults import open_fault
+from opmap.manual import read_page
+from opmap.mapping import map_descriptor
+from opmap.operators import OPERATORS
+from opmap.session import open_judge
+from opmap.variants import PLAIN, VARIANTS, Walk, proofs
+from opmap.variants.walk import SESSION
+from opmap.verdicts.judge import Judge
+
+STANDARD = list(catalogue("standard"))
+OWN = [case for case in STANDARD if VARIANTS[case.variant].base is None]
+ADDED = [case for case in STANDARD if VARIANTS[case.variant].base is not None]
+MINE = OpenProvider(CPU, "1", "hardware", SessionProvider(CPU))
+
+
+def walk_of(case: Case, events=(), **evidence) -> Walk:
+    """Returns the walk of a case on the DirectML EP that ran one session once and has shown these events."""
+    formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.round)
+    walk = Walk(lambda step: None, formed, case.round, DIRECTML)
+    walk.steps.append(Run(session=SESSION))
+    walk.evidence[SESSION] = Evidence(events=[Event(op, ep, sizes) for op, ep, sizes in events], **evidence)
+    return walk
+
+
+class TestRegistry:
+    """Each variant is declared once, with a proof, and is in the manual."""
+
+    def test_names(self):
+        """A name is a part of a case id, and no other part of an id looks like it."""
+        assert all(re.fullmatch(r"[a-z0-9.-]+", name) and name == v.name for name, v in VARIANTS.items())
+        assert {PLAIN, "init", "node"} == {name for name, v in VARIANTS.items() if v.base is None}
+        pairs = [(v.form.name, v.way.name, v.base) for v in VARIANTS.values()]
+        assert len(pairs) == len(set(pairs)), "two variants are the same pair"
+
+    def test_every_form_and_way(self):
+        """No form and no way is left over, except those that need nodes on another provider."""
+        from opmap.variants.forms import FORMS
+        from opmap.variants.ways import WAYS
+
+        assert {"loop", "sequence"} == set(FORMS) - {v.form.name for v in VARIANTS.values()}
+        assert set(WAYS) == {v.way.name for v in VARIANTS.values()}
+
+    def test_proofs(self):
+        """Every road of the DirectML EP has a proof beside its placement, except the roads of every case."""
+        unproven = {name for name, v in VARIANTS.items() if v.proof(DIRECTML) is None}
+        assert {PLAIN, "node"} == unproven
+        assert all(v.proof("FooExecutionProvider") is None for v in VARIANTS.values())
+
+    def test_manual(self):
+        """The manual's table has every variant in order, with what it does."""
+        rows = re.findall(r"^\| `(\S+)` \| (.+) \| (.+) \|$", read_page("variants"), re.M)
+        assert [(name, v.text) for name, v in VARIANTS.items()] == [row[:2] for row in rows]
+        words = {None: "all", (DIRECTML,): "DirectML", (DIRECTML, CPU): "DirectML, CPU"}
+        assert [words[v.providers] for v in VARIANTS.values()] == [row[2] for row in rows]
+
+
+class TestCases:
+    """Which cases a variant gets."""
+
+    def test_ids(self):
+        """An id is that of the case with the variant behind it, and both parts come back."""
+        by_id = {case.id: case for case in OWN}
+        for case in ADDED:
+            base, name = split_id(case.id)
+            assert (case.variant, by_id[base].desc) == (name, case.desc)
+            assert by_id[base].variant == VARIANTS[name].base
+        assert all(split_id(case.id) is None for case in OWN)
+
+    @pytest.mark.parametrize("operator", OPERATORS)
+    def test_shares(self, operator):
+        """In `standard`, a variant that gets values has each class that any case it accepts has."""
+        own = [case for case in OWN if case.desc.operator == operator and case.variant == PLAIN]
+        for variant in VARIANTS.values():
+            got = [case for case in ADDED if case.variant == variant.name and case.desc.operator == operator]
+            wanted = {pair for case in own for pair in classes(case).items()}
+            if variant.base == PLAIN and variant.share in ("values", "few"):
+                lacking = wanted - {pair for case in got for pair in classes(case).items()}
+                if variant.share == "few":
+                    lacking = {pair for pair in lacking if pair[0] != "data_type"}
+                # a class is lacking only if no case with it can be brought into the variant
+                small = [c for c in own if max(t.element_count for t in c.desc.tensors.values()) <= 65_536]
+                for pair in list(lacking)[:3]:
+                    assert not any(accepts(variant, c) for c in small if pair in classes(c).items()), (
+                        variant.name,
+                        pair,
+                    )
+            if variant.share == "one":
+                assert 1 == len(got)
+
+    def test_all_fused_cases_are_serialized(self):
+        """Each case that the mapping can bring to the EP is there a second time, serialized."""
+        serialized = {split_id(c.id)[0] for c in ADDED if c.variant.endswith("serialized")}
+        assert {case.id for case in OWN} == serialized
+
+    def test_smoke(self):
+        """`smoke` has its variants once per operator."""
+        added = [c for c in catalogue("smoke") if VARIANTS[c.variant].base is not None]
+        names = [(c.desc.operator, c.variant) for c in added]
+        assert len(names) == len(set(names))
+        assert {"eager", "own-queue", "if", "opset-7", "opset-11", "opset-12", "opset-21", "opset-25"} == {
+            c.variant for c in added
+        }
+
+    def test_asked_for_by_id(self):
+        """A case may be asked for in any variant that it can have, also in one that the tier does not choose for it."""
+        (case,) = catalogue("smoke", ["gather/example.1/symbolic"])
+        assert ("gather/example.1/symbolic", "symbolic") == (case.id, case.variant)
+        assert [] == list(catalogue("smoke", ["gather/example.1/some-variant"]))
+        assert [] == list(catalogue("smoke", ["gather/example.1/node.serialized"])), "the indices are an input"
+
+    def test_which_a_provider_has(self):
+        """Forms run on every provider; roads of the DirectML EP only there; a fault gets the catalogue's own cases."""
+
+        class Runs:
+            def run(self, model_bytes, feeds): ...
+
+        class Opens(Runs):
+            def open(self, model_bytes, setup): ...
+
+        def names(opened):
+            return {name for name, variant in VARIANTS.items() if has_variant(opened, variant)}
+
+        def third_party(provider):
+            inner = ThirdPartyProvider(provider, "mine")
+            return OpenProvider("mine", None, None, inner, sessions=inner.sessions)
+
+        directml = OpenProvider(DIRECTML, "1", "hardware", SessionProvider(CPU))
+        assert set(VARIANTS) == names(directml)
+        assert {"eager", "serialized", "replayed", "device"} <= names(directml) - names(MINE)
+        assert {"symbolic", "if", "bound", "several-runs"} <= names(MINE)
+        assert {PLAIN, "init", "node"} == names(open_fault("none"))
+        assert "symbolic" in names(third_party(Runs())) and "several-runs" not in names(third_party(Runs()))
+        assert {"several-runs", "another-shape"} <= names(third_party(Opens()))
+        assert "bound" not in names(third_party(Opens()))
+
+
+class TestOnTheCpu:
+    """Every variant passes on the CPU EP, with its proof."""
+
+    @pytest.mark.parametrize(
+        "case",
+        [next(c for c in ADDED if c.variant == name) for name, v in VARIANTS.items() if v.base and v.has(CPU)],
+        ids=lambda case: case.variant,
+    )
+    def test_pass(self, case):
+        record = open_judge("cpu")(case)
+        assert ("pass", True) == (record.verdict, record.road.proven), record.message
+        assert record.variant == case.variant and record.placement.proven
+
+
+PLAIN_CASE = next(c for c in OWN if c.variant == PLAIN and not c.id.split("/")[1].startswith("example"))
+
+
+def in_variant(name, number=0):
+    """Returns a case in this variant."""
+    return next(itertools.islice((c for c in ADDED if c.variant == name), number, None))
+
+
+class TestProofs:
+    """A proof fails if the run took another road."""
+
+    FUSED, OWN_NODE = ("DmlFusedNode_0_0", DIRECTML, []), ("Gather", DIRECTML, [[3], [2]])
+
+    @pytest.mark.parametrize(
+        ("proof", "right", "wrong"),
+        [
+            (proofs.fused, [FUSED], [OWN_NODE]),
+            (proofs.fused, [FUSED], []),
+            (proofs.fused, [FUSED], [FUSED, ("Gather", CPU, [])]),
+            (proofs.one_fused_node, [FUSED], [FUSED, FUSED]),
+            (proofs.ran, [OWN_NODE], [FUSED]),
+            (proofs.ran, [OWN_NODE], [("Gather", CPU, [])]),
+            (proofs.branch, [("If", DIRECTML, []), FUSED], [FUSED]),
+            (proofs.branch, [("If", DIRECTML, []), FUSED], [("If", DIRECTML, [])]),
+            (proofs.two_shapes, [OWN_NODE, ("Gather", DIRECTML, [[4], [2]])], [OWN_NODE, OWN_NODE]),
+        ],
+    )
+    def test_of_events(self, proof, right, wrong):
+        case = next(c for c in OWN if c.id == "gather/example.1")
+        assert proof(walk_of(case, right)) is None
+        assert "must" in proof(walk_of(case, wrong))
+
+    def test_replayed(self):
+        """Two runs, and one event."""
+        walk = walk_of(PLAIN_CASE, [self.FUSED])
+        assert proofs.replayed(walk)
+        walk.steps.append(Run(session=SESSION))
+        assert proofs.replayed(walk) is None
+        walk.evidence[SESSION] = Evidence(events=[Event(*self.FUSED)] * 2)
+        assert proofs.replayed(walk)
+
+    def test_on_device(self):
+        walk = walk_of(PLAIN_CASE)
+        assert proofs.on_device(walk)
+        walk.devices.update(data="dml", out="dml")
+        assert proofs.on_device(walk) is None
+        walk.devices["out"] = "cpu"
+        assert "every value must lie on dml, got cpu, dml" == proofs.on_device(walk)
+
+    def test_inputs(self):
+        case = next(c for c in OWN if c.variant == "init")
+        assert proofs.not_an_input(walk_of(case, inputs=["InputTensor"])) is None
+        assert "IndicesTensor must be no input" in proofs.not_an_input(walk_of(case, inputs=["IndicesTensor"]))
+        assert proofs.overridable(walk_of(case)) and proofs.overridable(walk_of(case, overridable=["x"])) is None
+
+    def test_serialized(self):
+        graph = {"model/Partition_0.bin": np.zeros(1, np.uint8)}
+        assert proofs.serialized(walk_of(PLAIN_CASE, files=graph)) is None
+        assert proofs.serialized(walk_of(PLAIN_CASE, files={"model/x.bin": np.zeros(1, np.uint8)}))
+
+    def test_other_path(self):
+        """A right result on another road is `other-path`, which is red, and says what is lacking."""
+
+        class NoProfile(SessionProvider):
+            def perform(self, step, limit=None):
+                result = super().perform(step)
+                return (
+                    result
+                    if result.evidence is None
+                    else type(result)(evidence=Evidence(placement=result.evidence.placement))
+                )
+
+        judge = Judge(OpenProvider(CPU, "1", "hardware", NoProfile(CPU)))
+        record = judge(in_variant("symbolic"))
+        assert ("other-path", False, False) == (record.verdict, record.road.proven, record.good)
+        assert "must have 1 events" in record.message
+
+    def test_a_graph_that_cannot_be_read(self):
+        """If the EP's graph is no graph, or holds another descriptor, the verdict is `lowered-differently`."""
+
+        class Writes(SessionProvider):
+            def perform(self, step, limit=None):
+                result = super().perform(step)
+                if result.evidence is None:
+                    return result
+                files = {"model/Partition_0.bin": np.frombuffer(b"nonsense", np.uint8)}
+                return type(result)(evidence=Evidence(placement=result.evidence.placement, files=files))
+
+        record = Judge(OpenProvider(CPU, "1", "hardware", Writes(CPU)))(PLAIN_CASE)
+        assert ("lowered-differently", "differs") == (record.verdict, record.descriptor)
+        assert "the graph that the EP wrote" in record.message
+
+
+FAULTY = """
+import onnxruntime
+
+class Session:
+    def __init__(self, provider, model):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        self.inner = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self.provider, self.previous = provider, {{}}
+    def run(self, feeds, outputs=None):
+        {body}
+        return self.inner.run(outputs, feeds)
+    def close(self):
+        self.provider.closed = True
+
+class Faulty:
+    closed = False
+    def open(self, model_bytes, setup): return Session(self, model_bytes)
+    def run(self, model_bytes, feeds): return Session(self, model_bytes).run(feeds)
+"""
+
+FAULTS = {
+    "none": ("pass", ""),
+    "previous output if shapes repeat": (
+        "several-runs",
+        """
+        key = tuple((name, array.shape) for name, array in feeds.items())
+        if outputs is None and key in self.previous: return self.previous[key]
+        self.previous[key] = self.inner.run(outputs, feeds)
+        """,
+    ),
+    "fed defaults are ignored": (
+        "fed-data",
+        """
+        defaults = {value.name for value in self.inner.get_overridable_initializers()}
+        feeds = {name: array for name, array in feeds.items() if name not in defaults}
+        """,
+    ),
+    "outputs in the model's order": ("some-outputs", "outputs = outputs and sorted(outputs)[:len(outputs)]"),
+    "the first shape is kept": (
+        "another-shape",
+        """
+        shapes = [array.shape for array in feeds.values()]
+        if self.previous.setdefault("shapes", shapes) != shapes: raise RuntimeError("another shape")
+        """,
+    ),
+}
+
+
+class TestFaultyProviders:
+    """A third party's provider with sessions that fails on one road is caught there, and passes the plain case."""
+
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_caught(self, name, tmp_path, monkeypatch):
+        variant, body = FAULTS[name]
+        lines = textwrap.indent(textwrap.dedent(body).strip() or "pass", " " * 8).lstrip()
+        (tmp_path / "opmap_faulty.py").write_text(FAULTY.format(body=lines), encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        opened = open_provider("opmap_faulty:Faulty")
+        judge = Judge(opened)
+        try:
+            cases = [in_variant(n) for n in ("several-runs", "fed-data", "some-outputs", "another-shape")]
+            verdicts = {case.variant: judge(case).verdict for case in [PLAIN_CASE, *cases]}
+        finally:
+            opened.close()
+        wrong = {n for n, verdict in verdicts.items() if verdict != "pass"}
+        assert ({variant} - {"pass"}) == wrong
+
+    @pytest.mark.parametrize(
+        ("name", "change", "relation"),
+        [
+            ("several-runs", lambda number, right, first: first, "the output is the one of run 1, with other values"),
+            ("several-runs", lambda number, right, first: right * 0, "every element is zero"),
+        ],
+    )
+    def test_relation(self, name, change, relation):
+        """The message says what a wrong output is as a whole."""
+
+        class Changed(SessionProvider):
+            runs, first = 0, None
+
+            def perform(self, step, limit=None):
+                result = super().perform(step)
+                if isinstance(step, Run):
+                    self.runs += 1
+                    ((output, right),) = result.outputs.items()
+                    self.first = right if self.first is None else self.first
+                    wrong = right if self.runs < 3 else change(self.runs, right, self.first)
+                    return type(result)(outputs={output: wrong})
+                return result
+
+        case = next(c for c in ADDED if c.variant == name and "/int32/" in c.id)
+        record = Judge(OpenProvider(CPU, "1", "hardware", Changed(CPU)))(case)
+        assert "mismatch" == record.verdict
+        assert f"run 3: {relation}" in record.message
+
+    def test_defaults(self):
+        """A fed default that is ignored is named, although every value is a plausible one."""
+
+        class Ignores(SessionProvider):
+            def perform(self, step, limit=None):
+                if isinstance(step, Run):
+                    names = self._sessions[SESSION].session.get_overridable_initializers()
+                    feeds = {n: a for n, a in step.feeds.items() if n not in {v.name for v in names}}
+                    step = Run(session=step.session, feeds=feeds)
+                return super().perform(step)
+
+        record = Judge(OpenProvider(CPU, "1", "hardware", Ignores(CPU)))(in_variant("fed-indices"))
+        assert "the output is the one for the model's defaults, and the fed values are ignored" in record.message
+
+    def test_a_second_output(self):
+        """A wrong copy of an input is a mismatch that names the input."""
+
+        class Spoils(SessionProvider):
+            def perform(self, step, limit=None):
+                result = super().perform(step)
+                if isinstance(step, Run) and len(result.outputs) == 2:
+                    *_, last = result.outputs
+                    result.outputs[last] = result.outputs[last] + 1
+                return result
+
+        case = next(c for c in ADDED if c.variant == "second-output" and "/int32/" in c.id)
+        record = Judge(OpenProvider(CPU, "1", "hardware", Spoils(CPU)))(case)
+        assert "mismatch" == record.verdict and "the copy of InputTensor[" in record.message
+
+    def test_nothing_stays(self):
+        """After a case, whatever its verdict, the provider holds no session and no value."""
+        inner = SessionProvider(CPU)
+        judge = Judge(OpenProvider(CPU, "1", "hardware", inner))
+        for name in ("preallocated", "bound", "second-session", "symbolic"):
+            judge(in_variant(name))
+            assert ({}, {}) == (inner._sessions, inner._values)
+        assert isinstance(inner, Performer)
