@@ -62,6 +62,13 @@ def covers(find: Features, plan: Features) -> bool:
     return any(find) and all(any(one <= other for other in plan) for one in find)
 
 
+def alike(one: Features, other: Features) -> bool:
+    """Returns whether two finds differ in at most one feature on each side, and share two, for each session."""
+    return len(one) == len(other) and all(
+        len(a & b) >= 2 and len(a - b) <= 1 and len(b - a) <= 1 for a, b in zip(one, other, strict=True)
+    )
+
+
 def _of_graph(graph: Graph) -> set[str]:
     found: set[str] = set()
     made = {node.output for node in graph.nodes}
@@ -111,7 +118,7 @@ def _of_setup(action: Opening) -> set[str]:
     if CAPTURE in setup.config:
         found.add("replay" if action.replay else "runtime-fusion")
     if setup.level is not None:
-        found |= {"level", f"level-{setup.level}"}
+        found.add("level")
     if setup.devices:
         found.add("own-queue")
     if setup.profile:

@@ -54,6 +54,8 @@ def perform_plan(plan: Plan, performer: Performer, limit: float | None = None) -
         last = _perform(Clear(), len(plan.actions), performer, limit)
         if isinstance(last, Failure):
             return failure or last
+        if last.error is not None:  # something is left, such as a file that is in use: no failure, but no clean process
+            getattr(performer, "close", lambda: None)()
     performer.renew()
     return failure
 

@@ -18,7 +18,7 @@ from ..execution.performer import Performer
 from ..operators.random_source import RandomSource, SeededSource
 from .draw_graph import chance
 from .draw_plan import draw_plan
-from .features import Features, covers, features, needed
+from .features import Features, alike, covers, features, needed
 from .graphs import Invalid
 from .judging import Failure, Kind, Lost, perform_plan
 from .plan import Plan, joined
@@ -68,6 +68,13 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     def features(self) -> Features:
         """The features that the find needs."""
         return tuple(frozenset(one) for one in self.needs)
+
+    def explains(self, plan: Features) -> bool:
+        """Returns whether a plan with these features that shows the same needs no shrinking.
+
+        What is wrong with values does not say much: there, a find that needs nothing explains nothing.
+        """
+        return covers(self.features, plan) or (self.kind != "silent" and not any(self.features))
 
 
 Known = Callable[[Plan, Failure], bool]
@@ -166,7 +173,7 @@ class Search:
             progress.both += 1
         elif any(known(plan, failure) for known in self.known):
             progress.known += 1
-        elif any(f.failure.same(failure) and covers(f.features, its) for f in progress.finds):
+        elif any(f.failure.same(failure) and f.explains(its) for f in progress.finds):
             progress.duplicates += 1
         elif failure.kind == "hang" and not self.keep_on:
             progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
@@ -177,6 +184,7 @@ class Search:
             again = self._fails(plan, failure)
             if again is None and len(past) > 1:
                 plan = joined(past)
+                self._renew()
                 again = self._fails(plan, failure)
             if again is None:
                 progress.unstable += 1
@@ -187,12 +195,10 @@ class Search:
 
     def _shrink(self, number: int, plan: Plan, failure: Failure) -> None:
         progress = self.progress
-        others = [f.features for f in progress.finds if f.failure.same(failure)]
+        original = features(plan)
 
         def fails(candidate: Plan, fresh: bool = False) -> bool:
             try:
-                if any(covers(find, features(candidate)) for find in others):
-                    return False
                 if fresh:
                     self._renew()
                 return self._fails(candidate, failure) is not None
@@ -215,14 +221,22 @@ class Search:
         for feature, plainer in alternatives(smallest):
             if any(feature in one for one in its) and fails(plainer):
                 its = tuple(one - {feature} for one in its)
-        self._add(number, smallest, last or failure, its, stable=last is not None)
+        self._add(number, smallest, last or failure, its, stable=last is not None, original=original)
 
-    def _add(self, number: int, plan: Plan, failure: Failure, needs: Features, *, stable: bool) -> None:
+    def _add(
+        self, number: int, plan: Plan, failure: Failure, needs: Features, *, stable: bool, original: Features = ()
+    ) -> None:
+        """Adds a find, unless the plan that failed first, with the features `original`, shrank to an earlier find."""
         progress = self.progress
         name = f"{failure.kind}-{len(progress.finds) + 1}"
         for find in progress.finds:
-            if find.failure.same(failure) and (covers(find.features, needs) or find.features == needs):
+            if find.failure.same(failure) and alike(find.features, needs):
+                original = needs  # what only one of the two has is there by chance
+            if find.failure.same(failure) and (
+                covers(find.features, needs) or find.features == needs or original is needs
+            ):
                 progress.duplicates += 1
+                self._generalize(find, original)
                 return
             if find.failure.same(failure) and covers(needs, find.features):  # the find needs less than it seemed
                 progress.duplicates += 1
@@ -239,6 +253,15 @@ class Search:
         )
         progress.finds[:] = [*(other for other in progress.finds if other.id != name), find]
         self.found(find)
+
+    def _generalize(self, find: Find, original: Features) -> None:
+        """Takes from what a find needs the features that another plan, which shrank to the same, does not have."""
+        seen = frozenset().union(*original)
+        needs = [sorted(one & seen) for one in find.features]
+        if original and needs != find.needs:
+            changed = msgspec.structs.replace(find, needs=needs)
+            self.progress.finds[:] = [changed if other is find else other for other in self.progress.finds]
+            self.found(changed)
 
     def _fails(self, plan: Plan, failure: Failure) -> Failure | None:
         """Performs a plan. Returns its failure if it shows the same as `failure`; else None."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
@@ -33,12 +35,20 @@ def rows(found: Sequence[Defect]) -> Iterator[tuple[str, ...]]:
 
 
 def table(found: Sequence[Defect]) -> Table:
-    """Returns the table of defects for the terminal."""
-    table = Table(title="known defects of the DirectML execution provider", title_justify="left", show_lines=True)
-    for name in COLUMNS:
-        table.add_column(name, overflow="fold", no_wrap=name == "kind")
-    for cells in rows(found):
-        table.add_row(*cells)
+    """Returns the table of defects for the terminal. A defect's id stands above what is wrong, in one column."""
+    id, kind, title, *places = COLUMNS
+    table = Table(
+        title="known defects of the DirectML execution provider",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column(kind, no_wrap=True)
+    table.add_column(f"{id}: {title}", overflow="fold")
+    for name in places:
+        table.add_column(name, overflow="fold")
+    for name, cell, text, *cells in rows(found):
+        table.add_row(cell, Text.assemble((name, "bold"), f"\n{text}"), *cells)
     return table
 
 

@@ -146,6 +146,20 @@ class RefusesSymbols(Right):
         return super().perform(step, limit)
 
 
+class FailsInThirdPlan(Right):
+    """Refuses to run in the third plan of a process, and in all later ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.plans = 1
+
+    def perform(self, step, limit=None):
+        self.plans += isinstance(step, Clear)
+        if isinstance(step, Run) and self.plans >= 3:
+            return Result(error="too late", stage=Stage.RUN)
+        return super().perform(step, limit)
+
+
 class DoesNotStart(Performer):
     """A provider that cannot be used."""
 

@@ -8,6 +8,7 @@ from fuzz_performers import (
     CrashesAfterDrop,
     DoesNotStart,
     FailsAfterDrop,
+    FailsInThirdPlan,
     HangsAfterDrop,
     IgnoresFedDefaults,
     PreviousRun,
@@ -19,7 +20,7 @@ from fuzz_performers import (
 
 from opmap.execution.steps import Open, Run
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
-from opmap.fuzz.features import covers, features
+from opmap.fuzz.features import alike, covers, features
 from opmap.fuzz.graphs import Graph, Invalid, Node, Source, all_nodes, evaluate, infer
 from opmap.fuzz.judging import perform_plan
 from opmap.fuzz.models import build_model
@@ -149,6 +150,37 @@ class TestState:
         assert ["Open", "Run", "Clear", "Open", "Run"] == [type(s.step).__name__ for s in steps]
 
 
+class TestFeatures:
+    """When a plan, or another find, has what a find needs."""
+
+    @pytest.mark.parametrize(
+        ("find", "plan", "expected"),
+        [
+            (["a b"], ["a b c"], True),
+            (["a b"], ["a", "b"], False),
+            (["a", "b"], ["c", "a b"], True),
+            (["a"], [], False),
+            ([""], ["a"], False),
+        ],
+    )
+    def test_covers(self, find, plan, expected):
+        """Each session of the find is in some session of the plan; a find that needs nothing covers nothing."""
+        assert expected == covers(*(tuple(frozenset(one.split()) for one in side) for side in (find, plan)))
+
+    @pytest.mark.parametrize(
+        ("one", "other", "expected"),
+        [
+            (["a b c"], ["a b d"], True),
+            (["a b c d"], ["a b e"], False),
+            (["a c"], ["a d"], False),
+            (["a b", "a b"], ["a b"], False),
+        ],
+    )
+    def test_alike(self, one, other, expected):
+        """Two finds that share two features and differ in one are one find."""
+        assert expected == alike(*(tuple(frozenset(s.split()) for s in side) for side in (one, other)))
+
+
 class TestSearch:
     """What the search finds, and what it does with it."""
 
@@ -177,6 +209,19 @@ class TestSearch:
         assert length == len(find.plan.actions), find.plan.actions
         assert feature in set().union(*find.features)
         assert 1 >= len([n for g in find.plan.graphs for n in all_nodes(g.nodes)]) or performer is WrongSecondOutput
+
+    def test_what_needs_earlier_plans(self):
+        """A failure that needs what happened before in the process is found with just so much of it."""
+        (find,) = search(FailsInThirdPlan).run().finds
+        assert ["Clearing", "Clearing", "Opening", "Running"] == [type(a).__name__ for a in find.plan.actions]
+        assert find.stable
+
+    def test_what_needs_nothing(self):
+        """A failure of nearly every plan is one find, and needs no feature."""
+        progress = search(FailsInThirdPlan, most_sequences=40).run()
+        (find,) = progress.finds
+        assert not any(find.features)
+        assert progress.duplicates > 5
 
     def test_goes_on_to_the_next(self):
         """A second fault is found beside the first, and neither is found twice."""
