@@ -238,14 +238,16 @@ class SessionProvider(Performer):
             feeds = {name: self._runtime.OrtValue.ortvalue_from_numpy(array) for name, array in step.feeds.items()}
             feeds |= {name: self._value(value) for name, value in step.values.items()}
             values = session.run_with_ort_values(names, feeds, options)
+            if len(values) != len(names):
+                return _outputs(names, values)
             self._values |= {step.keep[n]: v for n, v in zip(names, values, strict=True) if n in step.keep}
             return Result(
                 outputs={n: v.numpy() for n, v in zip(names, values, strict=True) if n not in step.keep},
                 devices={n: v.device_name() for n, v in zip(names, values, strict=True)},
             )
         if step.method == "async":
-            return Result(outputs=dict(zip(names, _run_async(session, names, step.feeds, options), strict=True)))
-        return Result(outputs=dict(zip(names, session.run(names, step.feeds, options), strict=True)))
+            return _outputs(names, _run_async(session, names, step.feeds, options))
+        return _outputs(names, session.run(names, step.feeds, options))
 
     def _run_options(self, config: Mapping[str, str]) -> Any:
         if not config:
@@ -411,6 +413,14 @@ _ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {
     Clear: SessionProvider._clear,
 }
 """The method that performs each kind of step."""
+
+
+def _outputs(names: Sequence[str], outputs: Sequence[np.ndarray]) -> Result:
+    """Returns the outputs of a run by name; what is wrong if there are more or fewer than asked for."""
+    if len(outputs) == len(names):
+        return Result(outputs=dict(zip(names, outputs, strict=True)))
+    wanted = "one array" if len(names) == 1 else f"{len(names)} arrays"
+    return Result(malformed=f"must be a list of {wanted}, got {len(outputs)}")
 
 
 def _run_async(session: Any, names: list[str], feeds: Mapping[str, np.ndarray], options: Any) -> list[np.ndarray]:

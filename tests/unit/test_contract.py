@@ -477,6 +477,19 @@ class TestSteps:
         assert result.outputs == {}
         assert got.outputs["kept"].tolist() == [-1, -2]
 
+    @pytest.mark.parametrize("method, name", [("run", "run"), ("values", "run_with_ort_values")])
+    def test_fewer_outputs(self, monkeypatch, method, name):
+        """Fewer outputs than asked for are no refusal."""
+        import onnxruntime
+
+        monkeypatch.setattr(onnxruntime.InferenceSession, name, lambda *_: [])
+        _, result = self.perform(self.open(self.NEG), Run(session="s", feeds={"x": self.ONE}, method=method))
+        assert (result.error, result.malformed) == (None, "must be a list of one array, got 0")
+        outcome = perform(PROBES["contract/capture/run-twice"], SessionProvider(CPU))
+        assert (outcome.verdict, outcome.stage) == (
+            (Verdict.MISMATCH, Stage.COMPARE) if name == "run" else (Verdict.PASS, None)
+        )
+
     def test_together_times(self):
         """Together repeats its runs, and stops a run that fails."""
         good, bad = Run(session="s", feeds={"x": self.ONE}), Run(session="s", feeds={})
