@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -238,14 +239,20 @@ class SessionProvider(Performer):
             feeds = {name: self._runtime.OrtValue.ortvalue_from_numpy(array) for name, array in step.feeds.items()}
             feeds |= {name: self._value(value) for name, value in step.values.items()}
             values = session.run_with_ort_values(names, feeds, options)
+            if len(values) != len(names):
+                return _too_few(names, values)
             self._values |= {step.keep[n]: v for n, v in zip(names, values, strict=True) if n in step.keep}
             return Result(
                 outputs={n: v.numpy() for n, v in zip(names, values, strict=True) if n not in step.keep},
                 devices={n: v.device_name() for n, v in zip(names, values, strict=True)},
             )
-        if step.method == "async":
-            return Result(outputs=dict(zip(names, _run_async(session, names, step.feeds, options), strict=True)))
-        return Result(outputs=dict(zip(names, session.run(names, step.feeds, options), strict=True)))
+        run = partial(_run_async, session) if step.method == "async" else session.run
+        outputs = run(names, step.feeds, options)
+        return (
+            Result(outputs=dict(zip(names, outputs, strict=True)))
+            if len(outputs) == len(names)
+            else _too_few(names, outputs)
+        )
 
     def _run_options(self, config: Mapping[str, str]) -> Any:
         if not config:
@@ -411,6 +418,11 @@ _ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {
     Clear: SessionProvider._clear,
 }
 """The method that performs each kind of step."""
+
+
+def _too_few(names: Sequence[str], outputs: Sequence[object]) -> Result:
+    """Returns the result of a run without an error that did not return what it was asked for."""
+    return Result(malformed=f"must return {len(names)} outputs ({', '.join(names)}), got {len(outputs)}")
 
 
 def _run_async(session: Any, names: list[str], feeds: Mapping[str, np.ndarray], options: Any) -> list[np.ndarray]:

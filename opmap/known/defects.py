@@ -8,7 +8,7 @@
     issue = "https://..."                       # ONNX Runtime's issue, if there is one
     device_class = ["emulated"]                 # where it was seen
     control = "the same thing done in a way that works"
-    reproducer = "gather/example.1/fed-data"    # the id of the case or probe that shows it shortest
+    reproducer = "contract/graphs/default-data-fed"  # the id of the case or probe that shows it shortest
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
 
@@ -17,13 +17,14 @@
     verdict = "mismatch"
     message = "consistent with"
 
-An entry of `fails` has the keys `case`, `operator`, `type`, `variant`, `verdict`, `stage`, `message`, `may_pass`, `dangerous`
+An entry of `fails` has the keys `case` (one glob or several), `operator`, `type`, `variant`, `verdict`, `stage`, `message`, `may_pass`, `dangerous`
 and `tier`. The defect adds the provider, package, versions and device class. With `package`, the entry is for this package only.
 """
 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -61,9 +62,9 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a defect shows: which cases and probes fail, and what their records say."""
+    """How a defect shows: which cases and probes fail, and what their records say. `case` may be several globs."""
 
-    case: str | None = None
+    case: str | tuple[str, ...] | None = None
     operator: str | None = None
     type: str | None = None
     variant: str | None = None
@@ -100,12 +101,14 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             keys = msgspec.structs.asdict(failure)
             if keys["dangerous"] is None and self.kind == "hang":
                 keys["dangerous"] = True
-            only = keys.pop("package")
+            only, case = keys.pop("package"), keys.pop("case")
             for package, seen in self.seen.items():
                 if not seen.versions or only not in (None, package):
                     continue
-                for device_class in self.device_class:
+                cases = case if isinstance(case, tuple) else (case,)
+                for device_class, glob in itertools.product(self.device_class, cases):
                     yield KnownFailure(
+                        case=glob,
                         provider=DIRECTML,
                         package=package,
                         onnxruntime=seen.versions,
