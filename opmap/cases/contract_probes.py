@@ -14,7 +14,7 @@ happen:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from math import prod
@@ -232,8 +232,3 @@ def _portable(step: Step) -> bool:
     if isinstance(step, Run):
         return not (step.values or step.keep or step.config or step.method != "run")
     return type(step).__name__ in ("Drop", "Clear")
-
-
-def subjects(probes: tuple[ContractProbe, ...]) -> Iterator[str]:
-    """Gives the subjects of probes, each once."""
-    yield from dict.fromkeys(probe.id.split("/")[1] for probe in probes)

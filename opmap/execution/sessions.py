@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -240,19 +239,15 @@ class SessionProvider(Performer):
             feeds |= {name: self._value(value) for name, value in step.values.items()}
             values = session.run_with_ort_values(names, feeds, options)
             if len(values) != len(names):
-                return _too_few(names, values)
+                return _outputs(names, values)
             self._values |= {step.keep[n]: v for n, v in zip(names, values, strict=True) if n in step.keep}
             return Result(
                 outputs={n: v.numpy() for n, v in zip(names, values, strict=True) if n not in step.keep},
                 devices={n: v.device_name() for n, v in zip(names, values, strict=True)},
             )
-        run = partial(_run_async, session) if step.method == "async" else session.run
-        outputs = run(names, step.feeds, options)
-        return (
-            Result(outputs=dict(zip(names, outputs, strict=True)))
-            if len(outputs) == len(names)
-            else _too_few(names, outputs)
-        )
+        if step.method == "async":
+            return _outputs(names, _run_async(session, names, step.feeds, options))
+        return _outputs(names, session.run(names, step.feeds, options))
 
     def _run_options(self, config: Mapping[str, str]) -> Any:
         if not config:
@@ -420,9 +415,12 @@ _ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {
 """The method that performs each kind of step."""
 
 
-def _too_few(names: Sequence[str], outputs: Sequence[object]) -> Result:
-    """Returns the result of a run without an error that did not return what it was asked for."""
-    return Result(malformed=f"must return {len(names)} outputs ({', '.join(names)}), got {len(outputs)}")
+def _outputs(names: Sequence[str], outputs: Sequence[np.ndarray]) -> Result:
+    """Returns the outputs of a run by name; what is wrong if there are more or fewer than asked for."""
+    if len(outputs) == len(names):
+        return Result(outputs=dict(zip(names, outputs, strict=True)))
+    wanted = "one array" if len(names) == 1 else f"{len(names)} arrays"
+    return Result(malformed=f"must be a list of {wanted}, got {len(outputs)}")
 
 
 def _run_async(session: Any, names: list[str], feeds: Mapping[str, np.ndarray], options: Any) -> list[np.ndarray]:

@@ -47,7 +47,7 @@ def judge_contract(probe: ContractProbe, provider: OpenProvider) -> Record:
         record = msgspec.structs.replace(record, placement=_placement(probe, performer, outcome, provider.name))
     verdict, message = outcome.verdict, outcome.message
     if not verdict.good and verdict != Verdict.NOT_RUN and provider.name != CPU:
-        control = _control(probe)
+        control = _control(probe, provider)
         if control.verdict == Verdict.NOT_RUN:
             message += f"; no control: {control.message}"
         elif control.verdict.good:
@@ -237,11 +237,13 @@ def _fresh(provider: OpenProvider) -> Iterator[Performer]:
             performer.end()
 
 
-def _control(probe: ContractProbe) -> Outcome:
-    """Returns what happens to a probe on the CPU EP."""
+def _control(probe: ContractProbe, provider: OpenProvider) -> Outcome:
+    """Returns what happens to a probe on the CPU EP of the same build of ONNX Runtime, on the same system."""
     if probe.providers is not None and CPU not in probe.providers:
         return Outcome(Verdict.NOT_RUN, None, f"its steps have a meaning on {', '.join(probe.providers)} only")
-    with WorkerProvider(CPU) as performer:
+    own = provider.performer
+    command = own.command if isinstance(own, WorkerProvider) and not provider.third_party else None
+    with WorkerProvider(CPU, command=command) as performer:
         return perform(probe, performer)
 
 

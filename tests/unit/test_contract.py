@@ -120,21 +120,23 @@ class TestRight:
         outcome = perform(probe, provider.performer)
         assert (outcome.verdict, outcome.message) == (Verdict.PASS, "")
 
-    def test_fresh_process(self):
-        """A probe runs in a process of its own, and its sessions are proven to have run on the provider."""
-        with_pids = []
-        start = WorkerProvider.start
+    def test_fresh_process(self, monkeypatch):
+        """Each probe runs in a process of its own, and its sessions are proven to have run on the provider."""
+        start, pids = WorkerProvider.start, set()
 
-        class Watched(WorkerProvider):
-            def start(self):
-                start(self)
-                with_pids.append(self.pid)
+        def watched(self):
+            start(self)
+            pids.add(self.pid)
 
-        provider = OpenProvider(CPU, "1", "hardware", Watched(CPU))
-        own = provider.performer.pid
-        record = judge_contract(PROBES["contract/sessions/two-alive"], provider)
-        assert (record.verdict, record.proven) == (Verdict.PASS, True)
-        assert provider.performer.pid == own is None
+        monkeypatch.setattr(WorkerProvider, "start", watched)
+        with WorkerProvider(CPU) as worker:
+            worker.start()
+            own, provider = worker.pid, OpenProvider(CPU, "1", "hardware", worker)
+            for _ in range(2):
+                record = judge_contract(PROBES["contract/sessions/two-alive"], provider)
+                assert (record.verdict, record.proven) == (Verdict.PASS, True)
+            assert own == worker.pid
+            assert len(pids - {own}) == 2
 
     def test_many_are_portable(self):
         """Third parties' providers can be asked for a good part of the probes."""
@@ -459,7 +461,7 @@ class TestSteps:
 
     def test_file_name(self):
         """The model's file has the name of the setup, and is not among the files that the session wrote."""
-        opened, seen = self.perform(self.open(self.NEG, from_file=True, file_name="日本"), steps.Examine(session="s"))
+        opened, seen = self.perform(self.open(self.NEG, from_file=True, file_name="model"), steps.Examine(session="s"))
         assert opened.error is None
         assert seen.evidence.files == {}
 
@@ -474,6 +476,19 @@ class TestSteps:
         )
         assert result.outputs == {}
         assert got.outputs["kept"].tolist() == [-1, -2]
+
+    @pytest.mark.parametrize("method, name", [("run", "run"), ("values", "run_with_ort_values")])
+    def test_fewer_outputs(self, monkeypatch, method, name):
+        """Fewer outputs than asked for are no refusal."""
+        import onnxruntime
+
+        monkeypatch.setattr(onnxruntime.InferenceSession, name, lambda *_: [])
+        _, result = self.perform(self.open(self.NEG), Run(session="s", feeds={"x": self.ONE}, method=method))
+        assert (result.error, result.malformed) == (None, "must be a list of one array, got 0")
+        outcome = perform(PROBES["contract/capture/run-twice"], SessionProvider(CPU))
+        assert (outcome.verdict, outcome.stage) == (
+            (Verdict.MISMATCH, Stage.COMPARE) if name == "run" else (Verdict.PASS, None)
+        )
 
     def test_together_times(self):
         """Together repeats its runs, and stops a run that fails."""
