@@ -9,6 +9,7 @@
     device_class = ["emulated"]                 # where it was seen
     control = "the same thing done in a way that works"
     reproducer = "contract/graphs/default-data-fed"  # the id of the case or probe that shows it shortest
+    sequences = [["default fed"]]               # what a sequence of `opmap fuzz` needs to show it: features of each session
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
 
@@ -31,6 +32,7 @@ from importlib.resources import files
 from typing import Literal
 
 import msgspec
+from packaging.specifiers import SpecifierSet
 
 from ..errors import InputError
 from ..execution.sessions import DIRECTML
@@ -88,11 +90,17 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     device_class: tuple[DeviceClass, ...]
     control: str
     reproducer: str
+    sequences: tuple[tuple[str, ...], ...] = ()
     seen: dict[str, Seen]
     fails: tuple[Failure, ...]
 
     def __str__(self) -> str:
         return self.id
+
+    def seen_on(self, device_class: str | None, version: str | None) -> bool:
+        """Returns whether the defect was seen on this class of devices, with this version of ONNX Runtime."""
+        ranges = [seen.versions for seen in self.seen.values() if seen.versions]
+        return device_class in self.device_class and any(version in SpecifierSet(r) for r in ranges if version)
 
     def known_failures(self) -> Iterator[KnownFailure]:
         """Gives an entry for each way in which the defect shows, on each package and device class where it was seen."""
