@@ -92,7 +92,7 @@ class ContractProbe(msgspec.Struct, frozen=True):
 
     @property
     def operators(self) -> list[str]:
-        """The operators of the models' nodes, such as `ONNX Gather`, each once."""
+        """The operators of the models' nodes, such as `ONNX Cast`, each once."""
         nodes = (node for model in self.models for node in model.graph.node)
         return list(dict.fromkeys(f"ONNX {node.op_type}" for node in nodes))
 

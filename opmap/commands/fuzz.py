@@ -16,9 +16,11 @@ from ..execution.performer import Performer
 from ..execution.providers import OpenProvider, open_provider
 from ..execution.sessions import CPU, SessionProvider
 from ..execution.worker import WorkerProvider
-from ..fuzz.judging import Control
+from ..fuzz.features import Features
+from ..fuzz.judging import Control, Kind
 from ..fuzz.search import Find, Progress, Search
 from ..fuzz.switches import available
+from ..known import defects
 from ..reporting.finds import FindsFolder, entry, steps_of, variant
 from ..reporting.terminal import print_error, stdout_for_json
 
@@ -108,12 +110,25 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, seed:
         seed=seed,
         seconds=options.seconds,
         allowed=available(group),
+        excluded=[] if options.no_shipped_known_failures else _shipped(opened),
         keep_on=keep_on,
         limit=options.timeout_per_case,
         found=found,
         advance=_reporter(folder),
         progress=folder.progress,
     )
+
+
+def _shipped(opened: OpenProvider) -> list[tuple[Kind, Features]]:
+    """Returns what sequences need to show the known defects of this provider."""
+    if not opened.directml:
+        return []
+    return [
+        (defect.kind, tuple(frozenset(session.split()) for session in sequence))
+        for defect in defects()
+        if defect.seen_on(opened.device_class, opened.version)
+        for sequence in defect.sequences
+    ]
 
 
 def _reporter(folder: FindsFolder) -> Callable[[Progress], None]:

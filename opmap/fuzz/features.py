@@ -42,11 +42,7 @@ def features(plan: Plan) -> Features:
     """Returns the features of each session of a plan."""
     sessions = [action for action in plan.actions if isinstance(action, Opening)]
     if not sessions:  # values alone
-        return (
-            frozenset(
-                {"values", "read-value", *({"update"} if any(isinstance(a, Updating) for a in plan.actions) else ())}
-            ),
-        )
+        return (frozenset({"values"} | _of_values(plan)),)
     return tuple(frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(plan, s)) for s in sessions)
 
 
@@ -167,13 +163,29 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
             found.add("update")
         elif isinstance(action, Misfeeding):
             found |= {"wrong-call", f"wrong-{action.wrong}"}
-    if any(isinstance(action, Getting) for action in plan.actions):
-        found.add("read-value")
+    found |= _of_values(plan) - {"update"}
     if len(rounds) > 1:
         found.add("several-runs")
     if len({repr(sorted(r.sizes.items())) for r in rounds}) > 1:
         found.add("sizes-change")
     return found | _empty(graph, [r.sizes for r in rounds])
+
+
+def _of_values(plan: Plan) -> set[str]:
+    """What is done with OrtValues, whichever session has them."""
+    found: set[str] = set()
+    for action in plan.actions:
+        if isinstance(action, Getting):
+            found.add("read-value")
+        elif isinstance(action, Updating):
+            found.add("update")
+        elif isinstance(action, Putting):
+            try:
+                sizes = infer(plan.graphs[action.graph], action.round.sizes)[action.name].sizes
+            except (Invalid, LookupError):
+                continue
+            found |= {"empty-value"} if 0 in sizes else set()
+    return found
 
 
 def _empty(graph: Graph, all_sizes: Sequence[dict[str, tuple[int, ...]]]) -> set[str]:

@@ -104,7 +104,8 @@ class Search:
     - `fresh()`: returns a performer whose process is new. It is called at the start, and after each failure.
     - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
     - `allowed`: the switches that plans may have.
-    - `known`: what is known from outside. `keep_on`: whether a hang or a lost device does not end the search.
+    - `known`: what is known from outside. `excluded`: the same as features, so that it can be left out when plans are drawn.
+    - `keep_on`: whether a hang or a lost device does not end the search.
     - `found(find)`: called with each find. `advance(progress)`: called after each plan.
     """
 
@@ -114,6 +115,7 @@ class Search:
     control: Callable[[], Performer] | None = None
     allowed: frozenset[str] = available("runtime")
     known: Sequence[Known] = ()
+    excluded: Sequence[tuple[Kind, Features]] = ()
     keep_on: bool = True
     limit: float | None = None
     most_sequences: int | None = None
@@ -153,7 +155,7 @@ class Search:
 
     def draw(self, number: int) -> Plan | None:
         """Returns plan `number`; None if only plans were drawn that finds cover."""
-        excluded = [find.features for find in self.progress.finds]
+        excluded = [*(find.features for find in self.progress.finds), *(needs for _, needs in self.excluded)]
         free = chance(SeededSource(_mixed(self.seed, number, REDRAWS)), LET_THROUGH)
         for attempt in range(REDRAWS):
             source = SeededSource(_mixed(self.seed, number, attempt))
@@ -171,7 +173,7 @@ class Search:
         its = features(plan)
         if self._refused_by_control(plan, failure):
             progress.both += 1
-        elif any(known(plan, failure) for known in self.known):
+        elif self._is_known(plan, failure):
             progress.known += 1
         elif any(f.failure.same(failure) and f.explains(its) for f in progress.finds):
             progress.duplicates += 1
@@ -214,7 +216,7 @@ class Search:
             smallest = shrink(plan, lambda c: fails(c, fresh=True), REDUCTIONS, key=_key, budget=budget)
             self._renew()
             last = self._fails(smallest, failure)
-        if any(known(smallest, last or failure) for known in self.known):
+        if self._is_known(smallest, last or failure):
             progress.known += 1
             return
         its = needed(smallest)
@@ -273,6 +275,12 @@ class Search:
             return None
         same = got.kind == failure.kind and (got.kind in ("crash", "hang") or got.signature == failure.signature)
         return got if same and not self._refused_by_control(plan, got) else None
+
+    def _is_known(self, plan: Plan, failure: Failure) -> bool:
+        its = features(plan)
+        return any(kind == failure.kind and covers(needs, its) for kind, needs in self.excluded) or any(
+            known(plan, failure) for known in self.known
+        )
 
     def _refused_by_control(self, plan: Plan, failure: Failure) -> bool:
         """Returns whether the control fails in the same step: then the plan is not allowed, and this no defect."""

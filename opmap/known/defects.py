@@ -8,7 +8,8 @@
     issue = "https://..."                       # ONNX Runtime's issue, if there is one
     device_class = ["emulated"]                 # where it was seen
     control = "the same thing done in a way that works"
-    reproducer = "gather/example.1/fed-data"    # the id of the case or probe that shows it shortest
+    reproducer = "contract/graphs/default-data-fed"  # the id of the case or probe that shows it shortest
+    sequences = [["default fed"]]               # what a sequence of `opmap fuzz` needs to show it: features of each session
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
 
@@ -17,19 +18,21 @@
     verdict = "mismatch"
     message = "consistent with"
 
-An entry of `fails` has the keys `case`, `operator`, `type`, `variant`, `verdict`, `stage`, `message`, `may_pass`, `dangerous`
+An entry of `fails` has the keys `case` (one glob or several), `operator`, `type`, `variant`, `verdict`, `stage`, `message`, `may_pass`, `dangerous`
 and `tier`. The defect adds the provider, package, versions and device class. With `package`, the entry is for this package only.
 """
 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 import msgspec
+from packaging.specifiers import SpecifierSet
 
 from ..errors import InputError
 from ..execution.sessions import DIRECTML
@@ -61,9 +64,9 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a defect shows: which cases and probes fail, and what their records say."""
+    """How a defect shows: which cases and probes fail, and what their records say. `case` may be several globs."""
 
-    case: str | None = None
+    case: str | tuple[str, ...] | None = None
     operator: str | None = None
     type: str | None = None
     variant: str | None = None
@@ -87,11 +90,17 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     device_class: tuple[DeviceClass, ...]
     control: str
     reproducer: str
+    sequences: tuple[tuple[str, ...], ...] = ()
     seen: dict[str, Seen]
     fails: tuple[Failure, ...]
 
     def __str__(self) -> str:
         return self.id
+
+    def seen_on(self, device_class: str | None, version: str | None) -> bool:
+        """Returns whether the defect was seen on this class of devices, with this version of ONNX Runtime."""
+        ranges = [seen.versions for seen in self.seen.values() if seen.versions]
+        return device_class in self.device_class and any(version in SpecifierSet(r) for r in ranges if version)
 
     def known_failures(self) -> Iterator[KnownFailure]:
         """Gives an entry for each way in which the defect shows, on each package and device class where it was seen."""
@@ -100,12 +109,14 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             keys = msgspec.structs.asdict(failure)
             if keys["dangerous"] is None and self.kind == "hang":
                 keys["dangerous"] = True
-            only = keys.pop("package")
+            only, case = keys.pop("package"), keys.pop("case")
             for package, seen in self.seen.items():
                 if not seen.versions or only not in (None, package):
                     continue
-                for device_class in self.device_class:
+                cases = case if isinstance(case, tuple) else (case,)
+                for device_class, glob in itertools.product(self.device_class, cases):
                     yield KnownFailure(
+                        case=glob,
                         provider=DIRECTML,
                         package=package,
                         onnxruntime=seen.versions,

@@ -193,7 +193,11 @@ def _same_twice(mapped: MappedModel, first: Round) -> Formed | None:
 
 
 def _output_init(mapped: MappedModel, first: Round) -> Formed | None:
+    """Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer."""
     draft = Draft(mapped, first)
+    read = {name for node in draft.graph.node if node.op_type == mapped.lowering.op_type for name in node.input}
+    if not read.issuperset(draft.data):
+        return None
     for field in draft.data:
         draft.graph.output.append(draft.drop_input(field))
         draft.add_constant(field, constant(field, draft.value(field)))

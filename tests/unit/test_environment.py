@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from opmap.machine import adapters, environment, windows
 from opmap.machine.adapters import device_class, resolve_adapter
 from opmap.machine.environment import collect
 from opmap.machine.facts import Adapter, Fact, fact, one_line
+from opmap.machine.runtimes import installed, package_of
 
 WINDOWS_ONLY = ("wine", "os_build", "loaded_modules", "adapters")
 
@@ -41,6 +43,37 @@ MACHINE = [
     WARP,
     adapter(3, "Intel(R) UHD Graphics 770"),
 ]
+
+
+class TestPackage:
+    """Which distribution the imported ONNX Runtime was installed from."""
+
+    def test_own(self):
+        """It is the one whose file it is; a file of no distribution belongs to none."""
+        import onnxruntime
+
+        (name,) = installed()
+        assert [name, None, None] == [package_of(f) for f in (onnxruntime.__file__, "/elsewhere/__init__.py", None)]
+
+    def test_several(self, monkeypatch):
+        """If one folder was installed from two distributions, nobody knows which it is."""
+        import onnxruntime
+
+        folder = Path(onnxruntime.__file__).parents[1]
+        monkeypatch.setattr("opmap.machine.runtimes.installed", lambda: {"onnxruntime": "1", "onnxruntime-gpu": "1"})
+        monkeypatch.setattr("opmap.machine.runtimes.metadata.distribution", lambda name: Installed(folder))
+
+        assert package_of(onnxruntime.__file__) is None
+
+
+class Installed:
+    """A distribution in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def locate_file(self, path):
+        return self.folder / path
 
 
 class TestFacts:

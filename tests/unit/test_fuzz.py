@@ -28,6 +28,7 @@ from opmap.fuzz.plan import Dropping, Getting, Opening, Plan, Putting, Round, Ru
 from opmap.fuzz.search import Search, draw_sequence
 from opmap.fuzz.state import planned
 from opmap.fuzz.switches import SWITCHES, available
+from opmap.known import defects
 from opmap.operators.random_source import SeededSource
 from opmap.tensors import DataType, Tensor
 
@@ -239,6 +240,21 @@ class TestSearch:
         progress = search(RefusesSymbols, most=60, most_sequences=60, known=known).run()
         assert [] == progress.finds
         assert progress.known > 3
+
+    def test_excluded(self):
+        """What is known by its features is rarely drawn, and not found."""
+        excluded = [("refusal", (frozenset({"symbolic"}),))]
+        progress = search(RefusesSymbols, most=100, most_sequences=100, excluded=excluded).run()
+        assert [] == progress.finds
+        assert 0 < progress.known < 15
+
+    def test_shipped(self):
+        """The sequences of the known defects name features that plans have."""
+        named = {f for defect in defects() for sequence in defect.sequences for s in sequence for f in s.split()}
+        seen = set()
+        for number in range(900):
+            seen |= set().union(*features(draw_sequence(SeededSource(number), ALL)))
+        assert named and named <= seen
 
     def test_what_the_control_refuses(self):
         """A refusal is no find if the CPU EP refuses the same."""

@@ -99,6 +99,27 @@ class TestVerdicts:
         result.assert_outcomes(passed=4, failed=1)
         result.stdout.fnmatch_lines(["*unexpected-pass: expected mismatch: planted*"])
 
+    @pytest.mark.parametrize("option, outcomes", [((), {"skipped": 1}), (("--opmap-rerun-dangerous",), {"passed": 1})])
+    def test_dangerous(self, option, outcomes, run, pytester):
+        """A case that is known to hang is skipped, also if the provider is required."""
+        pytester.makefile(
+            ".toml",
+            known="""
+            schema = "opmap-known-failures/3"
+            [[known]]
+            case = "gather/example.1"
+            provider = "cpu"
+            verdict = "timeout"
+            may_pass = true
+            reason = "planted"
+            """,
+        )
+        ids = ("--opmap-case", "gather/example.1", "--opmap-case", "gather/example.2", "--opmap-require-provider")
+        result = run("--opmap-provider", "cpu", "--opmap-known-failures", "known.toml", *ids, *option)
+
+        result.assert_outcomes(**{"passed": 1 + outcomes.get("passed", 0), "skipped": outcomes.get("skipped", 0)})
+        assert 0 == result.ret
+
     @pytest.mark.parametrize(
         "keys, ret, said",
         [

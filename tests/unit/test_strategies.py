@@ -222,4 +222,4 @@ class TestSequences:
                 return fault()
 
         with pytest.raises(AssertionError):
-            run_state_machine_as_test(Machine, settings=settings(MACHINE, max_examples=150, phases=[Phase.generate]))
+            run_state_machine_as_test(Machine, settings=settings(MACHINE, max_examples=800, phases=[Phase.generate]))
