@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +17,7 @@ from ..errors import ProviderError
 from ..vocabulary import Stage
 from .performer import Performer
 from .protocol import Placement
+from .session_records import one_line, profiled_nodes, written_files
 from .steps import (
     DEVICE,
     HOST,
@@ -108,7 +107,7 @@ class SessionProvider(Performer):
             return _ACTIONS[type(step)](self, step)
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
             refused = isinstance(step, Open) and not (step.static and step.setup.config.get(FUSION_OFF, "0") == "0")
-            return Result(error=_one_line(error), stage=stage, spent=refused and self.name == DIRECTML)
+            return Result(error=one_line(error), stage=stage, spent=refused and self.name == DIRECTML)
 
     # --- sessions ---
 
@@ -371,7 +370,7 @@ class SessionProvider(Performer):
         if found.profiled:
             found.profiled = False
             path = Path(session.end_profiling())
-            events = _profiled_nodes(path)
+            events = profiled_nodes(path)
             path.unlink()
         evidence = Evidence(
             placement=self._placement_of(session, events),
@@ -380,7 +379,7 @@ class SessionProvider(Performer):
             outputs=[value.name for value in session.get_outputs()],
             overridable=[value.name for value in session.get_overridable_initializers()],
             providers=session.get_providers(),
-            files=_files(Path(folder.name), found.given) if folder else {},
+            files=written_files(Path(folder.name), found.given) if folder else {},
         )
         return Result(evidence=evidence)
 
@@ -452,39 +451,3 @@ def _in_folder(folder: str | None) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
-
-
-def _files(folder: Path, given: frozenset[str]) -> dict[str, np.ndarray]:
-    """Returns the content of the files in a folder that are not given, by relative name."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    names = {path.relative_to(folder).as_posix(): path for path in paths}
-    return {n: np.frombuffer(p.read_bytes(), np.uint8) for n, p in names.items() if n not in given}
-
-
-def _profiled_nodes(path: Path) -> list[Event]:
-    """Returns every node that ran, from ONNX Runtime's profile."""
-    return [
-        Event(
-            event["args"]["op_name"],
-            event["args"]["provider"],
-            [next(iter(shape.values())) for shape in event["args"].get("input_type_shape", ())],
-        )
-        for event in json.loads(path.read_text(encoding="utf-8"))
-        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time") and event["args"].get("provider")
-    ]
-
-
-_NOISE = re.compile(r"\\[\w.]+\.(?:pyd|dll)![0-9A-F]+: \(caller: [0-9A-F]+\) Exception\(\d+\) tid\([0-9a-f]+\)")
-_BUILD_FOLDER = re.compile(r"[A-Za-z]:\\(?:[^\\\s]+\\)*?(?=onnxruntime\\core\\)")
-
-
-def tidy(message: str) -> str:
-    """Returns ONNX Runtime's message in one line.
-
-    Removes the parts that differ between runs and builds: addresses, thread ids, the folder where it was built.
-    """
-    return " ".join(_NOISE.sub(":", _BUILD_FOLDER.sub("", message)).split())
-
-
-def _one_line(error: Exception) -> str:
-    return tidy(str(error)) or type(error).__name__

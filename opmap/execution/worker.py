@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
-import signal
-import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import cast, overload
+from queue import Empty
+from typing import overload
 
 import msgspec
 
@@ -24,6 +18,7 @@ from ..errors import InputError, ProviderError
 from ..machine.facts import Fact
 from ..vocabulary import Stage, Verdict
 from . import frames
+from .child import KILL_TIMEOUT, Child, ChildEnded
 from .performer import Performer
 from .steps import Allocate, AnyStep, Bind, Clear, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update
 from .third_party import import_folders
@@ -37,9 +32,6 @@ FIRST_TIMEOUT = 120.0
 Both are slow: the process loads ONNX Runtime, and the first case finds an empty shader cache.
 """
 
-KILL_TIMEOUT = 5.0
-"""The time limit in seconds for the end of a killed process. A process that hangs in a driver may never end."""
-
 HANGS, HANG_WINDOW = 2, 300.0
 """An adapter is not used any more after HANGS hangs or lost devices within HANG_WINDOW seconds.
 
@@ -48,15 +40,6 @@ Windows itself stops with a bug check after five in one minute.
 
 STARTS = 2
 """The number of failed starts in a row after which no more workers are started."""
-
-_STDERR_BYTES = 8192
-"""The last bytes of a child's stderr that are kept."""
-
-_EXCERPT = 400
-"""The most characters of a child's stderr in an error message."""
-
-_CRASH = re.compile(r"((?:Fatal Python error|Windows fatal exception).*?)(?:Extension modules:.*)?$")
-"""The report that Python's faulthandler writes when a process crashes."""
 
 _DEVICE_LOST = re.compile(r"887A00(05|06|07|20)", re.IGNORECASE)
 """The HRESULTs for a GPU that was removed, hung or reset."""
@@ -163,7 +146,7 @@ class WorkerProvider(Performer):
         self._hang_limit = hang_limit
         self._start = frames.Start(name, self.options, adapter, device_id, import_folders() if ":" in name else [])
         self._adapter = (name, adapter, device_id, *self.command)
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._hello: frames.Hello | None = None
         self._first = True
         self._failed_starts = 0
@@ -255,7 +238,7 @@ class WorkerProvider(Performer):
             raise NotRun(f"not tried: {STARTS} workers in a row did not start")
         self._failed_starts += 1
         try:
-            self._child = _Child(self.command, show_stderr=":" in self.name)
+            self._child = Child(self.command, show_stderr=":" in self.name)
         except OSError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         try:
@@ -374,11 +357,11 @@ class WorkerProvider(Performer):
             self._kill_child()
             text = f"no answer within {limit:g} s{doing}; the worker process was ended"
             raise WorkerTimeout(text, stage=stage) from None
-        except (_ChildEnded, frames.FrameError) as error:
-            if isinstance(error, _ChildEnded):
+        except (ChildEnded, frames.FrameError) as error:
+            if isinstance(error, ChildEnded):
                 child.wait(1.0)  # for the exit code: after kill() it would be another one
             self._kill_child()
-            end = child.end() if isinstance(error, _ChildEnded) else f"wrote an invalid frame ({error})"
+            end = child.end() if isinstance(error, ChildEnded) else f"wrote an invalid frame ({error})"
             excerpt = child.stderr_excerpt()
             text = f"the worker process {end}{doing}{f': {excerpt}' if excerpt else ''}"
             if step and _DEVICE_LOST.search(excerpt):
@@ -439,169 +422,3 @@ def native_command() -> list[str]:
     directory can replace a module of the worker.
     """
     return [sys.executable, "-P", str(Path(__file__).with_name("worker_main.py"))]
-
-
-class _ChildEnded(Exception):
-    """Raised if the child process ended."""
-
-
-class _Child:
-    """A child process, with one thread for each of its pipes, so that a full or silent pipe cannot block the parent.
-
-    With `show_stderr`, the child's stderr is copied to this process's stderr: a third party's provider may print there.
-    """
-
-    def __init__(self, command: Sequence[str], *, show_stderr: bool = False):
-        self._show_stderr = show_stderr
-        self.token = f"opmap-worker-{secrets.token_hex(8)}"
-        flags = 0
-        if sys.platform == "win32":
-            flags = subprocess.CREATE_NEW_PROCESS_GROUP
-        # The child gets a process group of its own: Ctrl-C in the terminal reaches the parent only, which ends the
-        # child.
-        self.process = subprocess.Popen(
-            [*command, self.token],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            creationflags=flags,
-            start_new_session=sys.platform != "win32",
-        )
-        self._inbox: SimpleQueue[frames.Message | frames.FrameError | _ChildEnded] = SimpleQueue()
-        self._outbox: SimpleQueue[tuple[bytes, Sequence[bytes]] | None] = SimpleQueue()
-        self._stderr = b""
-        # With bufsize=0 the pipes are raw files, which Popen's types do not say.
-        stdin, stdout, stderr = (
-            cast(FileIO, p) for p in (self.process.stdin, self.process.stdout, self.process.stderr)
-        )
-        self._threads = [
-            threading.Thread(target=target, args=(pipe,), daemon=True)
-            for target, pipe in ((self._read, stdout), (self._write, stdin), (self._read_stderr, stderr))
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    @property
-    def running(self) -> bool:
-        return self.process.poll() is None
-
-    def send(self, frame: tuple[bytes, Sequence[bytes]]) -> None:
-        """Hands an encoded message to the writing thread."""
-        self._outbox.put(frame)
-
-    def receive(self, timeout: float) -> frames.Message:
-        """Returns the next message.
-
-        Raises Empty after `timeout` seconds, _ChildEnded if the child ended, FrameError if the bytes are not a frame.
-        """
-        deadline = time.monotonic() + timeout
-        while True:
-            left = deadline - time.monotonic()
-            ended = not self.running
-            try:
-                entry = self._inbox.get(timeout=1.0 if ended else max(0.0, min(left, 0.5)))
-            except Empty:
-                # Under Wine, a service that the child started may keep the child's stdout open after its end.
-                if ended:
-                    raise _ChildEnded from None
-                if left <= 0:
-                    raise
-                continue
-            if isinstance(entry, Exception):
-                raise entry
-            return entry
-
-    def close(self) -> None:
-        """Closes the child's stdin, which ends the child. Kills the processes that are left after KILL_TIMEOUT."""
-        self._outbox.put(None)
-        deadline = time.monotonic() + KILL_TIMEOUT
-        self.wait(KILL_TIMEOUT)
-        while processes_with(self.token) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.kill()
-
-    def wait(self, timeout: float) -> None:
-        """Waits until the process ends, for at most `timeout` seconds."""
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout)
-
-    def kill(self) -> None:
-        """Kills every process of the child, and waits for their end, for about KILL_TIMEOUT."""
-        self._outbox.put(None)
-        deadline = time.monotonic() + KILL_TIMEOUT
-        if self.process.poll() is None:
-            self.process.kill()
-        while (pids := processes_with(self.token)) and time.monotonic() < deadline:
-            _kill_all(pids)
-            time.sleep(0.02)
-        self.wait(max(0.1, deadline - time.monotonic()))
-        for thread in self._threads:
-            thread.join(0.5)
-
-    def end(self) -> str:
-        """Returns the way in which the process ended, as the predicate of a sentence. Called after its end."""
-        code = self.process.poll()
-        if code is None:
-            return "closed its output, but did not end when it was killed"
-        number = -code if code < 0 else code - 128  # a shell and the rig return 128 + n after signal n
-        name = next((f" ({s.name})" for s in signal.Signals if s == number), "") if sys.platform != "win32" else ""
-        return f"was ended by signal {number}{name}" if code < 0 else f"ended with exit code {code:#x}{name}"
-
-    def stderr_excerpt(self) -> str:
-        """Returns the beginning of the crash report in the child's stderr, or else the end of stderr, in one line."""
-        text = " ".join(self._stderr.decode(errors="replace").split())
-        crash = _CRASH.search(text)
-        return crash[1].strip()[:_EXCERPT] if crash else text[-_EXCERPT:]
-
-    # --- threads ---
-
-    def _read(self, stdout: FileIO) -> None:
-        with stdout:
-            try:
-                while (message := frames.read(stdout)) is not None:
-                    self._inbox.put(message)
-                self._inbox.put(_ChildEnded())
-            except frames.FrameError as error:
-                self._inbox.put(error)
-            except OSError:
-                self._inbox.put(_ChildEnded())
-
-    def _write(self, stdin: FileIO) -> None:
-        with stdin:
-            try:
-                while (frame := self._outbox.get()) is not None:
-                    frames.write(stdin, frame)
-            except OSError:  # the child closed its stdin: the reading thread sees its end too, and reports it
-                pass
-
-    def _read_stderr(self, stderr: FileIO) -> None:
-        with stderr:
-            while chunk := stderr.read(_STDERR_BYTES):
-                self._stderr = (self._stderr + chunk)[-_STDERR_BYTES:]
-                if self._show_stderr:
-                    print(chunk.decode(errors="replace"), end="", file=sys.stderr, flush=True)
-
-
-def processes_with(word: str) -> list[int]:
-    """Returns the ids of the running processes whose command line contains `word`. Works on Linux only; else empty.
-
-    On Linux, the child may be started through wrappers (a shell, the rig, Wine), so that Popen's process is not the
-    only one. Neither namespaces nor a chroot hide a process from its ancestors, and a Wine process shows its Windows
-    command line. On other systems, Popen's process is the child itself.
-    """
-    if not sys.platform.startswith("linux"):
-        return []
-    encoded, pids = word.encode(), []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):  # the process may have ended meanwhile
-            if encoded in Path(f"/proc/{pid}/cmdline").read_bytes():
-                pids.append(int(pid))
-    return pids
-
-
-def _kill_all(pids: Sequence[int]) -> None:
-    if sys.platform != "win32":  # Windows has no SIGKILL, and processes_with returns no process there
-        for pid in pids:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)

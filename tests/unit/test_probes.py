@@ -14,7 +14,7 @@ from opmap.errors import ProviderError
 from opmap.execution.performer import Performer
 from opmap.execution.protocol import Placement, origin
 from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import tidy
+from opmap.execution.session_records import tidy
 from opmap.execution.third_party import ThirdPartyProvider
 from opmap.execution.worker import WorkerCrashed
 from opmap.operators import OPERATORS

@@ -24,6 +24,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.descriptors import TensorDesc
 from opmap.errors import InputError, ProviderError
 from opmap.execution import dml_linux, frames
+from opmap.execution.child import processes_with
 from opmap.execution.providers import OpenProvider, ProviderMissing, open_provider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
 from opmap.execution.steps import Open, Run
@@ -34,7 +35,6 @@ from opmap.execution.worker import (
     WorkerCrashed,
     WorkerProvider,
     WorkerTimeout,
-    processes_with,
 )
 from opmap.machine.environment import collect
 from opmap.mapping import map_descriptor

@@ -1,0 +1,47 @@
+"""What sessions leave behind: their files, the nodes in a profile, the text of an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+from .steps import Event
+
+
+def written_files(folder: Path, given: frozenset[str]) -> dict[str, np.ndarray]:
+    """Returns the content of the files in a folder that are not given, by relative name."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    return {n: np.frombuffer(p.read_bytes(), np.uint8) for n, p in names.items() if n not in given}
+
+
+def profiled_nodes(path: Path) -> list[Event]:
+    """Returns every node that ran, from ONNX Runtime's profile."""
+    return [
+        Event(
+            event["args"]["op_name"],
+            event["args"]["provider"],
+            [next(iter(shape.values())) for shape in event["args"].get("input_type_shape", ())],
+        )
+        for event in json.loads(path.read_text(encoding="utf-8"))
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time") and event["args"].get("provider")
+    ]
+
+
+_NOISE = re.compile(r"\\[\w.]+\.(?:pyd|dll)![0-9A-F]+: \(caller: [0-9A-F]+\) Exception\(\d+\) tid\([0-9a-f]+\)")
+_BUILD_FOLDER = re.compile(r"[A-Za-z]:\\(?:[^\\\s]+\\)*?(?=onnxruntime\\core\\)")
+
+
+def tidy(message: str) -> str:
+    """Returns ONNX Runtime's message in one line.
+
+    Removes the parts that differ between runs and builds: addresses, thread ids, the folder where it was built.
+    """
+    return " ".join(_NOISE.sub(":", _BUILD_FOLDER.sub("", message)).split())
+
+
+def one_line(error: Exception) -> str:
+    return tidy(str(error)) or type(error).__name__
