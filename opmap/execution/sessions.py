@@ -98,6 +98,7 @@ class SessionProvider(Performer):
         self._sessions: dict[str, _Session] = {}
         self._values: dict[str, Any] = {}
         self._profiles: tempfile.TemporaryDirectory[str] | None = None
+        self._profiled = 0
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
@@ -153,7 +154,9 @@ class SessionProvider(Performer):
             if self._profiles is None:  # one folder for all sessions: under Wine it costs much time to remove one
                 self._profiles = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
             options.enable_profiling = True
-            options.profile_file_prefix = os.path.join(self._profiles.name, "profile")
+            # ONNX Runtime adds the time in seconds to the name, which two sessions may have in common.
+            self._profiled += 1
+            options.profile_file_prefix = os.path.join(self._profiles.name, str(self._profiled))
         for key, value in setup.config.items():
             options.add_session_config_entry(key, value)
         initializers = {n: runtime.OrtValue.ortvalue_from_numpy(a) for n, a in setup.initializers.items()}

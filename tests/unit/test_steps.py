@@ -192,6 +192,14 @@ class TestSetup:
         assert (["data"], ["first"], [CPU]) == (evidence.inputs, evidence.outputs, evidence.providers)
         assert {} == evidence.files
 
+    def test_two_profiles(self, performer):
+        """Two sessions that are opened in the same second have a profile each."""
+        for name in ("s", "t"):
+            performer.perform(opened(session=name, profile=True))
+        performer.perform(Run(session="t", feeds=FEEDS))
+        performer.perform(Drop(name="s"))
+        assert 2 == len(performer.perform(Examine(session="t")).evidence.events)
+
     def test_own_format(self, performer):
         """A model in ONNX Runtime's own format has no record of its assignment; the profile is the placement."""
         performer.perform(opened(profile=True, ort_format=True))
