@@ -22,7 +22,8 @@ from opmap.execution.providers import OpenProvider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
 from opmap.execution.steps import Examine, Open, Run
 from opmap.known import KINDS, defects, find_defect, shipped_failures
-from opmap.reporting.known_defects import PACKAGES, find_item, markdown, reproducer, table
+from opmap.reporting.known_defects import PACKAGES, find_item, markdown, performed, reproducer, table
+from opmap.reporting.reproducer import program
 from opmap.verdicts.active_failures import ActiveFailures, Place
 from opmap.verdicts.known_failures import problems
 from opmap.verdicts.record import Record
@@ -366,3 +367,17 @@ class TestReproducer:
         )
 
         assert 0 == done.returncode, done.stdout + done.stderr
+
+    @pytest.mark.parametrize("last, code", [("right", 0), ("wrong", 1), ("maybe", 0)])
+    def test_threads(self, last, code, tmp_path):
+        """The outputs of runs at the same time are checked, those of each thread; a step that may fail may fail."""
+        *steps, (together, wanted) = performed(find_item("contract/threads/two-sessions"))
+        given = {"right": wanted, "wrong": wanted[::-1], "maybe": wanted}[last]
+        steps.append((msgspec.structs.replace(together, times=1), given))
+        if last == "maybe":
+            steps.append((Run(session="one", feeds={}), "maybe"))
+        (tmp_path / "program.py").write_text(program(steps, title="threads", provider=CPU), encoding="utf-8")
+
+        assert (
+            code == subprocess.run([sys.executable, "-I", "program.py"], cwd=tmp_path, capture_output=True).returncode
+        )
