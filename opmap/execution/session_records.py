@@ -19,14 +19,14 @@ def written_files(folder: Path, given: frozenset[str]) -> dict[str, np.ndarray]:
 
 
 def profiled_nodes(path: Path) -> list[Event]:
-    """Returns every node that ran, from ONNX Runtime's profile."""
+    """Returns every node that ran, from ONNX Runtime's profile. On Windows, names in it may not be UTF-8."""
     return [
         Event(
             event["args"]["op_name"],
             event["args"]["provider"],
             [next(iter(shape.values())) for shape in event["args"].get("input_type_shape", ())],
         )
-        for event in json.loads(path.read_text(encoding="utf-8"))
+        for event in json.loads(path.read_bytes().decode(errors="replace"))
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time") and event["args"].get("provider")
     ]
 

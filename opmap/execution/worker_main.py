@@ -125,6 +125,7 @@ def _perform(provider: Performer, message: frames.Perform) -> Result:
         result = Result(error=describe(error), stage=Stage.RUN)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        sys.stdout.flush()  # what a third party's provider printed: the process ends without flushing
     if result.error is not None:
         result = msgspec.structs.replace(result, error=" ".join(result.error.split())[:MAX_MESSAGE])
     return result

@@ -326,3 +326,26 @@ class TestSearch:
         plan = Plan(graphs=(TestState.GRAPH,), actions=(Opening(session="s"), Running(session="s")))
         assert perform_plan(plan, Right()) is None
         assert "1 of 2 elements" in perform_plan(plan, Quiet()).text
+
+
+class TestWrongValues:
+    """What a find says of wrong values."""
+
+    @pytest.mark.parametrize(
+        ("got", "text"),
+        [
+            ([0, 0], "2 of 2 elements are zero"),
+            ([3, 4], "2 of 2 elements are those of the previous run"),
+            ([5, 6], "2 of 2 elements are those of an earlier run"),
+            ([8, 9], "2 of 2 elements are those of another output"),
+            ([1, 4], "1 of 2 elements are those of the previous run"),
+            ([7, 2], "1 of 2 elements are wrong"),
+        ],
+    )
+    def test_whose(self, got, text):
+        from opmap.fuzz.judging import _wrong_values
+
+        arrays = {name: np.array(values) for name, values in {"right": [1, 2], "before": [3, 4]}.items()}
+        before = [np.array([5, 6]), arrays["before"]]
+        history = {"y": before, "z": [np.array([8, 9])]}
+        assert text == _wrong_values(np.array(got), arrays["right"], before, history)

@@ -426,8 +426,8 @@ class TestRecords:
         assert ["NaN", "-Inf"] == records[2].expected.Values
 
     def test_verdicts_are_those_of_the_design(self):
-        """There are 15 verdicts, and a record refuses any other word."""
-        assert 15 == len(Verdict)
+        """There are 16 verdicts, and a record refuses any other word."""
+        assert 16 == len(Verdict)
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
 
