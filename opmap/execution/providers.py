@@ -21,7 +21,7 @@ from .protocol import CaseProvider, Placement
 from .sessions import CPU, DIRECTML, SessionProvider
 from .steps import AnyStep, Result
 from .third_party import ThirdPartyProvider, Unavailable, import_folders
-from .worker import TIMEOUT, NotRun, WorkerProvider
+from .worker import TIMEOUT, WorkerProvider
 
 _SHORT = {"cpu": CPU, "dml": DIRECTML, "directml": DIRECTML}
 
@@ -211,11 +211,7 @@ def _open_directml(
 ) -> OpenProvider:
     """Opens the DirectML EP in a worker process. Raises ProviderMissing if it does not start or has no DirectML EP."""
     worker = WorkerProvider(DIRECTML, options, command=command, adapter=adapter, device_id=device_id, timeout=timeout)
-    try:
-        worker.start()
-    except ProviderError as error:
-        worker.close()
-        raise ProviderMissing(str(error)) from None
+    _start(worker)
     problem = None
     if DIRECTML not in worker.providers:
         problem = (
@@ -229,15 +225,30 @@ def _open_directml(
     return OpenProvider(DIRECTML, worker.version, worker.device_class, worker, worker.adapter, package=worker.package)
 
 
-def _open_worker(name: str, timeout: float) -> OpenProvider:
-    """Opens another execution provider of ONNX Runtime in a worker process. Raises ProviderMissing if it does not start."""
-    worker = WorkerProvider(name, timeout=timeout)
+def _start(worker: WorkerProvider) -> None:
+    """Starts a worker process. Raises ProviderMissing if it does not start, InputError if the provider cannot be used."""
     try:
         worker.start()
     except ProviderError as error:
         worker.close()
         raise ProviderMissing(str(error)) from None
-    return OpenProvider(name, worker.version, worker.device_class, worker, package=worker.package)
+
+
+def _open_worker(name: str, timeout: float) -> OpenProvider:
+    """Opens an execution provider of ONNX Runtime, or MODULE:FACTORY, in a worker process.
+
+    Raises ProviderMissing if it does not start, InputError if a third party's provider cannot be used.
+    """
+    worker = WorkerProvider(name, timeout=timeout)
+    _start(worker)
+    return OpenProvider(
+        worker.own_name,
+        worker.version,
+        worker.device_class,
+        worker,
+        sessions=worker.sessions,
+        package=worker.package,
+    )
 
 
 def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvider:
@@ -245,16 +256,10 @@ def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvid
 
     Raises InputError if the module, the factory or its result cannot be used, ProviderMissing if the factory raises.
     """
-    if in_process:
-        try:
-            own = ThirdPartyProvider.load(name, import_folders())
-        except Unavailable as error:
-            raise ProviderMissing(str(error)) from None
-        return OpenProvider(own.name or name, own.version, own.device_class, own, sessions=own.sessions)
-    worker = WorkerProvider(name, timeout=timeout)
+    if not in_process:
+        return _open_worker(name, timeout)
     try:
-        worker.start()
-    except NotRun as error:
-        worker.close()
+        own = ThirdPartyProvider.load(name, import_folders())
+    except Unavailable as error:
         raise ProviderMissing(str(error)) from None
-    return OpenProvider(worker.own_name, worker.version, worker.device_class, worker, sessions=worker.sessions)
+    return OpenProvider(own.name or name, own.version, own.device_class, own, sessions=own.sessions)

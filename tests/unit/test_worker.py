@@ -571,12 +571,19 @@ class TestDirectMLOnLinux:
 
     def test_removed_device(self, worker, cases):
         """After ID3D12Device5::RemoveDevice, ONNX Runtime's error is recognised as a lost device."""
-        judge, run = self.judge(worker), worker.run
+        judge, perform = self.judge(worker), worker.perform
         assert "pass" == judge(cases[0]).verdict
         token = worker._child.token
-        worker.run = lambda model, feeds: run(b"remove device\n" + model, feeds)
+
+        def removes(step, limit=None):
+            if isinstance(step, Open):
+                model = b"remove device\n" + step.model.tobytes()
+                step = msgspec.structs.replace(step, model=np.frombuffer(model, np.uint8))
+            return perform(step, limit)
+
+        worker.perform = removes
         record = judge(cases[1])
-        worker.run = run
+        worker.perform = perform
         assert "device-lost" == record.verdict, record.message
         assert "887A0005" in record.message
         assert [] == processes_with(token)

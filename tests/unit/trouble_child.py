@@ -113,11 +113,14 @@ class TroubledProvider(SessionProvider):
             step = msgspec.structs.replace(step, model=np.frombuffer(rest, np.uint8))
             self.after = AFTER.get(first)
             BEFORE.get(first, lambda: None)()
-        return super().perform(step)
+        result = super().perform(step)
+        if first == b"remove device":
+            remove_device()
+        return result
 
 
-AFTER = {b"remove device": remove_device, b"exit after": lambda: os._exit(7)}
-"""Troubles that start when the model has run."""
+AFTER = {b"remove device": lambda: None, b"exit after": lambda: os._exit(7)}
+"""Troubles that start when the model has run; the device is removed when the session is open."""
 
 
 def answer_with(answer):
