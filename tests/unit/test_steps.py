@@ -6,6 +6,7 @@ import onnx.parser
 import pytest
 
 from opmap.execution.protocol import Placement
+from opmap.execution.session_records import profiled_nodes
 from opmap.execution.sessions import CPU, SessionProvider
 from opmap.execution.steps import (
     DEVICE,
@@ -245,3 +246,14 @@ class TestSetup:
         performer.perform(Open(session="s", model=content, files=files))
         assert [1] == values(performer.perform(Run(session="s", feeds={"data": np.array([1, 2], "float32")})))["first"]
         assert {} == performer.perform(Examine(session="s")).evidence.files
+
+
+class TestProfile:
+    """A profile is read as ONNX Runtime writes it."""
+
+    def test_names(self, tmp_path):
+        """A name may have a backslash that is not escaped, and bytes that are not UTF-8."""
+        event = '{"cat": "Node", "name": "/node\\%s:0_kernel_time", "args": {"op_name": "Neg", "provider": "P"}}'
+        path = tmp_path / "profile.json"
+        path.write_bytes(b"[" + (event % "x").encode() + b"," + (event % "ü").encode("latin-1") + b"]")
+        assert [Event("Neg", "P"), Event("Neg", "P")] == profiled_nodes(path)
