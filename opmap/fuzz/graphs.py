@@ -238,7 +238,10 @@ def _operator_sizes(node: Node, values: Sequence[Value]) -> Sizes:
 
 
 def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, Value]:
-    """Returns type and sizes of every value. `sizes` replaces the sizes of inputs. Raises Invalid if they do not fit."""
+    """Returns type and sizes of every value. `sizes` replaces the sizes of inputs.
+
+    Raises Invalid if they do not fit, or if an output gets another number of dimensions than the model declares.
+    """
     known: dict[str, Value] = {}
     for source in graph.sources:
         own = (sizes or {}).get(source.name, source.sizes)
@@ -250,6 +253,10 @@ def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, V
         _infer(node, known, every)
     if not graph.outputs or len(set(graph.outputs)) < len(graph.outputs) or not set(graph.outputs) <= set(known):
         raise Invalid("outputs")
+    if sizes and all(source.dims != "none" for source in graph.sources):
+        declared = infer(graph)
+        if any(len(every[name].sizes) != len(declared[name].sizes) for name in graph.outputs):
+            raise Invalid("an output with another number of dimensions")
     return every
 
 

@@ -108,6 +108,27 @@ class TestGraphs:
             infer(graph, {"x": (0,)})
 
 
+class TestRanks:
+    """Other sizes keep the number of dimensions that the model declares for an output."""
+
+    @pytest.mark.parametrize(
+        ("dims", "sizes", "valid"), [("symbolic", (1, 1), False), ("symbolic", (3, 2), True), ("none", (1, 1), True)]
+    )
+    def test_of_tuples(self, dims, sizes, valid):
+        """A tuple of fewer coordinates leaves more dimensions of the data."""
+        sources = (
+            Source(name="d", data_type="FLOAT32", sizes=(2, 2), dims=dims),
+            Source(name="i", data_type="INT64", sizes=(1, 2), dims=dims),
+        )
+        node = Node(op="GatherND", inputs=("d", "i"), output="y", attributes={"batch_dims": 0})
+        graph = Graph(sources=sources, nodes=(node,), outputs=("y",))
+        if valid:
+            assert (*sizes[:1], *(2,) * (2 - sizes[1])) == infer(graph, {"i": sizes})["y"].sizes
+        else:
+            with pytest.raises(Invalid, match="number of dimensions"):
+                infer(graph, {"i": sizes})
+
+
 class TestState:
     """The model of the state: what it allows, and what it expects."""
 
