@@ -197,7 +197,7 @@ class State:
     def _bind(self, action: Binding) -> Planned:
         session = self.session(action.session)
         graph, label = session.graph, session.graph.label
-        if session.replay and session.inputs:
+        if session.replay and (session.inputs or session.outputs):
             raise Invalid("bindings of a captured session stay")
         tensors = round_tensors(graph, action.round)
         inputs: dict[str, Tensor | _Value] = {

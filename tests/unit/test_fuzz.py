@@ -24,7 +24,7 @@ from opmap.fuzz.features import alike, covers, features
 from opmap.fuzz.graphs import Graph, Invalid, Node, Source, all_nodes, evaluate, infer
 from opmap.fuzz.judging import perform_plan
 from opmap.fuzz.models import build_model
-from opmap.fuzz.plan import Dropping, Getting, Opening, Plan, Putting, Round, Running, joined
+from opmap.fuzz.plan import Binding, Dropping, Getting, Opening, Plan, Putting, Round, Running, RunningBound, joined
 from opmap.fuzz.search import Search, draw_sequence
 from opmap.fuzz.state import planned
 from opmap.fuzz.switches import SWITCHES, available
@@ -140,6 +140,21 @@ class TestState:
 
     def steps(self, *actions):
         return planned(Plan(graphs=(self.GRAPH,), actions=(Opening(session="s"), *actions)))
+
+    def test_bindings_of_a_captured_session_stay(self):
+        """Without inputs too: a captured graph keeps the addresses of its outputs."""
+        graph = msgspec.structs.replace(
+            self.GRAPH, sources=(Source(name="x", data_type="FLOAT32", sizes=(2,), kind="initializer"),)
+        )
+        bound = [
+            action
+            for value in ("v", "w")
+            for action in (Putting(value=value, name="y"), Binding(session="s", outputs={"y": value}))
+        ]
+        actions = (Opening(session="s", replay=True), *bound[:2], RunningBound(session="s"))
+        assert planned(Plan(graphs=(graph,), actions=actions))
+        with pytest.raises(Invalid, match="stay"):
+            planned(Plan(graphs=(graph,), actions=(*actions, *bound[2:])))
 
     def test_kept_output(self):
         """A kept output can be read after its session is gone."""
