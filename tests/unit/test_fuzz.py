@@ -18,7 +18,7 @@ from fuzz_performers import (
     WrongSecondOutput,
 )
 
-from opmap.execution.steps import Open, Run
+from opmap.execution.steps import Open, Run, Setup
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features
 from opmap.fuzz.graphs import Graph, Invalid, Node, Source, all_nodes, evaluate, infer
@@ -151,7 +151,8 @@ class TestState:
             for value in ("v", "w")
             for action in (Putting(value=value, name="y"), Binding(session="s", outputs={"y": value}))
         ]
-        actions = (Opening(session="s", replay=True), *bound[:2], RunningBound(session="s"))
+        setup = Setup(config={"ep.dml.enable_graph_capture": "1"})
+        actions = (Opening(session="s", setup=setup, replay=True), *bound[:2], RunningBound(session="s"))
         assert planned(Plan(graphs=(graph,), actions=actions))
         with pytest.raises(Invalid, match="stay"):
             planned(Plan(graphs=(graph,), actions=(*actions, *bound[2:])))
