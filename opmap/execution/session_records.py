@@ -18,8 +18,8 @@ def written_files(folder: Path, given: frozenset[str]) -> dict[str, np.ndarray]:
     return {n: np.frombuffer(p.read_bytes(), np.uint8) for n, p in names.items() if n not in given}
 
 
-_BACKSLASH = re.compile(r'\\(?!["\\/bfnrtu])')
-"""A backslash that begins no escape sequence of JSON."""
+_BACKSLASH = re.compile(r'\\(["\\/bfnrtu]?)')
+"""A backslash, with the letter of an escape sequence of JSON if it begins one."""
 
 
 def profiled_nodes(path: Path) -> list[Event]:
@@ -27,7 +27,8 @@ def profiled_nodes(path: Path) -> list[Event]:
 
     Up to version 1.24 ONNX Runtime escapes no backslash in names, and on Windows names may not be UTF-8.
     """
-    text = _BACKSLASH.sub(r"\\\\", path.read_bytes().decode(errors="replace"))
+    raw = path.read_bytes().decode(errors="replace")
+    text = _BACKSLASH.sub(lambda found: found[0] if found[1] else "\\\\", raw)
     return [
         Event(
             event["args"]["op_name"],

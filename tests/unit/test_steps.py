@@ -255,5 +255,10 @@ class TestProfile:
         """A name may have a backslash that is not escaped, and bytes that are not UTF-8."""
         event = '{"cat": "Node", "name": "/node\\%s:0_kernel_time", "args": {"op_name": "Neg", "provider": "P"}}'
         path = tmp_path / "profile.json"
-        path.write_bytes(b"[" + (event % "x").encode() + b"," + (event % "ü").encode("latin-1") + b"]")
-        assert [Event("Neg", "P"), Event("Neg", "P")] == profiled_nodes(path)
+        names = [
+            (event % "x").encode(),
+            (event % "ü").encode("latin-1"),
+            (event % "\\ü").encode(),
+        ]  # the last is escaped
+        path.write_bytes(b"[" + b",".join(names) + b"]")
+        assert [Event("Neg", "P")] * 3 == profiled_nodes(path)
