@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -134,9 +133,7 @@ class _Rehearsal(Walk):
         self.performed.append((step, None))
         return Result()
 
-    def check(
-        self, round: Round, outputs: Mapping[str, np.ndarray], label: str = "", wanted: Sequence[str] | None = None
-    ) -> None:
+    def check(self, round: Round, result: Result, label: str = "", wanted: Sequence[str] | None = None) -> None:
         """Notes the expected outputs of the last step."""
         arrays = self.expected_arrays(round)
         self.performed[-1] = self.performed[-1][0], {name: arrays[name] for name in wanted or self.formed.outputs}

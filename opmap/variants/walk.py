@@ -55,7 +55,6 @@ class Walk:
         self._perform = perform
         self.opened = False
         self.steps: list[AnyStep] = []
-        self.results: list[Result] = []
         self.checks: list[Check] = []
         self.evidence: dict[str, Evidence] = {}
         self.devices: dict[str, str] = {}
@@ -66,7 +65,6 @@ class Walk:
         """Performs one step, and returns its result. Raises ProviderError if it failed."""
         self.steps.append(step)
         result = self._perform(step)
-        self.results.append(result)
         if result.error is not None:
             raise ProviderError(result.error, stage=result.stage or Stage.RUN)
         self.devices |= result.devices
@@ -86,10 +84,7 @@ class Walk:
     ) -> None:
         """Runs a session on the values of a round, fed from the host, and checks all outputs."""
         result = self.perform(Run(session=session, feeds=self.formed.feeds(round), config=dict(config or {})))
-        if result.malformed:
-            self.checks.append(Check(label, round, round.output_field, round.expected, None, result.malformed))
-        else:
-            self.check(round, result.outputs, label)
+        self.check(round, result, label)
 
     def examine(self, session: str = SESSION) -> Evidence:
         """Returns the evidence about a session, and keeps it."""
@@ -100,13 +95,16 @@ class Walk:
 
     # --- checking ---
 
-    def check(
-        self, round: Round, outputs: Mapping[str, np.ndarray], label: str = "", wanted: Sequence[str] | None = None
-    ) -> None:
-        """Holds outputs against the expected ones. `wanted` are the names of the asked outputs, by default all, in order."""
-        names = list(self.formed.outputs if wanted is None else wanted)
-        if list(outputs) != names:
+    def check(self, round: Round, result: Result, label: str = "", wanted: Sequence[str] | None = None) -> None:
+        """Compares the outputs of a run with the expected ones.
+
+        `wanted` are the names of the outputs that were asked for, in order; by default all.
+        """
+        names, outputs = list(self.formed.outputs if wanted is None else wanted), result.outputs
+        problem = result.malformed
+        if problem is None and list(outputs) != names:
             problem = f"the outputs must be {', '.join(names)}, got {', '.join(outputs) or 'none'}"
+        if problem is not None:
             self.checks.append(Check(label, round, round.output_field, round.expected, None, problem))
             return
         for name in names:

@@ -114,7 +114,7 @@ def _bound_from_host(walk: Walk) -> None:
     for round, label in ((_fresh(walk), "run 1, with other values"), (walk.first, "run 2")):
         outputs = dict.fromkeys(walk.formed.outputs, HOST)
         walk.perform(Bind(session=SESSION, feeds=walk.formed.feeds(round), outputs=outputs))
-        walk.check(round, walk.perform(RunBound(session=SESSION)).outputs, label)
+        walk.check(round, walk.perform(RunBound(session=SESSION)), label)
 
 
 def _bound_on_device(walk: Walk) -> None:
@@ -124,9 +124,9 @@ def _bound_on_device(walk: Walk) -> None:
     _put(walk, fresh)
     outputs = dict.fromkeys(walk.formed.outputs, DEVICE)
     walk.perform(Bind(session=SESSION, values=_names(walk), outputs=outputs))
-    walk.check(fresh, walk.perform(RunBound(session=SESSION)).outputs, "run 1, with other values")
+    walk.check(fresh, walk.perform(RunBound(session=SESSION)), "run 1, with other values")
     _update(walk, walk.first)
-    walk.check(walk.first, walk.perform(RunBound(session=SESSION)).outputs, "run 2, inputs changed in place")
+    walk.check(walk.first, walk.perform(RunBound(session=SESSION)), "run 2, inputs changed in place")
 
 
 def _preallocated(place: str) -> Callable[[Walk], None]:
@@ -138,7 +138,7 @@ def _preallocated(place: str) -> Callable[[Walk], None]:
         for round, label in ((_fresh(walk), "run 1, with other values"), (walk.first, "run 2, into the same memory")):
             outputs = {name: f"{name}.memory" for name in walk.formed.outputs}
             walk.perform(Bind(session=SESSION, feeds=walk.formed.feeds(round), outputs=outputs))
-            walk.check(round, walk.perform(RunBound(session=SESSION)).outputs, label)
+            walk.check(round, walk.perform(RunBound(session=SESSION)), label)
 
     return go
 
@@ -178,7 +178,7 @@ def _by_method(method: str) -> Callable[[Walk], None]:
     def go(walk: Walk) -> None:
         walk.open(Setup(threads=2))
         feeds = walk.formed.feeds(walk.first)
-        walk.check(walk.first, walk.perform(Run(session=SESSION, feeds=feeds, method=method)).outputs)  # type: ignore[arg-type]
+        walk.check(walk.first, walk.perform(Run(session=SESSION, feeds=feeds, method=method)))  # type: ignore[arg-type]
 
     return go
 
@@ -189,8 +189,8 @@ def _some_outputs(walk: Walk) -> None:
     names = list(walk.formed.outputs)
     feeds = walk.formed.feeds(walk.first)
     for wanted in (names[::-1], *([name] for name in names)):
-        outputs = walk.perform(Run(session=SESSION, feeds=feeds, outputs=wanted)).outputs
-        walk.check(walk.first, outputs, f"asked for {', '.join(wanted)}", wanted)
+        result = walk.perform(Run(session=SESSION, feeds=feeds, outputs=wanted))
+        walk.check(walk.first, result, f"asked for {', '.join(wanted)}", wanted)
 
 
 def _several_outputs(round: Round, formed: Formed) -> bool:
@@ -226,9 +226,9 @@ def _replayed(walk: Walk) -> None:
     outputs = {name: f"{name}.memory" for name in walk.formed.outputs}
     walk.perform(Bind(session=SESSION, values=_names(walk), outputs=outputs))
     captured = walk.perform(RunBound(session=SESSION, config={GRAPH_ID: "0"}))
-    walk.check(zeros, captured.outputs, "captured, on zeros")
+    walk.check(zeros, captured, "captured, on zeros")
     _update(walk, walk.first)
-    walk.check(walk.first, walk.perform(RunBound(session=SESSION, config={GRAPH_ID: "0"})).outputs, "replayed")
+    walk.check(walk.first, walk.perform(RunBound(session=SESSION, config={GRAPH_ID: "0"})), "replayed")
 
 
 def _has_inputs(round: Round, formed: Formed) -> bool:

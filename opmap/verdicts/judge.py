@@ -18,7 +18,7 @@ from ..descriptors import FEATURE_LEVELS, TensorDesc, Violation
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, wrong_outputs
-from ..execution.protocol import Placement, origin
+from ..execution.protocol import origin
 from ..execution.providers import OpenProvider
 from ..execution.worker import WorkerLost
 from ..mapping import IndexConversion, MappedModel, map_descriptor
@@ -47,10 +47,10 @@ _INT32 = 2**31
 class Outcome:
     """The results of each step of one case. A step that was not reached leaves None or an empty value.
 
-    `round` is the case's own question, with its expected output.
-    `check` is the first output that is wrong, or else the case's own output. `wrong_elements` holds the row-major
-    addresses of its wrong elements, `relation` what they are as a whole. `error` is the exception that ended the case. `road_problem` says why the road of the
-    variant is not proven. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
+    `round` is the case's own descriptor and values, with its expected output. `check` is the first output that is wrong,
+    or else the case's own output. `wrong_elements` holds the row-major addresses of its wrong elements, `relation` what
+    they are as a whole. `error` is the exception that ended the case. `road_problem` says why the road of the variant is
+    not proven. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
     """
 
     case: Case
@@ -114,8 +114,8 @@ class Judge:
         except MappingError as error:
             return Outcome(case=case, round=round, error=error)
         except ProviderError as error:
-            return Outcome(case=case, round=round, mapped=mapped, placement=self._placement(None), error=error)
-        placement = self._placement(None)
+            return Outcome(case=case, round=round, mapped=mapped, placement=self._asserted(), error=error)
+        placement = self._asserted()
         expected, output = round.expected, case.desc.output
         problem = wrong_outputs(outputs, dtype_of(output.data_type), output.sizes)
         actual = None if problem else from_array(cast("Sequence[np.ndarray]", outputs)[0])
@@ -144,7 +144,7 @@ class Judge:
             with suppress(ProviderError):
                 performer.end()
         evidence = walk.evidence.get(SESSION)
-        placement = self._placement(evidence.placement if evidence else None)
+        placement = PlacementRecord.of(evidence.placement if evidence else None, self.provider.name)
         outcome = Outcome(
             case=case,
             round=round,
@@ -186,12 +186,8 @@ class Judge:
             fits_int32=_fits_int32(case),
         )
 
-    def _placement(self, placement: Placement | None) -> PlacementRecord | None:
-        if self.provider.runs_cases:
-            placement = self.provider.placement()
-        if placement is None:
-            return None
-        return PlacementRecord(placement.proves(self.provider.name), placement.source, list(placement.nodes))
+    def _asserted(self) -> PlacementRecord | None:
+        return PlacementRecord.of(self.provider.placement(), self.provider.name)
 
 
 def _worst(checks: Sequence[Check]) -> tuple[Check, Sequence[int]]:

@@ -82,12 +82,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
             path=origin(str(error)),
             message=str(error),
         )
-    placement = provider.placement()
-    if placement is not None:
-        proven = placement.proves(provider.name)
-        record = msgspec.structs.replace(
-            record, placement=PlacementRecord(proven, placement.source, list(placement.nodes))
-        )
+    record = msgspec.structs.replace(record, placement=PlacementRecord.of(provider.placement(), provider.name))
     problem = _wrong_output(outputs, _array(model.graph.output[0], probe.output))
     if problem:
         return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from ..execution.protocol import Placement
 from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
 
 SCHEMA = "opmap-results/1"
@@ -39,6 +40,13 @@ class PlacementRecord(msgspec.Struct, frozen=True):
     proven: bool
     source: str
     nodes: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, placement: Placement | None, provider: str) -> PlacementRecord | None:
+        """Returns the record of a placement for a run on this provider; None if the placement is unknown."""
+        if placement is None:
+            return None
+        return cls(placement.proves(provider), placement.source, list(placement.nodes))
 
 
 class RoadRecord(msgspec.Struct, frozen=True):

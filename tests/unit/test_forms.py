@@ -14,6 +14,7 @@ from opmap import register_operator, unregister_operator
 from opmap.cases.catalogue import catalogue
 from opmap.cases.values import fill
 from opmap.descriptors import TensorDesc, complete_sizes
+from opmap.execution.steps import Result
 from opmap.mapping import IR_VERSION, OPSET, map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
@@ -89,7 +90,7 @@ def answers(form, first, opened, feeds=None):
     # The feeds live until the outputs are checked: in ONNX Runtime 1.24 an output that is an input is the feed's memory.
     feeds = form.feeds(first) if feeds is None else feeds
     outputs = opened.run(None, feeds)
-    walk.check(first, dict(zip((output.name for output in opened.get_outputs()), outputs, strict=True)))
+    walk.check(first, Result(outputs=dict(zip((o.name for o in opened.get_outputs()), outputs, strict=True))))
     return walk.checks
 
 
@@ -149,7 +150,7 @@ class TestEveryForm:
                 for (output, field), bits in zip(form.outputs.items(), shown.values(), strict=True)
                 for data_type in [walk._expected(other, field)[1]]
             }
-            walk.check(first, typed)
+            walk.check(first, Result(outputs=typed))
             assert [None] * len(form.outputs) == [check.problem for check in walk.checks]
             assert not any(right([check]) for check in walk.checks), id
 
