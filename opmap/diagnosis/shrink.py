@@ -36,7 +36,11 @@ class Budget:
 
 @dataclass
 class Shrinking(Generic[T]):
-    """One shrinking. `fails(value)` returns whether a value still fails. `key` makes equal values equal keys."""
+    """Makes one failing value smaller.
+
+    `fails(value)` returns True if a smaller value still fails. `key(value)` returns a key to compare values by: a value
+    whose key was tried before is not tried again.
+    """
 
     fails: Callable[[T], bool]
     reductions: Sequence[Reduction[T]]

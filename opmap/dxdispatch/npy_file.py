@@ -19,7 +19,7 @@ class _Header(NamedTuple):
     fortran_order: bool
     dtype: numpy.dtype[numpy.generic]
     end: int
-    """The byte at which the values begin."""
+    """The offset of the first value, in bytes from the beginning of the file."""
 
 
 def npy_values(raw: bytes, data_type: DataType | None, *, path: str) -> bytes:

@@ -115,7 +115,7 @@ HANG_LIMIT = HangLimit()
 
 
 class WorkerProvider(Performer):
-    """Performs steps on a provider in a child process. Not safe for several threads.
+    """Performs steps on a provider in a child process. Use it from one thread at a time.
 
     `name` is ONNX Runtime's name of an execution provider, or MODULE:FACTORY. The child starts with the first step, or
     with `start()`. After a crash, a timeout or a lost device it is killed. The next step gets a new child, which has no

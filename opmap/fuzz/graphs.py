@@ -100,7 +100,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(source for source in self.sources if source.kind == "input")
 
     def label(self, name: str) -> str:
-        """Returns the name of a value in the model."""
+        """Returns the name that a value of this graph has in the ONNX model; an unusual one if the graph is `odd`."""
         return f"{name} :0/é{'x' * 40}" if self.odd else name
 
 
@@ -218,7 +218,7 @@ def shaped(node: Node, values: Sequence[Value]) -> Shaped:
 
 
 def _operator_sizes(node: Node, values: Sequence[Value]) -> Sizes:
-    """Returns the sizes of the output; a size of 0 passes through like any other size."""
+    """Returns the sizes of a node's output. Sizes of 0, which no descriptor can have, are replaced for the computation."""
     if all(all(v.sizes) for v in values):
         return shaped(node, values).output
     found: list[Sizes] = []

@@ -32,10 +32,10 @@ REDRAWS = 12
 """How often a plan is drawn again if a find covers it."""
 
 HISTORY = 6
-"""How many plans before a failure are tried together with it, if it does not fail alone."""
+"""If a plan fails in the search but not alone, the search performs this many earlier plans and then the plan again."""
 
 TRIALS, SHRINK_SECONDS = 500, 180.0
-"""The limits of one shrinking."""
+"""The most plans and the most seconds that are spent to make one failing plan smaller."""
 
 TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1}
 """How often a plan is performed until it fails: what depends on memory does not fail each time."""

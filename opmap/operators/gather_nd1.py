@@ -225,7 +225,7 @@ def world(dimensions: int, size: int, batches: Iterable[int] = range(8)) -> Iter
 
 
 def draw(source: RandomSource, dimension_count: int, max_elements: int, max_batches: int | None = None) -> Desc:
-    """Returns a random descriptor: any number of meaningful dimensions and of batches.
+    """Returns a random descriptor. InputDimensionCount, IndicesDimensionCount and BatchDimensionCount are random too.
 
     The tuples are long enough to leave the output at most `dimension_count` dimensions.
     """

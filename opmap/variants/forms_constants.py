@@ -99,7 +99,7 @@ def _typed(name: str, tensor: Tensor) -> onnx.TensorProto:
 
 
 def _packed(field_number: int, raw: bytes) -> bytes:
-    """A packed repeated field of a serialized message."""
+    """Returns a repeated field in protobuf's packed encoding: tag, length as a varint, then the bytes `raw`."""
     length, count = bytearray(), len(raw)
     while count > 127:
         length.append(count & 127 | 128)
