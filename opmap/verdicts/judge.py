@@ -24,7 +24,7 @@ from ..execution.worker import WorkerLost
 from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..operators import OPERATORS, Substitution
 from ..tensors import DataType, from_bits, plain
-from ..variants import VARIANTS, Check, Formed, Round, Walk
+from ..variants import VARIANTS, Check, Formed, Round, Variant, Walk
 from ..variants.walk import SESSION
 from ..vocabulary import Stage, Verdict
 from .compare import differences, explain, relation, undefined
@@ -130,16 +130,8 @@ class Judge:
         walk = Walk(
             performer.perform, formed, round, self.provider.name, profile=proof is not None and proof[0] == "profile"
         )
-        error: ProviderError | None = None
         try:
-            try:
-                variant.way.go(walk)
-            except ProviderError as failed:
-                error = failed
-            if not isinstance(error, WorkerLost) and walk.opened:
-                walk.examine()
-        except ProviderError as failed:
-            error = error or failed
+            error = _go(variant, walk)
         finally:
             with suppress(ProviderError):
                 performer.end()
@@ -188,6 +180,24 @@ class Judge:
 
     def _asserted(self) -> PlacementRecord | None:
         return PlacementRecord.of(self.provider.placement(), self.provider.name)
+
+
+def _go(variant: Variant, walk: Walk) -> ProviderError | None:
+    """Walks the road of a variant. Returns the first error, or None.
+
+    The evidence about the session is read also after an error, unless the process is lost.
+    """
+    error: ProviderError | None = None
+    try:
+        variant.way.go(walk)
+    except ProviderError as failed:
+        error = failed
+    if walk.opened and not isinstance(error, WorkerLost):
+        try:
+            walk.examine()
+        except ProviderError as failed:
+            error = error or failed
+    return error
 
 
 def _worst(checks: Sequence[Check]) -> tuple[Check, Sequence[int]]:
