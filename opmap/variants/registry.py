@@ -66,20 +66,9 @@ def _variants() -> Iterator[Variant]:
     yield variant("symbolic", "symbolic", directml=ran)
     yield variant("unnamed", "unnamed", directml=ran, share="few")
     yield variant("shapeless", "shapeless", directml=ran)
-    yield variant(
-        "another-shape",
-        "symbolic",
-        "another-shape",
-        directml=both(ran, proofs.two_shapes),
-        others=both(ran, proofs.two_shapes),
-    )
-    yield variant(
-        "another-shape-shapeless",
-        "shapeless",
-        "another-shape",
-        directml=both(ran, proofs.two_shapes),
-        others=both(ran, proofs.two_shapes),
-    )
+    for name, form in (("another-shape", "symbolic"), ("another-shape-shapeless", "shapeless")):
+        shapes = both(ran, proofs.two_shapes)
+        yield variant(name, form, "another-shape", directml=shapes, others=shapes)
     yield variant("fixed-dimensions", "symbolic", "fixed-dimensions", share="one")
     yield variant(
         "re-used-list",
