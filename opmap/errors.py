@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Protocol
 
+from .limits import MAX_MESSAGE
 from .vocabulary import Stage, Verdict
 
 
@@ -88,23 +89,38 @@ class MappingError(OpmapError, ValueError):
 class ProviderError(OpmapError, RuntimeError):
     """Raised if an execution provider is missing, cannot load a model, or fails to run it.
 
-    `stage` is the stage that failed; None if no stage was reached. `verdict` is the verdict of the case.
+    `stage` is the stage that failed; None if no stage was reached. `verdict` is the verdict of the case. The message may
+    come from outside: it is cleaned (see `clean`).
     """
 
     verdict: ClassVar[Verdict] = Verdict.ERROR
 
     def __init__(self, message: str, *, stage: Stage | None = Stage.LOAD):
         self.stage = stage
-        super().__init__(message)
+        super().__init__(clean(message))
+
+
+class Unsupported(ProviderError):
+    """Raised if a provider says that it does not support a model. The message is the provider's own."""
+
+    verdict = Verdict.UNSUPPORTED
 
 
 def describe(error: BaseException) -> str:
     """Returns `TypeOfError: message` in one line, or only the type if there is no message."""
     try:
-        message = " ".join(str(error).split())
-    except Exception:  # the __str__ of third-party code
+        message = clean(str(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # the __str__ of third-party code, which may even raise SystemExit
         message = ""
     return f"{type(error).__name__}{': ' if message else ''}{message}"
+
+
+def clean(text: str) -> str:
+    """Returns a text from outside in one line of at most MAX_MESSAGE characters, without what UTF-8 cannot encode."""
+    encodable = text[:MAX_MESSAGE].encode("utf-8", "backslashreplace").decode("utf-8")
+    return " ".join(encodable.split())[:MAX_MESSAGE]
 
 
 def printable(text: str) -> str:

@@ -15,6 +15,9 @@ MAX_ELEMENTS = 2**24
 MAX_VALUES_BYTES = 2**30
 """The most memory that the values of one JSON file may take, in bytes, over all its resources and dispatches."""
 
+MAX_MESSAGE = 10_000
+"""The most characters of an error message from outside that are kept."""
+
 MAX_FRAME_HEADER = 2**20
 """The largest JSON header of a frame between opmap and its worker process, in bytes."""
 

@@ -79,6 +79,14 @@ def feature_level(text: str) -> str:
     return level
 
 
+def pair(text: str) -> tuple[str, str]:
+    """Returns (K, V) for `K=V`."""
+    key, equals, value = text.partition("=")
+    if not (key.strip() and equals):
+        raise argparse.ArgumentTypeError(f"must be K=V, got {text!r}")
+    return key.strip(), value.strip()
+
+
 # --- the options that the command line and the pytest plugin share ---
 
 
@@ -110,6 +118,8 @@ class Option:
             keywords["action"] = "store_true"
         elif self.repeated:
             keywords |= {"action": "append", "default": [], "metavar": self.metavar}
+            if self.type is not None:
+                keywords["type"] = self.type
         else:
             keywords |= {"default": self.default, "metavar": self.metavar}
             if self.type is not None:
@@ -137,9 +147,9 @@ FEATURE_LEVEL = Option(
 )
 INDEX_CONVERSION = Option(
     name="index-conversion",
-    choices=("graph", "host"),
-    help="where to convert indices whose type ONNX does not take: in the graph, or on the host before the run "
-    "(default: graph; on DirectML host for INT64)",
+    choices=("graph", "host", "directml"),
+    help="where to convert indices whose type ONNX does not take: in the graph, on the host before the run, or as the "
+    "DirectML EP supports it best (default: graph; on DirectML directml)",
 )
 TIER = Option(
     name="tier",
@@ -155,7 +165,32 @@ IN_PROCESS = Option(
     help="MODULE:FACTORY: run it in this process, for debugging; a crash then ends the run, and there is no time limit",
 )
 
-PROVIDER_OPTIONS = (PROVIDER, REQUIRE_PROVIDER, FEATURE_LEVEL, INDEX_CONVERSION, IN_PROCESS)
+RUNTIME_OPTIONS = (
+    Option(
+        name="provider-option",
+        type=pair,
+        repeated=True,
+        metavar="K=V",
+        help="an option of the execution provider, for example backend_type=htp; may be repeated",
+    ),
+    Option(
+        name="session-option",
+        type=pair,
+        repeated=True,
+        metavar="K=V",
+        help="a session configuration entry, for example session.disable_cpu_ep_fallback=0; may be repeated",
+    ),
+    Option(
+        name="ep-library",
+        type=pair,
+        repeated=True,
+        metavar="NAME=PATH",
+        help="a plugin EP library, which ONNX Runtime registers under NAME; --provider then names its EP; may be repeated",
+    ),
+)
+"""What ONNX Runtime's sessions are created with."""
+
+PROVIDER_OPTIONS = (PROVIDER, REQUIRE_PROVIDER, FEATURE_LEVEL, INDEX_CONVERSION, *RUNTIME_OPTIONS, IN_PROCESS)
 """The provider, and how its results are judged."""
 
 SELECTION_OPTIONS = (
@@ -222,7 +257,7 @@ DIRECTML_OPTIONS = (
         name="device-id",
         type=number,
         metavar="N",
-        help="DirectML: use the adapter with this number (opmap doctor lists them)",
+        help="use the adapter, or the device of a plugin EP, with this number (opmap doctor lists them)",
     ),
     Option(name="disable-metacommands", flag=True, help="DirectML: do not use the driver's own kernels"),
     Option(

@@ -87,7 +87,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     state = session.config.stash[_STATE]
     only_contract = session.config.getoption("--opmap-tier") == "contract"  # it has no cases
-    unproven = not only_contract and not state.tally.proven and (state.tally.ran or state.required)
+    unproven = not only_contract and not state.tally.shown and (state.tally.ran or state.required)
     if unproven or state.problems():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -96,8 +96,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints how many cases are proven to have run on the provider, and the stale known failures."""
     state = terminalreporter.config.stash[_STATE]
     if state.tally.judged or state.required:
-        proven, judged = state.tally.proven, state.tally.judged
-        terminalreporter.write_line(f"{state.header()}: {proven} of {judged} cases proven to have run there")
+        terminalreporter.write_line(f"{state.header()}: {state.tally.sentence('there')}")
     for problem in state.problems():
         terminalreporter.write_line(f"opmap: {problem}", red=True)
 
@@ -120,7 +119,9 @@ def opmap_check(request: pytest.FixtureRequest) -> Check:
             ("opmap_case", record.case),
             ("opmap_verdict", str(record.verdict)),  # pytest-xdist sends no enums
             ("opmap_provider", record.provider),
+            ("opmap_stage", str(record.stage or "")),
             ("opmap_proven", str(record.proven).lower()),
+            ("opmap_asserted", str(record.asserted).lower()),
             ("opmap_device_class", record.device_class or ""),
         ]
         message = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}: {record.message}"
@@ -177,10 +178,10 @@ class _State:
         test = getattr(report, "worker_id", None), report.nodeid
         properties: list[tuple[str, Any]] = report.user_properties[self._counted.get(test, 0) :]
         self._counted[test] = len(report.user_properties)
-        keys = ("opmap_case", "opmap_verdict", "opmap_proven")
+        keys = ("opmap_case", "opmap_verdict", "opmap_stage", "opmap_proven", "opmap_asserted")
         values = ([value for name, value in properties if name == key] for key in keys)
-        for case, verdict, proven in zip(*values, strict=True):
-            self.tally.add(case, verdict, proven == "true")
+        for case, verdict, stage, proven, asserted in zip(*values, strict=True):
+            self.tally.add(case, verdict, stage, proven=proven == "true", asserted=asserted == "true")
 
     def count_failure(self, session: pytest.Session) -> None:
         """Counts a failed case, and ends the run after as many as --opmap-max-failures allows."""

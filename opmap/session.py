@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,13 @@ from .cases.selection import Selection, case_ids, has_variant
 from .descriptors import FEATURE_LEVELS
 from .dxdispatch import Dispatch
 from .errors import InputError
-from .execution.providers import OpenProvider, ProviderMissing, open_provider, refuse_directml_options
+from .execution.providers import (
+    OpenProvider,
+    ProviderMissing,
+    open_provider,
+    refuse_directml_options,
+    refuse_runtime_options,
+)
 from .mapping import IndexConversion
 from .reporting.bundle import Bundle
 from .variants import VARIANTS
@@ -69,6 +76,9 @@ class SessionOptions:
     timeout_per_case: float = 30.0
     dml_runtime: str | None = None
     in_process: bool = False
+    provider_option: Sequence[tuple[str, str]] = ()
+    session_option: Sequence[tuple[str, str]] = ()
+    ep_library: Sequence[tuple[str, str]] = ()
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> SessionOptions:
@@ -128,6 +138,9 @@ class Session:
             "timeout": options.timeout_per_case,
             "dml_runtime": options.dml_runtime,
             "in_process": options.in_process,
+            "provider_options": dict(options.provider_option),
+            "session_options": dict(options.session_option),
+            "libraries": {name: os.path.abspath(path) for name, path in options.ep_library},
         }
         try:
             return open_judge(
@@ -325,6 +338,9 @@ class Session:
             "adapter": options.adapter,
             "device_id": options.device_id,
             "disable_metacommands": options.disable_metacommands,
+            "provider_option": dict(options.provider_option),
+            "session_option": dict(options.session_option),
+            "ep_library": dict(options.ep_library),
         }
 
     # --- known failures ---
@@ -402,6 +418,7 @@ def open_judge(
         from .faults import open_fault
 
         refuse_directml_options(provider, **place or {})
+        refuse_runtime_options(provider, **place or {})
         opened = open_fault(fault)
     else:
         opened = open_provider(provider, **place or {})

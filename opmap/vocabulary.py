@@ -45,7 +45,11 @@ class Verdict(enum.StrEnum):
         member.good, member.text = good, text
         return member
 
-    PASS = "pass", True, "Every defined element has the expected bits, and the run is proven for the provider."
+    PASS = (
+        "pass",
+        True,
+        "Every defined element has the expected bits, and the run is proven for the provider, or asserted by it.",
+    )
     MISMATCH = "mismatch", False, "The provider returned other bits, another shape or another type than expected."
     ERROR = "error", False, "A stage failed; the record's `stage` names it."
     FALLBACK = "fallback", False, "The result is right, but nothing proves that the requested provider computed it."
@@ -59,7 +63,11 @@ class Verdict(enum.StrEnum):
         False,
         "The provider made another DirectML descriptor from the model than the mapping predicts.",
     )
-    UNSUPPORTED = "unsupported", True, "The requested feature level does not support the descriptor."
+    UNSUPPORTED = (
+        "unsupported",
+        True,
+        "The requested feature level does not support the descriptor, or the provider says that it does not.",
+    )
     OBSERVED = "observed", True, "Some elements have no documented value. The other elements are right."
     NOT_EXPRESSIBLE = "not-expressible", True, "The descriptor is valid, but no ONNX graph can express it."
     CRASH = "crash", False, "The worker process ended while it handled the case."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import secrets
@@ -167,11 +168,13 @@ class Child:
                 pass
 
     def _read_stderr(self, stderr: FileIO) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be cut by the end of a chunk
         with stderr:
             while chunk := stderr.read(_STDERR_BYTES):
                 self._stderr = (self._stderr + chunk)[-_STDERR_BYTES:]
-                if self._show_stderr:
-                    print(chunk.decode(errors="replace"), end="", file=sys.stderr, flush=True)
+                if self._show_stderr and sys.stderr is not None:
+                    with suppress(OSError, ValueError):  # this process's stderr may be closed
+                        print(decoder.decode(chunk), end="", file=sys.stderr, flush=True)
 
 
 def processes_with(word: str) -> list[int]:

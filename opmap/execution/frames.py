@@ -22,7 +22,7 @@ from ..machine.facts import Fact
 from ..vocabulary import Stage
 from .steps import AnyStep, Result
 
-MAGIC, VERSION = b"OPMF", 3
+MAGIC, VERSION = b"OPMF", 4
 
 _PREFIX = struct.Struct("<4sIIQ")
 _Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -67,12 +67,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=s
 class Start(Message, frozen=True):
     """From the parent: open this provider.
 
-    `provider` is ONNX Runtime's name of an execution provider, or MODULE:FACTORY. `adapter` and `device_id` choose the
-    DirectML EP's adapter. `path` are folders to import MODULE from.
+    `provider` is ONNX Runtime's name of an execution provider, or MODULE:FACTORY. `options` are provider options, `config`
+    session configuration entries of every session. `libraries` are plugin EP libraries by the names under which they are
+    registered. `adapter` and `device_id` choose the DirectML EP's adapter, `device_id` also the device of a plugin EP.
+    `path` are folders to import MODULE from.
     """
 
     provider: str
-    options: dict[str, str]
+    options: dict[str, str] = {}
+    config: dict[str, str] = {}
+    libraries: dict[str, str] = {}
     adapter: str | None = None
     device_id: int | None = None
     path: list[str] = []
@@ -119,7 +123,12 @@ class Ended(Message, frozen=True):
 
 
 class Inspect(Message, frozen=True):
-    """From the parent: send the facts about this process and its machine."""
+    """From the parent: send the facts about this process and its machine.
+
+    With `plugins`, every installed plugin EP is registered first, so that its devices are among the facts.
+    """
+
+    plugins: bool = False
 
 
 class Facts(Message, frozen=True):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import ProviderError
-from ..vocabulary import Stage
 from .protocol import Placement
 from .steps import AnyStep, Clear, Examine, Open, Result, Run
 
@@ -45,8 +43,8 @@ class Performer:
             self._placement = evidence.placement if evidence else None
         finally:
             self.end()
-        if result.error is not None:
-            raise ProviderError(result.error, stage=result.stage)
+        if failure := result.failure:
+            raise failure
         return Malformed(result.malformed) if result.malformed else list(result.outputs.values())
 
     def end(self) -> None:
@@ -60,6 +58,6 @@ class Performer:
 
     def _checked(self, step: AnyStep) -> Result:
         result = self.perform(step)
-        if result.error is not None:
-            raise ProviderError(result.error, stage=result.stage or Stage.RUN)
+        if failure := result.failure:
+            raise failure
         return result

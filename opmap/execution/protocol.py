@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+
+from ..limits import MAX_MESSAGE
 
 
 @dataclass(frozen=True)
@@ -20,12 +23,26 @@ class Placement:
     source: str
     nodes: tuple[tuple[str, str], ...]
 
-    def proves(self, provider: str) -> bool:
-        """Returns True if there is at least one node and every node ran on this execution provider."""
-        return bool(self.nodes) and all(name == provider for _, name in self.nodes)
+    def shows(self, provider: str, helpers: Collection[str] = ()) -> bool:
+        """Returns whether a node ran on this execution provider, and no other node elsewhere.
+
+        Nodes of the types in `helpers` may have run elsewhere, if a node of another type ran on this provider.
+        """
+        here = [op_type for op_type, name in self.nodes if name == provider]
+        elsewhere = [op_type for op_type, name in self.nodes if name != provider]
+        if not elsewhere:
+            return bool(here)
+        return set(elsewhere) <= set(helpers) and not set(here) <= set(helpers)
+
+    def proves(self, provider: str, helpers: Collection[str] = ()) -> bool:
+        """Returns whether this placement `shows` it and is ONNX Runtime's own record."""
+        return self.source != ASSERTED and self.shows(provider, helpers)
 
 
-_ORIGIN = re.compile(r"(\w+\.(?:cpp|cc|h)\(\d+\)).*?\b([0-9A-F]{8})\b")
+ASSERTED = "asserted"
+"""The source of a placement that is the word of a provider which is not ONNX Runtime."""
+
+_ORIGIN = re.compile(r"\b(\w+\.(?:cpp|cc|h)\(\d+\)).*?\b([0-9A-F]{8})\b")
 
 
 def origin(message: str) -> str | None:
@@ -33,7 +50,7 @@ def origin(message: str) -> str | None:
 
     The form is `AbiCustomRegistry.cpp(519) 80070057`.
     """
-    match = _ORIGIN.search(message)
+    match = _ORIGIN.search(message[:MAX_MESSAGE])
     return " ".join(match.groups()) if match else None
 
 
@@ -43,10 +60,15 @@ class Provider(Protocol):
     It needs only `run`. Its `name`, `version`, `device_class`, `placement()`, `open()` and `close()` are used if they
     exist. `open(model_bytes, setup)` returns a session: an object with `run(feeds)`, which is called as
     `run(feeds, outputs)` if only some outputs are wanted, and perhaps `close()`. `setup` has the fields of `steps.Setup`.
+    `placement()` returns pairs of operator type and name of what ran it, or a `Placement`.
     """
 
     def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Returns the model's outputs for these inputs. Any exception is an error of the case, at stage `run`."""
+        """Returns the model's outputs for these inputs. The arrays belong to the provider, which may change them.
+
+        Any exception is an error of the case, at stage `run` or at the stage that its attribute `stage` names. A
+        NotImplementedError, or an exception of a class named `Unsupported`, says that the provider does not support it.
+        """
 
 
 class CaseProvider(Protocol):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, ProviderError, describe
 from ..machine.environment import collect
 from ..machine.facts import Fact
-from ..machine.runtimes import require_one
+from ..machine.runtimes import import_problem, require_one
 from ..vocabulary import Stage
 from .dml_linux import VARIABLE, find_dml_runtime
 from .performer import Malformed, Performer
-from .protocol import CaseProvider, Placement
+from .protocol import ASSERTED, CaseProvider, Placement
 from .sessions import CPU, DIRECTML, SessionProvider
 from .steps import AnyStep, Result
 from .third_party import ThirdPartyProvider, Unavailable, import_folders
@@ -47,7 +48,7 @@ class OpenProvider:
     @property
     def directml(self) -> bool:
         """True if this is the DirectML EP."""
-        return self.name == DIRECTML
+        return self.name == DIRECTML and not self.third_party
 
     @property
     def third_party(self) -> bool:
@@ -94,7 +95,7 @@ class OpenProvider:
         """Returns the placement of the last model or case; None if it is unknown."""
         if isinstance(self.provider, Performer):
             return self.provider.placement()
-        return Placement("asserted", (("", self.name),))
+        return Placement(ASSERTED, (("", self.name),))
 
     def environment(self) -> dict[str, Fact]:
         """Returns the facts about the process that runs the models: the worker process, or this process."""
@@ -104,7 +105,9 @@ class OpenProvider:
         """Calls the provider's `close()`, if it has one. An exception becomes a warning."""
         try:
             getattr(self.provider, "close", lambda: None)()
-        except (Exception, SystemExit) as error:  # the results of the run must not be lost
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the results of the run must not be lost
             text = str(error) if isinstance(self.provider, WorkerProvider) else describe(error)
             warnings.warn(f"{self.name}: close() raised {text}", RuntimeWarning, stacklevel=2)
 
@@ -116,11 +119,15 @@ class ProviderMissing(ProviderError):
 def available() -> list[str]:
     """Returns the execution providers of the installed ONNX Runtime.
 
-    Raises ProviderError if no ONNX Runtime or several distributions of it are installed.
+    Raises ProviderMissing if no ONNX Runtime or several distributions of it are installed, or if it cannot be imported.
     """
-    require_one()
-    import onnxruntime
-
+    try:
+        require_one()
+        import onnxruntime
+    except ProviderError as error:
+        raise ProviderMissing(str(error)) from None
+    except ImportError as error:
+        raise ProviderMissing(import_problem(error)) from None
     return list(onnxruntime.get_available_providers())
 
 
@@ -138,25 +145,40 @@ def open_provider(
     timeout: float = TIMEOUT,
     dml_runtime: str | None = None,
     in_process: bool = False,
+    provider_options: Mapping[str, str] | None = None,
+    session_options: Mapping[str, str] | None = None,
+    libraries: Mapping[str, str] | None = None,
 ) -> OpenProvider:
     """Opens `auto`, `dml`, `directml`, `cpu`, an execution provider by ONNX Runtime's name, or MODULE:FACTORY.
 
     All but the CPU EP run in a worker process, with `timeout` seconds for each step. `in_process` is for debugging: a
     third party's provider then runs in this process, without a time limit. On Linux the worker of the DirectML EP runs in
     the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose the
-    adapter of the DirectML EP.
+    adapter of the DirectML EP; `device_id` also chooses the device of a plugin EP.
 
-    Raises ProviderMissing if the provider is not there. Raises InputError for an unknown name, a folder that is not a
-    rig, or an adapter that this machine does not have.
+    `session_options` are session configuration entries. `libraries` are plugin EP libraries by the names under which
+    ONNX Runtime registers them. An EP that ONNX Runtime does not have is looked for in the installed plugin packages.
+
+    Raises ProviderMissing if the provider is not there. Raises InputError for an unknown name, an option that the provider
+    does not take, a folder that is not a rig, or an adapter that this machine does not have.
     """
     if ":" in name:
         refuse_directml_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
+        refuse_runtime_options(
+            name, provider_options=provider_options, session_options=session_options, libraries=libraries
+        )
         return _open_third_party(name, in_process, timeout)
     if in_process:
         raise InputError(f"--in-process is for MODULE:FACTORY, got {name}")
-    wanted = full_name(name)
-    options = {"disable_metacommands": "True"} if disable_metacommands else {}
-    open_directml = partial(_open_directml, options, adapter=adapter, device_id=device_id, timeout=timeout)
+    wanted, options, config = full_name(name), dict(provider_options or {}), dict(session_options or {})
+    open_worker = partial(_open_worker, config=config, device_id=device_id, timeout=timeout)
+    metacommands = {"disable_metacommands": "True"} if disable_metacommands else {}
+    open_directml = partial(_open_directml, open_worker, {**metacommands, **options}, adapter=adapter)
+    if libraries:
+        if wanted in ("auto", DIRECTML, CPU):
+            raise InputError(f"--ep-library needs --provider with the name of an EP in the library, got {name}")
+        refuse_directml_options(wanted, adapter=adapter, disable_metacommands=disable_metacommands)
+        return open_worker(wanted, options=options, libraries=libraries)
     if wanted in ("auto", DIRECTML):
         rig = find_dml_runtime(dml_runtime)
         if rig:
@@ -169,23 +191,27 @@ def open_provider(
             if adapter is not None or device_id is not None:
                 raise
     wanted = CPU if wanted == "auto" else wanted
-    if wanted not in providers:
-        if not wanted.endswith("ExecutionProvider"):
-            names = ", ".join(("auto", *_SHORT, "fault:NAME", "MODULE:FACTORY", *providers))
-            raise InputError(f"--provider must be one of {names}, got {name!r}")
-        hint = ""
-        if wanted == DIRECTML and sys.platform.startswith("linux"):
-            hint = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
-        raise ProviderMissing(
-            f"{wanted} is not in the installed {require_one()}, which has {', '.join(providers)}{hint}"
-        )
     if wanted == DIRECTML:
+        if DIRECTML not in providers:
+            raise ProviderMissing(_no_directml(providers))
         return open_directml()
-    refuse_directml_options(wanted, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
+    if wanted not in providers and not wanted.endswith("ExecutionProvider"):
+        names = ", ".join(("auto", *_SHORT, "fault:NAME", "MODULE:FACTORY", *providers))
+        raise InputError(f"--provider must be one of {names}, got {name!r}")
+    of_directml = device_id if wanted in providers else None  # of a plugin EP it is the number of its device
+    refuse_directml_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
     if wanted != CPU:
-        return _open_worker(wanted, timeout)
-    session = SessionProvider(wanted)
+        return open_worker(wanted, options=options)
+    session = SessionProvider(wanted, options, config=config)
     return OpenProvider(wanted, session.version, "hardware", session, package=require_one())
+
+
+def _no_directml(providers: Sequence[str]) -> str:
+    """Returns why there is no DirectML EP, in one line."""
+    hint = ""
+    if sys.platform.startswith("linux"):
+        hint = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
+    return f"{DIRECTML} is not in the installed {require_one()}, which has {', '.join(providers)}{hint}"
 
 
 def refuse_directml_options(
@@ -201,28 +227,33 @@ def refuse_directml_options(
         raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {name}")
 
 
+def refuse_runtime_options(
+    name: str,
+    *,
+    provider_options: Mapping[str, str] | None = None,
+    session_options: Mapping[str, str] | None = None,
+    libraries: Mapping[str, str] | None = None,
+    **_: object,
+) -> None:
+    """Raises InputError if options of ONNX Runtime are given to a provider that is not ONNX Runtime's."""
+    if provider_options or session_options or libraries:
+        raise InputError(f"--provider-option, --session-option and --ep-library are for ONNX Runtime, got {name}")
+
+
 def _open_directml(
-    options: dict[str, str],
+    open_worker: Callable[..., OpenProvider],
+    options: Mapping[str, str],
     *,
     command: Sequence[str] | None = None,
     adapter: str | None,
-    device_id: int | None,
-    timeout: float,
 ) -> OpenProvider:
     """Opens the DirectML EP in a worker process. Raises ProviderMissing if it does not start or has no DirectML EP."""
-    worker = WorkerProvider(DIRECTML, options, command=command, adapter=adapter, device_id=device_id, timeout=timeout)
-    _start(worker)
-    problem = None
-    if DIRECTML not in worker.providers:
-        problem = (
-            f"{DIRECTML} is not in the worker's ONNX Runtime {worker.version}, which has {', '.join(worker.providers)}"
-        )
-    elif worker.software:
-        problem = f"{DIRECTML} needs a hardware adapter, got the software adapter {worker.adapter}"
-    if problem:
-        worker.close()
-        raise ProviderMissing(problem)
-    return OpenProvider(DIRECTML, worker.version, worker.device_class, worker, worker.adapter, package=worker.package)
+    opened = open_worker(DIRECTML, options=options, command=command, adapter=adapter)
+    assert isinstance(opened.provider, WorkerProvider), "the DirectML EP runs in a worker process"
+    if opened.provider.software:
+        opened.provider.close()
+        raise ProviderMissing(f"{DIRECTML} needs a hardware adapter, got the software adapter {opened.adapter}")
+    return opened
 
 
 def _start(worker: WorkerProvider) -> None:
@@ -234,18 +265,20 @@ def _start(worker: WorkerProvider) -> None:
         raise ProviderMissing(str(error)) from None
 
 
-def _open_worker(name: str, timeout: float) -> OpenProvider:
+def _open_worker(name: str, *, timeout: float, **choice: Any) -> OpenProvider:
     """Opens an execution provider of ONNX Runtime, or MODULE:FACTORY, in a worker process.
 
-    Raises ProviderMissing if it does not start, InputError if a third party's provider cannot be used.
+    `choice` are other options of WorkerProvider. Raises ProviderMissing if it does not start, InputError if the provider
+    cannot be used so.
     """
-    worker = WorkerProvider(name, timeout=timeout)
+    worker = WorkerProvider(name, timeout=timeout, **choice)
     _start(worker)
     return OpenProvider(
         worker.own_name,
         worker.version,
         worker.device_class,
         worker,
+        worker.adapter,
         sessions=worker.sessions,
         package=worker.package,
     )
@@ -257,7 +290,7 @@ def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvid
     Raises InputError if the module, the factory or its result cannot be used, ProviderMissing if the factory raises.
     """
     if not in_process:
-        return _open_worker(name, timeout)
+        return _open_worker(name, timeout=timeout)
     try:
         own = ThirdPartyProvider.load(name, import_folders())
     except Unavailable as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import locale
 import re
 from pathlib import Path
 
 import numpy as np
 
+from ..errors import clean
 from .steps import Event
 
 
@@ -54,4 +56,15 @@ def tidy(message: str) -> str:
 
 def one_line(error: Exception) -> str:
     """Returns the message of an error in one line; the name of its type if it has no message."""
-    return tidy(str(error)) or type(error).__name__
+    return tidy(clean(_message(error))) or type(error).__name__
+
+
+def _message(error: Exception) -> str:
+    """Returns the message of an error of ONNX Runtime.
+
+    On a Windows in another language than English, DirectML's messages are in the system's code page. ONNX Runtime's Python
+    package takes them for UTF-8 and raises a UnicodeDecodeError, which holds the message's bytes.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return error.object.decode(locale.getencoding(), "replace")
+    return str(error)

@@ -50,6 +50,12 @@ if TYPE_CHECKING:
 CPU = "CPUExecutionProvider"
 DIRECTML = "DmlExecutionProvider"
 
+IDENTITY = bytes.fromhex(
+    "08083a370a100a017812017922084964656e74697479120167"
+    "5a0f0a0178120a0a08080112040a020801620f0a0179120a0a08080112040a02080142040a00100d"
+)
+"""A model with one Identity node on one FLOAT element, which every execution provider runs."""
+
 FUSION_OFF = "ep.dml.disable_graph_fusion"
 """The session configuration entry that switches off the DirectML EP's graph fusion."""
 
@@ -57,6 +63,9 @@ Proof = Literal["assignment-info", "profile"]
 """The record of ONNX Runtime that the placement is read from. `assignment-info` exists since ONNX Runtime 1.24."""
 
 _ORT_MODEL = "model.ort"
+
+_LEFT_TO_CPU = "fallback to CPU EP has been explicitly disabled"
+"""A part of ONNX Runtime's message about a session in which an execution provider left nodes to the CPU EP."""
 
 
 @dataclass
@@ -84,13 +93,24 @@ class SessionProvider(Performer):
     A session has one thread, because a thread pool makes the creation of a session many times slower. There is no
     fallback: Python's own fallback to the CPU EP is off, and a session on another provider fails to load if nodes are
     left to the CPU EP. `proof` is by default `assignment-info` if this ONNX Runtime has it.
+
+    `options` are provider options. `config` are session configuration entries of every session; those of a step come on
+    top. `device` is the OrtEpDevice of a plugin EP, which cannot be named in `providers=[...]`.
     """
 
-    def __init__(self, name: str, options: dict[str, str] | None = None, *, proof: Proof | None = None):
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, str] | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        device: Any = None,
+        proof: Proof | None = None,
+    ):
         import onnxruntime
 
         super().__init__()
-        self.name, self.options = name, options or {}
+        self.name, self.options, self.config, self.device = name, dict(options or {}), dict(config or {}), device
         self.version: str = onnxruntime.__version__
         has_info = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
         self.proof: Proof = proof or ("assignment-info" if has_info else "profile")
@@ -99,6 +119,7 @@ class SessionProvider(Performer):
         self._values: dict[str, Any] = {}
         self._profiles: tempfile.TemporaryDirectory[str] | None = None
         self._profiled = 0
+        self._unrecorded = False
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
@@ -108,7 +129,21 @@ class SessionProvider(Performer):
             return _ACTIONS[type(step)](self, step)
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
             refused = isinstance(step, Open) and not (step.static and step.setup.config.get(FUSION_OFF, "0") == "0")
-            return Result(error=one_line(error), stage=stage, spent=refused and self.name == DIRECTML)
+            text = one_line(error)
+            return Result(
+                error=text,
+                stage=stage,
+                unsupported=self._does_not_support(error, text),
+                spent=refused and self.name == DIRECTML,
+            )
+
+    def _does_not_support(self, error: Exception, text: str) -> bool:
+        """Returns whether an error says that this provider does not support a node.
+
+        DirectML documents what it supports, and the CPU EP implements the operators of all models here: an error of
+        theirs is an error.
+        """
+        return self.name not in (CPU, DIRECTML) and (type(error).__name__ == "NotImplemented" or _LEFT_TO_CPU in text)
 
     # --- sessions ---
 
@@ -123,17 +158,29 @@ class SessionProvider(Performer):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content.tobytes())
         try:
-            session = self._session(step.model.tobytes(), setup, folder.name if folder else None)
+            session, profiled = self._proven_session(step.model.tobytes(), setup, folder.name if folder else None)
         except Exception:
             if folder:
                 folder.cleanup()
             raise
         given = frozenset({setup.file_name, _ORT_MODEL, *step.files})
-        self._sessions[step.session] = _Session(session, folder, given, setup.profile or self.proof == "profile")
+        self._sessions[step.session] = _Session(session, folder, given, profiled)
         return Result(spent=spent)
 
-    def _session(self, model: bytes, setup: Setup, folder: str | None) -> onnxruntime.InferenceSession:
-        """Creates a session. It writes its files into `folder`. Without a record of assignments it writes a profile."""
+    def _proven_session(self, model: bytes, setup: Setup, folder: str | None) -> tuple[Any, bool]:
+        """Creates a session that can prove its placement. Returns it, and whether it records a profile.
+
+        A few EPs, and models in ONNX Runtime's own format, have no record of assignments: then a profile is recorded.
+        """
+        profiled = setup.profile or self.proof == "profile" or self._unrecorded
+        session = self._session(model, setup, folder, profiled)
+        if profiled or session.get_provider_graph_assignment_info():
+            return session, profiled
+        del session
+        return self._session(model, setup, folder, True), True
+
+    def _session(self, model: bytes, setup: Setup, folder: str | None, profile: bool) -> onnxruntime.InferenceSession:
+        """Creates a session. It writes its files into `folder`. With `profile`, it records the nodes that run."""
         runtime = self._runtime
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = setup.threads, 1
@@ -146,18 +193,19 @@ class SessionProvider(Performer):
             options.graph_optimization_level = runtime.GraphOptimizationLevel(setup.level)
         for name, size in setup.free_dimensions.items():
             options.add_free_dimension_override_by_name(name, size)
+        config = {**self.config, **setup.config}
         if self.name != CPU and not setup.cpu_nodes:
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+            config.setdefault("session.disable_cpu_ep_fallback", "1")
         if self.proof == "assignment-info":
-            options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        if setup.profile or self.proof == "profile":
+            config["session.record_ep_graph_assignment_info"] = "1"
+        if profile:
             if self._profiles is None:  # one folder for all sessions: under Wine it costs much time to remove one
                 self._profiles = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
             options.enable_profiling = True
             # ONNX Runtime adds the time in seconds to the name, which two sessions may have in common.
             self._profiled += 1
             options.profile_file_prefix = os.path.join(self._profiles.name, str(self._profiled))
-        for key, value in setup.config.items():
+        for key, value in config.items():
             options.add_session_config_entry(key, value)
         initializers = {n: runtime.OrtValue.ortvalue_from_numpy(a) for n, a in setup.initializers.items()}
         for name, initializer in initializers.items():  # they must live until the session is created
@@ -166,8 +214,9 @@ class SessionProvider(Performer):
         if setup.disabled_optimizers:
             keywords["disabled_optimizers"] = setup.disabled_optimizers
         provider_options = {**self.options, **setup.options}
-        if setup.devices:
-            options.add_provider_for_devices(self._devices(), {})
+        if setup.devices or self.device is not None:
+            provider_options.pop("device_id", None)  # the device itself says which one it is
+            options.add_provider_for_devices([self.device or self._listed_device()], provider_options)
         else:
             keywords["providers"] = [
                 (self.name, provider_options),
@@ -191,18 +240,28 @@ class SessionProvider(Performer):
         options.log_severity_level = 4
         options.optimized_model_filepath = path
         options.add_session_config_entry("session.save_model_format", "ORT")
-        self._runtime.InferenceSession(model, options, providers=[(self.name, self.options)], enable_fallback=0)
+        keywords: dict[str, Any] = {"enable_fallback": 0}
+        if self.device is not None:
+            options.add_provider_for_devices([self.device], self.options)
+        else:
+            keywords["providers"] = [(self.name, self.options)]
+        self._runtime.InferenceSession(model, options, **keywords)
         return path
 
-    def _devices(self) -> list[Any]:
-        """Returns the one device of this provider that `device_id` names, or its first one."""
+    def _listed_device(self) -> Any:
+        """Returns the device of this provider that `device_id` names; without it the first one.
+
+        A device that only DXCore knows has no DXGI number: `device_id` cannot mean it.
+        """
         found = [device for device in self._runtime.get_ep_devices() if device.ep_name == self.name]
         number = self.options.get("device_id")
         if number is not None:
-            found = [d for d in found if d.device.metadata.get("DxgiAdapterNumber", "0") == number] or found
+            found = [d for d in found if d.device.metadata.get("DxgiAdapterNumber") == number]
         if not found:
-            raise ProviderError(f"ONNX Runtime lists no device of {self.name}")
-        return found[:1]
+            raise ProviderError(
+                f"ONNX Runtime lists no device of {self.name}{f' with number {number}' if number else ''}"
+            )
+        return found[0]
 
     def _drop(self, name: str) -> bool:
         """Releases the session or value of this name, if there is one. Returns whether bound inputs were not used."""
@@ -376,7 +435,7 @@ class SessionProvider(Performer):
             events = profiled_nodes(path)
             path.unlink()
         evidence = Evidence(
-            placement=self._placement_of(session, events),
+            placement=self._placement_of(found, events),
             events=events,
             inputs=[value.name for value in session.get_inputs()],
             outputs=[value.name for value in session.get_outputs()],
@@ -386,15 +445,16 @@ class SessionProvider(Performer):
         )
         return Result(evidence=evidence)
 
-    def _placement_of(self, session: Any, events: Sequence[Event] | None) -> Placement:
+    def _placement_of(self, found: _Session, events: Sequence[Event] | None) -> Placement:
         if self.proof == "profile":
             return Placement("profile", tuple((event.op_type, event.provider) for event in events or ()))
         nodes = [
             (node.op_type, subgraph.ep_name)
-            for subgraph in session.get_provider_graph_assignment_info()
+            for subgraph in found.session.get_provider_graph_assignment_info()
             for node in subgraph.get_nodes()
         ]
-        if events and not nodes:  # a model in ONNX Runtime's own format has no record of its assignment
+        if events and not nodes:
+            self._unrecorded = self._unrecorded or found.folder is None  # so that no session is created twice again
             return Placement("profile", tuple((event.op_type, event.provider) for event in events))
         return Placement("assignment-info", tuple(nodes))
 

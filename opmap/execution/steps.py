@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from ..errors import ProviderError, Unsupported
 from ..vocabulary import Stage
 from .protocol import Placement
 
@@ -218,8 +219,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What a step returned.
 
-    `error` is the message if it failed, and `stage` the stage of the failure. `malformed` describes outputs that are no
-    arrays. `spent` is whether the process must not be used further: what runs in it later may be wrong.
+    `error` is the message if it failed, and `stage` the stage of the failure. `unsupported` is whether the provider said
+    that it does not support the step. `malformed` describes outputs that are no arrays. `spent` is whether the process
+    must not be used further: what runs in it later may be wrong.
     """
 
     outputs: dict[str, np.ndarray] = {}
@@ -228,5 +230,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Result] = []
     error: str | None = None
     stage: Stage | None = None
+    unsupported: bool = False
     malformed: str | None = None
     spent: bool = False
+
+    @property
+    def failure(self) -> ProviderError | None:
+        """The error of the step as an exception; None if the step did not fail."""
+        if self.error is None:
+            return None
+        kind = Unsupported if self.unsupported else ProviderError
+        return kind(self.error, stage=self.stage or Stage.RUN)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Self, get_args
 
 import msgspec
 import numpy as np
 
-from ..errors import InputError, ProviderError, describe
+from ..errors import InputError, ProviderError, clean, describe
+from ..machine.facts import DeviceClass
 from ..vocabulary import Stage
 from .performer import Performer
-from .protocol import Placement
+from .protocol import ASSERTED, Placement
 from .steps import AnyStep, Clear, Drop, Evidence, Examine, Open, Result, Run, Setup
 
 
@@ -34,15 +36,21 @@ class ThirdPartyProvider(Performer):
         super().__init__()
         self._provider: Any = provider
         try:
-            runs = callable(getattr(provider, "run", None))
-            attributes = [getattr(provider, name, None) for name in ("name", "version", "device_class")]
-            self.name, self.version, self.device_class = (None if a is None else str(a) for a in attributes)
-            self.sessions = callable(getattr(provider, "open", None))
-        except Exception as error:  # an attribute may be a property that raises
+            with _third_party_code():
+                runs = callable(getattr(provider, "run", None))
+                self.name, self.version, device_class = (_attribute(provider, name) for name in _ATTRIBUTES)
+                self.sessions = callable(getattr(provider, "open", None))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an attribute may be a property that raises anything, also SystemExit
             raise InputError(f"--provider {spec}: {describe(error)}") from None
         if not runs:
             result = type(provider).__name__
             raise InputError(f"--provider {spec}: the factory must return an object with a method run, got a {result}")
+        if device_class not in (None, *get_args(DeviceClass)):
+            wanted = f"device_class must be {', '.join(get_args(DeviceClass))} or None"
+            raise InputError(f"--provider {spec}: {wanted}, got {device_class!r}")
+        self.device_class = device_class
         self._shown = self.name or spec
         self._open: dict[str, tuple[object, list[str]]] = {}
 
@@ -56,14 +64,20 @@ class ThirdPartyProvider(Performer):
         new = [folder for folder in path if folder not in sys.path]
         sys.path[:] = [*new[:1], *sys.path, *new[1:]]
         try:
-            make = getattr(importlib.import_module(module), factory)
-        except (Exception, SystemExit) as error:  # an import runs the module's code, which may raise anything
+            with _third_party_code():
+                make = getattr(importlib.import_module(module), factory)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an import runs the module's code, which may raise anything
             raise InputError(f"--provider {spec}: {describe(error)}") from None
         if not callable(make):
             raise InputError(f"--provider {spec}: {factory} must be callable, got a {type(make).__name__}")
         try:
-            provider = make()
-        except (Exception, SystemExit) as error:
+            with _third_party_code():
+                provider = make()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise Unavailable(f"--provider {spec}: {factory}() raised {describe(error)}") from None
         return cls(provider, spec)
 
@@ -71,13 +85,12 @@ class ThirdPartyProvider(Performer):
         """Performs Open, Run, Examine, Drop and Clear. Any other step is an error."""
         stage = Stage.LOAD if isinstance(step, Open) and self.sessions else Stage.RUN
         try:
-            return self._perform(step)
-        except ProviderError as error:
-            return Result(error=str(error), stage=error.stage)
+            with _third_party_code():
+                return self._perform(step)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also SystemExit
-            return Result(error=describe(error), stage=stage)
+            return _failed(error, stage)
 
     def _perform(self, step: AnyStep) -> Result:
         if isinstance(step, Open):
@@ -108,12 +121,13 @@ class ThirdPartyProvider(Performer):
             raise ProviderError(f"there is no session {step.session!r}", stage=Stage.RUN)
         session, names = self._open[step.session]
         wanted = names if step.outputs is None else step.outputs
+        feeds = {name: np.array(array) for name, array in step.feeds.items()}  # its own, to change as it likes
         run: Callable[..., object]
         if self.sessions:
             run = session.run  # type: ignore[attr-defined]
-            outputs = run(dict(step.feeds), step.outputs) if step.outputs is not None else run(dict(step.feeds))
+            outputs = run(feeds, step.outputs) if step.outputs is not None else run(feeds)
         else:
-            outputs = self._provider.run(session, dict(step.feeds))
+            outputs = self._provider.run(session, feeds)
             if step.outputs is not None and isinstance(outputs, (list, tuple)) and len(outputs) == len(names):
                 by_name = dict(zip(names, outputs, strict=True))
                 outputs = [by_name[name] for name in wanted if name in by_name]
@@ -124,16 +138,64 @@ class ThirdPartyProvider(Performer):
         if self.sessions and session is not None:
             getattr(session, "close", lambda: None)()
 
-    def _asserted(self) -> Placement | None:
+    def _asserted(self) -> Placement:
+        """Returns what the object's `placement()` says. Without an answer, its own name stands for what ran the model."""
+        answer = getattr(self._provider, "placement", lambda: None)()
+        if answer is None:
+            return Placement(ASSERTED, (("", self._shown),))
         try:
-            answer = getattr(self._provider, "placement", lambda: None)()
-        except (Exception, SystemExit):  # third-party code may raise anything
-            return None
-        return answer if isinstance(answer, Placement) else Placement("asserted", (("", self._shown),))
+            nodes = msgspec.convert(getattr(answer, "nodes", answer), tuple[tuple[str, str], ...])
+        except msgspec.ValidationError as error:
+            wanted = "placement() must return pairs of operator type and what ran it"
+            raise ProviderError(f"{wanted}, got a {type(answer).__name__}: {error}", stage=Stage.RUN) from None
+        return Placement(ASSERTED, tuple((clean(op_type), clean(name)) for op_type, name in nodes))
 
     def close(self) -> None:
         """Calls the object's `close()`, if it has one. Raises what it raises."""
-        getattr(self._provider, "close", lambda: None)()
+        with _third_party_code():
+            getattr(self._provider, "close", lambda: None)()
+
+
+_ATTRIBUTES = ("name", "version", "device_class")
+_MAX_ATTRIBUTE = 200
+
+
+def _attribute(provider: object, name: str) -> str | None:
+    value = getattr(provider, name, None)
+    return None if value is None else clean(str(value))[:_MAX_ATTRIBUTE]
+
+
+@contextmanager
+def _third_party_code() -> Iterator[None]:
+    """Runs code of a third party. It may change the current directory, or fork and forget to end the copy of this process."""
+    process = os.getpid()
+    folder = None
+    with suppress(OSError):  # the current directory may be removed meanwhile
+        folder = os.getcwd()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
+        if folder is not None:
+            with suppress(OSError):
+                os.chdir(folder)
+
+
+def _failed(error: BaseException, stage: Stage) -> Result:
+    """Returns the result of a step that an exception of the object ended.
+
+    The exception may tell its stage. One of a class named `Unsupported`, or a NotImplementedError, says that the object
+    does not support the step.
+    """
+    text = str(error) if isinstance(error, ProviderError) else describe(error)
+    try:
+        told = str(getattr(error, "stage", None))
+    except BaseException:  # a property of third-party code
+        told = ""
+    unsupported = isinstance(error, NotImplementedError) or "Unsupported" in [c.__name__ for c in type(error).__mro__]
+    stage = Stage(told) if told in (Stage.LOAD, Stage.RUN) else stage
+    return Result(error=text, stage=stage, unsupported=unsupported)
 
 
 def _result(outputs: object, names: Sequence[str]) -> Result:
@@ -146,7 +208,7 @@ def _result(outputs: object, names: Sequence[str]) -> Result:
     for output in outputs:
         if not isinstance(output, np.ndarray):
             return Result(malformed=f"{wanted}, got a list of a {type(output).__name__}")
-    return Result(outputs=dict(zip(names, outputs, strict=True)))
+    return Result(outputs={name: np.array(output) for name, output in zip(names, outputs, strict=True)})
 
 
 def _output_names(model: bytes) -> list[str]:

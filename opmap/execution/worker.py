@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty
@@ -14,7 +14,7 @@ from typing import overload
 
 import msgspec
 
-from ..errors import InputError, ProviderError
+from ..errors import InputError, ProviderError, clean
 from ..machine.facts import Fact
 from ..vocabulary import Stage, Verdict
 from . import frames
@@ -123,15 +123,18 @@ class WorkerProvider(Performer):
 
     `command` starts opmap's worker_main in any Python, by default in this one. A unique word is appended to it, by
     which the processes of this child are found. `timeout` is the limit for one step, `first_timeout` the limit for a
-    start and for the first session of each child, both in seconds. For the DirectML EP, `adapter` (a part of its name)
-    and `device_id` choose the adapter.
+    start and for the first session of each child, both in seconds. `options` are provider options, `config` session
+    configuration entries, `libraries` plugin EP libraries by the names under which they are registered. For the DirectML
+    EP, `adapter` (a part of its name) and `device_id` choose the adapter; for a plugin EP `device_id` chooses the device.
     """
 
     def __init__(
         self,
         name: str,
-        options: dict[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
         *,
+        config: Mapping[str, str] | None = None,
+        libraries: Mapping[str, str] | None = None,
         command: Sequence[str] | None = None,
         adapter: str | None = None,
         device_id: int | None = None,
@@ -140,11 +143,19 @@ class WorkerProvider(Performer):
         hang_limit: HangLimit = HANG_LIMIT,
     ):
         super().__init__()
-        self.name, self.options = name, dict(options or {})
+        self.name = name
         self.command = list(command or native_command())
         self.timeout, self.first_timeout = timeout, max(timeout, first_timeout)
         self._hang_limit = hang_limit
-        self._start = frames.Start(name, self.options, adapter, device_id, import_folders() if ":" in name else [])
+        self._start = frames.Start(
+            name,
+            dict(options or {}),
+            dict(config or {}),
+            dict(libraries or {}),
+            adapter,
+            device_id,
+            import_folders() if ":" in name else [],
+        )
         self._adapter = (name, adapter, device_id, *self.command)
         self._child: Child | None = None
         self._hello: frames.Hello | None = None
@@ -169,6 +180,8 @@ class WorkerProvider(Performer):
         self.start()
         limit = self.first_timeout if self._first else limit or self.timeout
         result = self._ask(frames.Perform(step, limit), limit).result
+        if result.error is not None:
+            result = msgspec.structs.replace(result, error=clean(result.error))
         self._first = self._first and (isinstance(step, Open) and result.error is None)
         self._spent = self._spent or result.spent
         if result.error is not None and _DEVICE_LOST.search(result.error):
@@ -215,7 +228,9 @@ class WorkerProvider(Performer):
         start = self._start
         return WorkerProvider(
             self.name,
-            self.options,
+            start.options,
+            config=start.config,
+            libraries=start.libraries,
             command=self.command,
             adapter=start.adapter,
             device_id=start.device_id,
@@ -295,15 +310,16 @@ class WorkerProvider(Performer):
         """The child's own process id (under Wine, the one that Wine gave it); None if the child does not run."""
         return self._hello.pid if self._child and self._hello else None
 
-    def environment(self) -> dict[str, Fact]:
+    def environment(self, *, plugins: bool = False) -> dict[str, Fact]:
         """Returns the facts that machine.environment.collect() finds in the worker process. Never raises.
 
-        Starts the worker. After a model was run, the facts name the DirectML.dll that ran it. If the worker does not
-        answer, the only fact is `worker`, with the error.
+        Starts the worker. After a model was run, the facts name the DirectML.dll that ran it. With `plugins`, the installed
+        plugin EPs are registered first, and the fact `plugins` lists them. If the worker does not answer, the only fact is
+        `worker`, with the error.
         """
         try:
             self.start()
-            return self._ask(frames.Inspect(), self.first_timeout).facts
+            return self._ask(frames.Inspect(plugins=plugins), self.first_timeout).facts
         except ProviderError as error:
             return {"worker": Fact(None, "the worker process", str(error))}
 

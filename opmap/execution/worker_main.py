@@ -22,31 +22,32 @@ if __name__ == "__main__" and "opmap" not in sys.modules:
 import faulthandler
 import threading
 from collections.abc import Callable
-from io import FileIO
+from contextlib import suppress
+from functools import partial
+from io import FileIO, TextIOWrapper
 from queue import SimpleQueue
 
 import msgspec
+import numpy as np
 
-from opmap.errors import InputError, ProviderError, describe
+from opmap.errors import InputError, ProviderError, clean, describe
 from opmap.execution import frames
 from opmap.execution.performer import Performer
-from opmap.execution.sessions import DIRECTML, SessionProvider
-from opmap.execution.steps import Result
-from opmap.execution.third_party import ThirdPartyProvider, Unavailable
-from opmap.machine.adapters import choose_adapter, device_class, wine_version
+from opmap.execution.plugins import described_device, plugin_class, plugin_device, register_all
+from opmap.execution.sessions import DIRECTML, IDENTITY, SessionProvider
+from opmap.execution.steps import Drop, Open, Result
+from opmap.execution.third_party import ThirdPartyProvider
+from opmap.machine.adapters import candidates, device_class, wine_version
 from opmap.machine.environment import collect
-from opmap.machine.runtimes import package_of
+from opmap.machine.runtimes import import_problem, package_of
 from opmap.vocabulary import Stage
 
 GRACE = 30.0
 """Seconds after a step's time limit until the worker ends itself. The parent ends it at the limit, unless it is gone."""
 
-MAX_MESSAGE = 10_000
-"""The most characters of an error message that are sent to the parent."""
 
-
-def main(make: Callable[[str, dict[str, str]], Performer] = SessionProvider) -> None:
-    """Serves the parent until stdin ends. `make(name, options)` opens an execution provider of ONNX Runtime."""
+def main(make: Callable[..., Performer] = SessionProvider) -> None:
+    """Serves the parent until stdin ends. `make` opens an execution provider, with the arguments of SessionProvider."""
     source, sink = _take_streams()
     _report_crashes()
     inbox: SimpleQueue[frames.Message] = SimpleQueue()
@@ -63,8 +64,9 @@ def main(make: Callable[[str, dict[str, str]], Performer] = SessionProvider) -> 
     except InputError as error:
         reply(frames.Refused(str(error)), start)
         return
-    except Unavailable as error:
-        reply(frames.Refused(str(error), missing=True), start)
+    except (ProviderError, ImportError) as error:
+        text = import_problem(error) if isinstance(error, ImportError) else str(error)
+        reply(frames.Refused(text, missing=True), start)
         return
     reply(hello, start)
     while True:
@@ -78,27 +80,64 @@ def main(make: Callable[[str, dict[str, str]], Performer] = SessionProvider) -> 
         elif isinstance(message, frames.End):
             reply(frames.Ended(_close(provider)), message)
         else:
-            reply(frames.Facts(collect()), message)
+            plugins = {"plugins": register_all()} if isinstance(message, frames.Inspect) and message.plugins else {}
+            reply(frames.Facts(plugins | collect()), message)
 
 
-def _execution_provider(
-    start: frames.Start, make: Callable[[str, dict[str, str]], Performer]
-) -> tuple[Performer, frames.Hello]:
-    """Opens an execution provider of ONNX Runtime. Raises InputError if no adapter, or more than one, fits the choice."""
-    adapter, options, wine = None, dict(start.options), wine_version()
-    if start.provider == DIRECTML:
-        adapter = choose_adapter(substring=start.adapter, device_id=start.device_id)
-        if adapter:
-            options["device_id"] = str(adapter.index)  # without it, ONNX Runtime chooses in another order
-    provider = make(start.provider, options)
+def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, frames.Hello]:
+    """Opens an execution provider of ONNX Runtime.
+
+    Raises InputError if no adapter or device, or more than one, fits the choice. Raises ProviderError if the provider is
+    not there, ImportError if ONNX Runtime cannot be imported.
+    """
     import onnxruntime
 
-    providers = list(onnxruntime.get_available_providers())
-    kind = device_class(adapter, wine) if adapter else "emulated" if wine else "hardware"
-    name, software = (adapter.name, adapter.software) if adapter else (None, False)
-    package = package_of(onnxruntime.__file__)
-    version = onnxruntime.__version__
-    return provider, frames.Hello(version, providers, os.getpid(), kind, name, software, package=package)
+    hello = frames.Hello(
+        onnxruntime.__version__,
+        list(onnxruntime.get_available_providers()),
+        os.getpid(),
+        "emulated" if wine_version() else "hardware",
+        package=package_of(onnxruntime.__file__),
+    )
+    open_one = partial(make, start.provider, config=start.config)
+    if start.provider == DIRECTML:
+        return _directml(start, hello, open_one)
+    if start.libraries or start.provider not in hello.providers:
+        device = plugin_device(start.provider, start.libraries, start.device_id)
+        described = msgspec.structs.replace(hello, adapter=described_device(device), device_class=plugin_class(device))
+        return open_one(start.options, device=device), described
+    return open_one(start.options), hello
+
+
+def _directml(
+    start: frames.Start, hello: frames.Hello, open_one: Callable[..., Performer]
+) -> tuple[Performer, frames.Hello]:
+    """Opens the DirectML EP on the chosen adapter, or else on the first hardware adapter on which a session can be created.
+
+    Raises ProviderError if there is no DirectML EP, or no adapter on which a session can be created.
+    """
+    wine, problem = wine_version(), ""
+    adapters = list(candidates(substring=start.adapter, device_id=start.device_id))
+    if DIRECTML not in hello.providers:
+        has = f"the worker's ONNX Runtime {hello.version}, which has {', '.join(hello.providers)}"
+        raise ProviderError(f"{DIRECTML} is not in {has}")
+    for adapter in adapters:
+        options = dict(start.options)
+        if adapter:
+            options["device_id"] = str(adapter.index)  # without it, ONNX Runtime chooses in another order
+            kind = device_class(adapter, wine)
+            hello = msgspec.structs.replace(hello, adapter=adapter.name, device_class=kind, software=adapter.software)
+        provider = open_one(options)
+        if hello.software:
+            return provider, hello  # the parent refuses it
+        failed = provider.perform(Open(session="", model=np.frombuffer(IDENTITY, np.uint8)))
+        provider.perform(Drop(name=""))
+        if failed.error is None:
+            return provider, hello
+        problem = (
+            problem or f"{DIRECTML} cannot create a session{f' on {adapter.name}' if adapter else ''}: {failed.error}"
+        )
+    raise ProviderError(problem)
 
 
 def _third_party(start: frames.Start) -> tuple[Performer, frames.Hello]:
@@ -121,13 +160,14 @@ def _perform(provider: Performer, message: frames.Perform) -> Result:
     faulthandler.dump_traceback_later(message.limit + GRACE, exit=True, file=sys.stderr)
     try:
         result = provider.perform(message.task)
-    except Exception as error:
+    except BaseException as error:  # third-party code may raise anything; Ctrl-C in a terminal does not come here
         result = Result(error=describe(error), stage=Stage.RUN)
     finally:
         faulthandler.cancel_dump_traceback_later()
-        sys.stdout.flush()  # what a third party's provider printed: the process ends without flushing
+        with suppress(Exception):  # a third party's provider may have closed it
+            sys.stdout.flush()  # what it printed: the process ends without flushing
     if result.error is not None:
-        result = msgspec.structs.replace(result, error=" ".join(result.error.split())[:MAX_MESSAGE])
+        result = msgspec.structs.replace(result, error=clean(result.error))
     return result
 
 
@@ -168,6 +208,9 @@ def _take_streams() -> tuple[FileIO, FileIO]:
         for number, handle in ((0, -10), (1, -11)):  # STD_INPUT_HANDLE, STD_OUTPUT_HANDLE
             ctypes.windll.kernel32.SetStdHandle(handle, ctypes.c_void_p(msvcrt.get_osfhandle(number)))
             msvcrt.setmode(streams[number], os.O_BINARY)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # on Windows they would use the code page, and the parent reads UTF-8
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     return os.fdopen(streams[0], "rb", buffering=0), os.fdopen(streams[1], "wb", buffering=0)
 
 

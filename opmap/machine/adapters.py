@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..errors import InputError, OpmapError, ProviderError
 from .facts import Adapter, DeviceClass, one_line, require_windows
@@ -80,15 +80,28 @@ def choose_adapter(*, substring: str | None = None, device_id: int | None = None
     Returns None if this machine lists no adapters and neither `substring` nor `device_id` is given. Raises InputError
     as resolve_adapter does, and if one of the two is given but adapters cannot be listed.
     """
+    return next(candidates(substring=substring, device_id=device_id))
+
+
+def candidates(*, substring: str | None = None, device_id: int | None = None) -> Iterator[Adapter | None]:
+    """Yields the adapter of choose_adapter. Without a choice, yields the other hardware adapters after it.
+
+    Raises InputError as choose_adapter does.
+    """
+    chosen = substring is not None or device_id is not None
     try:
         adapters = list_adapters()
     except ProviderError as error:
-        if substring is None and device_id is None:
-            return None
-        raise InputError(f"--adapter and --device-id need a list of adapters: {error}") from None
-    if not adapters and substring is None and device_id is None:
-        return None
-    return resolve_adapter(adapters, substring=substring, device_id=device_id)
+        if chosen:
+            raise InputError(f"--adapter and --device-id need a list of adapters: {error}") from None
+        adapters = []
+    if not adapters and not chosen:
+        yield None
+        return
+    first = resolve_adapter(adapters, substring=substring, device_id=device_id)
+    yield first
+    if not chosen:
+        yield from (adapter for adapter in adapters if adapter != first and not adapter.software)
 
 
 def device_class(adapter: Adapter, wine: str | None) -> DeviceClass:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import metadata
 
 from ..errors import ProviderError
@@ -29,6 +30,30 @@ def installed() -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An installed plugin EP: its distribution with its version, and the package to import."""
+
+    distribution: str
+    version: str
+    module: str
+
+
+def plugins() -> list[Plugin]:
+    """Returns the installed plugin EPs."""
+    found = []
+    for d in metadata.distributions():
+        name = d.metadata["Name"]
+        if name.startswith("onnxruntime-ep-") or name == "onnxruntime-qnn":
+            found.append(Plugin(name, d.version, name.replace("-", "_")))
+    return found
+
+
+def import_problem(error: ImportError) -> str:
+    """Returns why ONNX Runtime cannot be imported, in one line."""
+    return f"ONNX Runtime cannot be imported: {error}"
 
 
 def package_of(file: str | None) -> str | None:

@@ -53,6 +53,9 @@ def summary(records: Sequence[Record], title: str, kind: Literal["operator", "su
     table.add_column(kind, footer="all", overflow="fold")
     table.add_column("ran on", overflow="fold")
     table.add_column("proven", justify="right", footer=str(sum(r.proven for r in records)))
+    asserted = any(r.asserted for r in records)
+    if asserted:
+        table.add_column("asserted", justify="right", footer=str(sum(r.asserted for r in records)))
     for verdict in verdicts:
         count = sum(r.verdict == verdict for r in records)
         table.add_column(verdict, justify="right", no_wrap=True, style=style(verdict), footer=str(count))
@@ -66,7 +69,8 @@ def summary(records: Sequence[Record], title: str, kind: Literal["operator", "su
         ran_on = f"{provider} ({device_class})" if device_class else provider
         names = (Text(printable(name)) for name in (operator.removeprefix("DML_OPERATOR_"), ran_on))
         cells = [str(counts[v] or "") for v in verdicts]
-        table.add_row(*names, str(sum(r.proven for r in group)), *cells, str(len(group)))
+        shown = [str(sum(r.proven for r in group)), *([str(sum(r.asserted for r in group))] if asserted else [])]
+        table.add_row(*names, *shown, *cells, str(len(group)))
     return table
 
 

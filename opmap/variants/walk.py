@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from ..errors import ProviderError
 from ..execution.arrays import dtype_of, to_array
 from ..execution.steps import AnyStep, Event, Evidence, Examine, Open, Result, Run, Setup
 from ..tensors import DataType, Tensor
-from ..vocabulary import Stage
 from .contract import Formed, Round
 
 SESSION = "session"
@@ -65,8 +63,8 @@ class Walk:
         """Performs one step, and returns its result. Raises ProviderError if it failed."""
         self.steps.append(step)
         result = self._perform(step)
-        if result.error is not None:
-            raise ProviderError(result.error, stage=result.stage or Stage.RUN)
+        if failure := result.failure:
+            raise failure
         self.devices |= result.devices
         return result
 

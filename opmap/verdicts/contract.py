@@ -13,7 +13,7 @@ from ..cases.contract_probes import ContractProbe, ContractStep, Outputs
 from ..errors import ProviderError
 from ..execution import steps
 from ..execution.performer import Performer
-from ..execution.protocol import origin
+from ..execution.protocol import Placement, origin
 from ..execution.providers import OpenProvider
 from ..execution.sessions import CPU, SessionProvider
 from ..execution.steps import AnyStep, Result
@@ -225,7 +225,7 @@ def _fresh(provider: OpenProvider) -> Iterator[Performer]:
         endless = HangLimit() if provider.device_class == "emulated" else None
         performer: Performer = own.beside(endless)
     elif isinstance(own, SessionProvider):
-        performer = WorkerProvider(own.name, own.options)
+        performer = WorkerProvider(own.name, own.options, config=own.config)
     else:
         performer = own
     try:
@@ -263,9 +263,10 @@ def _placement(probe: ContractProbe, performer: Performer, outcome: Outcome, pro
     placements = [placement for placement in found if placement is not None]
     if not placements:
         return None
-    proven = len(placements) == len(alive) and all(placement.proves(provider) for placement in placements)
-    nodes = [node for placement in placements for node in placement.nodes]
-    return PlacementRecord(proven, placements[0].source, nodes)
+    whole = Placement(placements[0].source, tuple(node for placement in placements for node in placement.nodes))
+    if len(placements) == len(alive) and all(placement.shows(provider) for placement in placements):
+        return PlacementRecord.of(whole, provider)
+    return PlacementRecord(False, whole.source, list(whole.nodes))
 
 
 def _evidence(performer: Performer, session: str) -> steps.Evidence | None:

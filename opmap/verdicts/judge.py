@@ -9,7 +9,6 @@ import dataclasses
 import hashlib
 from array import array
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +17,7 @@ from ..descriptors import FEATURE_LEVELS, TensorDesc, Violation
 from ..dxdispatch import Dispatch, desc_json
 from ..errors import MappingError, ProviderError
 from ..execution.arrays import dtype_of, from_array, wrong_outputs
+from ..execution.performer import Performer
 from ..execution.protocol import origin
 from ..execution.providers import OpenProvider
 from ..execution.worker import WorkerLost
@@ -133,10 +133,10 @@ class Judge:
         try:
             error = _go(variant, walk)
         finally:
-            with suppress(ProviderError):
-                performer.end()
+            ended = _end(performer)
+        error = error or ended
         evidence = walk.evidence.get(SESSION)
-        placement = PlacementRecord.of(evidence.placement if evidence else None, self.provider.name)
+        placement = PlacementRecord.of(evidence.placement if evidence else None, self.provider.name, _helpers(formed))
         outcome = Outcome(
             case=case,
             round=round,
@@ -200,6 +200,24 @@ def _go(variant: Variant, walk: Walk) -> ProviderError | None:
     return error
 
 
+def _end(performer: Performer) -> ProviderError | None:
+    """Releases everything. Returns the error if that fails: a provider that fails then has not run the case well."""
+    try:
+        performer.end()
+    except ProviderError as failed:
+        return failed
+    return None
+
+
+_COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
+"""Nodes that ONNX Runtime adds to copy values between devices."""
+
+
+def _helpers(formed: Formed) -> frozenset[str]:
+    """Returns the types of nodes in a model that do not compute the descriptor's operator."""
+    return _COPIES.union(node.op_type for node in formed.model.graph.node) - {formed.mapped.lowering.op_type}
+
+
 def _worst(checks: Sequence[Check]) -> tuple[Check, Sequence[int]]:
     """Returns the first check that is wrong with its wrong elements; if all are right, the last one of the output."""
     for check in checks:
@@ -253,7 +271,7 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
         what = f"{outcome.relation}; " if outcome.relation else ""
         message = f"{where}{what}{explain(check, outcome.wrong_elements)}"
         return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message}
-    if outcome.placement is None or not outcome.placement.proven:
+    if outcome.placement is None or not outcome.placement.shown:
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
     if outcome.road_problem:
         return {"verdict": Verdict.OTHER_PATH, "message": outcome.road_problem}
@@ -263,14 +281,17 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     if lacking := undefined(expected):
         message = f"{lacking} of {len(expected)} elements have no documented value, and are not judged"
         return {"verdict": Verdict.OBSERVED, "message": message}
-    return {"verdict": Verdict.PASS}
+    elsewhere = outcome.placement.elsewhere
+    return {
+        "verdict": Verdict.PASS,
+        "message": f"not on {provider.name}: {', '.join(elsewhere)}" if elsewhere else None,
+    }
 
 
 def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:
     if placement is None or not placement.nodes:
         return f"nothing shows that a node ran on {provider.name}"
-    elsewhere = ", ".join(f"{op} on {name}" for op, name in placement.nodes if name != provider.name)
-    return f"asked for {provider.name}, got {elsewhere}"
+    return f"asked for {provider.name}, got {', '.join(placement.elsewhere)}"
 
 
 def _common_fields(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> dict[str, Any]:

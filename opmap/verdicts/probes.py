@@ -86,7 +86,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     problem = _wrong_output(outputs, _array(model.graph.output[0], probe.output))
     if problem:
         return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)
-    if not record.proven:
+    if not (record.proven or record.asserted):
         message = f"nothing shows that a node ran on {provider.name}"
         return msgspec.structs.replace(record, verdict=Verdict.FALLBACK, message=message)
     return record

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from ..execution.protocol import Placement
 from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
+from .tally import ran
 
 SCHEMA = "opmap-results/1"
 
@@ -34,19 +35,35 @@ class PlacementRecord(msgspec.Struct, frozen=True):
     """Where the nodes of the model ran.
 
     `proven` is whether that proves the provider asked for, `source` names the evidence, and `nodes` holds (operator type,
-    provider) of each node.
+    provider) of each node. `asserted` is whether the provider only says so itself: then it is not proven. `elsewhere`
+    lists the nodes that did not run on the provider asked for, as `Reshape on CPUExecutionProvider`.
     """
 
     proven: bool
     source: str
     nodes: list[tuple[str, str]]
+    asserted: bool = False
+    elsewhere: list[str] = []
 
     @classmethod
-    def of(cls, placement: Placement | None, provider: str) -> PlacementRecord | None:
-        """Returns the record of a placement for a run on this provider; None if the placement is unknown."""
+    def of(cls, placement: Placement | None, provider: str, helpers: Collection[str] = ()) -> PlacementRecord | None:
+        """Returns the record of a placement for a run on this provider; None if the placement is unknown.
+
+        Nodes of the types in `helpers` may have run elsewhere.
+        """
         if placement is None:
             return None
-        return cls(placement.proves(provider), placement.source, list(placement.nodes))
+        proven = placement.proves(provider, helpers)
+        asserted = not proven and placement.shows(provider, helpers)
+        elsewhere = [
+            f"{op_type} on {name}".removeprefix(" on ") for op_type, name in placement.nodes if name != provider
+        ]
+        return cls(proven, placement.source, list(placement.nodes), asserted, elsewhere)
+
+    @property
+    def shown(self) -> bool:
+        """Whether the nodes ran on the provider asked for: by proof, or by the provider's own word."""
+        return self.proven or self.asserted
 
 
 class RoadRecord(msgspec.Struct, frozen=True):
@@ -97,6 +114,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def proven(self) -> bool:
         """Whether it is proven that the provider asked for ran the case."""
         return self.placement is not None and self.placement.proven
+
+    @property
+    def asserted(self) -> bool:
+        """Whether the provider itself says that it ran the case, and nothing proves it."""
+        return self.placement is not None and self.placement.asserted
+
+    @property
+    def ran(self) -> bool:
+        """Whether the provider was given the case. It may have answered that it does not support it."""
+        return ran(self.verdict, self.stage)
 
     @property
     def good(self) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from ..vocabulary import Verdict
 from .record import Record, split
-from .tally import NOT_RUN, Tally
+from .tally import Tally
 
 
 class Item(Protocol):
@@ -97,13 +97,13 @@ class Run:
         return [record for record in self.records if record.failed]
 
     def red(self, *, required: bool) -> bool:
-        """Returns whether the run is red: an item failed, or items ran and none is proven to have run on the provider.
+        """Returns whether the run is red: an item failed, or items ran and nothing shows that one ran on the provider.
 
         If the provider is `required`, the run is also red if nothing ran, or if an item was not run.
         """
-        ran = [record for record in self.records if record.verdict not in NOT_RUN]
+        ran = [record for record in self.records if record.ran]
         of_cases = [record for record in ran if not record.is_contract]
-        unproven = bool(of_cases) and not any(record.proven for record in of_cases)
+        unproven = bool(of_cases) and not any(record.proven or record.asserted for record in of_cases)
         lacking = not ran or any(record.verdict == Verdict.NOT_RUN for record in self.records)
         return bool(self.failures()) or unproven or (required and lacking)
 
@@ -111,7 +111,7 @@ class Run:
         """Returns the counts of the cases."""
         tally = Tally()
         for record in self.records:
-            tally.add(record.case, record.verdict, record.proven)
+            tally.add(record.case, record.verdict, record.stage, proven=record.proven, asserted=record.asserted)
         return tally
 
     def notes(self) -> list[str]:
@@ -122,7 +122,11 @@ class Run:
         lines = []
         if cases or probes or not contract:
             by = f" ({sources})" if sources else ""
-            lines.append(f"{tally.proven} of {tally.judged} cases proven to have run on {providers}{by}")
+            lines.append(tally.sentence(f"on {providers}{by}"))
+            helpers = Counter(name for r in cases if r.placement for name in r.placement.elsewhere)
+            if helpers:
+                counts = ", ".join(f"{count} {name}" for name, count in helpers.most_common())
+                lines.append(f"nodes beside the operator that ran elsewhere: {counts}")
         graphs = Counter(r.descriptor for r in cases if r.descriptor)
         if graphs:
             counts = ", ".join(f"{graphs[name]} {text}" for name, text in _GRAPHS.items() if graphs[name])

@@ -42,7 +42,7 @@ class TestOpening:
 
     def test_missing(self):
         """A missing execution provider raises ProviderMissing, an unknown name InputError."""
-        with pytest.raises(ProviderMissing, match="NoSuchExecutionProvider is not in the installed onnxruntime"):
+        with pytest.raises(ProviderMissing, match="NoSuchExecutionProvider is not in the installed ONNX Runtime"):
             open_provider("NoSuchExecutionProvider")
         with pytest.raises(InputError, match=r"--provider must be one of auto, cpu, dml, directml, .*, got 'nothing'"):
             open_provider("nothing")
@@ -137,7 +137,8 @@ number = 3
         assert ("mine", "3", None) == (opened.name, opened.version, opened.device_class)
         assert "must be a list of one array, got 0" == opened.run(MODEL, FEEDS).text
         assert Placement("asserted", (("", "mine"),)) == opened.placement()
-        assert opened.placement().proves("mine")
+        assert opened.placement().shows("mine")
+        assert not opened.placement().proves("mine")
         assert not (tmp_path / "closed").exists()
         opened.close()
         assert (tmp_path / "closed").exists()

@@ -12,7 +12,7 @@ from opmap.cases.case import Case
 from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc, complete
 from opmap.dxdispatch import read_model
-from opmap.errors import ProviderError
+from opmap.errors import ProviderError, Unsupported
 from opmap.execution.arrays import to_array
 from opmap.execution.protocol import Placement
 from opmap.execution.providers import OpenProvider, open_provider
@@ -87,9 +87,10 @@ class TestPass:
         assert record.good and record.proven
 
     def test_by_assertion(self):
-        """The placement of a third party's provider is asserted."""
+        """The placement of a third party's provider is asserted: the case passes, and is not proven."""
         record = judge([RIGHT])
-        assert ("pass", "asserted", True) == (record.verdict, record.placement.source, record.proven)
+        assert ("pass", "asserted") == (record.verdict, record.placement.source)
+        assert (False, True) == (record.proven, record.asserted)
 
     def test_big_endian_and_strided_answers(self):
         """Byte order and strides of the returned array do not matter, nor does a tuple in place of a list."""
@@ -223,11 +224,11 @@ class TestFallback:
         assert "mismatch" == judge(None, provider=provider).verdict
 
     def test_placement_that_raises(self):
-        """A placement that raises proves nothing."""
+        """A placement() that raises is an error of the case."""
         provider = Fixed([RIGHT])
         provider.placement = lambda: 1 / 0
         record = judge(None, provider=provider)
-        assert ("fallback", "nothing shows that a node ran on mine") == (record.verdict, record.message)
+        assert ("error", "run", "ZeroDivisionError: division by zero") == (record.verdict, record.stage, record.message)
 
 
 class TestError:
@@ -243,7 +244,6 @@ class TestError:
             (RuntimeError(), "run", "RuntimeError"),
             (MemoryError(), "run", "MemoryError"),
             (RecursionError("deep"), "run", "RecursionError: deep"),
-            (NotImplementedError("rank 9"), "run", "NotImplementedError: rank 9"),
             (AssertionError("no"), "run", "AssertionError: no"),
             (SystemExit(0), "run", "SystemExit: 0"),
             (SystemExit("good bye"), "run", "SystemExit: good bye"),
@@ -257,6 +257,27 @@ class TestError:
         assert ("error", stage, message) == (record.verdict, record.stage, record.message)
         assert RIGHT.tolist() == record.expected.Values
         assert None is record.actual
+
+    @pytest.mark.parametrize(
+        ("error", "stage"),
+        [
+            (NotImplementedError("rank 9"), "run"),
+            (type("Unsupported", (Exception,), {})("rank 9"), "run"),
+            (type("Mine", (type("Unsupported", (Exception,), {}),), {"stage": "load"})("rank 9"), "load"),
+            (Unsupported("rank 9"), "load"),
+        ],
+    )
+    def test_unsupported(self, error, stage):
+        """A provider says by an exception that it does not support a case, and perhaps the stage."""
+        record = judge(error)
+        assert ("unsupported", stage) == (record.verdict, record.stage)
+        assert record.message.endswith("rank 9")
+
+    @pytest.mark.parametrize("stage", ["great", "compare", 7, None])
+    def test_stage_that_is_none(self, stage):
+        """A stage that is not `load` or `run` is not believed."""
+        record = judge(type("Own", (Exception,), {"stage": stage, "verdict": "great"})("x"))
+        assert ("error", "run", "Own: x") == (record.verdict, record.stage, record.message)
 
     def test_ctrl_c_is_not_an_error_of_the_provider(self):
         """KeyboardInterrupt ends the run."""

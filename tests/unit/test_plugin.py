@@ -459,12 +459,15 @@ class TestLimits:
         pytester.makeconftest(
             """
             from opmap.execution.providers import OpenProvider
+            from opmap.execution.worker import WorkerProvider
 
             def pytest_addoption(parser):
                 parser.addoption("--numprocesses", type=int)
 
             from opmap import session
-            session.open_provider = lambda name, **place: OpenProvider("DmlExecutionProvider", "1", "hardware", None)
+            session.open_provider = lambda name, **place: OpenProvider(
+                "DmlExecutionProvider", "1", "hardware", WorkerProvider("DmlExecutionProvider")
+            )
             """
         )
         result = run_apart("--opmap-provider", "dml", "-p", "no:xdist", "--numprocesses", "4", *EXAMPLES)

@@ -380,8 +380,11 @@ class TestStart:
             worker.run(b"", {})
 
     def test_no_such_provider(self):
-        with WorkerProvider("FooExecutionProvider") as worker:
-            assert "FooExecutionProvider" not in worker.providers
+        with (
+            WorkerProvider("FooExecutionProvider") as worker,
+            pytest.raises(NotRun, match="FooExecutionProvider is not in the installed ONNX Runtime"),
+        ):
+            worker.start()
 
 
 class TestHangLimit:
