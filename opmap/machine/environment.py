@@ -5,7 +5,7 @@
 | `python`, `implementation` | "3.11.7", "CPython" | `platform` |
 | `platform` | "win-amd64"; elsewhere with kernel and C library | `sysconfig.get_platform`; `platform.platform` |
 | `machine` | the processor's own architecture, also if Python is emulated | `IsWow64Process2`; `platform.machine` |
-| `packages` | version by distribution: opmap, onnx, numpy, each ONNX Runtime | `importlib.metadata` |
+| `packages` | version by distribution: opmap, onnx, numpy, each ONNX Runtime, each plugin EP | `importlib.metadata` |
 | `wine` | Wine's version; None without an error on Windows itself | `ntdll!wine_get_version` |
 | `os_build` | "10.0.26100.4946" | `RtlGetVersion`, and UBR from the registry |
 | `loaded_modules` | every DirectML.dll, D3D12Core.dll, …: path, file version, SHA-256 | `EnumProcessModulesEx` |
@@ -30,9 +30,11 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from importlib import metadata
+from typing import Any
 
+from ..errors import ProviderError
 from .facts import Adapter, Fact, Module, fact, require_windows
-from .runtimes import installed
+from .runtimes import import_problem, installed, plugins
 
 MODULES = ("directml.dll", "directml.debug.dll", "d3d12core.dll", "d3d12.dll", "dxcore.dll")
 """File names of the modules that `loaded_modules` reports: DirectML and the parts of Direct3D 12."""
@@ -75,7 +77,8 @@ def _packages() -> Fact:
     runtimes = installed()
     if not runtimes:
         missing.append("ONNX Runtime")
-    return Fact(versions | runtimes, "importlib.metadata", f"not installed: {', '.join(missing)}" if missing else None)
+    versions |= runtimes | {plugin.distribution: plugin.version for plugin in plugins()}
+    return Fact(versions, "importlib.metadata", f"not installed: {', '.join(missing)}" if missing else None)
 
 
 def _wine() -> str | None:
@@ -99,21 +102,25 @@ def _loaded_modules() -> list[Module]:
     return windows.loaded_modules(MODULES)
 
 
-def _onnxruntime() -> dict[str, str]:
-    import onnxruntime
+def _runtime() -> Any:
+    """Returns the module `onnxruntime`. Raises ProviderError, with what to do, if it cannot be imported."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ProviderError(import_problem(error)) from error
+    return onnxruntime
 
-    return {"version": onnxruntime.__version__, "build": onnxruntime.get_build_info()}
+
+def _onnxruntime() -> dict[str, str]:
+    runtime = _runtime()
+    return {"version": runtime.__version__, "build": runtime.get_build_info()}
 
 
 def _available_providers() -> list[str]:
-    import onnxruntime
-
-    return list(onnxruntime.get_available_providers())
+    return list(_runtime().get_available_providers())
 
 
 def _ep_devices() -> list[dict[str, object]]:
-    import onnxruntime
-
     return [
         {
             "ep_name": entry.ep_name,
@@ -126,7 +133,7 @@ def _ep_devices() -> list[dict[str, object]]:
             "device_id": entry.device.device_id,
             "metadata": entry.device.metadata,
         }
-        for entry in onnxruntime.get_ep_devices()
+        for entry in _runtime().get_ep_devices()
     ]
 
 

@@ -52,7 +52,7 @@ from ..cases.case import CASE_IDS
 from ..errors import InputError
 from ..files import read_text
 from ..machine.facts import DeviceClass
-from ..machine.runtimes import DISTRIBUTIONS
+from ..machine.runtimes import FAMILY
 from ..operators import OPERATORS
 from ..tensors import DataType
 from ..vocabulary import TIERS, Stage, Tier, Verdict
@@ -206,7 +206,6 @@ def problems(entry: KnownFailure, *, free_issue: bool = False) -> Iterator[tuple
     allowed_values: dict[str, Sequence[str]] = {
         "operator": (*OPERATORS, "ONNX ..."),
         "type": tuple(t.name for t in DataType),
-        "package": DISTRIBUTIONS,
         "device_class": get_args(DeviceClass),
         "verdict": EXCUSABLE,
         "stage": tuple(Stage),
@@ -218,6 +217,8 @@ def problems(entry: KnownFailure, *, free_issue: bool = False) -> Iterator[tuple
             continue
         if (short_operator(value) if key == "operator" else value) not in allowed:
             yield key, f"must be one of {', '.join(allowed)}, got {value!r}"
+    if entry.package is not None and not entry.package.startswith(FAMILY):
+        yield "package", f"must be a distribution of ONNX Runtime, as onnxruntime-directml, got {entry.package!r}"
     for key in VERSION_KEYS:
         value = getattr(entry, key)
         if value is not None and version_range(value) is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -54,26 +53,6 @@ class TestPackage:
 
         (name,) = installed()
         assert [name, None, None] == [package_of(f) for f in (onnxruntime.__file__, "/elsewhere/__init__.py", None)]
-
-    def test_several(self, monkeypatch):
-        """If one folder was installed from two distributions, nobody knows which it is."""
-        import onnxruntime
-
-        folder = Path(onnxruntime.__file__).parents[1]
-        monkeypatch.setattr("opmap.machine.runtimes.installed", lambda: {"onnxruntime": "1", "onnxruntime-gpu": "1"})
-        monkeypatch.setattr("opmap.machine.runtimes.metadata.distribution", lambda name: Installed(folder))
-
-        assert package_of(onnxruntime.__file__) is None
-
-
-class Installed:
-    """A distribution in a folder."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def locate_file(self, path):
-        return self.folder / path
 
 
 class TestFacts:
@@ -143,6 +122,15 @@ class TestFacts:
         for name in ("onnxruntime", "available_providers", "ep_devices"):
             assert facts[name].value is None
             assert facts[name].error.startswith("ModuleNotFoundError: ")
+
+    def test_import_fails(self, monkeypatch, tmp_path):
+        """If a DLL is missing, each fact about ONNX Runtime says what to install."""
+        (tmp_path / "onnxruntime.py").write_text("raise ImportError('DLL load failed while importing x: ...')")
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+        monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+        facts = collect()
+        for name in ("onnxruntime", "available_providers", "ep_devices"):
+            assert "vc_redist." in facts[name].error
 
     def test_runtime(self):
         """The facts hold the version, the providers and the devices of the installed ONNX Runtime."""

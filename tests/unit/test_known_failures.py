@@ -416,7 +416,7 @@ class TestFile:
             ({"device_class": "virtual"}, "device_class", "must be one of hardware, emulated"),
             ({"operator": "GAHTER"}, "operator", "GATHER_ND1"),
             ({"type": "float"}, "type", "FLOAT32"),
-            ({"package": "onnxrt"}, "package", "must be one of onnxruntime,"),
+            ({"package": "onnxrt"}, "package", "must be a distribution of ONNX Runtime, as"),
             ({"message": ""}, "message", "must hold a text"),
             ({"tier": "huge"}, "tier", "smoke, standard, full"),
             ({"until": '"soon"'}, "until", "Expected date"),
