@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 
@@ -14,6 +15,7 @@ from opmap.machine.adapters import device_class, resolve_adapter
 from opmap.machine.environment import collect
 from opmap.machine.facts import Adapter, Fact, fact, one_line
 from opmap.machine.runtimes import installed, package_of
+from opmap.options import add_pytest_options, parser
 
 WINDOWS_ONLY = ("wine", "os_build", "loaded_modules", "adapters")
 
@@ -230,6 +232,14 @@ class TestResolve:
         with pytest.raises(InputError) as caught:
             resolve_adapter(MACHINE, **options)
         assert problem + names == str(caught.value)
+
+    @pytest.mark.parametrize("value", [["--adapter="], ["--adapter", ""]])
+    def test_empty(self, value):
+        """An empty value on the command line names no adapter: a script may pass a variable that is not set."""
+        assert parser().parse_args(["validate", *value]).adapter is None
+        pytest_parser = argparse.ArgumentParser()
+        add_pytest_options(pytest_parser.add_argument)
+        assert pytest_parser.parse_args([f"--opmap{value[0][1:]}", *value[1:]]).opmap_adapter is None
 
     @pytest.mark.parametrize("options", [{}, {"substring": "nvidia"}, {"device_id": 0}])
     def test_no_adapter(self, options):

@@ -16,6 +16,7 @@ from opmap.machine import adapters, windows
 from opmap.machine.adapters import device_class
 from opmap.machine.environment import collect
 from opmap.machine.facts import Adapter, Fact, one_line
+from opmap.options import SELECTION_OPTIONS
 
 on_windows = pytest.mark.skipif(sys.platform != "win32", reason="needs Windows (or Wine)")
 
@@ -185,6 +186,15 @@ class TestDescription:
         assert paths[:2] == windows.loaded_modules(["DIRECTML.dll"])
 
 
+class TestPowerShell:
+    """What PowerShell does with an argument is said where the argument is explained."""
+
+    def test_at_sign(self):
+        """`@FILE` without quotes is a variable there."""
+        (case,) = [option for option in SELECTION_OPTIONS if option.name == "case"]
+        assert "PowerShell needs quotes: '@FILE'" in case.help
+
+
 @on_windows
 class TestWindows:
     """The answers of this Windows, or of Wine."""
@@ -265,7 +275,10 @@ class TestWindows:
         if not devices:
             pytest.skip("this ONNX Runtime lists no DirectML device")
         for device in devices:
-            same = facts["adapters"].value[int(device["metadata"].get("DxgiAdapterNumber", 0))]
+            number = device["metadata"].get("DxgiAdapterNumber")
+            if number is None:  # an adapter that only DXCore knows is none of DXGI's
+                continue
+            same = facts["adapters"].value[int(number)]
             assert (device["vendor_id"], device["device_id"]) == (same["vendor_id"], same["device_id"])
             assert device["metadata"].get("LUID") in (None, str(same["luid"]))
 
