@@ -1,7 +1,9 @@
 """The DirectML EP on Linux: how opmap finds its folder and starts the worker there. Its cases are in test_worker.py."""
 
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +17,9 @@ from opmap.execution.worker import WorkerProvider
 from opmap.verdicts.judge import Judge
 
 ROOT = Path(opmap.__file__).parents[1]
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "dml_linux" / "dml_linux.py"
+PROXIED = {"http_proxy": "http://proxy:1", "https_proxy": "http://proxy:2", "no_proxy": "localhost"}
+MIRROR = "https://debian.example.org/debian"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a rig runs on Linux only")
@@ -76,3 +81,131 @@ class TestRig:
         (rig / "dml_linux.py").write_text(program)
         with pytest.raises(ProviderMissing, match="DmlExecutionProvider is not in the worker's ONNX Runtime"):
             open_provider("auto", dml_runtime=str(rig))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a rig is built on Linux only")
+@pytest.mark.skipif(not TOOL.is_file(), reason="only the tests are here")
+class TestSetup:
+    """How a rig is built inside a company's network: what its steps run, and with which environment."""
+
+    @pytest.fixture
+    def tool(self, monkeypatch, tmp_path):
+        """The tool as a module, on a machine without proxies. It runs nothing: its commands are in `calls`."""
+        spec = spec_from_file_location("dml_linux_tool", TOOL)
+        tool = module_from_spec(spec)
+        spec.loader.exec_module(tool)
+        for name in [*PROXIED, "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "PIP_CONFIG_FILE", "SUDO_USER"]:
+            monkeypatch.delenv(name, raising=False)
+            monkeypatch.delenv(name.upper(), raising=False)
+
+        def run(command, **options):
+            tool.calls.append(([str(word) for word in command], options.get("env")))
+            for made in ("root.new", "work/py/Lib/site-packages"):
+                (tmp_path / made).mkdir(parents=True, exist_ok=True)
+            return SimpleNamespace(returncode=0)
+
+        tool.calls = []
+        monkeypatch.setattr(tool, "subprocess", SimpleNamespace(**vars(tool.subprocess) | {"run": run}))
+        monkeypatch.setattr(tool.shutil, "which", lambda name: f"/usr/sbin/{name}")
+        return tool
+
+    def stages(self, tool, folder, mirror=None):
+        for made in ("root/etc/apt/sources.list.d", "root/usr/local/bin", "state"):
+            (folder / made).mkdir(parents=True, exist_ok=True)
+        stages = tool.Stages(tool.Rig(folder))
+        stages.log, stages.mirror = None, mirror
+        return stages
+
+    def proxied(self, monkeypatch, capitals):
+        for name, value in PROXIED.items():
+            monkeypatch.setenv(name.upper() if capitals else name, value)
+
+    @pytest.mark.parametrize("mirror", [None, MIRROR])
+    def test_mirror(self, tool, tmp_path, mirror):
+        """debootstrap gets the mirror that was named, or none: then it takes its own default."""
+        tool.debian_base(self.stages(tool, tmp_path, mirror))
+        ((command, _),) = tool.calls
+        assert [str(tmp_path / "root.new"), *([mirror] if mirror else [])] == command[command.index(tool.SUITE) + 1 :]
+
+    def test_mirror_of_packages(self, tool, tmp_path):
+        """A step that runs later takes the mirror too."""
+        stages = self.stages(tool, tmp_path, MIRROR)
+        (tmp_path / "root/etc/apt/sources.list.d/debian.sources").write_text("URIs: http://old.example.org")
+        tool.debian_packages(stages)
+        texts = [file.read_text() for file in tool.apt_sources(tmp_path / "root") if file.is_file()]
+        assert [f"deb {MIRROR} trixie main\n"] == texts
+
+    def test_other_mirror(self, tool, tmp_path, monkeypatch):
+        """A rig that was built from one mirror is not built anew for another."""
+        done = []
+        for mirror in (None, MIRROR):
+            stages = self.stages(tool, tmp_path, mirror)
+            (tmp_path / "log").mkdir(exist_ok=True)
+            monkeypatch.setattr(tool, "check_host", lambda rig: None)
+            monkeypatch.setattr(tool.Stages, "step", lambda self, function, *inputs: done.append((function, inputs)))
+            stages.rig.manifest.touch()
+            tool.setup(stages.rig, mirror)
+        assert done[:7] == done[7:]
+
+    @pytest.mark.parametrize("capitals", [False, True])
+    @pytest.mark.parametrize("step", ["debian_base", "debian_packages", "windows_packages"])
+    def test_proxies(self, tool, tmp_path, monkeypatch, step, capitals):
+        """debootstrap, apt inside the rig, and pip get the proxies in small letters, which all of them read."""
+        self.proxied(monkeypatch, capitals)
+        getattr(tool, step)(self.stages(tool, tmp_path))
+        ((_, environment),) = tool.calls
+        assert PROXIED.items() <= environment.items()
+
+    def test_no_proxies(self, tool, tmp_path):
+        tool.debian_packages(self.stages(tool, tmp_path))
+        assert not [name for name in tool.calls[0][1] if "proxy" in name.lower()]
+
+    @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT"])
+    def test_certificates(self, tool, tmp_path, monkeypatch, variable):
+        """apt inside the rig trusts what the host trusts."""
+        (tmp_path / "own.pem").write_text("certificate")
+        monkeypatch.setenv(variable, str(tmp_path / "own.pem"))
+        tool.debian_packages(self.stages(tool, tmp_path))
+        assert "certificate" == (tmp_path / "root/etc/apt/host.pem").read_text()
+        script = tool.calls[0][0][-1]
+        assert script.count("apt-get -o Acquire::https::CaInfo=/etc/apt/host.pem ") == 3
+
+    @pytest.mark.parametrize("by", ["setup", "pip", "install"])
+    def test_index(self, tool, tmp_path, monkeypatch, by):
+        """pip gets the variables of this process."""
+        monkeypatch.setenv("PIP_INDEX_URL", "https://index.example.org/simple")
+        self.run_pip(tool, tmp_path, monkeypatch, by)
+        ((command, environment),) = tool.calls
+        assert "install" in command
+        assert "https://index.example.org/simple" == environment["PIP_INDEX_URL"]
+
+    @pytest.mark.parametrize("by", ["setup", "pip", "install"])
+    @pytest.mark.parametrize("file", [".config/pip/pip.conf", ".pip/pip.conf"])
+    def test_sudo(self, tool, tmp_path, monkeypatch, by, file):
+        """Under sudo, pip reads the `pip.conf` of the user who called it; a file that was named goes first."""
+        place = tmp_path / "home" / file
+        place.parent.mkdir(parents=True)
+        place.touch()
+        monkeypatch.setenv("SUDO_USER", "somebody")
+        monkeypatch.setattr("os.path.expanduser", lambda path: {"~somebody": str(tmp_path / "home")}.get(path, path))
+        self.run_pip(tool, tmp_path, monkeypatch, by)
+        monkeypatch.setenv("PIP_CONFIG_FILE", "/own.conf")
+        self.run_pip(tool, tmp_path, monkeypatch, by)
+        assert [str(place), "/own.conf"] == [environment["PIP_CONFIG_FILE"] for _, environment in tool.calls]
+
+    def run_pip(self, tool, folder, monkeypatch, by):
+        """Runs pip as a step of setup, or as one of the commands `pip` and `install`."""
+        stages = self.stages(tool, folder)
+        if by == "setup":
+            return tool.windows_packages(stages)
+        monkeypatch.setattr("os.geteuid", lambda: 0)
+        stages.rig.manifest.write_text(f'{{"python": {{"version": "{tool.THIS_PYTHON}.1"}}}}')
+        return tool.main([by, str(folder), "package"])
+
+    @pytest.mark.parametrize("text", ["debian.example.org", "file:///srv/debian", "https://a b", "https://a'; rm"])
+    def test_no_address(self, tool, tmp_path, text):
+        with pytest.raises(
+            tool.RigError, match=r"--mirror: must be an address, as https://debian\.example\.org/debian, got "
+        ):
+            tool.parse(["setup", "--mirror", text, str(tmp_path)])
+        assert MIRROR == tool.parse(["setup", "--mirror", f"{MIRROR}/", str(tmp_path)]).mirror

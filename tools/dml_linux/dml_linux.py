@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -30,7 +31,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PYTHONS = [(3, 11), (3, 12), (3, 13), (3, 14)]
 THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-MIRROR, SUITE = "http://deb.debian.org/debian", "trixie"
+SUITE = "trixie"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = [
     "wine64",
@@ -43,6 +44,9 @@ PACKAGES = [
     "mingw-w64-tools",
 ]
 GIGABYTES = 5
+PROXIES = ["http_proxy", "https_proxy", "no_proxy"]
+CERTIFICATES = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT"]  # variables that name a file of certificates
+HOST_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 ENVIRONMENT = {
     "HOME": "/root",
@@ -371,11 +375,38 @@ def check_host(rig):
         raise RigError(f"needs {GIGABYTES} GB of free disk at {place}, got {free / (1 << 30):.1f}")
 
 
-class Stages:
-    """The steps of setup. A step runs once, and again if its inputs or an earlier step have changed."""
+def proxies():
+    """Returns the proxies of this machine as environment variables in small letters: apt and wget read no others."""
+    found = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in PROXIES}
+    return {name: value for name, value in found.items() if value}
 
-    def __init__(self, rig):
-        self.rig, self.key, self.log = rig, "", None
+
+def certificates():
+    """Returns the file of certificates that this machine trusts, also a company's own. Returns None if there is none."""
+    files = [os.environ.get(name) for name in CERTIFICATES]
+    return next((file for file in [*files, HOST_CERTIFICATES] if file and Path(file).is_file()), None)
+
+
+def pip_environment():
+    """Returns the environment for pip: that of this process. sudo hides the caller's pip.conf: it is named there."""
+    environment = {**os.environ, **proxies()}
+    caller = environment.get("SUDO_USER")
+    if caller and "PIP_CONFIG_FILE" not in environment:
+        home = Path(os.path.expanduser(f"~{caller}"))
+        for file in (home / ".config/pip/pip.conf", home / ".pip/pip.conf"):
+            if file.is_file():
+                return {**environment, "PIP_CONFIG_FILE": str(file)}
+    return environment
+
+
+class Stages:
+    """The steps of setup. A step runs once, and again if its inputs or an earlier step have changed.
+
+    `mirror` is the mirror of Debian, or None for debootstrap's own default. It is no input: another mirror has the same files.
+    """
+
+    def __init__(self, rig, mirror=None):
+        self.rig, self.mirror, self.key, self.log = rig, mirror, "", None
 
     def step(self, function, *inputs):
         """Runs a step, unless it is done already with the same inputs and after the same earlier steps."""
@@ -413,30 +444,43 @@ def debian_base(stages):
     rig, new = stages.rig, stages.rig.folder / "root.new"
     for half_done in (rig.root, new):
         shutil.rmtree(half_done, ignore_errors=True)
-    command, environment = shutil.which("debootstrap"), dict(os.environ)
+    command, environment = shutil.which("debootstrap"), {**os.environ, **proxies()}
     if not command:
         stages.call(
             ["sh", "-c", "apt-get download -q debootstrap || { apt-get update && apt-get download -q debootstrap; }"],
             cwd=rig.cache,
+            env=environment,
         )
         stages.call(["dpkg-deb", "-x", *rig.cache.glob("debootstrap_*.deb"), rig.cache / "debootstrap"])
         command = rig.cache / "debootstrap/usr/sbin/debootstrap"
         environment["DEBOOTSTRAP_DIR"] = str(rig.cache / "debootstrap/usr/share/debootstrap")
-    stages.call(
-        [*UNSHARE, "sh", command, "--variant=minbase", f"--keyring={KEYRING}", SUITE, new, MIRROR], env=environment
-    )
+    place = [new, stages.mirror] if stages.mirror else [new]
+    stages.call([*UNSHARE, "sh", command, "--variant=minbase", f"--keyring={KEYRING}", SUITE, *place], env=environment)
     new.rename(rig.root)
+
+
+def apt_sources(root):
+    """Returns the files that name apt's sources."""
+    return [root / "etc/apt/sources.list", *(root / "etc/apt/sources.list.d").glob("*.*")]
 
 
 def debian_packages(stages):
     """Installs Wine, Mesa and the cross compiler, and the commands `wine` and `python`."""
-    shutil.copy("/etc/resolv.conf", stages.rig.root / "etc/resolv.conf")
-    proxies = {name: os.environ[name] for name in ("http_proxy", "https_proxy", "no_proxy") if name in os.environ}
+    root, trusted = stages.rig.root, certificates()
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    if stages.mirror:
+        for file in apt_sources(root):
+            file.unlink(missing_ok=True)
+        (root / "etc/apt/sources.list").write_text(f"deb {stages.mirror} {SUITE} main\n")
+    apt = "apt-get"
+    if trusted:
+        shutil.copyfile(trusted, root / "etc/apt/host.pem")  # without its mode: apt reads it as another user
+        apt += " -o Acquire::https::CaInfo=/etc/apt/host.pem"
     stages.inside(
-        "dpkg --configure -a; apt-get update -q; apt-get -y -f install;"
-        f" apt-get install -y -q --no-install-recommends {' '.join(PACKAGES)}; apt-get clean",
+        f"dpkg --configure -a; {apt} update -q; {apt} -y -f install;"
+        f" {apt} install -y -q --no-install-recommends {' '.join(PACKAGES)}; apt-get clean",
         DEBIAN_FRONTEND="noninteractive",
-        **proxies,
+        **proxies(),
     )
     for name, command in {"wine": "wine64", "python": "wine64 /rig/py/python.exe"}.items():
         script = stages.rig.root / "usr/local/bin" / name
@@ -468,7 +512,8 @@ def windows_python(stages):
     with_hashes = ["--require-hashes", "-r", HERE / "python.txt"]
     wheels = rig.cache / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
-    stages.call([sys.executable, "-m", "pip", "download", "-q", *FOR_WINDOWS, "--no-deps", "-d", wheels, *with_hashes])
+    download = [sys.executable, "-m", "pip", "download", "-q", *FOR_WINDOWS, "--no-deps", "-d", wheels, *with_hashes]
+    stages.call(download, env=pip_environment())
     for wheel in wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             for name in archive.namelist():
@@ -516,7 +561,8 @@ def pip_install(rig, *words):
 def windows_packages(stages):
     """Installs the packages of requirements.txt for Windows."""
     shutil.rmtree(stages.rig.site_packages, ignore_errors=True)
-    stages.call(pip_install(stages.rig, "--no-deps", "--require-hashes", "-r", HERE / "requirements.txt"))
+    command = pip_install(stages.rig, "--no-deps", "--require-hashes", "-r", HERE / "requirements.txt")
+    stages.call(command, env=pip_environment())
 
 
 def shims(stages):
@@ -555,6 +601,8 @@ def write_manifest(rig):
     packages = dict(line.split() for line in subprocess.check_output(query, text=True).splitlines())
     command = ["python", "-c", "import sys; sys.stdout.write(sys.version.split()[0])"]
     version = spawn(rig, up(rig), command, {}, "/rig", stdout=subprocess.PIPE).communicate()[0].decode()
+    sources = "\n".join(file.read_text() for file in apt_sources(rig.root) if file.is_file())
+    mirror = re.search(r"https?://\S+", re.sub(r"//[^\s/@]*@", "//", sources))  # without a password
     system32, capi = rig.work / "pfx/drive_c/windows/system32", rig.site_packages / "onnxruntime/capi"
     built = [rig.python / "python.exe", rig.python / "python3.dll", system32 / "d3d12.dll", system32 / "dxcore.dll"]
     distributions = sorted(path.name[: -len(".dist-info")] for path in rig.site_packages.glob("*.dist-info"))
@@ -562,7 +610,7 @@ def write_manifest(rig):
         "device_class": "emulated",
         "driver_version": None,
         "python": {"version": version, "library": ".".join(map(str, sys.version_info[:3]))},
-        "debian": {"suite": SUITE, "mirror": MIRROR, "packages": packages},
+        "debian": {"suite": SUITE, "mirror": mirror and mirror[0], "packages": packages},
         "pypi": dict(name.rsplit("-", 1) for name in distributions),
         "shims": {path.name: sha256(path) for path in built},
         "unmodified": {path.name: sha256(path) for path in sorted(capi.glob("*.dll")) + sorted(capi.glob("*.pyd"))},
@@ -570,15 +618,15 @@ def write_manifest(rig):
     rig.manifest.write_text(json.dumps(record, indent=1) + "\n")
 
 
-def setup(rig):
-    """Builds the rig, or the missing steps of it. Raises RigError."""
+def setup(rig, mirror=None):
+    """Builds the rig, or the missing steps of it, with Debian's packages from `mirror`. Raises RigError."""
     check_host(rig)
     for folder in (rig.work, rig.state, rig.log, rig.cache):
         folder.mkdir(parents=True, exist_ok=True)
     lock = rig.lock("setup.lock", wait=False)
     sources = [(path.name, sha256(path)) for path in [*sorted((HERE / "shims").iterdir()), HERE / "smoke.py"]]
-    stages = Stages(rig)
-    stages.step(debian_base, SUITE, MIRROR)
+    stages = Stages(rig, mirror)
+    stages.step(debian_base, SUITE)
     stages.step(debian_packages, PACKAGES)
     stages.step(wine_prefix)
     stages.step(windows_python, sys.version_info[:3], sha256(HERE / "python.txt"))
@@ -603,7 +651,8 @@ def pip(rig, words):
     pins = [line.split(" \\")[0] for line in (HERE / "requirements.txt").read_text().splitlines() if line[:1].isalpha()]
     constraints = rig.state / "constraints.txt"
     constraints.write_text("\n".join([*pins, "onnxruntime<0"]) + "\n")
-    return subprocess.run([str(word) for word in pip_install(rig, "-c", constraints, *words)]).returncode
+    command = [str(word) for word in pip_install(rig, "-c", constraints, *words)]
+    return subprocess.run(command, env=pip_environment()).returncode
 
 
 def setting(text):
@@ -612,6 +661,13 @@ def setting(text):
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
     return name, value
+
+
+def mirror_url(text):
+    """Returns the address of a mirror of Debian, without a slash at its end."""
+    if not re.fullmatch(r"https?://[^\s'\"]+", text):
+        raise argparse.ArgumentTypeError(f"must be an address, as https://debian.example.org/debian, got {text!r}")
+    return text.rstrip("/")
 
 
 def folder_pair(text):
@@ -651,7 +707,8 @@ def parse(arguments):
         sub.add_argument("DIR", type=Rig)
         return sub
 
-    command("setup", "build the rig in DIR, or the missing steps of it, and run smoke.py in it")
+    sub = command("setup", "build the rig in DIR, or the missing steps of it, and run smoke.py in it")
+    sub.add_argument("--mirror", type=mirror_url, metavar="URL", help="mirror of Debian (default: that of debootstrap)")
     command("up", "start the rig (`run` does this by itself)")
     command("down", "end all processes inside the rig")
     sub = command(
@@ -693,7 +750,7 @@ def main(arguments):
             f"needs Python 3.11 to 3.14, because the Windows Python gets the same version, got {THIS_PYTHON}"
         )
     if options.command == "setup":
-        setup(rig)
+        setup(rig, options.mirror)
     elif options.command == "up":
         up(rig.must_be_built())
     elif options.command == "down":
@@ -715,7 +772,8 @@ def main(arguments):
             raise RigError("pip needs a package (--help explains)")
         return pip(rig.must_have_this_python(), options.PKG)
     elif options.command == "install":
-        return subprocess.run(pip_install(rig.must_have_this_python(), "--no-deps", *options.WHEEL)).returncode
+        command = pip_install(rig.must_have_this_python(), "--no-deps", *options.WHEEL)
+        return subprocess.run(command, env=pip_environment()).returncode
     return 0
 
 
