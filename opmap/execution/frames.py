@@ -123,12 +123,7 @@ class Ended(Message, frozen=True):
 
 
 class Inspect(Message, frozen=True):
-    """From the parent: send the facts about this process and its machine.
-
-    With `plugins`, every installed plugin EP is registered first, so that its devices are among the facts.
-    """
-
-    plugins: bool = False
+    """From the parent: send the facts about this process and its machine."""
 
 
 class Facts(Message, frozen=True):

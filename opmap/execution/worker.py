@@ -310,16 +310,15 @@ class WorkerProvider(Performer):
         """The child's own process id (under Wine, the one that Wine gave it); None if the child does not run."""
         return self._hello.pid if self._child and self._hello else None
 
-    def environment(self, *, plugins: bool = False) -> dict[str, Fact]:
+    def environment(self) -> dict[str, Fact]:
         """Returns the facts that machine.environment.collect() finds in the worker process. Never raises.
 
-        Starts the worker. After a model was run, the facts name the DirectML.dll that ran it. With `plugins`, the installed
-        plugin EPs are registered first, and the fact `plugins` lists them. If the worker does not answer, the only fact is
-        `worker`, with the error.
+        Starts the worker. After a model was run, the facts name the DirectML.dll that ran it. If the worker does not
+        answer, the only fact is `worker`, with the error.
         """
         try:
             self.start()
-            return self._ask(frames.Inspect(plugins=plugins), self.first_timeout).facts
+            return self._ask(frames.Inspect(), self.first_timeout).facts
         except ProviderError as error:
             return {"worker": Fact(None, "the worker process", str(error))}
 

@@ -33,7 +33,7 @@ import numpy as np
 from opmap.errors import InputError, ProviderError, clean, describe
 from opmap.execution import frames
 from opmap.execution.performer import Performer
-from opmap.execution.plugins import described_device, plugin_class, plugin_device, register_all
+from opmap.execution.plugins import described_device, plugin_class, plugin_device
 from opmap.execution.sessions import DIRECTML, IDENTITY, SessionProvider
 from opmap.execution.steps import Drop, Open, Result
 from opmap.execution.third_party import ThirdPartyProvider
@@ -80,8 +80,7 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
         elif isinstance(message, frames.End):
             reply(frames.Ended(_close(provider)), message)
         else:
-            plugins = {"plugins": register_all()} if isinstance(message, frames.Inspect) and message.plugins else {}
-            reply(frames.Facts(plugins | collect()), message)
+            reply(frames.Facts(collect()), message)
 
 
 def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, frames.Hello]:

@@ -123,7 +123,9 @@ class Run:
         if cases or probes or not contract:
             by = f" ({sources})" if sources else ""
             lines.append(tally.sentence(f"on {providers}{by}"))
-            helpers = Counter(name for r in cases if r.placement for name in r.placement.elsewhere)
+            helpers = Counter(
+                name for r in cases if r.placement and r.placement.shown for name in r.placement.elsewhere
+            )
             if helpers:
                 counts = ", ".join(f"{count} {name}" for name, count in helpers.most_common())
                 lines.append(f"nodes beside the operator that ran elsewhere: {counts}")
