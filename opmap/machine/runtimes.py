@@ -116,7 +116,7 @@ def import_problem(error: ImportError) -> str:
         return text
     processor = "arm64" if sysconfig.get_platform() == "win-arm64" else "x64"
     return (
-        f"{text} The Microsoft Visual C++ runtime may be missing or too old: install"
+        f"{text.rstrip('.')}; the Microsoft Visual C++ runtime may be missing or too old: install"
         f" https://aka.ms/vc14/vc_redist.{processor}.exe"
     )
 

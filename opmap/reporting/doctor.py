@@ -65,10 +65,11 @@ def _rows(facts: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
     if facts["wine"].value:
         yield "Wine", f"{facts['wine'].value}: results say nothing about a Windows driver"
     yield "packages", ", ".join(f"{n} {v}" for n, v in packages.items() if v and n != "opmap")
-    yield (
-        "providers",
-        ", ".join(facts["available_providers"].value or ()) or f"none ({facts['available_providers'].error})",
-    )
+    providers = facts["available_providers"]
+    reason = (
+        f" ({providers.error})" if providers.error != facts["onnxruntime"].error else ""
+    )  # that is the problem below
+    yield "providers", ", ".join(providers.value or ()) or f"none{reason}"
     for device in facts["ep_devices"].value or ():
         yield "device", _device(device)
     for adapter in facts["adapters"].value or ():

@@ -161,8 +161,9 @@ class TestProblem:
         monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
         assert 1 == main(["doctor", *arguments])
         out = capsys.readouterr().out
+        assert arguments or "providers     none\n" in out
         problem = json.loads(out)["problem"] if arguments else out.rpartition("problem: ")[2]
         assert problem.startswith(
-            f"ImportError: {self.DLL} The Microsoft Visual C++ runtime may be missing or too old: "
+            f"ImportError: {self.DLL[:-1]}; the Microsoft Visual C++ runtime may be missing or too old: "
         )
         assert "https://aka.ms/vc14/vc_redist." in problem

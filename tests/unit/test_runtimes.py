@@ -223,7 +223,7 @@ class TestImportProblem:
         """The redistributable is for the platform of this Python. The error's own text may be in any language."""
         monkeypatch.setattr("sysconfig.get_platform", lambda: platform)
         problem = runtimes.import_problem(ImportError(self.DLL))
-        assert problem.startswith(f"ImportError: {self.DLL} ")
+        assert problem.startswith(f"ImportError: {self.DLL[:-1]}; the Microsoft Visual C++ runtime ")
         assert problem.endswith(f" install https://aka.ms/vc14/{file}")
 
     @pytest.mark.parametrize(
