@@ -203,7 +203,7 @@ def open_provider(
     if wanted != CPU:
         return open_worker(wanted, options=options)
     session = SessionProvider(wanted, options, config=config)
-    return OpenProvider(wanted, session.version, "hardware", session, package=require_one())
+    return OpenProvider(wanted, session.version, "hardware", session, package=session.package)
 
 
 def _no_directml(providers: Sequence[str]) -> str:

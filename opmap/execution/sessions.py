@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import ProviderError
+from ..machine.runtimes import package_of
 from ..vocabulary import Stage
 from .performer import Performer
 from .protocol import Placement
@@ -112,6 +113,7 @@ class SessionProvider(Performer):
         super().__init__()
         self.name, self.options, self.config, self.device = name, dict(options or {}), dict(config or {}), device
         self.version: str = onnxruntime.__version__
+        self.package = package_of(onnxruntime.__file__)
         has_info = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
         self.proof: Proof = proof or ("assignment-info" if has_info else "profile")
         self._runtime = onnxruntime

@@ -1,0 +1,314 @@
+"""A third party's provider may do anything: it costs a case, or the provider is missing. It never ends a run in silence."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from opmap.cli import main
+from opmap.errors import InputError, ProviderError
+from opmap.execution.providers import ProviderMissing, open_provider
+from opmap.execution.steps import Result
+from opmap.execution.worker import WorkerProvider
+
+MODULE = '''
+import atexit, os, sys
+
+import numpy as np
+
+
+class Loose(BaseException):
+    """No subclass of Exception."""
+
+
+class Silent(Exception):
+    def __str__(self): raise SystemExit(0)
+
+
+class Backend:
+    name = "hostile"
+
+    def run(self, model_bytes, feeds):
+        import onnxruntime
+        session = onnxruntime.InferenceSession(model_bytes, providers=["CPUExecutionProvider"])
+        return session.run(None, feeds)
+
+
+def after(action):
+    """A backend that is right, and does something after each run."""
+    class Does(Backend):
+        def run(self, model_bytes, feeds):
+            outputs = super().run(model_bytes, feeds)
+            action(feeds)
+            return outputs
+    return Does
+
+
+def throws(error):
+    """A backend whose run raises."""
+    class Throws(Backend):
+        def run(self, model_bytes, feeds): raise error
+    return Throws
+
+
+def changes_feeds(feeds):
+    for array in feeds.values(): array[...] = 0
+    feeds.clear()
+
+
+def goes_away(feeds): os.chdir("/" if os.name != "nt" else "C:\\\\")
+def closes_stdout(feeds): os.close(1); sys.stdout = None
+def prints(feeds): print("{ not JSON"); os.write(1, b"nor this"); atexit.register(print, "nor that")
+def forks(feeds): os.fork()
+def loose_fork(feeds):
+    if os.fork() == 0: raise Loose("child")
+
+
+Changes, GoesAway, Closes, Prints = map(after, (changes_feeds, goes_away, closes_stdout, prints))
+Forks, LooseFork = map(after, (forks, loose_fork))
+Exits, ExitsZero, Raises, Mute = map(throws, (SystemExit("bye"), SystemExit(0), Loose("no"), Silent()))
+Interrupts = throws(KeyboardInterrupt())
+Surrogate, Long = throws(ValueError("bad \\udc80 text")), throws(ValueError("a.cpp(1)" * 200_000))
+
+
+class NoName(Backend):
+    @property
+    def name(self): raise SystemExit(0)
+class OddName(Backend):
+    name = Silent()
+class OddClass(Backend):
+    device_class = "great"
+class LongName(Backend):
+    name = "x" * 100_000
+class Poses(Backend):
+    name = "DmlExecutionProvider"
+class ClosesBadly(Backend):
+    def close(self): raise Loose("still busy")
+class Pairs(Backend):
+    def placement(self): return [("Gather", "hostile"), ["Reshape", "hostile"]]
+class Elsewhere(Backend):
+    def placement(self): return [("Gather", "something else")]
+class Helper(Backend):
+    def placement(self): return [("Gather", "hostile"), ("Reshape", "my CPU")]
+class Nonsense(Backend):
+    def placement(self): return 7
+class Triples(Backend):
+    def placement(self): return [("Gather", "hostile", "x")]
+class Unplaced(Backend):
+    def placement(self): raise Loose("nowhere")
+class Claims(Backend):
+    def placement(self):
+        from opmap.execution.protocol import Placement
+        return Placement("assignment-info", (("Gather", "hostile"),))
+
+
+def factory(): raise Loose("no device")
+def zero(): raise SystemExit(0)
+def leaves(): os._exit(0)
+'''
+
+CASE = "gather/example.1"
+
+SELECT = ["--filter", CASE]
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path, monkeypatch):
+    """The module in the current directory, and one that cannot be imported."""
+    (tmp_path / "hostile_backends.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "hostile_import.py").write_text(
+        "class Loose(BaseException): pass\nraise Loose('no')\n", encoding="utf-8"
+    )
+    (tmp_path / "hostile_exit.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "hostile_backends", raising=False)
+
+
+@pytest.fixture
+def opmap(capfd):
+    """Runs the command line in this process, and returns (stdout, stderr). No answer has a traceback."""
+
+    def run(*arguments, code):
+        found = main(arguments)
+        out, err = capfd.readouterr()
+        assert code == found, err
+        assert "Traceback" not in err or code == 1
+        return out, err
+
+    return run
+
+
+@pytest.fixture
+def record(opmap):
+    """Returns the record of one case on a backend of the module."""
+
+    def run(name, *options, code):
+        out, _ = opmap("validate", "--provider", f"hostile_backends:{name}", *SELECT, "--json", *options, code=code)
+        (only,) = [r for r in json.loads(out)["cases"] if r["case"] == CASE]
+        return only
+
+    return run
+
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+in_worker_or_not = pytest.mark.parametrize("options", [(), ("--in-process",)], ids=["worker", "in-process"])
+
+
+class TestRun:
+    """What `run` does costs at most its own case."""
+
+    @in_worker_or_not
+    @pytest.mark.parametrize(
+        "name",
+        ["Backend", "Changes", "GoesAway", pytest.param("Forks", marks=posix), pytest.param("LooseFork", marks=posix)],
+    )
+    def test_harmless(self, record, name, options):
+        """Feeds are its own to change. The current directory is set back. A forked copy of the process ends."""
+        assert "pass" == record(name, *options, code=0)["verdict"]
+
+    @pytest.mark.parametrize("name", ["Closes", "Prints"])
+    def test_stdout(self, name):
+        """Its stdout is not opmap's, also when its process ends."""
+        command = [
+            sys.executable,
+            "-m",
+            "opmap",
+            "validate",
+            "--provider",
+            f"hostile_backends:{name}",
+            *SELECT,
+            "--json",
+        ]
+        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        assert 0 == done.returncode
+        assert "pass" == json.loads(done.stdout)["cases"][0]["verdict"]
+
+    @in_worker_or_not
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("Exits", "SystemExit: bye"),
+            ("ExitsZero", "SystemExit: 0"),
+            ("Raises", "Loose: no"),
+            ("Mute", "Silent"),
+            ("Surrogate", r"ValueError: bad \udc80 text"),
+        ],
+    )
+    def test_exceptions(self, record, name, message, options):
+        found = record(name, *options, code=1)
+        assert ("error", "run", message) == (found["verdict"], found["stage"], found["message"])
+
+    def test_keyboard_interrupt(self, record):
+        """In the worker, nobody can press Ctrl-C: it is an exception as any other."""
+        assert "KeyboardInterrupt" == record("Interrupts", code=1)["message"]
+
+    @in_worker_or_not
+    def test_long_message(self, record, options):
+        """A message is cut before anything looks for places in it."""
+        assert 10_000 >= len(record("Long", *options, code=1)["message"])
+
+
+class TestPlacement:
+    """placement() is believed, and is no proof."""
+
+    @pytest.mark.parametrize("name", ["Backend", "Pairs", "Claims"])
+    def test_asserted(self, record, name):
+        found = record(name, code=0)
+        assert ("pass", "asserted") == (found["verdict"], found["placement"]["source"])
+        assert (False, True) == (found["placement"]["proven"], found["placement"]["asserted"])
+
+    def test_table(self, opmap):
+        """The table has a column for what is asserted, and the run is green."""
+        out, _ = opmap("validate", "--provider", "hostile_backends:Backend", *SELECT, code=0)
+        assert "asserted" in out
+        assert "0 of 1 cases proven to have run on hostile, 1 asserted by the provider itself" in out
+
+    def test_required(self, opmap):
+        """A required provider may be one that only asserts."""
+        opmap("validate", "--provider", "hostile_backends:Backend", *SELECT, "--require-provider", code=0)
+
+    def test_elsewhere(self, record):
+        found = record("Elsewhere", code=1)
+        assert ("fallback", "asked for hostile, got Gather on something else") == (found["verdict"], found["message"])
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [("Nonsense", "must return pairs"), ("Triples", "must return pairs"), ("Unplaced", "Loose: nowhere")],
+    )
+    def test_malformed(self, record, name, message):
+        found = record(name, code=1)
+        assert ("error", "run") == (found["verdict"], found["stage"])
+        assert message in found["message"]
+
+
+class TestOpening:
+    """A provider that cannot be opened is bad input, or missing."""
+
+    @in_worker_or_not
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            ("hostile_import:x", "Loose: no"),
+            ("hostile_exit:x", "SystemExit: 0"),
+            ("hostile_backends:NoName", "SystemExit: 0"),
+            ("hostile_backends:OddName", "SystemExit: 0"),
+            ("hostile_backends:OddClass", "device_class must be hardware, emulated or None, got 'great'"),
+        ],
+    )
+    def test_bad(self, opmap, spec, message, options):
+        _, err = opmap("validate", "--provider", spec, *SELECT, *options, code=2)
+        assert f"opmap: --provider {spec}: {message}" == err.strip()
+
+    @in_worker_or_not
+    @pytest.mark.parametrize(("name", "message"), [("factory", "Loose: no device"), ("zero", "SystemExit: 0")])
+    def test_missing(self, record, opmap, name, message, options):
+        """A factory that raises says that the provider is not there."""
+        found = record(name, *options, code=0)
+        assert ("not-run", f"--provider hostile_backends:{name}: {name}() raised {message}") == (
+            found["verdict"],
+            found["message"],
+        )
+        opmap("validate", "--provider", f"hostile_backends:{name}", *SELECT, "--require-provider", *options, code=1)
+
+    def test_ends_the_process(self):
+        with pytest.raises(ProviderMissing, match="ended with exit code 0x0"):
+            open_provider("hostile_backends:leaves")
+
+    def test_long_name(self):
+        opened = open_provider("hostile_backends:LongName")
+        assert 200 == len(opened.name)
+        opened.close()
+
+    def test_poses_as_directml(self):
+        """A name of ONNX Runtime's does not make it ONNX Runtime's provider."""
+        opened = open_provider("hostile_backends:Poses")
+        assert not opened.directml
+        opened.close()
+
+    @in_worker_or_not
+    def test_close(self, record, options):
+        """close() that raises is a warning: the results are not lost."""
+        assert "pass" == record("ClosesBadly", *options, code=0)["verdict"]
+
+    @pytest.mark.parametrize("option", ["--provider-option=a=b", "--session-option=a=b", "--ep-library=a=b"])
+    def test_options_of_onnx_runtime(self, opmap, option):
+        _, err = opmap("validate", "--provider", "hostile_backends:Backend", option, code=2)
+        assert "are for ONNX Runtime, got hostile_backends:Backend" in err
+
+
+class TestText:
+    """Text from outside is cut before it is looked at."""
+
+    def test_of_the_worker(self, monkeypatch):
+        """A message of a worker that does not keep the limit is cut by the parent."""
+        worker = WorkerProvider("cpu")
+        monkeypatch.setattr(worker, "start", lambda: None)
+        reply = type("Reply", (), {"result": Result(error="x" * 1_000_000)})
+        monkeypatch.setattr(worker, "_ask", lambda message, limit: reply)
+        assert 10_000 == len(worker.perform(None).error)
+
+    def test_error(self):
+        assert 10_000 == len(str(ProviderError("x" * 1_000_000)))
+        assert r"a \udc80 b" == str(ProviderError("a\n \udc80 b"))
+        assert issubclass(InputError, ValueError)
