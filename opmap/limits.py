@@ -3,6 +3,9 @@
 MAX_FILE_BYTES = 64 * 2**20
 """The largest text file (JSON, list of case ids), and the largest file that a JSON file names, in bytes."""
 
+MAX_RECORD_BYTES = 16 * 2**20
+"""The longest line of `results.jsonl` and `finds.jsonl`, in bytes."""
+
 MAX_PAGE_BYTES = 1_000_000
 """The largest documentation page, in bytes of UTF-8."""
 

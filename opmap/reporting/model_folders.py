@@ -8,18 +8,24 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PureWindowsPath
 
+import msgspec
 from onnx import helper
 
 from ..cases.case import Case, retyped
 from ..cases.catalogue import catalogue, generated, model_index_forms
 from ..errors import InputError
+from ..files import TEMPORARY, read_bytes, replace
 from ..mapping import ELEMENT_TYPES, MappedModel, map_descriptor
 from ..operators import OPERATORS
 from ..tensors import Tensor
 
 MANIFEST = "manifest.json"
+
+_MOST_ENTRIES = 1_000
+"""A model folder of a build has fewer files and folders."""
 
 
 def folder_files(mapped: MappedModel, case: Case) -> dict[str, bytes]:
@@ -40,17 +46,53 @@ def folder_files(mapped: MappedModel, case: Case) -> dict[str, bytes]:
 
 
 def write_files(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
-    """Writes files below a folder, each completely or not at all. Raises InputError if a file cannot be written."""
+    """Writes files below a folder, in place of files of the same names.
+
+    First all are written into a temporary folder: if one cannot be written, nothing is changed. Raises InputError if a
+    file cannot be written.
+    """
+    with _staged(Path(folder), files) as stage:
+        _move(stage, Path(folder))
+
+
+def _move(source: Path, target: Path) -> None:
+    """Moves a file, or a folder. If there is a folder already, its other files stay."""
+    if source.is_dir() and target.is_dir():
+        for path in sorted(source.iterdir()):
+            _move(path, target / path.name)
+    else:
+        replace(source, target)
+
+
+@contextmanager
+def _staged(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
+    """Gives a temporary folder inside `folder` that holds the files. It is on the same file system, so they can be moved.
+
+    It is removed at the end. If anything fails, folders that this made are removed too, and an error of the operating
+    system becomes one line.
+    """
+    made: list[Path] = []
+    writing = folder
     try:
-        for relative, content in files.items():
-            path = Path(folder, relative)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".opmap-", delete=False) as temporary:
-                temporary.write(content)
-            os.chmod(temporary.name, 0o644)
-            os.replace(temporary.name, path)
-    except OSError as error:
-        raise InputError(error.strerror or str(error), file=str(error.filename or folder)) from None
+        for path in reversed([folder, *folder.parents]):
+            if not os.path.isdir(path):
+                path.mkdir()
+                made.append(path)
+        stage = Path(tempfile.mkdtemp(dir=folder, prefix=TEMPORARY))
+        try:
+            for relative, content in files.items():
+                writing = folder / relative
+                (stage / relative).parent.mkdir(parents=True, exist_ok=True)
+                (stage / relative).write_bytes(content)
+            yield stage
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+    except BaseException as error:
+        if made:
+            shutil.rmtree(made[0], ignore_errors=True)
+        if isinstance(error, OSError):
+            raise InputError(error.strerror or str(error), file=str(error.filename2 or writing)) from None
+        raise
 
 
 def collection() -> dict[str, bytes]:
@@ -66,7 +108,7 @@ def collection() -> dict[str, bytes]:
         entries[name] = {
             "case": case.id,
             "substitutions": [str(s) for s in mapped.substitutions],
-            "sha256": {path: hashlib.sha256(content).hexdigest() for path, content in of_model.items()},
+            "sha256": {path: _digest(content) for path, content in of_model.items()},
         }
         files |= {f"{name}/{path}": content for path, content in of_model.items()}
     files[MANIFEST] = (json.dumps({"models": entries}, indent=1) + "\n").encode()
@@ -74,27 +116,94 @@ def collection() -> dict[str, bytes]:
 
 
 def build(folder: str | os.PathLike[str]) -> int:
-    """Writes models/ into a folder, and returns the number of models. Removes the model folders of an earlier build.
+    """Writes models/ into a folder, and returns the number of models. Replaces the model folders of an earlier build.
 
-    Raises InputError if the folder holds anything else.
+    Other files of the folder are not touched. Raises InputError, and changes nothing, if the folder is neither empty nor
+    the folder of an earlier build, or if a model folder is not as a build wrote it.
     """
     files, folder = collection(), Path(folder)
-    if (folder / MANIFEST).is_file():
-        for name in _built(folder):
-            shutil.rmtree(folder / name)
-    elif folder.exists() and any(folder.iterdir()):
-        raise InputError(f"must be a new or empty folder, or one with a {MANIFEST}", file=str(folder))
-    write_files(folder, files)
-    return len({path.split("/")[0] for path in files}) - 1
+    models: dict[str, dict[str, str]] = {}
+    for relative, content in files.items():
+        name, _, path = relative.partition("/")
+        models.setdefault(name, {})[path] = _digest(content)
+    models.pop(MANIFEST)
+    old = _removable(folder, models)
+    with _staged(folder, files) as stage:
+        for name in old | models.keys():
+            if name in old:
+                replace(folder / name, stage / f"old {name}")
+            if name in models:
+                replace(stage / name, folder / name)
+        replace(stage / MANIFEST, folder / MANIFEST)
+    return len(models)
 
 
-def _built(folder: Path) -> list[str]:
-    """Returns the names of the model folders that the manifest of an earlier build lists."""
+def _removable(folder: Path, models: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Returns the names of the model folders that an earlier build wrote, and that nobody has changed since.
+
+    `models` is what this build writes: a build that was killed can have written a part of it. Raises InputError if there
+    are other files in place of a model folder.
+    """
     try:
-        names = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["models"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"must be the manifest of an earlier build: {error!r}", file=str(folder / MANIFEST)) from None
-    return [p.name for p in folder.iterdir() if p.name in names and p.is_dir() and not p.is_symlink()]
+        entries = {path.name: path for path in folder.iterdir()} if os.path.lexists(folder) else {}
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(folder)) from None
+    if MANIFEST not in entries:
+        if any(not name.startswith(TEMPORARY) for name in entries):
+            raise InputError(f"must be a new or empty folder, or one with a {MANIFEST}", file=str(folder))
+        return set()
+    earlier = _read_manifest(entries[MANIFEST])
+    found = set()
+    for name in earlier | models.keys():
+        if PureWindowsPath(name).name != name or name == "..":
+            raise InputError(f"must name folders beside it, got {name!r}", file=str(entries[MANIFEST]))
+        if not os.path.lexists(folder / name):
+            continue
+        wanted = [model for model in (earlier.get(name), models.get(name)) if model]
+        if name not in entries or entries[name].is_symlink() or _digests(entries[name]) not in wanted:
+            raise InputError(
+                f"must be a folder as an earlier build wrote it (see {MANIFEST}): please move it away or remove it",
+                file=str(folder / name),
+            )
+        found.add(name)
+    return found
+
+
+def _digests(folder: Path) -> dict[str, str] | None:
+    """Returns the digest of each file in a folder by its relative path; None if it cannot be the folder of a model."""
+    digests = {}
+    for number, path in enumerate(folder.rglob("*")):
+        if path.is_symlink() or number >= _MOST_ENTRIES:
+            return None
+        if not path.is_dir():
+            try:
+                digests[path.relative_to(folder).as_posix()] = _digest(read_bytes(path))
+            except InputError:
+                return None
+    return digests
+
+
+def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
+    """Returns the digest of each file of each model of an earlier build."""
+    try:
+        manifest = msgspec.json.decode(read_bytes(path), type=_Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InputError) as error:
+        raise InputError(f"must be the manifest of an earlier build: {error}", file=str(path)) from None
+    return {name: model.sha256 for name, model in manifest.models.items()}
+
+
+class _Model(msgspec.Struct):
+    sha256: dict[str, str]
+
+
+class _Manifest(msgspec.Struct):
+    """What manifest.json holds, as far as the next build needs it."""
+
+    models: dict[str, _Model]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _cases() -> Iterator[tuple[str, Case]]:

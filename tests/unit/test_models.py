@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import os
+import shutil
+import subprocess
+import sys
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +20,11 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
+import opmap
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
+from opmap.dxdispatch import model_json
+from opmap.limits import MAX_FILE_BYTES
 from opmap.reporting.model_folders import collection
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
@@ -24,8 +35,9 @@ class TestCollection:
     """The models in the repository are up to date and right."""
 
     def test_rebuilt(self):
-        """A new build has the same files with the same bytes, and no other file."""
-        files = {p.relative_to(MODELS).as_posix(): p.read_bytes() for p in MODELS.rglob("*") if p.is_file()}
+        """A new build has the same files with the same bytes, and no other file. Line ends are those of the checkout."""
+        files = tree(MODELS)
+        files["manifest.json"] = files["manifest.json"].replace(b"\r\n", b"\n")
 
         rebuilt = collection()
 
@@ -59,14 +71,14 @@ class TestBuild:
     """`opmap build` writes the collection and touches nothing else."""
 
     def test_build(self, tmp_path, capsys):
-        """A second build into the same folder gives the same files, and removes other files from a model's folder."""
+        """A second build into the same folder gives the same files, and nothing else is touched."""
+        (tmp_path / "m").mkdir()
         codes = [main(["build", "-o", str(tmp_path / "m")])]
-        (tmp_path / "m" / "gather-example.1" / "stale.txt").write_text("x", encoding="utf-8")
+        (tmp_path / "m" / "notes.txt").write_text("mine", encoding="utf-8")
         codes.append(main(["build", "-o", str(tmp_path / "m")]))
 
-        files = {p.relative_to(tmp_path / "m").as_posix() for p in (tmp_path / "m").rglob("*") if p.is_file()}
         assert codes == [0, 0]
-        assert files == set(collection())
+        assert tree(tmp_path / "m").keys() == {*collection(), "notes.txt"}
 
     def test_foreign_folder(self, tmp_path, capsys):
         """A folder with other files is refused with exit code 2, and nothing is written."""
@@ -77,16 +89,237 @@ class TestBuild:
         assert code == 2
         assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
-    def test_hostile_manifest(self, tmp_path):
-        """A manifest that names folders outside the collection does not make the build remove them."""
-        victim = tmp_path / "victim"
-        victim.mkdir()
-        (tmp_path / "m").mkdir()
-        (tmp_path / "m" / "manifest.json").write_text(
-            json.dumps({"models": {"../victim": {}, "..": {}}}), encoding="utf-8"
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda model: (model / "stale.txt").write_text("mine", encoding="utf-8"),
+            lambda model: (model / "model.onnx").write_bytes(b"mine"),
+            lambda model: (model / "model.onnx").unlink(),
+            lambda model: (model / "model.onnx").rename(model / "mine.onnx"),
+        ],
+        ids=["added", "changed", "removed", "renamed"],
+    )
+    def test_changed_model(self, change, tmp_path, capsys):
+        """A model folder that is not as a build wrote it is refused, and nothing is touched."""
+        main(["build", "-o", str(tmp_path)])
+        change(tmp_path / "gather-example.1")
+        before = tree(tmp_path)
+        capsys.readouterr()
+
+        assert main(["build", "-o", str(tmp_path)]) == 2
+
+        err = capsys.readouterr().err
+        assert "gather-example.1: must be a folder as an earlier build wrote it" in err and err.count("\n") == 1
+        assert before == tree(tmp_path)
+
+    def test_foreign_folder_that_a_manifest_names(self, tmp_path):
+        """A manifest from elsewhere does not make the build remove a folder that it names."""
+        (tmp_path / "photos").mkdir()
+        (tmp_path / "photos" / "mine.jpg").write_bytes(b"mine")
+        (tmp_path / "manifest.json").write_text(
+            '{"models": {"photos": {"sha256": {"mine.jpg": "0"}}}}', encoding="utf-8"
         )
+        before = tree(tmp_path)
 
-        code = main(["build", "-o", str(tmp_path / "m")])
+        assert main(["build", "-o", str(tmp_path)]) == 2
 
-        assert code == 0
-        assert victim.is_dir()
+        assert before == tree(tmp_path)
+
+    def test_foreign_folder_with_a_name_of_the_collection(self, tmp_path):
+        """A folder that the manifest does not name is not written over."""
+        (tmp_path / "gather-example.1").mkdir()
+        (tmp_path / "gather-example.1" / "model.onnx").write_bytes(b"mine")
+        (tmp_path / "manifest.json").write_text('{"models": {}}', encoding="utf-8")
+        before = tree(tmp_path)
+
+        assert main(["build", "-o", str(tmp_path)]) == 2
+
+        assert before == tree(tmp_path)
+
+    def test_earlier_collection(self, tmp_path):
+        """Model folders of an earlier collection are removed or replaced, also if a build was killed in between."""
+        main(["build", "-o", str(tmp_path)])
+        now = tree(tmp_path)
+        manifest = json.loads(now["manifest.json"])
+        for name in ("gather-gone", "gather-example.1"):
+            (tmp_path / name).mkdir(exist_ok=True)
+            shutil.rmtree(tmp_path / name)
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "model.onnx").write_bytes(b"earlier")
+            digest = hashlib.sha256(b"earlier").hexdigest()
+            manifest["models"][name] = {"sha256": {"model.onnx": digest}}
+        manifest["models"]["gather-example.2"] = {"sha256": {"model.onnx": "an earlier one, already replaced"}}
+        shutil.rmtree(tmp_path / "gather-example.3")
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+        assert main(["build", "-o", str(tmp_path)]) == 0
+
+        assert now == tree(tmp_path)
+
+    @pytest.mark.parametrize("name", ["../victim", "..", "", ".", "/victim", "C:victim", "a/../../victim", "x\\y"])
+    def test_hostile_manifest(self, name, tmp_path, capsys):
+        """A manifest that names folders outside the collection is refused."""
+        (tmp_path / "victim").mkdir()
+        (tmp_path / "m").mkdir()
+        (tmp_path / "m" / "manifest.json").write_text(json.dumps({"models": {name: {"sha256": {}}}}), encoding="utf-8")
+
+        assert main(["build", "-o", str(tmp_path / "m")]) == 2
+
+        assert capsys.readouterr().err.count("\n") == 1
+        assert (tmp_path / "victim").is_dir()
+        assert [p.name for p in (tmp_path / "m").iterdir()] == ["manifest.json"]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="a symbolic link needs a privilege there")
+    @pytest.mark.parametrize("inside", [False, True])
+    def test_link(self, inside, tmp_path):
+        """A symbolic link in place of a model folder, or in it, is refused, and what it leads to stays."""
+        main(["build", "-o", str(tmp_path / "m")])
+        model = tmp_path / "m" / "gather-example.1"
+        moved = model / "model.onnx" if inside else model
+        moved.rename(tmp_path / "victim")
+        moved.symlink_to(tmp_path / "victim")
+        before = tree(tmp_path)
+
+        assert main(["build", "-o", str(tmp_path / "m")]) == 2
+
+        assert moved.is_symlink()
+        assert before == tree(tmp_path)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["[" * 100_000, '{"models": ' + "9" * 5_000 + "}", '{"models": []}', '{"models": {"a": 1}}', "{", "\xff"],
+    )
+    def test_bad_manifest(self, text, tmp_path, capsys):
+        """A manifest that cannot be read gives one line."""
+        (tmp_path / "manifest.json").write_text(text, encoding="latin-1")
+
+        assert main(["build", "-o", str(tmp_path)]) == 2
+
+        err = capsys.readouterr().err
+        assert "must be the manifest of an earlier build" in err and err.count("\n") == 1
+
+    def test_manifest_of_any_size(self, tmp_path, capsys):
+        """The size of a manifest is looked at before it is read."""
+        with open(tmp_path / "manifest.json", "wb") as file:
+            file.truncate(MAX_FILE_BYTES + 1)
+
+        assert main(["build", "-o", str(tmp_path)]) == 2
+
+        assert f"at most {MAX_FILE_BYTES} bytes" in capsys.readouterr().err
+
+    def test_line_ends(self, tmp_path):
+        """Where everything was checked out with CRLF, the build gives the same models, and takes the manifest there."""
+        package = Path(opmap.__file__).parent
+        shutil.copytree(package, tmp_path / "opmap", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(MODELS, tmp_path / "models")
+        for path in [*(tmp_path / "opmap").rglob("*.*"), tmp_path / "models" / "manifest.json"]:
+            if path.suffix in (".py", ".toml", ".json", ".lark", ".md", ".txt"):
+                path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
+        command = [sys.executable, "-m", "opmap", "build", "-o", "models"]
+
+        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, capture_output=True)
+
+        assert (0, b"") == (done.returncode, done.stderr)
+        assert collection() == tree(tmp_path / "models")
+
+
+class TestFullDisk:
+    """A model that cannot be written leaves nothing behind."""
+
+    @pytest.mark.parametrize("command", [["build"], ["map", "FILE"]], ids=["build", "map"])
+    @pytest.mark.parametrize("number", [1, 3])
+    def test_new_folder(self, command, number, tmp_path, monkeypatch, capsys):
+        """The disk is full at one of the first files: the folder is not there, and one line says why."""
+        full_disk(monkeypatch, number)
+
+        assert main([*command_of(command, tmp_path), "-o", str(tmp_path / "a" / "m")]) == 2
+
+        err = capsys.readouterr().err
+        assert "No space left" in err and str(tmp_path / "a" / "m") in err and ".opmap-" not in err
+        assert not (tmp_path / "a").exists()
+
+    @pytest.mark.parametrize("command", [["build"], ["map", "FILE"]], ids=["build", "map"])
+    def test_earlier_files(self, command, tmp_path, monkeypatch):
+        """The files of an earlier build are still there, and no others."""
+        arguments = [*command_of(command, tmp_path), "-o", str(tmp_path / "m")]
+        main(arguments)
+        before = tree(tmp_path)
+        full_disk(monkeypatch, 3)
+
+        assert main(arguments) == 2
+
+        assert before == tree(tmp_path)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
+    @pytest.mark.parametrize("command", [["build"], ["map", "FILE"]], ids=["build", "map"])
+    def test_limit(self, command, tmp_path):
+        """The system cuts the first file that is too long: here a model of a map, and the manifest of a build."""
+        arguments = [sys.executable, "-m", "opmap", *command_of(command, tmp_path), "-o", str(tmp_path / "a" / "m")]
+        before = sorted(tmp_path.rglob("*"))
+        import resource
+
+        limits = (resource.RLIMIT_FSIZE, (2_000, 2_000) if command == ["build"] else (50, 50))
+        done = subprocess.run(arguments, preexec_fn=lambda: resource.setrlimit(*limits), capture_output=True, text=True)
+
+        assert (2, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
+        assert before == sorted(tmp_path.rglob("*"))
+
+    def test_moved(self, tmp_path, monkeypatch):
+        """The disk is full when a file is moved to its place: the new folder is removed."""
+        arguments = [*command_of(["map", "FILE"], tmp_path), "-o", str(tmp_path / "m")]
+        before = tree(tmp_path)
+        real = os.replace
+
+        def replace(source, target):
+            if "test_data_set_0" in str(target):
+                raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", replace)
+
+        assert main(arguments) == 2
+
+        assert before == tree(tmp_path)
+        assert not (tmp_path / "m").exists()
+
+    @pytest.mark.parametrize("name", ["x" * 300, "a/b/" + "x" * 300, "x" * 300 + ".onnx", "a/" + "x" * 300 + ".onnx"])
+    @pytest.mark.parametrize("command", [["build"], ["map", "FILE"]], ids=["build", "map"])
+    def test_overlong_name(self, command, name, tmp_path, capsys):
+        """A name that the file system refuses leaves no folder."""
+        arguments = command_of(command, tmp_path)
+        before = sorted(tmp_path.rglob("*"))
+
+        assert main([*arguments, "-o", str(tmp_path / name)]) == 2
+
+        assert capsys.readouterr().err.count("\n") == 1
+        assert before == sorted(tmp_path.rglob("*"))
+
+
+def tree(folder) -> dict[str, bytes]:
+    """Returns the files below a folder by their relative paths."""
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def command_of(command, folder) -> list[str]:
+    """Returns a command with the path of a DxDispatch file in place of FILE."""
+    if "FILE" not in command:
+        return command
+    case = next(iter(catalogue("smoke")))
+    path = folder / "case.json"
+    path.write_text(json.dumps(model_json("gather", case.desc, case.tensors)), encoding="utf-8")
+    return [str(path) if part == "FILE" else part for part in command]
+
+
+def full_disk(monkeypatch, number: int) -> None:
+    """Makes the disk full: this write of a file, and each that follows, ends in the middle."""
+    writes = count(1)
+
+    def write(path, content):
+        with open(path, "wb") as file:
+            file.write(content[: len(content) // 2])
+            if next(writes) < number:
+                file.write(content[len(content) // 2 :])
+                return
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write)
