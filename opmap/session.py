@@ -31,6 +31,7 @@ from .execution.providers import (
 )
 from .mapping import IndexConversion
 from .reporting.bundle import Bundle
+from .reporting.results_folder import identity
 from .variants import VARIANTS
 from .verdicts.judge import Judge, refusal
 from .verdicts.record import Record
@@ -177,8 +178,10 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         self.close()
+        if error and self.bundle:
+            self.bundle.release()
 
     # --- what is run ---
 
@@ -313,7 +316,8 @@ class Session:
         options = self.options
         folder = options.report or options.resume
         if folder:
-            self.bundle = Bundle(folder, self._selection_json(), resume=bool(options.resume))
+            ids = {item.id for item in self.items}
+            self.bundle = Bundle(folder, self._selection_json(), ids=ids, resume=bool(options.resume))
             self.results = Run(self.bundle, options.max_failures)
 
     def _selection_json(self) -> dict[str, object]:
@@ -341,6 +345,7 @@ class Session:
             "provider_option": dict(options.provider_option),
             "session_option": dict(options.session_option),
             "ep_library": dict(options.ep_library),
+            **identity(self.provider),
         }
 
     # --- known failures ---

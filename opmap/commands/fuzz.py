@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-import msgspec
-
 from ..errors import InputError
 from ..execution.performer import Performer
 from ..execution.providers import OpenProvider, open_provider
@@ -22,7 +20,9 @@ from ..fuzz.search import Find, Progress, Search
 from ..fuzz.switches import available
 from ..known import defects
 from ..reporting.finds import FindsFolder, entry, steps_of, variant
+from ..reporting.results_folder import identity
 from ..reporting.terminal import print_error, stdout_for_json
+from ..verdicts.record import to_json
 
 _EVERY = 10.0
 """How many seconds lie between two lines of progress."""
@@ -40,50 +40,41 @@ def run(options: Namespace) -> int:
         timeout=options.timeout_per_case,
         dml_runtime=options.dml_runtime,
     )
-    settings = {"provider": opened.name, "adapter": options.adapter, "device_id": options.device_id}
+    settings = {
+        "provider": opened.name,
+        "adapter": options.adapter,
+        "device_id": options.device_id,
+        **identity(opened),
+    }
     place: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="opmap-fuzz-")
     if options.report or options.resume:
         place = nullcontext(options.report or options.resume)
     try:
         with place as name, stdout_for_json(options.json):
-            folder = FindsFolder(name, settings, opened.name, resume=bool(options.resume))
+            folder = FindsFolder(name, settings, opened.name, seed=options.seed, resume=bool(options.resume))
             progress = folder.progress
-            seed = _seed(options, folder)
-            search = _search(options, opened, folder, seed)
-            interrupted = _go(search, folder)
+            try:
+                interrupted = _go(_search(options, opened, folder), folder)
+            finally:
+                folder.release()
             written = bool(options.report or options.resume)
             entries = [entry(f, str(folder.path(f)) if written else None) for f in progress.finds]
     finally:
         opened.close()
     if options.json:
         content = {
-            "seed": seed,
+            "seed": folder.seed,
             "seconds": round(progress.seconds, 1),
             "sequences": progress.sequences,
             "finds": entries,
         }
-        sys.stdout.buffer.write(msgspec.json.encode(content) + b"\n")
+        sys.stdout.buffer.write(to_json(content) + b"\n")
     else:
         _print(progress, folder if written else None, opened.name)
     return 130 if interrupted else int(bool(progress.finds))
 
 
-def _seed(options: Namespace, folder: FindsFolder) -> int:
-    """Returns the seed: that of the search that goes on, or the one that was asked for. Puts it into run.json."""
-    path = folder.folder / "run.json"
-    if options.resume:
-        settings = msgspec.json.decode(path.read_bytes())["settings"]
-        before = int(settings.get("seed", 0))
-        if options.seed not in (None, before):
-            raise InputError(f"--resume must go on with the same seed: {before}, got {options.seed}", file=str(path))
-        folder.settings["seed"] = before
-        return before
-    seed: int = options.seed or 0
-    folder.settings["seed"] = seed
-    return seed
-
-
-def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, seed: int) -> Search:
+def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder) -> Search:
     emulated = opened.device_class == "emulated"
     keep_on = emulated or options.rerun_dangerous
     provider = opened.provider
@@ -107,7 +98,7 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder, seed:
     return Search(
         fresh=fresh,
         control=lambda: Control(SessionProvider(CPU)),
-        seed=seed,
+        seed=folder.seed,
         seconds=options.seconds,
         allowed=available(group),
         excluded=[] if options.no_shipped_known_failures else _shipped(opened),

@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+from ..errors import InputError
 from ..reporting.terminal import console, print_error, progress, stdout_for_json
 from ..session import Session, SessionOptions
 from ..verdicts.record import encode
 
 
 def run(options: Namespace) -> int:
-    """Runs the cases, prints the results, and returns the exit code. Raises InputError for bad options or files."""
+    """Runs the cases, prints the results, and returns the exit code. Raises InputError for bad options or files.
+
+    The results are printed also if a file cannot be written at the end; the exit code is 2 then.
+    """
     session = Session(SessionOptions.read(vars(options)))
     with progress(None, "choosing cases") as advance:
         session.choose(advance)
@@ -23,15 +27,24 @@ def run(options: Namespace) -> int:
         session.judge_all(advance)
     for problem in session.problems:
         print_error(problem)
+    unwritten: list[str] = []
     if options.write_known_failures:
-        count = session.write_known_failures(options.write_known_failures)
-        print_error(f"{options.write_known_failures}: {count} entries, please fill in the reason of each")
-    exit_code = session.finish()
+        try:
+            count = session.write_known_failures(options.write_known_failures)
+            print_error(f"{options.write_known_failures}: {count} entries, please fill in the reason of each")
+        except InputError as error:
+            unwritten.append(str(error))
+    try:
+        session.finish()
+    except InputError as error:
+        unwritten.append(str(error))
     if options.json:
         sys.stdout.buffer.write(encode(session.results.records) + b"\n")
     else:
         _print(session)
-    return exit_code
+    for problem in unwritten:
+        print_error(problem)
+    return 2 if unwritten else session.exit_code
 
 
 def _print(session: Session) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-from ..errors import InputError
 from ..execution.steps import AnyStep
 from ..fuzz.search import Find, Progress
 from ..fuzz.state import planned
 from .reproducer import Wanted, program
+from .results_folder import Option, ResultsFolder
 
 SCHEMA = "opmap-fuzz/1"
-
-_COUNTS = ("next", "seconds", "sequences", "duplicates", "known", "both", "unstable", "shrinking")
 
 
 def program_of(find: Find, provider: str) -> str:
@@ -64,22 +63,32 @@ def _shown(value: object) -> str:
 class FindsFolder:
     """A results folder that is being written. Each find is written as soon as there is one.
 
-    `settings` is what the search was started with. With `resume`, `progress` holds how far the earlier search came.
-    Raises InputError if the folder is not empty, if it holds no search to resume, or a search with other settings.
+    `settings` is what the search was started with, and `seed` its seed, if one was asked for. With `resume`, `progress`
+    holds how far the earlier search came, and `seed` may be left out. Raises InputError, and changes nothing, if the
+    folder is not empty, if another search writes into it, if it holds no search to resume, or one with other settings.
     """
 
-    def __init__(self, folder: str, settings: Mapping[str, object], provider: str, *, resume: bool = False) -> None:
-        self.folder, self.settings, self.provider = Path(folder), dict(settings), provider
-        self.progress = Progress()
+    def __init__(
+        self,
+        folder: str,
+        settings: Mapping[str, str | int | None],
+        provider: str,
+        *,
+        seed: int | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.provider, self.progress = provider, Progress()
+        self.settings, self.seed = dict(settings), seed or 0
+        self._files = ResultsFolder(folder, "finds.jsonl", resume=resume)
+        self.folder = self._files.path
         try:
             if resume:
-                self._read()
-            elif self.folder.exists() and any(self.folder.iterdir()):
-                message = "--report must be a new or empty folder (--resume continues a search)"
-                raise InputError(message, file=folder)
-            (self.folder / "programs").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(error.strerror or str(error), file=folder) from None
+                self._read(seed)
+            self.write(self.progress)
+            self._files.start_lines(self.progress.finds)
+        except BaseException:
+            self.release()
+            raise
 
     def path(self, find: Find) -> Path:
         """Returns the file of a find's program."""
@@ -87,41 +96,69 @@ class FindsFolder:
 
     def add(self, find: Find) -> None:
         """Writes a find and its program."""
-        self.path(find).write_text(program_of(find, self.provider), encoding="utf-8", newline="\n")
-        with open(self.folder / "finds.jsonl", "ab") as file:
-            file.write(msgspec.json.encode(find) + b"\n")
+        text = program_of(find, self.provider)
+        self._files.write_file(f"programs/{find.id}.py", text.encode(errors="backslashreplace"))
+        self._files.add(find)
 
     def write(self, progress: Progress) -> None:
         """Writes how far the search is."""
         counts = {name: getattr(progress, name) for name in _COUNTS}
-        content = {"schema": SCHEMA, "settings": self.settings, "progress": counts, "stopped": progress.stopped}
-        temporary = self.folder / "run.json.new"
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-        os.replace(temporary, self.folder / "run.json")
+        content = {
+            "schema": SCHEMA,
+            "settings": {**self.settings, "seed": self.seed},
+            "progress": counts,
+            "stopped": progress.stopped,
+        }
+        self._files.write_run(content)
 
-    def _read(self) -> None:
-        run, finds = self.folder / "run.json", self.folder / "finds.jsonl"
-        if not run.is_file():
-            raise InputError("--resume must be the folder of a search, with run.json", file=str(self.folder))
-        try:
-            content = msgspec.json.decode(run.read_bytes(), type=_Run)
-            lines = finds.read_bytes().splitlines() if finds.is_file() else []
-            finds_by_id = {find.id: find for find in (msgspec.json.decode(line, type=Find) for line in lines)}
-            self.progress.finds = list(finds_by_id.values())
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"--resume: {error}", file=str(self.folder)) from None
-        for key, value in self.settings.items():
-            if content.settings.get(key) != value:
-                before = content.settings.get(key)
-                raise InputError(
-                    f"--resume must go on with the same {key}: {before}, got {value}", file=str(self.folder)
-                )
-        for name, count in content.progress.items():
-            setattr(self.progress, name, count)
+    def release(self) -> None:
+        """Gives the folder free for other searches. Nothing is written after this."""
+        self._files.release()
+
+    def _read(self, seed: int | None) -> None:
+        """Reads how far an earlier search came, and its finds. Of several lines for one find, the last one counts."""
+        run = self._files.read_run(_Run)
+        before = run.settings.pop("seed", 0)
+        self._files.check_same({"schema": run.schema, **run.settings}, {"schema": SCHEMA, **self.settings})
+        if seed is not None or type(before) is not int:
+            self._files.check_same({"seed": before}, {"seed": seed})
+        self.seed = before if type(before) is int else seed or 0
+        for name in _COUNTS:
+            setattr(self.progress, name, getattr(run.progress, name))
+        finds: dict[str, Find] = {}
+        for number, find in self._files.read_lines(Find):
+            if not _ID.fullmatch(find.id):
+                self._files.refuse("id must be the kind and a number", number)
+            finds[find.id] = find
+        self.progress.finds = list(finds.values())
+
+
+_ID = re.compile(r"[a-z]+-\d{1,9}", re.ASCII)
+"""The id of a find, from which the name of its program is made."""
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class _Progress(msgspec.Struct):
+    """The counts of a search (see `Progress`)."""
+
+    next: Count = 0
+    seconds: Seconds = 0.0
+    sequences: Count = 0
+    duplicates: Count = 0
+    known: Count = 0
+    both: Count = 0
+    unstable: Count = 0
+    shrinking: Seconds = 0.0
+
+
+_COUNTS = tuple(field.name for field in msgspec.structs.fields(_Progress))
 
 
 class _Run(msgspec.Struct):
     """What run.json holds."""
 
-    settings: dict[str, object]
-    progress: dict[str, int | float]
+    schema: str
+    settings: dict[str, Option]
+    progress: _Progress

@@ -39,8 +39,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -50,7 +52,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ..cases.case import CASE_IDS
 from ..errors import InputError
-from ..files import read_text
+from ..files import read_text, remove, write_file
 from ..machine.facts import DeviceClass
 from ..machine.runtimes import FAMILY
 from ..operators import OPERATORS
@@ -253,9 +255,10 @@ def version_range(text: str) -> SpecifierSet | None:
 
 def check_new(path: str | Path) -> None:
     """Raises InputError if `write` could not write this file. A run checks this before it starts."""
-    path = Path(path)
-    if path.exists() or not path.absolute().parent.is_dir():
-        raise InputError("--write-known-failures must be a new file in an existing folder", file=str(path))
+    with _writing(path):
+        _refuse_existing(path)
+        write_file(path, b"")
+        remove(path)
 
 
 def write(path: str | Path, records: Iterable[Record], place: Place, tier: Tier) -> int:
@@ -278,12 +281,24 @@ def write(path: str | Path, records: Iterable[Record], place: Place, tier: Tier)
         }
         lines += ["", f"# {_one_line(record.message or record.verdict)}", "[[known]]"]
         lines += [f"{key} = {_quoted(value)}" for key, value in entry.items() if value is not None]
+    with _writing(path):
+        _refuse_existing(path)
+        write_file(path, ("\n".join(lines) + "\n").encode(errors="replace"))
+    return len(failures)
+
+
+def _refuse_existing(path: str | Path) -> None:
+    if os.path.lexists(path) or not Path(path).absolute().parent.is_dir():
+        raise InputError("--write-known-failures must be a new file in an existing folder", file=str(path))
+
+
+@contextmanager
+def _writing(path: str | Path) -> Iterator[None]:
+    """Makes an error of the operating system one line."""
     try:
-        with open(path, "x", encoding="utf-8", newline="\n") as file:
-            file.write("\n".join(lines) + "\n")
+        yield
     except OSError as error:
         raise InputError(f"--write-known-failures: {error.strerror or error}", file=str(path)) from None
-    return len(failures)
 
 
 def _quoted(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from ..vocabulary import Verdict
-from .record import Record, split
+from .record import Record, split, to_json
 from .tally import Tally
 
 
@@ -188,7 +188,7 @@ def _comparable(record: Record) -> bytes:
     """
     message = record.message if record.verdict in (Verdict.MISMATCH, Verdict.OBSERVED) else None
     actual = record.actual if record.verdict == Verdict.MISMATCH else None
-    return msgspec.json.encode([record.verdict, record.stage, record.path, message, actual])
+    return to_json([record.verdict, record.stage, record.path, message, actual])
 
 
 def not_run(

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from opmap import cli
+from opmap.errors import InputError
+from opmap.reporting.finds import FindsFolder
 
 PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
 
@@ -98,7 +100,7 @@ class TestFuzz:
             (["--provider", "nobody"], "--provider must be one of"),
             (["--seconds", "0"], "must be a number of seconds"),
             (["--seed", "-1"], "must be a whole number from 0 on, got '-1'"),
-            (["--resume", "nowhere", "--provider", "cpu"], "--resume must be the folder of a search"),
+            (["--resume", "nowhere", "--provider", "cpu"], "--resume must be the folder of an interrupted run"),
             (["--resume", "a", "--report", "b"], "not allowed with argument"),
         ],
     )
@@ -114,3 +116,65 @@ class TestFuzz:
         (tmp_path / "file").write_text("", encoding="utf-8")
         assert 2 == cli.main(["fuzz", "--provider", "cpu", "--report", str(tmp_path)])
         assert "must be a new or empty folder" in capsys.readouterr().err
+
+
+class TestFinds:
+    """The folder of a search goes on with what a search wrote, and nothing else."""
+
+    def start(self, folder) -> None:
+        FindsFolder(str(folder), {"provider": "p"}, "p", seed=3).release()
+
+    @pytest.mark.parametrize(
+        "change, message",
+        [
+            ({"progress": {"next": "x"}}, "Expected `int`"),
+            ({"progress": {"next": -1}}, "Expected `int` >= 0"),
+            ({"settings": {"provider": "p", "seed": "x"}}, 'the same seed: "x"'),
+            ({"settings": {"provider": "q", "seed": 3}}, 'the same provider: "q", got "p"'),
+            ({"settings": {"provider": [["p"]]}}, "Expected"),
+        ],
+    )
+    def test_bad_run(self, change, message, tmp_path):
+        """A run.json that no search wrote is refused; nothing is touched."""
+        self.start(tmp_path)
+        run = json.loads((tmp_path / "run.json").read_bytes())
+        (tmp_path / "run.json").write_text(json.dumps({**run, **change}), encoding="utf-8")
+        before = (tmp_path / "run.json").read_bytes()
+
+        with pytest.raises(InputError) as error:
+            FindsFolder(str(tmp_path), {"provider": "p"}, "p", resume=True)
+
+        assert message in str(error.value)
+        assert before == (tmp_path / "run.json").read_bytes()
+
+    def test_counts_only(self, tmp_path):
+        """A run.json sets the counts, and nothing else."""
+        self.start(tmp_path)
+        run = json.loads((tmp_path / "run.json").read_bytes())
+        run["progress"] |= {"next": 7, "finds": 5, "stopped": 5}
+        (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+
+        folder = FindsFolder(str(tmp_path), {"provider": "p"}, "p", resume=True)
+
+        assert (7, [], None, 3) == (folder.progress.next, folder.progress.finds, folder.progress.stopped, folder.seed)
+        folder.release()
+
+    def test_foreign_id(self, tmp_path):
+        """The id of a find names a file of the folder, never one elsewhere."""
+        self.start(tmp_path)
+        failure = {"kind": "silent", "text": "", "signature": "", "at": 0}
+        find = {"id": "../x", "kind": "silent", "text": "", "number": 0, "failure": failure}
+        find |= {"plan": {"graphs": [], "actions": []}, "needs": []}
+        (tmp_path / "finds.jsonl").write_text(json.dumps(find) + "\n", encoding="utf-8")
+
+        with pytest.raises(InputError, match="line 1: --resume: id must be"):
+            FindsFolder(str(tmp_path), {"provider": "p"}, "p", resume=True)
+
+    def test_second(self, tmp_path):
+        """Two searches do not write into one folder at once."""
+        first = FindsFolder(str(tmp_path), {"provider": "p"}, "p", seed=3)
+
+        with pytest.raises(InputError, match="no other run"):
+            FindsFolder(str(tmp_path), {"provider": "p"}, "p", resume=True)
+
+        first.release()

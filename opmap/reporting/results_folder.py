@@ -1,0 +1,213 @@
+"""A folder of results that a run writes and a later run goes on with: run.json, and a file with one JSON value per line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import accumulate
+from pathlib import Path
+from typing import BinaryIO, TypeAlias, TypeVar
+
+import msgspec
+
+from ..errors import InputError
+from ..execution.providers import OpenProvider
+from ..files import TEMPORARY, read_bytes, write_file
+from ..limits import MAX_NESTING, MAX_RECORD_BYTES
+from ..verdicts.record import to_json
+from .folder_lock import NAME as LOCK
+from .folder_lock import FolderLock
+
+T = TypeVar("T")
+
+RUN = "run.json"
+
+Option: TypeAlias = bool | int | float | str | list[str] | None
+"""One thing that was asked for, as run.json holds it."""
+
+_LONGEST = 300
+"""The most characters of an option that a message shows."""
+
+
+def identity(provider: OpenProvider | None) -> dict[str, str | None]:
+    """Returns on which software and device a provider runs, as far as that is the same after a restart.
+
+    Results of two identities never come into one folder. Every value is None if the provider is missing.
+    """
+    return {
+        "platform": sysconfig.get_platform() if provider else None,
+        "package": provider.package if provider else None,
+        "version": provider.version if provider else None,
+        "device_class": provider.device_class if provider else None,
+        "adapter_name": provider.adapter if provider else None,
+    }
+
+
+class ResultsFolder:
+    """A folder that this process alone writes, until `release`. Its files change only in the methods that write.
+
+    `lines` is the name of the file with one value per line. The folder must be new or empty, or with `resume` hold a
+    run.json. Raises InputError if it does not, if another run writes into it, or if a file cannot be read or written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], lines: str, *, resume: bool):
+        self.path, self.lines = Path(path), lines
+        self._file: BinaryIO | None = None
+        with self._writing():
+            if not resume:
+                self.path.mkdir(parents=True, exist_ok=True)
+            self._check(resume)
+            self._lock = FolderLock(self.path)
+            try:
+                self._check(resume)  # another run may have ended between the two
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def _check(self, resume: bool) -> None:
+        """Raises InputError if this is not the folder that is wanted."""
+        if resume and not (self.path / RUN).is_file():
+            raise InputError(f"--resume must be the folder of an interrupted run, with {RUN}", file=str(self.path))
+        if not resume and any(not entry.name.startswith(TEMPORARY) for entry in self.path.iterdir()):
+            raise InputError(
+                "--report must be a new or empty folder (--resume continues an interrupted run)", file=str(self.path)
+            )
+
+    # --- reading ---
+
+    def read_run(self, type: type[T]) -> T:
+        """Returns what run.json holds."""
+        try:
+            content = read_bytes(self.path / RUN)
+        except InputError as error:
+            raise InputError(f"--resume: {error.message}", file=str(self.path / RUN)) from None
+        return self._decoded(content, type, RUN)
+
+    def read_lines(self, type: type[T]) -> Iterator[tuple[int, T]]:
+        """Yields the number and the value of each line. A last line that was not written to its end is left out."""
+        path = self.path / self.lines
+        if not path.exists():
+            return
+        if not path.is_file():
+            raise InputError("--resume: must be a file", file=str(path))
+        with self._writing(), open(path, "rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
+                if len(line) > MAX_RECORD_BYTES:
+                    self.refuse(f"must be a line of at most {MAX_RECORD_BYTES} bytes", number)
+                if not line.endswith(b"\n"):
+                    return
+                yield number, self._decoded(line, type, self.lines, number)
+
+    def refuse(self, message: str, line: int) -> None:
+        """Raises InputError for a line that this run cannot go on with."""
+        raise InputError(f"--resume: {message}", path=f"line {line}", file=str(self.path / self.lines))
+
+    def check_same(self, before: Mapping[str, Option], now: Mapping[str, Option]) -> None:
+        """Raises InputError if a run was started with other options than those with which this run would go on.
+
+        The digest of the case ids (`ids`) is compared last: another difference explains more.
+        """
+        keys = dict.fromkeys((*now, *before))
+        for key in sorted(keys, key="ids".__eq__):
+            if before.get(key) != now.get(key):
+                if key == "ids":
+                    message = "--resume must go on with the same cases: this opmap selects others for the same options"
+                    raise InputError(message, file=str(self.path))
+                wanted, got = (_short(to_json(options.get(key)).decode()) for options in (before, now))
+                raise InputError(
+                    f"--resume must go on with the same {_short(key)}: {wanted}, got {got}", file=str(self.path)
+                )
+
+    def _decoded(self, content: bytes, type: type[T], name: str, line: int | None = None) -> T:
+        """Returns the value of a JSON text. Raises InputError if it is not of this type, or nested too deeply."""
+        try:
+            if _nesting(content) <= MAX_NESTING:
+                return msgspec.json.decode(content, type=type)
+            message = f"must be nested at most {MAX_NESTING} deep"
+        except ValueError as error:
+            message = str(error)
+        raise InputError(f"--resume: {message}", path=f"line {line}" if line else None, file=str(self.path / name))
+
+    # --- writing ---
+
+    def write_run(self, content: object) -> None:
+        """Writes run.json."""
+        text = msgspec.json.format(to_json(content), indent=2) + b"\n"
+        with self._writing():
+            write_file(self.path / RUN, text)
+
+    def write_lines(self, values: Iterable[object]) -> None:
+        """Writes a line for each value in place of the lines that are there."""
+        self.close()
+        with self._writing():
+            write_file(self.path / self.lines, b"".join(map(_line, values)))
+
+    def start_lines(self, values: Iterable[object] = ()) -> None:
+        """Writes the first lines, so that `add` can add more. Removes what a run that was killed left unfinished."""
+        with self._writing():
+            for entry in self.path.iterdir():
+                if entry.name.startswith(TEMPORARY) and entry.name != LOCK:
+                    with suppress(OSError):
+                        entry.unlink()
+        self.write_lines(values)
+        with self._writing():
+            self._file = open(self.path / self.lines, "ab", buffering=0)  # noqa: SIM115  # open until the run ends
+
+    def add(self, value: object) -> None:
+        """Adds a line, which is in the file when this returns."""
+        assert self._file, "start_lines comes first"
+        rest = memoryview(_line(value))
+        with self._writing():
+            while rest:
+                rest = rest[self._file.write(rest) :]
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Writes one more file of the folder."""
+        with self._writing():
+            (self.path / name).parent.mkdir(exist_ok=True)
+            write_file(self.path / name, content)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Makes an error of the operating system one line."""
+        try:
+            yield
+        except OSError as error:
+            raise InputError(error.strerror or str(error), file=str(self.path)) from None
+
+    def close(self) -> None:
+        """Ends the adding of lines."""
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def release(self) -> None:
+        """Gives the folder free for other runs. Nothing is written after this."""
+        self.close()
+        self._lock.release()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _line(value: object) -> bytes:
+    return to_json(value) + b"\n"
+
+
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""A string of JSON, also one that does not end."""
+
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+"""Bracket -> by how much it changes the depth of nesting."""
+
+
+def _nesting(content: bytes) -> int:
+    """Returns how deeply the brackets of a JSON text are nested; the number of brackets if these are few."""
+    opening = content.count(b"[") + content.count(b"{")
+    if opening <= MAX_NESTING:
+        return opening
+    return max(accumulate(_STEPS.get(byte, 0) for byte in _TEXT.sub(b"", content)), default=0)

@@ -1,0 +1,443 @@
+"""The results bundle: nothing that is in it is lost, and nothing foreign gets into it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from opmap.cli import main
+from opmap.errors import InputError
+from opmap.limits import MAX_FILE_BYTES, MAX_NESTING, MAX_RECORD_BYTES
+from opmap.reporting.bundle import Bundle
+from opmap.reporting.folder_lock import FolderLock
+from opmap.verdicts.record import Record, encode
+from opmap.verdicts.run import settle
+from opmap.vocabulary import Verdict
+
+IDS = [f"case/{i}" for i in range(300)]
+RECORDS = [Record(case=case, verdict=Verdict.PASS, provider="p") for case in IDS]
+SELECTION = {"provider": "p", "filter": ["*"], "repeat": 1, "shuffle": None}
+
+EXAMPLES = ["validate", "--provider", "cpu", "--filter", "gather/example.*"]
+
+WRITE = """
+import os, sys
+from opmap.reporting.bundle import Bundle
+from opmap.verdicts.record import Record
+
+def write(folder, resume):
+    ids = [f"case/{i}" for i in range(5)]
+    bundle = Bundle(folder, {"provider": "p"}, ids=ids, resume=resume)
+    records = [Record(case=case, verdict="pass") for case in ids]
+    for record in records:
+        if record.case not in {r.case for r in bundle.done}:
+            bundle.add(record)
+    bundle.environment({"python": "3"})
+    bundle.close(records, 0)
+"""
+
+KILLED = """
+left = int(sys.argv[2])
+
+def hook(event, arguments):
+    global left
+    path = os.fsdecode(arguments[0]) if arguments and isinstance(arguments[0], (str, bytes)) else ""
+    if event in ("open", "os.rename", "os.remove", "os.mkdir") and path.startswith(sys.argv[1]):
+        left -= 1
+        if left < 0:
+            os._exit(9)
+
+sys.addaudithook(hook)
+write(sys.argv[1], len(sys.argv) > 3)
+"""
+"""Ends the process before a number of operations on the folder, as a kill does."""
+
+
+def content(folder) -> dict[str, bytes]:
+    """Returns the files of a folder by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def interrupted(folder, records=RECORDS, tail: bytes = b"") -> None:
+    """Makes the folder of a run that was killed after these records."""
+    bundle = Bundle(folder, SELECTION, ids=IDS)
+    for record in records:
+        bundle.add(record)
+    bundle.release()
+    with open(folder / "results.jsonl", "ab") as file:
+        file.write(tail)
+
+
+def resume(folder, selection=SELECTION, ids=IDS) -> Bundle:
+    return Bundle(folder, selection, ids=ids, resume=True)
+
+
+def cases(folder) -> list[str]:
+    return [json.loads(line)["case"] for line in (folder / "results.jsonl").read_bytes().splitlines()]
+
+
+def no_space(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class TestKill:
+    """A run can be killed at any moment; the next one goes on."""
+
+    def test_each_operation(self, tmp_path):
+        """Killed before each operation on the folder: --report or --resume takes it, and the end is the same."""
+        space = {}
+        exec(WRITE, space)
+        space["write"](tmp_path / "whole", False)
+        ended = []
+        for number in range(100):
+            folder = tmp_path / str(number)
+            command = [sys.executable, "-c", WRITE + KILLED, str(folder), str(number)]
+            ended.append(subprocess.run(command).returncode)
+            if not ended[-1]:
+                break
+            if number % 2 and (folder / "run.json").exists():  # killed again, while it goes on
+                subprocess.run([*command[:-1], str(number // 2), "resume"])
+            space["write"](folder, (folder / "run.json").exists())
+            assert content(tmp_path / "whole") == content(folder)
+
+        assert [9] * (len(ended) - 1) + [0] == ended
+        assert len(ended) > 8
+
+    def test_random_moments(self, tmp_path):
+        """`opmap validate` is killed at random moments and resumed until it ends: the records are those of one run."""
+        arguments = ["validate", "--provider", "cpu", "--filter", "gather*"]
+        assert 0 == main([*arguments, "--report", str(tmp_path / "whole")])
+        folder, moments = tmp_path / "cut", random.Random(14)
+        parts = []
+        for _ in range(4):
+            option = "--resume" if (folder / "run.json").exists() else "--report"
+            process = subprocess.Popen([sys.executable, "-m", "opmap", *arguments, option, str(folder)])
+            lines, wanted = folder / "results.jsonl", moments.randrange(60)
+            while process.poll() is None and (not lines.exists() or lines.read_bytes().count(b"\n") < wanted):
+                time.sleep(0.005)
+            time.sleep(moments.random() / 20)
+            process.kill()
+            process.wait()
+            parts.append(len(cases(folder)) if lines.exists() else 0)
+
+        assert 0 == main([*arguments, "--resume" if folder.exists() else "--report", str(folder)])
+
+        assert any(0 < part < len(cases(tmp_path / "whole")) for part in parts)
+        assert content(tmp_path / "whole") == content(folder)
+
+    def test_between_two_files(self, tmp_path):
+        """A folder with run.json alone can be resumed, and one that has not come so far is empty."""
+        interrupted(tmp_path / "a", [])
+        (tmp_path / "a" / "results.jsonl").unlink()
+        (tmp_path / "b").mkdir()
+        (tmp_path / "b" / ".opmap-0123456789abcdef").write_bytes(b'{"schema":')
+
+        resume(tmp_path / "a").close(RECORDS, 0)
+        Bundle(tmp_path / "b", SELECTION, ids=IDS).close(RECORDS, 0)
+
+        assert content(tmp_path / "a") == content(tmp_path / "b")
+        assert ["results.jsonl", "run.json"] == sorted(content(tmp_path / "b"))
+
+
+class TestResume:
+    """`--resume` reads all and checks all before it writes."""
+
+    TAIL = b'{"file":null,"case":"case/299","ver'
+
+    @pytest.mark.parametrize("function", ["fsync", "replace"])
+    def test_full_disk(self, function, tmp_path, monkeypatch):
+        """300 records and a torn line under a full disk: the records are still there."""
+        interrupted(tmp_path, tail=self.TAIL)
+        before = content(tmp_path)
+        monkeypatch.setattr(os, function, no_space)
+
+        with pytest.raises(InputError, match="No space left on device"):
+            resume(tmp_path)
+
+        assert before == content(tmp_path)
+        monkeypatch.undo()
+        assert RECORDS == resume(tmp_path).done
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
+    @pytest.mark.parametrize("room", [500, 5_000, 60_000])
+    def test_limit(self, room, tmp_path):
+        """The system cuts each file that a resumed run writes: no record is lost, and a line says why."""
+        import resource
+
+        whole, cut = tmp_path / "whole", tmp_path / "cut"
+        arguments = ["validate", "--provider", "cpu", "--filter", "gather/*"]
+        main([*arguments, "--report", str(whole)])
+        shutil.copytree(whole, cut)
+        lines = (whole / "results.jsonl").read_bytes().splitlines(keepends=True)
+        (cut / "results.jsonl").write_bytes(b"".join(lines[:30]) + lines[30][:50])
+
+        done = subprocess.run(
+            [sys.executable, "-m", "opmap", *arguments, "--resume", str(cut)],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
+            capture_output=True,
+            text=True,
+        )
+
+        assert (2, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
+        assert f"{cut}: File too large" in done.stderr
+        assert lines[:30] == (cut / "results.jsonl").read_bytes().splitlines(keepends=True)[:30]
+        assert {"run.json", "results.jsonl"} == set(content(cut))
+        assert 0 == main([*arguments, "--resume", str(cut)])
+        assert lines == (cut / "results.jsonl").read_bytes().splitlines(keepends=True)
+
+    @pytest.mark.parametrize(
+        "line, message",
+        [
+            (b'{"case":"case/7","verdict":"pass"}', "line 301: --resume: must be the only record of case/7"),
+            (
+                b'{"case":"other","verdict":"pass"}',
+                "line 301: --resume: must be the record of a case that was selected",
+            ),
+            (b'{"case":null,"verdict":"pass"}', "must be the record of a case that was selected"),
+            (b'{"case":"case/7","verdict":"great"}', "Invalid enum value 'great'"),
+            (b'{"case":7,"verdict":"pass"}', "Expected `str | null`, got `int`"),
+            (b'{"case":"\\ud800","verdict":"pass"}', "line 301: --resume: "),
+            (b'{"case":"\xff","verdict":"pass"}', "invalid start byte"),
+            (b"[]", "Expected `object`, got `array`"),
+            (b"", "Input data was truncated"),
+            (b'{"case":"case/7","ver', "JSON is malformed"),
+            (b"[" * 200_000, f"must be nested at most {MAX_NESTING} deep"),
+            (b'{"verdict":"pass","lowered_as":{"type":"x","desc":{"a":' + b"[" * 64 + b"]" * 64 + b"}}}", "nested"),
+            (b'{"verdict":"pass","expected":{"DataType":"x","Sizes":[' + b"9" * 5_000 + b"]}}", "out of range"),
+            (b'{"case":"' + b"x" * MAX_RECORD_BYTES + b'"}', f"a line of at most {MAX_RECORD_BYTES} bytes"),
+        ],
+        ids=range(14),
+    )
+    def test_bad_line(self, line, message, tmp_path):
+        """A record that no run wrote, or not this one, is refused; nothing is touched."""
+        interrupted(tmp_path, tail=line + b"\n")
+        before = content(tmp_path)
+
+        with pytest.raises(InputError) as error:
+            resume(tmp_path)
+
+        assert message in str(error.value)
+        assert "results.jsonl" in str(error.value) and "\n" not in str(error.value)
+        assert before == content(tmp_path)
+
+    def test_brackets_in_texts(self, tmp_path):
+        """Brackets in a message, or beside each other, are not nested."""
+        record = Record(case="case/1", verdict=Verdict.PASS, message='\\"[{' * 500, rules=["[", '"'] * 100)
+        interrupted(tmp_path, [record])
+
+        assert [record] == resume(tmp_path).done
+
+    @pytest.mark.parametrize(
+        "text, message",
+        [
+            (b"[" * 200_000, f"must be nested at most {MAX_NESTING} deep"),
+            (b'{"schema":"x","selection":{"repeat":' + b"9" * 5_000 + b"}}", "out of range"),
+            (b'{"schema":"x","selection":{"repeat":[[1]]}}', "Expected"),
+            (b'{"schema":"x","selection":{},"environment":' + b"[" * 64 + b"]" * 64 + b"}", "nested"),
+            (b'{"schema":"x","selection":[]}', "Expected `object`"),
+            (b'{"schema":"opmap-results/1","selection":{"provider":"' + b"x" * 10_000 + b'"}}', 'xxx..., got "p"'),
+            (b'{"schema":"opmap-results/1","selection":{"' + b"x" * 10_000 + b'":1}}', "the same provider"),
+        ],
+        ids=range(7),
+    )
+    def test_bad_run(self, text, message, tmp_path):
+        """A run.json that no run wrote is refused in one line that is not long; nothing is touched."""
+        interrupted(tmp_path)
+        (tmp_path / "run.json").write_bytes(text)
+        before = content(tmp_path)
+
+        with pytest.raises(InputError) as error:
+            resume(tmp_path)
+
+        assert message in str(error.value)
+        assert len(str(error.value)) < 1_000
+        assert before == content(tmp_path)
+
+    @pytest.mark.parametrize("name", ["run.json", "results.jsonl"])
+    def test_size(self, name, tmp_path):
+        """A file of any size is refused before it is read."""
+        interrupted(tmp_path, [])
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(6 * 2**30 if sys.platform != "win32" else 2**27)  # sparse; NTFS writes zeros
+
+        with pytest.raises(InputError, match=f"at most {MAX_FILE_BYTES if name == 'run.json' else MAX_RECORD_BYTES}"):
+            resume(tmp_path)
+
+    def test_command(self, tmp_path, capsys):
+        """A record twice gives exit code 2 and one line."""
+        main([*EXAMPLES, "--report", str(tmp_path)])
+        lines = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)
+        (tmp_path / "results.jsonl").write_bytes(b"".join([*lines, lines[0]]))
+        capsys.readouterr()
+
+        assert 2 == main([*EXAMPLES, "--resume", str(tmp_path)])
+
+        err = capsys.readouterr().err
+        assert "line 6: --resume: must be the only record of gather/example.1" in err and err.count("\n") == 1
+
+
+class TestLock:
+    """One process writes into a folder at a time."""
+
+    def test_second(self, tmp_path, capsys):
+        """A second --resume is refused with one line, and the first one ends as if it was alone."""
+        interrupted(tmp_path, RECORDS[:100])
+        first = resume(tmp_path)
+        first.add(RECORDS[100])
+        before = content(tmp_path)
+
+        with pytest.raises(InputError, match="into which no other run writes"):
+            resume(tmp_path)
+
+        assert before["results.jsonl"] == (tmp_path / "results.jsonl").read_bytes()
+        first.close(RECORDS, 0)
+        assert IDS == cases(tmp_path)
+        assert ["results.jsonl", "run.json"] == sorted(content(tmp_path))
+        resume(tmp_path).release()
+
+    def test_killed(self, tmp_path):
+        """The lock of a process ends with it."""
+        script = "import sys, time; from opmap.reporting.folder_lock import FolderLock; from pathlib import Path\n"
+        script += "lock = FolderLock(Path(sys.argv[1])); print('locked', flush=True); time.sleep(60)"
+        process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
+        try:
+            process.stdout.readline()
+            with pytest.raises(InputError, match="no other run"):
+                FolderLock(tmp_path)
+        finally:
+            process.kill()
+            process.communicate()
+
+        FolderLock(tmp_path).release()
+
+        assert [] == list(tmp_path.iterdir())
+
+    def test_failed_run(self, tmp_path, monkeypatch):
+        """A run that ends with an error gives its folder free."""
+        with monkeypatch.context() as patch:
+            patch.setattr(Bundle, "environment", no_space)
+            assert 2 == main([*EXAMPLES, "--report", str(tmp_path)])
+
+        assert ["results.jsonl", "run.json"] == sorted(content(tmp_path))
+        assert 0 == main([*EXAMPLES, "--resume", str(tmp_path)])
+
+
+class TestLinks:
+    """A link in the folder leads nowhere."""
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="a symbolic link needs a privilege there")
+    @pytest.mark.parametrize("name", ["run.json.new", "results.jsonl.new", "results.jsonl", "run.json", ".opmap-lock"])
+    def test_not_followed(self, name, tmp_path):
+        """What the link leads to is not changed."""
+        folder, victim = tmp_path / "r", tmp_path / "victim"
+        interrupted(folder, RECORDS[:100])
+        victim.write_bytes(b"mine")
+        if (folder / name).exists():
+            shutil.copyfile(folder / name, victim)
+            (folder / name).unlink()
+        (folder / name).symlink_to(victim)
+        before = victim.read_bytes()
+
+        try:
+            resume(folder).close(RECORDS, 0)
+        except InputError:
+            assert ".opmap-lock" == name  # it cannot be locked
+
+        assert before == victim.read_bytes()
+
+
+class TestIdentity:
+    """A bundle has the records of one machine, device and ONNX Runtime."""
+
+    STUB = """
+import os
+class Stub:
+    version = os.environ.get("STUB_VERSION", "1")
+    device_class = os.environ.get("STUB_DEVICE", "hardware")
+    def run(self, model_bytes, feeds): raise ValueError
+def make(): return Stub()
+"""
+
+    @pytest.mark.parametrize(
+        "key, before, now",
+        [
+            ("version", "1", {"STUB_VERSION": "2"}),
+            ("device_class", "hardware", {"STUB_DEVICE": "emulated"}),
+        ],
+    )
+    def test_provider(self, key, before, now, tmp_path, monkeypatch, capsys):
+        """Another device class or version is refused, with both values."""
+        (tmp_path / "stub_of_identity.py").write_text(self.STUB, encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        arguments = ["validate", "--provider", "stub_of_identity:make", "--filter", "gather/example.*"]
+        main([*arguments, "--report", "r"])
+        kept = content(tmp_path / "r")
+        capsys.readouterr()
+        for name, value in now.items():
+            monkeypatch.setenv(name, value)
+
+        assert 2 == main([*arguments, "--resume", "r"])
+
+        (after,) = now.values()
+        err = capsys.readouterr().err
+        assert f'r: --resume must go on with the same {key}: "{before}", got "{after}"' in err
+        assert kept == content(tmp_path / "r")
+
+    @pytest.mark.parametrize("command", [EXAMPLES, ["fuzz", "--provider", "cpu", "--seconds", "0.1"]])
+    def test_platform(self, command, tmp_path, monkeypatch, capsys):
+        """Another operating system is refused, in `fuzz` too."""
+        main([*command, "--report", str(tmp_path / "r")])
+        monkeypatch.setattr("sysconfig.get_platform", lambda: "win-amd64")
+
+        assert 2 == main([*command, "--resume", str(tmp_path / "r")])
+
+        assert "--resume must go on with the same platform: " in capsys.readouterr().err
+
+
+class TestText:
+    """Text that is not UTF-8 costs no run."""
+
+    BAD = "bad \udc80 name"
+
+    def test_records(self, tmp_path):
+        """Records with such a text are written, and can be read again."""
+        records = [Record(case=case, verdict=Verdict.ERROR, message=self.BAD, file=self.BAD) for case in IDS]
+        selection = {**SELECTION, "filter": [self.BAD]}
+        bundle = Bundle(tmp_path / "r", selection, ids=IDS)
+        bundle.add(records[0])
+        bundle.environment({"path": self.BAD})
+        bundle.release()
+
+        again = resume(tmp_path / "r", selection)
+        again.close([*again.done, *records[1:]], 1, [self.BAD])
+
+        lines = (tmp_path / "r" / "results.jsonl").read_bytes().splitlines()
+        assert {"bad \\udc80 name"} == {json.loads(line)["message"] for line in lines}
+        assert "bad \\udc80 name" == json.loads(encode(records))["cases"][0]["file"]
+        assert records[0] == settle(records[:2])
+
+    def test_commands(self, tmp_path, monkeypatch, capsysbinary):
+        """`validate --report`, `--resume`, `--json` and `--repeat` with such a message, and `map --json` with such a path."""
+        (tmp_path / "stub_of_text.py").write_text(
+            "class P:\n    def run(self, *_): raise ValueError('bad \\udc80 name')\ndef make(): return P()\n",
+            encoding="utf-8",
+        )
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(tmp_path)
+        arguments = ["validate", "--provider", "stub_of_text:make", "--in-process", "--repeat", "2", "--json"]
+        arguments += ["--filter", "gather/example.*", "--filter", "\udcff*"]
+
+        codes = [main([*arguments, option, "r"]) for option in ("--report", "--resume")]
+
+        first, second = map(json.loads, capsysbinary.readouterr().out.splitlines())
+        assert [1, 1] == codes
+        assert first == second
+        assert "ValueError: bad \\udc80 name" == first["cases"][0]["message"]
