@@ -5,11 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
+import msgspec
+
 from ..cases.case import Case
 from ..dxdispatch import desc_json
 from ..mapping import map_descriptor
 from ..reporting.model_folders import folder_files, write_files
-from ..verdicts.record import to_json
 from .dispatches import read_dispatch
 
 
@@ -30,7 +31,7 @@ def run(options: Namespace) -> int:
             "substitutions": substitutions,
             "lowered_as": desc_json(mapped.lowered_as),
         }
-        print(to_json(document).decode())
+        print(msgspec.json.encode(document).decode())
         return 0
     print(f"{dispatch.operator} -> ONNX {mapped.lowering.op_type}: {output}")
     for substitution in substitutions:

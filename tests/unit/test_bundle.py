@@ -425,7 +425,7 @@ class TestText:
         assert records[0] == settle(records[:2])
 
     def test_commands(self, tmp_path, monkeypatch, capsysbinary):
-        """`validate --report`, `--resume`, `--json` and `--repeat` with such a message, and `map --json` with such a path."""
+        """`validate` writes, prints, resumes and repeats a case with such a message."""
         (tmp_path / "stub_of_text.py").write_text(
             "class P:\n    def run(self, *_): raise ValueError('bad \\udc80 name')\ndef make(): return P()\n",
             encoding="utf-8",
