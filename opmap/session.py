@@ -342,9 +342,9 @@ class Session:
             "adapter": options.adapter,
             "device_id": options.device_id,
             "disable_metacommands": options.disable_metacommands,
-            "provider_option": dict(options.provider_option),
-            "session_option": dict(options.session_option),
-            "ep_library": dict(options.ep_library),
+            "provider_option": sorted(map("=".join, options.provider_option)),
+            "session_option": sorted(map("=".join, options.session_option)),
+            "ep_library": sorted(map("=".join, options.ep_library)),
             **identity(self.provider),
         }
 
