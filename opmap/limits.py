@@ -9,6 +9,12 @@ MAX_RECORD_BYTES = 16 * 2**20
 MAX_PAGE_BYTES = 1_000_000
 """The largest documentation page, in bytes of UTF-8."""
 
+MAX_PAGE_LINES = 20_000
+"""The most lines of a documentation page."""
+
+MAX_PAGE_DIGITS = 100
+"""The most digits of a number in the code of a documentation page."""
+
 MAX_NESTING = 64
 """The deepest nesting of brackets in a JSON file."""
 

@@ -423,8 +423,10 @@ def _rules(parser: argparse.ArgumentParser) -> None:
 
 
 def _docs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a reference page as Markdown, in any language")
-    parser.add_argument("--new-only", action="store_true", help="leave out what the spec of opmap lists as an erratum")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a reference page in any language: Markdown, HTML or text"
+    )
+    parser.add_argument("--new-only", action="store_true", help="leave out known errata, and what an older page lacks")
     _add_json(parser)
 
 

@@ -6,8 +6,8 @@ from argparse import Namespace
 
 import msgspec
 
-from ..documentation import Finding, review_page
-from ..errors import InputError
+from ..documentation import Finding, findings_of, read_page
+from ..errors import InputError, printable
 from ..files import read_text
 from ..reporting.terminal import print_error
 
@@ -18,21 +18,29 @@ def run(options: Namespace) -> int:
     bad = False
     for file in options.files:
         try:
-            of_file = review_page(read_text(file), file)
+            page = read_page(read_text(file), name=file)
+            of_file = findings_of(page)
         except InputError as error:
             error.file = file
             print_error(error)
             bad = True
             continue
+        file = printable(file)
         if options.new_only:
-            of_file = tuple(finding for finding in of_file if finding.erratum is None)
+            of_file = tuple(finding for finding in of_file if finding.erratum is None and not finding.older)
         findings += ((file, finding) for finding in of_file)
-        if not options.json:
-            for finding in of_file:
-                erratum = f" ({finding.erratum})" if finding.erratum else ""
-                print(f"{file}:{finding.line}: {finding.kind}: {finding.message}{erratum}")
-            if not of_file:
-                print(f"{file}: nothing{' new' if options.new_only else ''} found")
+        assumed = f"{file}: assumed from the shipped spec, not read from the page: {', '.join(page.assumed)}"
+        if options.json:
+            if page.assumed:
+                print_error(assumed)
+            continue
+        for finding in of_file:
+            erratum = f" ({finding.erratum})" if finding.erratum else ""
+            print(f"{file}:{finding.line}: {finding.kind}: {finding.message}{erratum}")
+        if not of_file:
+            print(f"{file}: nothing{' new' if options.new_only else ''} found")
+        if page.assumed:
+            print(assumed)
     if options.json:
         document = [{"file": file, **msgspec.to_builtins(finding)} for file, finding in findings]
         print(msgspec.json.encode(document).decode())

@@ -1,4 +1,4 @@
-"""Takes a page apart into blocks, in order: headings, code, table rows, text. Markdown and plain text give the same.
+"""Takes a page apart into blocks, in order: headings, code, table rows, text. Markdown, HTML and plain text give the same.
 
 Markdown is read by markdown-it. Text that markdown-it reads as prose is searched for code once more, line by line,
 because a page that was saved as plain text has no fences.
@@ -8,30 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from html import unescape
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from .block import LINE_END, Block
+from .html_blocks import holds_blocks, is_html, read_html
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 
-@dataclass(frozen=True)
-class Block:
-    """A piece of the page and the line that it starts on, from 1. The cells of a row are separated by `|`."""
-
-    kind: Literal["heading", "code", "row", "text"]
-    line: int
-    text: str
-
-
 def read_blocks(text: str) -> tuple[Block, ...]:
     """Returns the blocks of a page, sorted by line. YAML in front of the page is left out."""
-    lines = re.split(r"\r\n?|\n", text)
+    lines = LINE_END.split(text)
     if lines[0].strip() == "---":
         end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), -1)
         lines[: end + 1] = [""] * (end + 1)
+    if is_html("\n".join(lines)):
+        return tuple(read_html("\n".join(lines)))
     taken = [False] * len(lines)
     blocks = []
     for block, start, end in _marked(lines):
@@ -59,7 +54,10 @@ def _marked(lines: Sequence[str]) -> Iterator[tuple[Block, int, int]]:
         start, end = token.map or (0, 0)
         if token.type == "fence":
             yield Block("code", start + 2, token.content), start, end
-        elif token.type == "heading_open":
+        elif token.type == "html_block" and holds_blocks(token.content):
+            for block in read_html(token.content):
+                yield replace(block, line=block.line + start), start, end
+        elif token.type == "heading_open" and (token.markup.startswith("#") or _is_underlined(lines[start:end])):
             yield Block("heading", start + 1, next(tokens).content), start, end
         elif token.type == "tr_open":
             cells, row_start, row_end = [], start, end
@@ -68,6 +66,11 @@ def _marked(lines: Sequence[str]) -> Iterator[tuple[Block, int, int]]:
         elif token.type == "tr_close" and cells is not None:
             yield Block("row", row_start + 1, " | ".join(cells)), row_start, row_end
             cells = None
+
+
+def _is_underlined(lines: Sequence[str]) -> bool:
+    """Returns whether a heading above a line of `=` or `-` is meant as one: copied text may have a lone sign on a line."""
+    return len(lines) == 2 and len(lines[1].strip()) > 2
 
 
 # --- text without marks: paragraphs and unfenced code --------------------------------------------------------------
@@ -142,61 +145,3 @@ def _code_end(lines: Sequence[str], taken: Sequence[bool], start: int) -> int:
         if line.strip():
             end = at + 1
     return end
-
-
-# --- translated pages ----------------------------------------------------------------------------------------------
-
-_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)(?![\w.])([^<>]*)>")
-
-
-def original(block: Block) -> Block:
-    """Returns the block with the hidden original text in place of its translation, if the page holds both."""
-    return block if block.kind == "code" else replace(block, text=_without_tags(block.text, keep_translation=False))
-
-
-def visible(block: Block) -> Block:
-    """Returns the block as a reader sees it: with the translation, without the hidden original."""
-    return block if block.kind == "code" else replace(block, text=_without_tags(block.text, keep_translation=True))
-
-
-def _without_tags(text: str, *, keep_translation: bool) -> str:
-    """Removes tags, and of each text that stands twice either the original or the translation.
-
-    Translated pages hold such texts as `<span>…</span><span class="sxs-lookup">…</span>`: the translation, then the
-    original. A span without an original beside it is kept.
-    """
-    pieces: list[tuple[str, list[str]]] = []  # kind ("", "translation" or "original") and text
-    spans: list[bool] = []
-    originals = 0
-    closed = False
-    at = 0
-
-    def add(piece: str) -> None:
-        nonlocal closed
-        if not piece:
-            return
-        kind = "" if not spans else "original" if originals else "translation"
-        if pieces and pieces[-1][0] == kind and not closed:
-            pieces[-1][1].append(piece)
-        else:
-            pieces.append((kind, [piece]))
-        closed = False
-
-    for tag in _TAG.finditer(text):
-        add(text[at : tag.start()])
-        at = tag.end()
-        if tag[2].lower() != "span":
-            continue
-        if not tag[1]:
-            spans.append("sxs-lookup" in tag[3])
-            originals += spans[-1]
-        elif spans:
-            originals -= spans.pop()
-            closed = not spans
-    add(text[at:])
-    kept = []
-    for i, (kind, texts) in enumerate(pieces):
-        followed = i + 1 < len(pieces) and pieces[i + 1][0] == "original"
-        if not (kind == "original" if keep_translation else kind == "translation" and followed):
-            kept += texts
-    return unescape("".join(kept))

@@ -163,6 +163,7 @@ class _Run:
         self.fields = dict(parsed.fields)
         if only_sizes(parsed):  # such an example leaves out the fields that are 0
             self.fields = {name: 0 for name in self.shipped.field_names("uint")} | self.fields
+        self._pseudocode = "the page's pseudocode" if spec.pseudocode.line else "the shipped spec's pseudocode"
 
     def broken(self) -> Iterator[_Broken]:
         """Yields what the example contradicts. If one contradiction makes the next check impossible, only the first."""
@@ -243,7 +244,7 @@ class _Run:
                 continue
             if only_sizes(self.parsed) and ".DataType" in rule.check:
                 continue
-            source = rule.id if derived or not rule.line else f"line {rule.line}"
+            source = f"{rule.id} of the shipped spec" if derived or not rule.line else f"line {rule.line}"
             try:
                 broken = check(rule.check, environment)
             except PseudocodeError as error:
@@ -292,11 +293,11 @@ class _Run:
             sizes = {name: self.parsed.tensors[field].sizes for name, field in names.items()}
             program = compile_statements(statements, sizes)
         except PseudocodeError as error:
-            yield self._found("pseudocode", "", f"the pseudocode does not fit the example: {error.problem}")
+            yield self._found("pseudocode", "", f"{self._pseudocode} does not fit the example: {error.problem}")
             return
         line = statements[-1]  # an example prints the line that moves single elements
         if printed is not None and canonical(printed, names) != canonical(line, names):
-            message = f"the page's pseudocode is {line} here; the example prints {printed}"
+            message = f"{self._pseudocode} is {line} here; the example prints {printed}"
             yield _Broken("pseudocode", self.example.id, line_of_expansion(self.example), message)
             if not same_lines(lines, self.shipped.corrected.lines, names):
                 return  # another pseudocode gives other values
@@ -317,7 +318,7 @@ class _Run:
             if computed != printed:
                 element = f"{output}[{','.join(map(str, _position(at, wanted.sizes)))}]"
                 says = "no value" if computed is None else computed
-                message = f"{element}: the pseudocode gives {says}; the example prints {printed}"
+                message = f"{element}: {self._pseudocode} gives {says}; the example prints {printed}"
                 yield _Broken("values", self.example.id, line_of_value(self.example, output, at), message)
                 return
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..pseudocode import parse_formula
-from ..spec import Spec, SpecExample
+from ..spec import Spec, SpecExample, tensor_rules
 from .equivalence import same_formula, same_lines
 from .examples import EXPANSION, VALUES, facts, line_of, line_of_expansion, line_of_value
 from .finding import Finding
@@ -25,10 +25,11 @@ def differences(spec: Spec, shipped: Spec) -> tuple[Finding, ...]:
         *_pseudocode(spec, versions),
         *_rules(spec, versions),
         *_examples(spec, versions),
-        *_tables(spec, shipped, places),
+        *_tables(spec, shipped),
     ]
+    newer = {f"support {level}" for level in _newer_levels(spec, shipped)}
     return tuple(
-        Finding("difference", line or 1, subject, f"{subject}: {message}")
+        Finding("difference", line or 1, subject, f"{subject}: {message}", older=subject in newer)
         for line, subject, message in sorted(unsorted, key=lambda difference: difference[0] or 1)
     )
 
@@ -91,6 +92,9 @@ def _examples(spec: Spec, versions: tuple[Spec, Spec]) -> _Differences:
                 for name in dict.fromkeys([*stated, *corrected]):
                     if stated.get(name) not in (printed.get(name), corrected.get(name)):
                         yield _changed_fact(example, name, stated.get(name), corrected.get(name))
+    if not spec.examples:
+        yield None, "examples", "no example that can be read"
+        return
     lines = {example.id: example.line for example in spec.examples}
     line_before = None
     for id in printed_examples:
@@ -122,7 +126,8 @@ def _first_difference(stated: object, wanted: object) -> tuple[int, object, obje
     return 0, stated, wanted
 
 
-def _tables(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Differences:
+def _tables(spec: Spec, shipped: Spec) -> _Differences:
+    places, incomplete = (spec.places, spec.incomplete) if isinstance(spec, PageSpec) else ({}, ())
     page_tables = {table.feature_level: table for table in spec.support}
     shipped_tables = {table.feature_level: table for table in shipped.support}
     for level, table in page_tables.items():
@@ -134,7 +139,8 @@ def _tables(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Difference
             support = table.tensors.get(tensor)
             line = places.get(f"{subject} {tensor}", table.line)
             if support is None:
-                yield line, subject, f"no row for {tensor}"
+                if level not in incomplete:
+                    yield line, subject, f"no row for {tensor}"
                 continue
             if support.dimension_counts != wanted.dimension_counts:
                 got, want = (" to ".join(map(str, dict.fromkeys(s.dimension_counts))) for s in (support, wanted))
@@ -148,10 +154,22 @@ def _tables(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Difference
                 changes.append(f"lacks {removed}")
             if changes:
                 yield line, subject, f"{tensor} {' and '.join(changes)}"
+    if not page_tables and not incomplete:
+        yield None, "support", "no table that can be read"
+        return
     for level in shipped_tables:
-        if level not in page_tables:
+        if level not in page_tables and level not in incomplete:
             first_line = min((table.line for table in spec.support), default=None)
             yield first_line, f"support {level}", f"no table for DML_FEATURE_LEVEL_{level}"
+
+
+def _newer_levels(spec: Spec, shipped: Spec) -> set[str]:
+    """Returns the feature levels of the shipped spec that are above all tables of the page: the page may be older."""
+    levels = tensor_rules().feature_levels
+    highest = max(
+        (levels.index(t.feature_level) for t in spec.support if t.feature_level in levels), default=len(levels)
+    )
+    return {t.feature_level for t in shipped.support} & set(levels[highest + 1 :])
 
 
 def _in_one_line(check: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..errors import printable
+
 _LONGEST_MESSAGE = 400
 
 FindingKind = Literal["contradiction", "difference", "unreadable"]
@@ -17,7 +19,7 @@ class Finding:
     `kind` is `contradiction` (the page contradicts itself), `difference` (it differs from the shipped spec) or
     `unreadable` (a block cannot be read). `line` counts from 1. `subject` is a rule id, `pseudocode`, `example 3`,
     `support 2_1` or a field. `erratum` is the id of the shipped erratum whose correction removes the finding, or None.
-    A long message is cut.
+    `older` means that the page only lacks what newer versions of it have. A long message is cut.
     """
 
     kind: FindingKind
@@ -25,9 +27,10 @@ class Finding:
     subject: str
     message: str
     erratum: str | None = None
+    older: bool = False
 
     def __post_init__(self) -> None:
-        message = " ".join(self.message.split())
+        message = printable(" ".join(self.message.split()))
         if len(message) > _LONGEST_MESSAGE:
             message = message[: _LONGEST_MESSAGE - 1] + "…"
         object.__setattr__(self, "message", message)

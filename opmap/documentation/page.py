@@ -7,28 +7,44 @@ of the operator and has no line. So nothing is found wrong with text that the pa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise, zip_longest
 from typing import Literal, NoReturn, TypeVar
 
 import msgspec
 
 from ..errors import InputError, PseudocodeError
-from ..limits import MAX_PAGE_BYTES
+from ..limits import MAX_PAGE_BYTES, MAX_PAGE_DIGITS, MAX_PAGE_LINES
 from ..pseudocode import Line, parse_formula, parse_lines
-from ..spec import Field, Pseudocode, Spec, SpecExample, Support, TensorSupport, all_specs, load_spec
-from .blocks import Block, original, read_blocks, visible
+from ..spec import Field, Pseudocode, Spec, SpecExample, Support, load_spec
+from .block import LINE_END, Block, original, visible
+from .blocks import read_blocks
 from .equivalence import same_lines
 from .examples import parsed
 from .finding import Finding
 from .page_rules import PageRules
 from .prose import Equality, ProseReader
 from .statements import assigned_names, tensors_of
+from .tables import Tables
+from .title import operator_of
 
 _LONGEST_FORMULA = 4000
+_LONGEST_CODE = 20_000
+_MOST_CODE_LINES = 1000
+_MOST_CODE = 200_000
 _MOST_EXAMPLES = 200
 _MOST_RANGES = 20
-"""Pages come from outside. Pages of Microsoft stay far below these limits."""
+"""Pages come from outside. Pages of Microsoft stay far below these limits. Code is counted in characters."""
+
+_SHORT = 200
+_LABEL = re.compile(r"\s*[^\s:\uff1a][^:\uff1a]{0,20}[:\uff1a]")
+"""A label and a colon (`Type: UINT`); the other mark is the colon of Chinese and Japanese."""
+_CONTINUATION = re.compile(r"\s*[,.;:=)a-z\u3001\u3002\uff0c]")
+"""The rest of a sentence; the last three marks are a comma, a full stop and a comma of Chinese and Japanese."""
+_LONG_NUMBER = re.compile(rf"\d{{{MAX_PAGE_DIGITS + 1}}}")
+_LONG_REFERENCE = re.compile(r"&#[xX]?[0-9a-fA-F]{9,};?")
+"""A reference to a character by a number that no character has. Python refuses to read thousands of digits."""
 
 _Parsed = TypeVar("_Parsed")
 
@@ -37,10 +53,11 @@ class PageSpec(Spec, frozen=True, forbid_unknown_fields=True, dict=True):
     """A spec made from a page's text. Lines are the page's.
 
     `places` gives the lines of facts that have no line in a Spec: `struct`, `field Axis`, `introduced`, `support 2_1`,
-    `support 2_1 InputTensor`.
+    `support 2_1 InputTensor`. `incomplete` holds the feature levels whose table cannot be read completely.
     """
 
     places: dict[str, int] = msgspec.field(default_factory=dict)
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,16 +90,28 @@ class Page:
 
 
 def read_page(text: str, *, name: str) -> Page:
-    """Takes a documentation page apart: Markdown or plain text, in any language. `name` is for messages.
+    """Takes a documentation page apart: Markdown, HTML or plain text, in any language. `name` is for messages.
 
-    Raises InputError if the page is too large, or if it is not about an operator that opmap knows.
+    Raises InputError if the page is too large, if it is not about an operator that opmap knows, or if it holds no
+    pseudocode, no example and no table.
     """
     size = len(text.encode("utf-8", "replace"))
     if size > MAX_PAGE_BYTES:
         raise InputError(f"a page must have at most {MAX_PAGE_BYTES} bytes, got {size}", file=name)
-    text = text.removeprefix("\ufeff")
-    shipped = load_spec(operator_of(text, name=name))
+    line_count = len(LINE_END.findall(text)) + 1
+    if line_count > MAX_PAGE_LINES:
+        raise InputError(f"a page must have at most {MAX_PAGE_LINES} lines, got {line_count}", file=name)
+    text = _LONG_REFERENCE.sub("\ufffd", text.removeprefix("\ufeff"))
     blocks = read_blocks(text)
+    shipped = load_spec(operator_of(text, blocks, name=name))
+    page = _read(shipped, blocks, name)
+    if not (page.unreadable or any(spec.pseudocode.line or spec.examples or spec.support for spec in page.readings)):
+        message = f"the page must hold pseudocode, an example or a table of {shipped.struct}; it holds none"
+        raise InputError(message, file=name)
+    return page
+
+
+def _read(shipped: Spec, blocks: Iterable[Block], name: str) -> Page:
     originals, translations = ([rendering(block) for block in blocks] for rendering in (original, visible))
     page = _Reader(shipped, originals)
     if translations == originals:  # the page holds its text once
@@ -98,35 +127,6 @@ def read_page(text: str, *, name: str) -> Page:
     return Page(name, readings, tuple(dict.fromkeys(page.unreadable + translation.unreadable)))
 
 
-def operator_of(text: str, *, name: str) -> str:
-    """Returns the short name of the operator that a page is about.
-
-    That is the struct in the page's UID or title; without one, in a heading or struct definition; else the first that
-    is named. Raises InputError if the page names none, or one that opmap does not know.
-    """
-    operators = {spec.struct: spec.name for spec in all_specs()}
-    in_title: list[str] = []
-    in_heading: list[str] = []
-    elsewhere: list[str] = []
-    for line in re.split(r"\r\n?|\n", text):
-        if "_OPERATOR_DESC" not in line:
-            continue
-        structs = [word for word in re.findall(r"[A-Za-z0-9_]+", line) if re.fullmatch(r"DML_\w+_OPERATOR_DESC", word)]
-        if re.match(r"(?:UID|title)\s*:", line):
-            in_title += structs[:1]
-        elif re.match(r"\s*(?:#|struct\b)", line):
-            in_heading += structs[:1]
-        else:
-            elsewhere += structs[:1]
-    struct = next((structs[0] for structs in (in_title, in_heading, elsewhere) if structs), None)
-    if struct is None:
-        raise InputError(f"the page must name its operator, as {' or '.join(operators)}; it names none", file=name)
-    if struct not in operators:
-        struct = struct if len(struct) <= 80 else struct[:79] + "…"
-        raise InputError(f"the page must be about {' or '.join(operators)}, got {struct}", file=name)
-    return operators[struct]
-
-
 class _Reader:
     """Reads the blocks of a page, in order. `spec` and `unreadable` are the result."""
 
@@ -140,20 +140,23 @@ class _Reader:
         self.fields = shipped.fields
         self.pseudocode: Pseudocode | None = None
         self.examples: list[SpecExample] = []
-        self.tables: dict[str, dict[str, TensorSupport]] = {}
         self.equalities: dict[tuple[Equality, str | None], int] = {}
         self.intervals: list[tuple[int, str, str]] = []
         self.bounds: list[tuple[int, str, str]] = []
         self.formulas: list[tuple[int, str]] = []
-        # the reader's position: the section's field, the last feature level that was named, the last title
+        # the reader's position: the section's field, the text of the next block, the last title, how much code was read
         self.section: str | None = None
-        self.level: tuple[int, str] | None = None
+        self.following = ""
         self.title: Block | None = None
         self.too_many = False
+        self.code_length = 0
         blocks = list(blocks)
         self.has_headings = any(block.kind == "heading" for block in blocks)
-        for block in blocks:
+        self.tables = Tables(shipped, has_headings=self.has_headings)
+        for block, next_block in zip_longest(blocks, blocks[1:]):
+            self.following = next_block.text if next_block and next_block.kind == "text" else ""
             self._read(block)
+        self.unreadable += self.tables.findings
         self.spec = self._spec()
 
     # --- blocks ---
@@ -165,24 +168,43 @@ class _Reader:
             case "text":
                 self._text(block)
             case "row":
-                self._table_row(block.line, block.text)
+                self.tables.read(block.line, self.prose.plain(block.text))
             case "code":
                 self._code(block)
 
     def _heading(self, block: Block) -> None:
         self.section = self.prose.field(block.text)
         self.title = block
-        self._note_feature_level(block.line, block.text)
+        self.tables.read(block.line, self.prose.plain(block.text))
 
     def _text(self, block: Block) -> None:
-        if field := self.prose.field(block.text):
-            self.section = field
-            return
-        if not self.has_headings and "\n" not in block.text and len(block.text) < 200:
-            self.title = block  # plain text has no headings: any short line may be a title
+        """Reads a paragraph. Copied text may lack blank lines: then a paragraph holds whole sections."""
+        lines = block.text.split("\n")
+        starts = {at for at in range(len(lines)) if self._opens_section(lines, at)}
+        for start, end in pairwise(sorted({0, len(lines), *starts})):
+            if start in starts:
+                self.section = self.prose.field(lines[start])
+            self._paragraph(replace(block, line=block.line + start, text="\n".join(lines[start:end])))
+
+    def _opens_section(self, lines: Sequence[str], at: int) -> bool:
+        """Returns whether a line is only the name of a field, and the text below does not go on with the same sentence.
+
+        Copied text has line ends, and even blank lines, before and after a name in the middle of a sentence. Inside a
+        paragraph, the next line must be the field's type (`Type: UINT`).
+        """
+        if self.prose.field(lines[at]) is None:
+            return False
+        if at + 1 < len(lines):
+            return _LABEL.match(self.prose.plain(lines[at + 1])) is not None
+        below = self.prose.plain(self.following[:_SHORT])
+        return _LABEL.match(below) is not None or _CONTINUATION.match(below) is None
+
+    def _paragraph(self, block: Block) -> None:
+        last_line = block.text.rsplit("\n", 1)[-1]
+        if not self.has_headings and last_line.strip() and len(last_line) < _SHORT:
+            self.title = replace(block, text=last_line)  # plain text has no headings: any short line may be a title
         for line, text in enumerate(block.text.split("\n"), block.line):
-            self._note_feature_level(line, text)
-            self._table_row(line, text)
+            self.tables.read(line, self.prose.plain(text))
         for line_offset, sentence in self.prose.sentences(block.text):
             line = block.line + line_offset
             introduced = re.search(r"\bThis operator was introduced in DML_FEATURE_LEVEL_(\d+_\d+)", sentence)
@@ -191,13 +213,23 @@ class _Reader:
                 self.places["introduced"] = line
             for equality in self.prose.equalities(sentence, self.section):
                 self.equalities.setdefault((equality, self.section), line)
-            if self.section and self.section in self.prose.tensors and (bound := self.prose.bound(sentence)):
-                self.bounds.append((line, self.section, bound))
-        if self.section and self.section in self.prose.numbers:
-            for line_offset, interval in self.prose.intervals(block.text):
+            if self.section in self.prose.tensors and len(self.bounds) < _MOST_RANGES:
+                bound = self.prose.bound(sentence)
+                self.bounds += [(line, self.section, bound)] if bound else []
+        if self.section in self.prose.numbers and len(self.intervals) < _MOST_RANGES:
+            for line_offset, interval in islice(self.prose.intervals(block.text), _MOST_RANGES):
                 self.intervals.append((block.line + line_offset, self.section, interval))
 
     def _code(self, block: Block) -> None:
+        self.code_length += len(block.text)
+        if self.code_length > _MOST_CODE:
+            if self.code_length - len(block.text) <= _MOST_CODE:  # said once
+                message = f"only the first {_MOST_CODE} characters of code are read"
+                self.unreadable.append(Finding("unreadable", block.line, "code", message))
+            return
+        if problem := _too_much(block.text):
+            self.unreadable.append(Finding("unreadable", block.line, "code", f"this code is not read: {problem}"))
+            return
         match self._code_kind(block.text):
             case "example":
                 self._example(block)
@@ -208,39 +240,6 @@ class _Reader:
             case None:
                 if not self._struct(block):
                     self._text(block)
-
-    # --- tables ---
-
-    def _note_feature_level(self, line: int, text: str) -> None:
-        """Remembers the last feature level that the text names: the tables below belong to it."""
-        for level in re.findall(r"DML_FEATURE_LEVEL_(\d{1,2}_\d{1,2})", text):
-            self.level = line, level
-
-    def _table_row(self, line: int, text: str) -> None:
-        """Reads a row such as `InputTensor | Input | 1 to 8 | FLOAT32, FLOAT16`, with or without the bars."""
-        if self.level is None:
-            return
-        text = self.prose.plain(text).strip(" |\t")
-        tensor = next((t for t in self.prose.tensors if re.match(rf"{t}(?![A-Za-z0-9_.])", text)), None)
-        types = list(re.finditer(r"(?<![A-Za-z0-9_])(?:[A-Z]*FLOAT|U?INT|BOOL)\d{0,3}(?![A-Za-z0-9_])", text))
-        if tensor is None or not types:
-            return
-        counts = [int(n) for n in re.findall(r"[0-9]{1,3}", text[len(tensor) : types[0].start()])]
-        if not counts:
-            return
-        heading, level = self.level
-        data_types = tuple(match[0] for match in types)
-        support = TensorSupport(dimension_counts=(min(counts), max(counts)), data_types=data_types)
-        table = self.tables.setdefault(level, {})
-        self.places.setdefault(f"support {level}", heading)
-        subject = f"support {level} {tensor}"
-        if table.get(tensor, support) != support:
-            at = self.places[subject]
-            message = f"{subject}: this row differs from the one on line {at} for the same tensor and feature level"
-            self.unreadable.append(Finding("contradiction", line, subject, message))
-            return
-        table[tensor] = support
-        self.places.setdefault(subject, line)
 
     # --- code ---
 
@@ -266,10 +265,10 @@ class _Reader:
             if statements and f"{output}.Sizes" in assigned_names(statements):
                 return "formula"
         names = "|".join(self.prose.tensors)
-        if re.search(rf"(?m)^\s*(?:{names})\s*:\s*\(", text):
+        if re.search(rf"(?m)^[ \t]*(?:{names})[ \t]*:[ \t]*\(", text):
             return "example"
-        if re.search(rf"(?m)^\s*(?:{names})\.Sizes\s*=", text):
-            return "example" if len(re.findall(rf"(?m)^\s*(?:{names})\.Sizes\s*=", text)) > 1 else "formula"
+        if re.search(rf"(?m)^[ \t]*(?:{names})\.Sizes[ \t]*=", text):
+            return "example" if len(re.findall(rf"(?m)^[ \t]*(?:{names})\.Sizes[ \t]*=", text)) > 1 else "formula"
         if re.match(rf"\s*(?:{'|'.join(self.shipped.pseudocode.tensors)})\s*\[", text):
             return "pseudocode"
         return None
@@ -335,7 +334,9 @@ class _Reader:
             return False
         outputs = self.shipped.field_names("output")
         fields = []
-        for member in re.finditer(r"(?m)^\s*(?:const\s+)?([A-Za-z_]\w*)\s*(\*?)\s*([A-Za-z_]\w*)\s*;", block.text):
+        for member in re.finditer(
+            r"(?m)^[ \t]*(?:const[ \t]+)?([A-Za-z_]\w*)[ \t]*(\*?)[ \t]*([A-Za-z_]\w*)[ \t]*;", block.text
+        ):
             pointer, name = member[2], member[3]
             # Inputs and outputs are pointers alike: the shipped spec tells which is which.
             fields.append(Field(name=name, kind="uint" if not pointer else "output" if name in outputs else "input"))
@@ -356,15 +357,15 @@ class _Reader:
         for (equality, _), line in self.equalities.items():
             rules.add_equality(line, equality.left, equality.right)
         for field in self.prose.numbers:
-            ranges = [(line, text) for line, name, text in self.intervals if name == field]
-            rules.add_intervals(field, ranges[:_MOST_RANGES])
+            ranges = {text: line for line, name, text in reversed(self.intervals) if name == field}
+            rules.add_intervals(field, sorted((line, text) for text, line in ranges.items()))
         for line, tensor, expression in self.bounds[:_MOST_RANGES]:
             rules.add_bound(line, tensor, expression)
         for line, text in self.formulas[:_MOST_RANGES]:
             rules.add_formula(line, text)
         support = [
-            Support(feature_level=level, line=self.places[f"support {level}"], tensors=tensors)
-            for level, tensors in self.tables.items()
+            Support(feature_level=level, line=self.tables.places[f"support {level}"], tensors=tensors)
+            for level, tensors in self.tables.supported.items()
         ]
         facts = msgspec.structs.asdict(corrected) | {
             "introduced": self.introduced,
@@ -373,9 +374,17 @@ class _Reader:
             "rules": rules.result(),
             "support": tuple(support),
             "examples": tuple(self.examples),
-            "places": self.places,
+            "places": self.places | self.tables.places,
+            "incomplete": tuple(sorted(self.tables.incomplete)),
         }
         return PageSpec(**facts)
+
+
+def _too_much(code: str) -> str | None:
+    """Returns why code is too large to be read, or None."""
+    if len(code) > _LONGEST_CODE or code.count("\n") > _MOST_CODE_LINES:
+        return f"it must have at most {_MOST_CODE_LINES} lines and {_LONGEST_CODE} characters"
+    return f"a number must have at most {MAX_PAGE_DIGITS} digits" if _LONG_NUMBER.search(code) else None
 
 
 def _try(parse: Callable[[str], _Parsed], text: str) -> _Parsed | None:

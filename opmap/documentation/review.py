@@ -6,16 +6,20 @@ from ..spec import load_spec
 from .contradictions import contradictions
 from .differences import differences
 from .finding import Finding
-from .page import read_page
+from .page import Page, read_page
 
 
 def review_page(text: str, name: str) -> tuple[Finding, ...]:
     """Returns all findings of a documentation page, sorted by line: contradictions, differences, unreadable blocks.
 
-    `text` is the whole page, Markdown or plain text; `name` is the file's name for messages. Raises InputError if the
-    text is too large or is not about an operator that opmap knows.
+    `text` is the whole page: Markdown, HTML or plain text; `name` is the file's name for messages. Raises InputError if
+    the page is too large, is not about an operator that opmap knows, or has no pseudocode, no example and no table.
     """
-    page = read_page(text, name=name)
+    return findings_of(read_page(text, name=name))
+
+
+def findings_of(page: Page) -> tuple[Finding, ...]:
+    """Returns all findings of a page that was read, sorted by line."""
     findings = list(page.unreadable)
     for spec in page.readings:
         findings += [*contradictions(spec), *differences(spec, load_spec(spec.name))]

@@ -3,7 +3,11 @@
 Each English page stands for the page as Microsoft published it; the others are translations, some as plain text.
 """
 
+import re
+from html import unescape
 from pathlib import Path
+
+from markdown_it import MarkdownIt
 
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("pages/*-*.*")}
 """File name -> text."""
@@ -52,3 +56,75 @@ def replaced(text: str, *changes: tuple[str, str]) -> str:
         assert old in text, old
         text = text.replace(old, new)
     return text
+
+
+# --- the same page in other forms ----------------------------------------------------------------------------------
+
+BEFORE_HTML = """<!DOCTYPE html>
+<html lang="en-us"><head><meta charset="utf-8">
+<title>{title} (directml.h) - Win32 apps | Microsoft Learn</title>
+<script>var x = "<table><tr><td>InputTensor</td><td>4</td><td>INT8";</script><style>p > a {{}}</style></head>
+<body><nav><a href="x">DML_SCATTER_OPERATOR_DESC</a></nav><!-- <pre>Axis: 0</pre> -->
+<main>
+"""
+
+
+def without_blank_lines(text: str) -> str:
+    """The page without its blank lines."""
+    return "\n".join(line for line in text.split("\n") if line.strip())
+
+
+def as_html(text: str) -> str:
+    """The page as a browser saves it. A field has no heading there, only its name as code."""
+    title, body = struct(text), re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+    if not re.search(r"(?m)^# ", body):
+        body = f"# {title} structure (directml.h)\n\n{body}"
+    body = re.sub(r"(?m)^### -field (\w+)$", r"`\1`", body)
+    main = MarkdownIt("commonmark").enable("table").render(body)
+    return f"{BEFORE_HTML.format(title=title)}{main}</main></body></html>\n"
+
+
+def struct(text: str) -> str:
+    """The name of the struct that a page is about."""
+    name = re.search(r"DML_\w+_OPERATOR_DESC", text)
+    assert name
+    return name[0]
+
+
+def as_copied(text: str) -> str:
+    """The page as text from a browser: no marks, no fences, and cells of tables behind each other."""
+    html = as_html(text)
+    html = html[html.index("<main>") :].replace("\n</code></pre>", "</code></pre>\n\n")
+    html = re.sub(r'<span class="sxs-lookup">.*?</span>(</span>)?', "", html)
+    for pattern, plain in (
+        (r"</t[dh]>\s*<t[dh][^>]*>", " "),
+        (r"</tr>\s*", "\n"),
+        (r"</(p|h\d|li|table|ul)>\s*", "\n\n"),
+        (r"<[^>]*>", ""),
+        (r"\n{3,}", "\n\n"),
+    ):
+        html = re.sub(pattern, plain, html)
+    return unescape(html).strip() + "\n"
+
+
+def from_search_engine(text: str) -> str:
+    """The copied page as search engines give it: no blank lines, nothing indented."""
+    return "\n".join(line.strip() for line in as_copied(text).split("\n") if line.strip())
+
+
+def without_headings(text: str) -> str:
+    """The text from a search engine without its headings, those of the tables included."""
+    headings = re.findall(r"<h\d>(.*?)</h\d>", as_html(text))
+    kept = (line for line in from_search_engine(text).split("\n") if line not in headings[1:])
+    return "\n".join(kept)
+
+
+def with_code_on_lines(text: str) -> str:
+    """The text from a search engine, with every piece of inline code on a line of its own."""
+    return re.sub(
+        r"(?<=\S) (\w+Tensor\.\w+|DML_FEATURE_LEVEL_\w+)(?= (?!and above))", r"\n\1\n", from_search_engine(text)
+    )
+
+
+FORMS = (without_blank_lines, as_html, as_copied, from_search_engine, with_code_on_lines)
+"""Changes of a page's form that lose nothing."""

@@ -1,16 +1,18 @@
 """How a documentation page is read: its blocks, its prose, its formulas, and input that is no page."""
 
+import re
 import time
 
 import pytest
 from documentation_pages import PAGES, RIGHT, WRONG, page
 
 from opmap.documentation import read_page, review_page
-from opmap.documentation.blocks import Block, original, read_blocks, visible
+from opmap.documentation.block import Block, original, visible
+from opmap.documentation.blocks import read_blocks
 from opmap.documentation.equivalence import same_formula
 from opmap.documentation.prose import ProseReader
 from opmap.errors import InputError
-from opmap.limits import MAX_PAGE_BYTES
+from opmap.limits import MAX_PAGE_BYTES, MAX_PAGE_DIGITS, MAX_PAGE_LINES
 from opmap.spec import load_spec
 
 
@@ -44,6 +46,7 @@ class TestBlocks:
     def test_a_byte_order_mark(self):
         """It does not hide the UID on the first line."""
         text = "\ufeffUID: NS:directml.DML_GATHER_OPERATOR_DESC\n# DML_SCATTER_OPERATOR_DESC is another\n"
+        text += "```\noutput[...] = input[..., indices[...], ...]\n```\n"
         assert "GATHER" == read_page(text, name="x").spec.name
 
     @pytest.mark.parametrize(
@@ -150,6 +153,14 @@ UID = "UID: NS:directml.DML_GATHER_OPERATOR_DESC\n"
 ENTRY = "InputTensor: (Sizes:{1}, DataType:FLOAT32)\n"
 
 
+def answers(text: str) -> list[str]:
+    """The findings of a page, or the refusal, as they are printed."""
+    try:
+        return [str(finding) for finding in review_page(text, "some.md")]
+    except InputError as error:
+        return [str(error)]
+
+
 class TestHostileInput:
     """Pages come from outside: every problem is one line, never a traceback, and reading takes no long time."""
 
@@ -197,20 +208,49 @@ class TestHostileInput:
             UID + "<span>a" * 100_000,
             UID + "# -field OutputTensor\n\n" + "DataType DimensionCount InputTensor.DimensionCount " * 15_000,
             UID + "# -field Axis\n\n" + "[0, " * 200_000,
-            UID + "```\nInputTensor.Sizes = {1}\n```\n" * 20_000,
-            UID + "```\nstruct DML_GATHER_OPERATOR_DESC {\n" + "UINT a;\n" * 90_000,
-            UID + "DML_FEATURE_LEVEL_1_0\n" + "InputTensor 4 FLOAT32\n" * 30_000,
+            UID + "```\nInputTensor.Sizes = {1}\n```\n" * 6_000,
+            UID + "```\nstruct DML_GATHER_OPERATOR_DESC {\n" + "UINT a;\n" * 19_000,
+            UID + "DML_FEATURE_LEVEL_1_0\n" + "InputTensor 4 FLOAT32\n" * 19_000,
             UID + "output[" + "=a[" * 250_000,
             UID + ">" * 900_000,
             UID + "\ud800" * 100,
+            UID + "&#" + "9" * 5000 + ";\n<p>&#" + "9" * 5000 + ";</p>\n\n" + page("gather"),
+            "<!doctype html><title>DML_GATHER_OPERATOR_DESC</title>" + "<a " * 300_000,
+            "<!doctype html><title>DML_GATHER_OPERATOR_DESC</title>" + "<tr><td>" * 100_000,
+            UID + "[0, Axis + 1]\n\n# Axis\n\n" + "".join(f"[0, Axis + {i}] " for i in range(50_000)),
+            UID + "# OutputTensor\n\n" + "".join(f"It cannot exceed Axis + {i}. " for i in range(30_000)),
+            UID + "Axis\n" * 19_000,
         ],
-        ids=range(18),
+        ids=range(24),
     )
     def test_strange_pages(self, text):
-        """Large or malformed pages give findings of one line each, within 20 seconds (on a fast machine: one)."""
+        """Large or malformed pages give findings or a refusal of one line each, within 20 seconds (usually: one)."""
         start = time.perf_counter()
-        assert all("\n" not in str(f) and len(str(f)) < 600 for f in review_page(text, "some.md"))
+        assert all("\n" not in line and len(line) < 600 for line in answers(text))
         assert time.perf_counter() - start < 20
+
+    @pytest.mark.parametrize(
+        "wanted, text",
+        [
+            (f"at most {MAX_PAGE_LINES} lines, got {MAX_PAGE_LINES + 1}", UID + "\n" * (MAX_PAGE_LINES - 1)),
+            ("at most 1000 lines and 20000 characters", UID + "```\n" + "\n" * 15_000 + "```\n"),
+            ("at most 1000 lines and 20000 characters", UID + "```\n" + "output[x] = 1 " * 2000 + "\n```\n"),
+            ("only the first 200000 characters of code", UID + f"```\n{'#' * 9000}\n```\n" * 30),
+            (f"at most {MAX_PAGE_DIGITS} digits", UID + "```\nAxis: " + "9" * 5000 + "\n```\n"),
+            (f"at most {MAX_PAGE_DIGITS} digits", UID + f"```\nOutputTensor.Sizes = {{{'9' * 3900} + 1}}\n```\n"),
+        ],
+        ids=range(6),
+    )
+    def test_limits(self, wanted, text):
+        """A page, its code and the numbers in it may have a size only. The answer names the limit, once."""
+        assert [True] == [wanted in answer for answer in answers(text) if "at most" in answer or "only" in answer]
+
+    def test_numbers_of_the_largest_size(self):
+        """A number of MAX_PAGE_DIGITS digits is read everywhere, and its message is one line."""
+        number = "9" * MAX_PAGE_DIGITS
+        for old in ("Axis: 0", "{4}", "[11,", "- IndexDimensions", "{5}, DataType:FLOAT32)\n    [14"):
+            text = page("gather").replace(old, re.sub(r"\d+|IndexD.*", number, old), 1)
+            assert text != page("gather") and all("\n" not in answer for answer in answers(text))
 
     @pytest.mark.parametrize("name", PAGES)
     def test_pages_cut_anywhere(self, name):
@@ -219,4 +259,4 @@ class TestHostileInput:
             try:
                 review_page(page(name)[:end], name)
             except InputError:
-                assert end < 2000
+                assert end < 4000
