@@ -1,0 +1,34 @@
+"""No text makes the reader of pages fail: it gives findings, or refuses the page."""
+
+import pytest
+from mutated_pages import mutated_pages
+
+from opmap.documentation import Finding, review_page
+from opmap.errors import InputError
+
+LARGEST_ANSWER = 600
+
+
+def review(text: str) -> tuple[Finding, ...] | None:
+    """The findings of a page, or None if it is refused. Everything is checked to be one printable line."""
+    try:
+        findings = review_page(text, "page")
+    except InputError as error:
+        lines, findings = [str(error)], None
+    else:
+        lines = [str(finding) for finding in findings]
+    assert all(line.isprintable() and 0 < len(line) < LARGEST_ANSWER for line in lines), lines
+    assert not findings or all(1 <= finding.line <= text.count("\n") + text.count("\r") + 1 for finding in findings)
+    return findings
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mutated_pages(seed):
+    """Pages with random changes are answered in printable lines. They are not all refused."""
+    assert any([review(text) for text in mutated_pages(seed, count=40)])
+
+
+def test_the_same_seed_gives_the_same_pages():
+    """A failure can be repeated, and another seed gives other pages."""
+    first, again, other = (list(mutated_pages(seed, count=5)) for seed in (1, 1, 2))
+    assert first == again and first != other
