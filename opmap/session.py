@@ -210,11 +210,12 @@ class Session:
         """The chosen cases in variants that the provider has, and the others. A missing provider has all."""
         mine: list[Case] = []
         others: list[Case] = []
-        provider = self.provider
         for case in self.choose():
-            has = provider is None or has_variant(provider, VARIANTS[case.variant])
-            (mine if has else others).append(case)
+            (mine if self._has_variant(case) else others).append(case)
         return mine, others
+
+    def _has_variant(self, case: Case) -> bool:
+        return self.provider is None or has_variant(self.provider, VARIANTS[case.variant])
 
     @property
     def variants_note(self) -> str | None:
@@ -387,9 +388,19 @@ class Session:
         from .verdicts.known_failures import write
 
         place = (self.active_failures or self._active_failures()).place
-        return write(path, self.results.records, place, self.options.tier)
+        items = (case for case in catalogue(self.options.tier) if self._has_variant(case))
+        return write(path, self.results.records, place, self.options.tier, items)
 
     # --- the end ---
+
+    @property
+    def notes(self) -> list[str]:
+        """The lines below the tables: those of the results, and those about cases that passed or are left out."""
+        lines = self.results.notes()
+        passed = self.active_failures.passed(self.items, self.results.records) if self.active_failures else 0
+        if passed:
+            lines.append(f"{passed} cases passed that known failures allow to fail")
+        return [*lines, *filter(None, [self.variants_note])]
 
     @property
     def exit_code(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 Tier = Literal["smoke", "standard", "full", "contract"]
@@ -77,6 +78,14 @@ class Verdict(enum.StrEnum):
     SKIPPED = "skipped", True, "The case was not tried: it is known to hang, or to lose the device."
     KNOWN_FAILURE = "known-failure", True, "The case failed exactly as a known failure says."
     UNEXPECTED_PASS = "unexpected-pass", False, "The case passed, although a known failure says that it fails."
+
+
+VALUE_KINDS: Mapping[str, str] = {
+    "nan-payload": "NaN payload",
+    "denormals-as-zero": "denormals as zero",
+    "zero-sign": "sign of zero",
+}
+"""Ways in which a right element comes back with other bits, each in words. None of them is a wrong address."""
 
 
 class Stage(enum.StrEnum):

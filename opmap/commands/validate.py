@@ -52,7 +52,7 @@ def _print(session: Session) -> None:
     from ..reporting.tables import print_run
 
     out = console()
-    print_run(out, session.results.records, [*session.results.notes(), *filter(None, [session.variants_note])])
+    print_run(out, session.results.records, session.notes)
     if session.bundle:
         path = session.bundle.folder / "results.jsonl"
         out.print(f"results: {path}", soft_wrap=True, highlight=False, markup=False)

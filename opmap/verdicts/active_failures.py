@@ -76,7 +76,7 @@ class ActiveFailures:
         the item may pass. Any other verdict stays, and its message adds the expected one.
         """
         expectations = self.expectations(item)
-        if not expectations or record.verdict in (Verdict.NOT_RUN, Verdict.KNOWN_FAILURE, Verdict.UNEXPECTED_PASS):
+        if not expectations or record.verdict in (Verdict.NOT_RUN, *_KNOWN):
             return record
         fitting = next((entry for entry in expectations if entry.describes(record)), None)
         entry = fitting or expectations[0]
@@ -107,6 +107,11 @@ class ActiveFailures:
         order = [Verdict.KNOWN_FAILURE, Verdict.PASS]  # behind every red verdict
         return min(applied, key=lambda record: order.index(record.verdict) if record.verdict in order else -1)
 
+    def passed(self, items: Iterable[Item], records: Iterable[Record]) -> int:
+        """Returns how many of the items have a good result, although an entry says that they may fail."""
+        good = {record.case for record in records if record.good and record.verdict not in (*NOT_RUN, *_KNOWN)}
+        return sum(item.id in good and any(e.may_pass for e in self.expectations(item)) for item in items)
+
     def problems(self, items: Iterable[Item], tier: Tier) -> list[str]:
         """Returns a line for each of the user's entries that has expired, or that is active and matches none of the items.
 
@@ -123,6 +128,10 @@ class ActiveFailures:
 
     def _name(self, i: int) -> str:
         return f"{self.file}: $.known[{i}]: {self.entries[i]}"
+
+
+_KNOWN = (Verdict.KNOWN_FAILURE, Verdict.UNEXPECTED_PASS)
+"""The verdicts that entries have given."""
 
 
 class _Matcher:

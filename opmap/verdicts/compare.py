@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from ..pseudocode import strides_of
 from ..tensors import DataType, Tensor, from_bits, plain
 from ..variants import Check, Round
+from ..vocabulary import VALUE_KINDS
 
 
 def undefined(expected: Sequence[int | None]) -> int:
@@ -48,6 +49,84 @@ def relation(check: Check, checks: Sequence[Check], defaults: Mapping[str, Tenso
     if actual.to_bytes() == bytes([UNWRITTEN]) * len(actual.to_bytes()):
         return "the memory of the output was not written"
     return "every element is zero" if not any(bits) else None
+
+
+def value_kinds(checks: Iterable[Check]) -> tuple[str, ...]:
+    """Returns the kinds of wrong values (VALUE_KINDS) of a run whose elements all came from the right addresses.
+
+    Returns nothing if any output has a wrong type or shape, or a wrong element that is of no kind.
+    """
+    kinds: set[str] = set()
+    for check in checks:
+        if check.actual is None:
+            return ()
+        wrong = differences(check.expected, check.actual.bits)
+        found = _kinds_of(check, check.actual, wrong) if wrong else set()
+        if wrong and not found:
+            return ()
+        kinds |= found
+    return tuple(kind for kind in VALUE_KINDS if kind in kinds)
+
+
+def _kinds_of(check: Check, actual: Tensor, wrong: Sequence[int]) -> set[str]:
+    """Returns the kinds of the wrong elements of one output; an empty set if one of them may come from another address.
+
+    So the change must also depend on the value alone (equal bits came back as equal bits), and must not give the bits of
+    another NaN of the inputs, other than the default NaN.
+    """
+    if actual.data_type.kind != "float":
+        return set()
+    floats, kinds = _Floats(actual.data_type), set()
+    for i in wrong:
+        expected = check.expected[i]
+        kind = None if expected is None else floats.kind(expected, actual.bits[i])
+        if kind is None:
+            return set()
+        kinds.add(kind)
+    changes: dict[int, int] = {}
+    for expected, got in zip(check.expected, actual.bits, strict=True):
+        if expected is not None and floats.is_special(expected) and changes.setdefault(expected, got) != got:
+            return set()
+    if "denormals-as-zero" in kinds and any(floats.is_denormal(got) for got in changes.values()):
+        return set()
+    other_nans = {got for expected, got in changes.items() if floats.is_other_nan(expected, got)}
+    same_type = (tensor.bits for tensor in check.round.tensors.values() if tensor.data_type is actual.data_type)
+    return kinds if all(other_nans.isdisjoint(bits) for bits in same_type) else set()
+
+
+class _Floats:
+    """The bit patterns of a type of floats: the sign, then the exponent, then the mantissa."""
+
+    def __init__(self, data_type: DataType):
+        self.mantissa_bits = {2: 10, 4: 23, 8: 52}[data_type.size]
+        self.sign = 1 << data_type.size * 8 - 1
+        self.infinity = self.sign - (1 << self.mantissa_bits)
+        self.quiet = 1 << self.mantissa_bits - 1
+
+    def is_nan(self, bits: int) -> bool:
+        return bits & ~self.sign > self.infinity
+
+    def is_zero(self, bits: int) -> bool:
+        return bits & ~self.sign == 0
+
+    def is_denormal(self, bits: int) -> bool:
+        return 0 < bits & ~self.sign < 1 << self.mantissa_bits
+
+    def is_special(self, bits: int) -> bool:
+        return self.is_nan(bits) or bits & ~self.sign < 1 << self.mantissa_bits
+
+    def is_other_nan(self, expected: int, actual: int) -> bool:
+        """Returns whether a NaN is neither the expected one, nor that one made quiet, nor the default NaN; with any sign."""
+        same = (expected & ~self.sign, expected & ~self.sign | self.quiet, self.infinity | self.quiet)
+        return self.is_nan(actual) and actual & ~self.sign not in same
+
+    def kind(self, expected: int, actual: int) -> str | None:
+        """Returns the kind of a wrong element, or None."""
+        if self.is_nan(expected) and self.is_nan(actual):
+            return "nan-payload"
+        if self.is_denormal(expected) and self.is_zero(actual):
+            return "denormals-as-zero"
+        return "zero-sign" if self.is_zero(expected) and self.is_zero(actual) else None
 
 
 def explain(check: Check, wrong: Sequence[int]) -> str:

@@ -26,8 +26,8 @@ from ..operators import OPERATORS, Substitution
 from ..tensors import DataType, from_bits, plain
 from ..variants import VARIANTS, Check, Formed, Round, Variant, Walk
 from ..variants.walk import SESSION
-from ..vocabulary import Stage, Verdict
-from .compare import differences, explain, relation, undefined
+from ..vocabulary import VALUE_KINDS, Stage, Verdict
+from .compare import differences, explain, relation, undefined, value_kinds
 from .graph import described
 from .record import LoweredRecord, PlacementRecord, Record, RoadRecord, TensorRecord
 
@@ -49,7 +49,7 @@ class Outcome:
 
     `round` is the case's own descriptor and values, with its expected output. `check` is the first output that is wrong,
     or else the case's own output. `wrong_elements` holds the row-major addresses of its wrong elements, `relation` what
-    they are as a whole. `error` is the exception that ended the case. `road_problem` says why the road of the variant is
+    they are as a whole. `kinds` are the kinds of wrong values, if all addresses are right. `error` is the exception that ended the case. `road_problem` says why the road of the variant is
     not proven. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
     """
 
@@ -62,6 +62,7 @@ class Outcome:
     check: Check | None = None
     relation: str | None = None
     wrong_elements: Sequence[int] = ()
+    kinds: Sequence[str] = ()
     error: MappingError | ProviderError | None = None
     road: RoadRecord | None = None
     road_problem: str | None = None
@@ -121,7 +122,15 @@ class Judge:
         actual = None if problem else from_array(cast("Sequence[np.ndarray]", outputs)[0])
         check = Check("", round, round.output_field, expected, actual, problem)
         wrong = differences(expected, actual.bits) if actual else ()
-        return Outcome(case=case, round=round, mapped=mapped, placement=placement, check=check, wrong_elements=wrong)
+        return Outcome(
+            case=case,
+            round=round,
+            mapped=mapped,
+            placement=placement,
+            check=check,
+            wrong_elements=wrong,
+            kinds=value_kinds([check]) if wrong else (),
+        )
 
     def _execute_model(self, case: Case, round: Round, formed: Formed) -> Outcome:
         """Walks the road of the case's variant."""
@@ -157,6 +166,7 @@ class Judge:
             check=check,
             relation=relation(check, walk.checks, formed.defaults) if wrong else None,
             wrong_elements=wrong,
+            kinds=value_kinds(walk.checks) if wrong else (),
             road=RoadRecord(proven, source),
             road_problem=problem,
             descriptor=descriptor,
@@ -269,8 +279,11 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
         return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": f"{where}{check.problem}"}
     if outcome.wrong_elements:
         what = f"{outcome.relation}; " if outcome.relation else ""
+        kinds = _only_values(outcome, provider)
+        if kinds:
+            what += f"values only: {', '.join(VALUE_KINDS[kind] for kind in kinds)}; "
         message = f"{where}{what}{explain(check, outcome.wrong_elements)}"
-        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message}
+        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message, "kinds": kinds or None}
     if outcome.placement is None or not outcome.placement.shown:
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
     if outcome.road_problem:
@@ -286,6 +299,12 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
         "verdict": Verdict.PASS,
         "message": f"not on {provider.name}: {', '.join(elsewhere)}" if elsewhere else None,
     }
+
+
+def _only_values(outcome: Outcome, provider: OpenProvider) -> list[str]:
+    """Returns the kinds of wrong values of a case that would be good with the right ones; nothing for any other case."""
+    right = _decide_output(replace(outcome, wrong_elements=()), provider)
+    return list(outcome.kinds) if right["verdict"].good else []
 
 
 def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:

@@ -2,7 +2,7 @@
 
 A case with an entry is still run. The run is red if the case does not fail as the entry says (see `active_failures`).
 
-    schema = "opmap-known-failures/3"
+    schema = "opmap-known-failures/4"
     case_ids = 1
 
     [[known]]
@@ -18,12 +18,13 @@ A case with an entry is still run. The run is red if the case does not fail as t
     onnxruntime = "==1.24.*"
     device_class = "hardware"
     feature_level = ">=5_0"
-    verdict = "error"
-    stage = "run"
-    message = "80070057"                    # a text that the record's message must contain
+    verdict = "mismatch"
+    stage = "compare"
+    message = "elements differ"             # a text that the record's message must contain
+    kinds = ["nan-payload"]                 # of a mismatch: the kinds of wrong values that are all right, and no others
     may_pass = false                        # whether a pass is all right: the failure depends on memory or on time
     dangerous = false                       # whether the case is run only with --rerun-dangerous
-    reason = "the driver refuses FLOAT16 above rank 4"
+    reason = "the driver makes signalling NaNs quiet"
     issue = "https://example.com/issues/1"
     until = 2027-01-01                      # the last day of the entry: after it the entry makes a run red
     tier = "full"                           # the smallest tier that contains its cases
@@ -32,7 +33,8 @@ A case with an entry is still run. The run is red if the case does not fail as t
 allows any value; `may_pass` is then false, and `dangerous` is true for the verdicts `timeout` and `device-lost`. If several
 entries match a case, the first one counts.
 
-Files of the schemas /1 and /2 have neither `variant`, `package`, `message`, `may_pass` nor `dangerous`.
+Files of the schemas /1 and /2 have neither `variant`, `package`, `message`, `may_pass` nor `dangerous`, and files up to /3
+have no `kinds`.
 """
 
 from __future__ import annotations
@@ -57,17 +59,21 @@ from ..machine.facts import DeviceClass
 from ..machine.runtimes import FAMILY
 from ..operators import OPERATORS
 from ..tensors import DataType
-from ..vocabulary import TIERS, Stage, Tier, Verdict
+from ..vocabulary import TIERS, VALUE_KINDS, Stage, Tier, Verdict
+from .failure_patterns import Group, kinds_of, patterns, stable_text
 from .record import Record
 
 if TYPE_CHECKING:
     from .active_failures import Place
 
-SCHEMA = "opmap-known-failures/3"
-OLD_SCHEMAS = ("opmap-known-failures/1", "opmap-known-failures/2")
+SCHEMA = "opmap-known-failures/4"
+OLD_SCHEMAS = ("opmap-known-failures/1", "opmap-known-failures/2", "opmap-known-failures/3")
 
-NEW_KEYS = ("variant", "package", "message", "may_pass", "dangerous")
-"""The keys that files of the old schemas do not have."""
+NEW_KEYS = {
+    "opmap-known-failures/3": ("variant", "package", "message", "may_pass", "dangerous"),
+    "opmap-known-failures/4": ("kinds",),
+}
+"""The first schema that has them -> keys that files of the schemas before it do not have."""
 
 TODO = "TODO: why"
 """The reason in an entry that opmap wrote. `load` refuses it, so that a person fills in the reason."""
@@ -105,6 +111,7 @@ class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=T
     verdict: str
     stage: str | None = None
     message: str | None = None
+    kinds: tuple[str, ...] | None = None
     may_pass: bool = False
     dangerous: bool | None = None
     reason: str
@@ -117,9 +124,10 @@ class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def expected(self) -> str:
-        """The expected verdict, with the stage and the message if the entry names them."""
+        """The expected verdict, with the stage, the kinds and the message if the entry names them."""
         stage = f" at {self.stage}" if self.stage else ""
-        return f"{self.verdict}{stage}{f' with {self.message!r}' if self.message else ''}"
+        kinds = f" of {', '.join(VALUE_KINDS[kind] for kind in self.kinds)}" if self.kinds else ""
+        return f"{self.verdict}{stage}{kinds}{f' with {self.message!r}' if self.message else ''}"
 
     @property
     def is_dangerous(self) -> bool:
@@ -132,6 +140,7 @@ class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=T
             record.verdict == self.verdict
             and self.stage in (None, record.stage)
             and (self.message or "") in (record.message or "")
+            and (self.kinds is None or (bool(record.kinds) and set(record.kinds or ()) <= set(self.kinds)))
         )
 
     @property
@@ -179,10 +188,11 @@ def _read(text: str) -> tuple[KnownFailure, ...]:
         entries = msgspec.toml.decode(text, type=_File).known
     except msgspec.DecodeError as error:
         raise InputError(str(error).replace("`", "")) from None
-    if schema in OLD_SCHEMAS:
-        for i, keys in enumerate(versions.get("known", [])):
-            for key in filter(keys.get, NEW_KEYS):
-                raise InputError(f"needs the schema {SCHEMA!r}, got {schema!r}", path=f"$.known[{i}].{key}")
+    for first, new_keys in NEW_KEYS.items():
+        for i, keys in enumerate(versions.get("known", []) if schema < first else ()):
+            for key in filter(keys.get, new_keys):
+                raise InputError(f"needs the schema {first!r}, got {schema!r}", path=f"$.known[{i}].{key}")
+    if schema in OLD_SCHEMAS[:2]:
         entries = [msgspec.structs.replace(entry, dangerous=False) for entry in entries]
     for i, entry in enumerate(entries):
         for key, problem in problems(entry, free_issue=schema == OLD_SCHEMAS[0]):
@@ -231,6 +241,11 @@ def problems(entry: KnownFailure, *, free_issue: bool = False) -> Iterator[tuple
         yield "reason", "must say why"
     if entry.message is not None and not entry.message.strip():
         yield "message", "must hold a text, or be left out"
+    if entry.kinds is not None:
+        if not entry.kinds or not set(entry.kinds) <= VALUE_KINDS.keys():
+            yield "kinds", f"must be a list of {', '.join(VALUE_KINDS)}, got {list(entry.kinds)}"
+        elif entry.verdict != Verdict.MISMATCH:
+            yield "kinds", f"must stand beside the verdict mismatch, got {entry.verdict}"
     if entry.issue is not None and not free_issue and not re.fullmatch(r"https?://\S+", entry.issue):
         yield "issue", f"must be an address, as https://..., got {entry.issue!r}"
 
@@ -261,30 +276,33 @@ def check_new(path: str | Path) -> None:
         remove(path)
 
 
-def write(path: str | Path, records: Iterable[Record], place: Place, tier: Tier) -> int:
-    """Writes an entry for each failed record, and returns how many. The reasons are left for a person to fill in.
+def write(path: str | Path, records: Iterable[Record], place: Place, tier: Tier, items: Iterable[object] = ()) -> int:
+    """Writes entries for the failed records, and returns how many. The reasons are left for a person to fill in.
 
-    An unexpected pass gets no entry: its entry has to be removed. Raises InputError if the file exists or cannot be written.
+    `items` are all cases and probes of the tier that the provider has. If all of them that a pattern matches failed in one
+    way, there is one entry with this pattern (see `failure_patterns`). Every other failure gets its own entry. An
+    unexpected pass gets none: its entry has to be removed. Raises InputError if the file exists or cannot be written.
     """
+    records = list(records)
     failures = [r for r in records if r.verdict in EXCUSABLE]
-    lines = [f"schema = {_quoted(SCHEMA)}", f"case_ids = {CASE_IDS}"]
+    groups = patterns(items, records) if failures else {}
+    described = {record.case for group in groups.values() for record in group.failures}
+    entries: list[tuple[dict[str, object], str]] = []
+    for pattern, group in groups.items():
+        entries.append((pattern._asdict() | _failure(group.failures, may_pass=group.passed), _comment(group)))
     for record in failures:
-        entry = {
-            "case": record.case,
-            "provider": escape(place.provider),
-            "adapter": place.adapter and escape(place.adapter),
-            "device_class": record.device_class,
-            "verdict": record.verdict,
-            "stage": record.stage,
-            "tier": None if tier == TIERS[0] else tier,
-            "reason": TODO,
-        }
-        lines += ["", f"# {_one_line(record.message or record.verdict)}", "[[known]]"]
-        lines += [f"{key} = {_quoted(value)}" for key, value in entry.items() if value is not None]
+        if record.case not in described:
+            entries.append(({"case": record.case} | _failure([record]), record.message or record.verdict))
+    where = {"provider": escape(place.provider), "adapter": place.adapter and escape(place.adapter)}
+    end = {"tier": None if tier == TIERS[0] else tier, "reason": TODO}
+    lines = [f"schema = {_quoted(SCHEMA)}", f"case_ids = {CASE_IDS}"]
+    for keys, comment in entries:
+        lines += ["", f"# {_one_line(comment)}", "[[known]]"]
+        lines += [f"{key} = {_quoted(value)}" for key, value in (keys | where | end).items() if value]
     with _writing(path):
         _refuse_existing(path)
         write_file(path, ("\n".join(lines) + "\n").encode(errors="replace"))
-    return len(failures)
+    return len(entries)
 
 
 def _refuse_existing(path: str | Path) -> None:
@@ -301,8 +319,28 @@ def _writing(path: str | Path) -> Iterator[None]:
         raise InputError(f"--write-known-failures: {error.strerror or error}", file=str(path)) from None
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _failure(failures: Sequence[Record], *, may_pass: bool = False) -> dict[str, object]:
+    """Returns the keys of an entry that say how these cases failed, all in one way."""
+    first = failures[0]
+    return {
+        "device_class": first.device_class,
+        "verdict": first.verdict,
+        "stage": first.stage,
+        "message": stable_text(first),
+        "kinds": kinds_of(failures),
+        "may_pass": may_pass,
+    }
+
+
+def _comment(group: Group) -> str:
+    first = group.failures[0]
+    passed = "; the others passed" if group.passed else ""
+    return f"{len(group.failures)} cases{passed}; the first is {first.case}: {first.message or first.verdict}"
+
+
+def _quoted(value: object) -> str:
+    """Returns a text, a list of texts or True as TOML has it."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _one_line(text: str) -> str:

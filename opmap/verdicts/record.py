@@ -87,6 +87,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     `variant` names how the descriptor was brought to the provider. `descriptor` says how the DirectML graph that the EP
     wrote holds the case's descriptor: `identical`, `substituted` (as the mapping lists) or `differs`.
 
+    `kinds` are the kinds of wrong values (vocabulary.VALUE_KINDS) of a `mismatch` in which nothing else is wrong.
+
     `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """
 
@@ -100,6 +102,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     rules: list[str] | None = None
     path: str | None = None
     message: str | None = None
+    kinds: list[str] | None = None
     expected: TensorRecord | None = None
     actual: TensorRecord | None = None
     provider: str | None = None

@@ -145,6 +145,9 @@ class Run:
         return lines
 
 
+UNSTABLE = "unstable: "
+"""The beginning of the message about an item whose repetitions gave different results."""
+
 _GRAPHS = {
     "identical": "hold the case's own descriptor",
     "substituted": "hold it as substituted",
@@ -175,8 +178,8 @@ def settle(records: Sequence[Record]) -> Record:
         results = ", ".join(
             r.verdict + (f" at {r.stage}" if r.stage and r.verdict == Verdict.ERROR else "") for r in records
         )
-        message = f"unstable: {len(records)} runs gave {results}{f'; {wrong.message}' if wrong.message else ''}"
-        return msgspec.structs.replace(wrong, verdict=Verdict.MISMATCH, stage=None, message=message)
+        message = f"{UNSTABLE}{len(records)} runs gave {results}{f'; {wrong.message}' if wrong.message else ''}"
+        return msgspec.structs.replace(wrong, verdict=Verdict.MISMATCH, stage=None, message=message, kinds=None)
     return next((r for r in records if r.verdict == Verdict.NOT_RUN), records[0])
 
 

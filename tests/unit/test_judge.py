@@ -431,6 +431,7 @@ class TestRecords:
         (record,) = document["cases"]
         assert [
             *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
+            "kinds",
             *("expected", "actual", "provider", "placement", "road", "device_class", "substitutions", "lowered_as"),
             "descriptor",
         ] == list(record)

@@ -210,6 +210,31 @@ class TestVerdicts:
         assert expected == record.verdict
         assert f"mismatch with '{text}': planted" in record.message
 
+    @pytest.mark.parametrize(
+        "kinds, expected",
+        [
+            (["nan-payload"], "known-failure"),
+            (["nan-payload", "zero-sign"], "mismatch"),
+            (["zero-sign"], "mismatch"),
+            (None, "mismatch"),
+        ],
+    )
+    def test_kinds(self, kinds, expected):
+        """An entry of a whole type accepts its kinds of wrong values and no others; a wrong address is no such kind."""
+        accepts = entry(case=None, type="FLOAT32", kinds=("nan-payload",), may_pass=True)
+        record = Record(case=CASE.id, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message="said", kinds=kinds)
+
+        judged = ActiveFailures([accepts], HERE).apply(CASE, record)
+
+        assert expected == judged.verdict
+        assert "mismatch of NaN payload: planted" in judged.message
+
+    def test_every_kind(self):
+        """An entry for a mismatch that names no kind accepts each."""
+        record = Record(case=CASE.id, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, kinds=["nan-payload"])
+
+        assert "known-failure" == ActiveFailures([entry()], HERE).apply(CASE, record).verdict
+
     @pytest.mark.parametrize("verdict", ["pass", "observed", "unsupported"])
     def test_unexpected_pass(self, verdict):
         """A good verdict of a case with an entry is an unexpected pass: the entry has to be removed."""
@@ -418,6 +443,10 @@ class TestFile:
             ({"type": "float"}, "type", "FLOAT32"),
             ({"package": "onnxrt"}, "package", "must be a distribution of ONNX Runtime, as"),
             ({"message": ""}, "message", "must hold a text"),
+            ({"kinds": []}, "kinds", "must be a list of nan-payload, denormals-as-zero, zero-sign, got []"),
+            ({"kinds": ["nan"]}, "kinds", "got ['nan']"),
+            ({"kinds": ["zero-sign"], "verdict": "error"}, "kinds", "beside the verdict mismatch, got error"),
+            ({"kinds": "zero-sign"}, "kinds", "array"),
             ({"tier": "huge"}, "tier", "smoke, standard, full"),
             ({"until": '"soon"'}, "until", "Expected date"),
             ({"case": 1}, "case", "str"),
@@ -445,8 +474,8 @@ class TestFile:
     @pytest.mark.parametrize(
         "head, said",
         [
-            ("", r"\$\.schema: must be 'opmap-known-failures/3', got None"),
-            ('schema = "opmap-known-failures/4"\nnovel = 1', "got 'opmap-known-failures/4'"),
+            ("", r"\$\.schema: must be 'opmap-known-failures/4', got None"),
+            ('schema = "opmap-known-failures/5"\nnovel = 1', "got 'opmap-known-failures/5'"),
             (
                 f'schema = "{SCHEMA}"\ncase_ids = 2',
                 r"\$\.case_ids: must be a version of the case ids from 1 to 1, got 2",
@@ -475,14 +504,31 @@ class TestFile:
 
         assert not known.is_dangerous
 
-    @pytest.mark.parametrize(
-        "keys", [{"variant": "eager"}, {"package": "onnxruntime"}, {"message": "x"}, {"may_pass": True}]
-    )
-    def test_new_keys(self, keys, tmp_path):
-        """A file of an old schema that has a new key is refused: an older opmap could not read it."""
-        file = toml(tmp_path / "known.toml", ENTRY | keys, head='schema = "opmap-known-failures/2"')
+    def test_third_schema(self, tmp_path):
+        """A file of the third schema can be read. Its hangs are not run."""
+        keys = {"verdict": "timeout", "variant": "eager", "message": "x"}
+        (known,) = load(toml(tmp_path / "known.toml", ENTRY | keys, head='schema = "opmap-known-failures/3"'))
 
-        with pytest.raises(InputError, match=rf"\$\.known\[0\]\.{next(iter(keys))}: needs the schema"):
+        assert ("eager", "x", True) == (known.variant, known.message, known.is_dangerous)
+
+    @pytest.mark.parametrize(
+        "schema, needed, keys",
+        [
+            (2, 3, {"variant": "eager"}),
+            (2, 3, {"package": "onnxruntime"}),
+            (1, 3, {"message": "x"}),
+            (2, 3, {"may_pass": True}),
+            (3, 4, {"kinds": ["nan-payload"]}),
+            (1, 4, {"kinds": ["nan-payload"]}),
+        ],
+    )
+    def test_new_keys(self, schema, needed, keys, tmp_path):
+        """A file of an old schema that has a new key is refused: an older opmap could not read it."""
+        head = f'schema = "opmap-known-failures/{schema}"'
+        file = toml(tmp_path / "known.toml", ENTRY | keys, head=head)
+
+        said = rf"\$\.known\[0\]\.{next(iter(keys))}: needs the schema 'opmap-known-failures/{needed}'"
+        with pytest.raises(InputError, match=said):
             load(file)
 
     def test_migration(self, tmp_path, monkeypatch):
@@ -620,6 +666,20 @@ class TestRed:
         assert code == got
         assert said in out + err
         assert err.count("\n") == (1 if "expired" in said or "matches" in said else 0)
+
+    def test_may_pass(self, tmp_path, capsys):
+        """An entry for a whole type is green where the values happen to fit; the notes count these cases."""
+        keys = {"operator": "GATHER", "may_pass": True, "provider": "fault:negative-index-as-zero"}
+        entry = {key: value for key, value in (ENTRY | keys).items() if key != "case"}
+        command = ["validate", "--provider", "fault:negative-index-as-zero", "--filter", "gather/*"]
+
+        code = main([*command, "--known-failures", toml(tmp_path / "known.toml", entry)])
+        out = capsys.readouterr().out
+        main([*command, "--json"])
+
+        passed = sum(r["verdict"] == "pass" for r in json.loads(capsys.readouterr().out)["cases"])
+        assert 0 == code and passed
+        assert f"{passed} cases passed that known failures allow to fail\n" in out
 
     def test_bundle(self, tmp_path):
         """The bundle says why a run with good verdicts only is red."""
