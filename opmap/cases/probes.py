@@ -39,14 +39,17 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model in ONNX's text form without its header, its inputs and output as flat values, and expected outcomes."""
+    """A model in ONNX's text form without its header, its inputs and output as flat values, and expected outcomes.
+
+    A model that ONNX forbids has no `output`: there is no right result, and a provider should refuse it.
+    """
 
     id: str
     text: str
     model: str
     inputs: dict[str, list[bool | float]]
-    output: list[bool | float]
     outcomes: tuple[Expectation, ...]
+    output: list[bool | float] | None = None
 
     def model_proto(self) -> onnx.ModelProto:
         """Returns the parsed model with opmap's IR version and opset."""

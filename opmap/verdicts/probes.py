@@ -34,7 +34,8 @@ def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
     )
     got = f"{result.verdict}{f': {result.message}' if result.message else ''}"
     if outcome is None:
-        return msgspec.structs.replace(result, verdict=Verdict.OBSERVED, message=got)
+        ran = probe.output is None and result.verdict == Verdict.MISMATCH
+        return msgspec.structs.replace(result, verdict=Verdict.OBSERVED, message=result.message if ran else got)
     expected = _expected(outcome)
     as_expected = (
         result.verdict == outcome.verdict
@@ -52,6 +53,8 @@ def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
     replaced = (Verdict.PASS, Verdict.ERROR, Verdict.FALLBACK)
     verdict = Verdict.MISMATCH if result.verdict in replaced else result.verdict
     message = f"expected {expected} ({outcome.reason}), got {got}"
+    if outcome.verdict == Verdict.ERROR and result.verdict in (Verdict.PASS, Verdict.FALLBACK, Verdict.MISMATCH):
+        message = f"the model must be refused, as {expected} ({outcome.reason}), and {provider.name} ran it"
     return msgspec.structs.replace(result, verdict=verdict, message=message)
 
 
@@ -62,7 +65,10 @@ def _expected(outcome: Expectation) -> str:
 
 
 def _run(probe: Probe, provider: OpenProvider) -> Record:
-    """Returns the provider's own result: `pass` means that it ran the model and the values are right."""
+    """Returns the provider's own result: `pass` means that it ran the model and the values are right.
+
+    A result of an invalid model is a `mismatch`, whatever its values are.
+    """
     model = probe.model_proto()
     record = Record(
         case=probe.id,
@@ -83,6 +89,9 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
             message=str(error),
         )
     record = msgspec.structs.replace(record, placement=PlacementRecord.of(provider.placement(), provider.name))
+    if probe.output is None:
+        message = f"the model is invalid ({probe.text}), and {provider.name} ran it"
+        return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=message)
     problem = _wrong_output(outputs, _array(model.graph.output[0], probe.output))
     if problem:
         return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)

@@ -87,6 +87,7 @@ class TestVerdicts:
 
         assert record.verdict == verdict
         assert "80070057" in record.message
+        assert ("and DmlExecutionProvider ran it" in record.message) == isinstance(answer, list)
 
     @pytest.mark.parametrize(
         "device_class, answer, verdict",
@@ -115,6 +116,20 @@ class TestVerdicts:
 
         opened = OpenProvider(DIRECTML, "1", "hardware", Lost())
         assert judge_probe(probe("gather/rank-9"), opened).verdict == "crash"
+
+    @pytest.mark.parametrize("answer", [[np.zeros(3, "float32")], [np.ones(3, "float32")], [np.ones(4, "int8")], None])
+    def test_invalid_model(self, answer):
+        """A model that ONNX forbids has no right values: the message says that the provider ran it, and compares none."""
+        invalid = probe("gather_nd1/mismatched-batches")
+        mine = OpenProvider("Mine", None, None, ThirdPartyProvider(Answers(answer), "Mine"))
+
+        observed, wrong = judge_probe(invalid, mine), judge_probe(invalid, directml(answer))
+
+        text = "the model is invalid (data and indices with different batch sizes, which ONNX forbids), and Mine ran it"
+        assert ("observed", text) == (observed.verdict, observed.message)
+        assert "mismatch" == wrong.verdict
+        assert wrong.message.startswith("the model must be refused, as error at load with 80070057 (refused at")
+        assert wrong.message.endswith("), and DmlExecutionProvider ran it")
 
     def test_unknown_provider(self):
         """A provider without an expected outcome is observed."""
