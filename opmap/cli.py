@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import sys
@@ -9,14 +10,29 @@ from collections.abc import Sequence
 
 from .errors import OpmapError
 from .options import parser
-from .reporting.terminal import print_error
+from .reporting.terminal import abandon_stdout, open_closed_streams, print_error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. An error becomes one line on stderr."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except OSError as error:  # stdout, or the folder of the report, cannot be written
+        if not error.filename:
+            abandon_stdout()
+        if _no_reader(error):
+            return 1
+        return _bad(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror or error}")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         options = parser().parse_args(arguments)
         command = importlib.import_module(f"{__package__}.commands.{options.command}")
@@ -26,13 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print_error("interrupted")
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
-    except OSError as error:  # stdout, or the folder of the report, cannot be written
-        return _bad(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror or error}")
     except SystemExit as error:  # argparse: 0 for --help, 2 for bad usage
         return int(error.code or 0)
+
+
+def _no_reader(error: OSError) -> bool:
+    """Whether the program that read stdout is gone, as after `opmap ... | head`. Windows reports a closed pipe as EINVAL."""
+    closed_on_windows = sys.platform == "win32" and error.errno == errno.EINVAL and not error.filename
+    return isinstance(error, BrokenPipeError) or closed_on_windows
 
 
 def _bad(message: object) -> int:

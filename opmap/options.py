@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from .errors import printable
 from .vocabulary import TIERS
 
 # --- the types of values: each turns the text of an option into its value, or raises ArgumentTypeError ---
@@ -323,7 +324,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
 
 class _CommandParser(_Parser):

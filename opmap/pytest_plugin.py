@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from .errors import OpmapError
+from .errors import OpmapError, printable
 from .options import add_pytest_options
 from .verdicts.tally import Tally
 from .vocabulary import Verdict
@@ -73,7 +73,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                     session.cases if fixture == "opmap_case" else session.probes
                 )
             except OpmapError as error:
-                raise pytest.UsageError(f"opmap: {error}") from None
+                raise pytest.UsageError(printable(f"opmap: {error}")) from None
             metafunc.parametrize(fixture, items, ids=[item.id for item in items])
 
 
@@ -98,7 +98,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if state.tally.judged or state.required:
         terminalreporter.write_line(f"{state.header()}: {state.tally.sentence('there')}")
     for problem in state.problems():
-        terminalreporter.write_line(f"opmap: {problem}", red=True)
+        terminalreporter.write_line(printable(f"opmap: {problem}"), red=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -124,7 +124,7 @@ def opmap_check(request: pytest.FixtureRequest) -> Check:
             ("opmap_asserted", str(record.asserted).lower()),
             ("opmap_device_class", record.device_class or ""),
         ]
-        message = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}: {record.message}"
+        message = printable(f"{record.verdict}{f' at {record.stage}' if record.stage else ''}: {record.message}")
         if record.verdict == Verdict.KNOWN_FAILURE:
             pytest.xfail(message)
         if record.verdict == Verdict.SKIPPED or (record.verdict == Verdict.NOT_RUN and not state.required):
@@ -161,14 +161,14 @@ class _State:
         try:
             return Session(SessionOptions.read(named))
         except OpmapError as error:
-            raise pytest.UsageError(f"opmap: {error}") from None
+            raise pytest.UsageError(printable(f"opmap: {error}")) from None
 
     def open(self) -> Judge | ProviderMissing:
         """Returns the judge on the provider, or the error that says why the provider is missing. Raises UsageError."""
         try:
             return self.session.open()
         except OpmapError as error:
-            raise pytest.UsageError(f"opmap: {error}") from None
+            raise pytest.UsageError(printable(f"opmap: {error}")) from None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Counts the cases that a test judged.
@@ -193,10 +193,11 @@ class _State:
         """Returns the line that says where the cases run."""
         judge, provider = self.open(), self.session.provider
         if provider is None:
-            return f"opmap: {self.session.options.provider} is not there ({judge})"
+            return printable(f"opmap: {self.session.options.provider} is not there ({judge})")
         version = f" (ONNX Runtime {provider.version})" if provider.version else ""
         adapter = f", adapter {provider.adapter}" if provider.adapter else ""
-        return f"opmap: {provider.name}{version}{adapter}, device class {provider.device_class or 'unknown'}"
+        where = f"{provider.name}{version}{adapter}, device class {provider.device_class or 'unknown'}"
+        return printable(f"opmap: {where}")
 
     def problems(self) -> list[str]:
         """Returns a line for each stale known failure; none in a worker of pytest-xdist and with --collect-only."""

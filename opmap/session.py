@@ -21,7 +21,7 @@ from .cases.probes import Probe, probes
 from .cases.selection import Selection, case_ids, has_variant
 from .descriptors import FEATURE_LEVELS
 from .dxdispatch import Dispatch
-from .errors import InputError
+from .errors import InputError, printable
 from .execution.providers import (
     OpenProvider,
     ProviderMissing,
@@ -335,7 +335,7 @@ class Session:
             "shuffle": options.shuffle,
             "provider": self.provider_name,
             "tier": options.tier,
-            "filter": list(options.filter),
+            "filter": [printable(glob) for glob in options.filter],
             "case": self.selection.ids,
             "shard": "/".join(map(str, options.shard)),
             "feature_level": options.feature_level,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ..reporting.model_folders import build
+from ..reporting.terminal import print_line
 
 
 def run(options: Namespace) -> int:
     """Writes the models. Raises InputError if the folder holds anything else."""
-    print(f"{build(options.output)} models in {options.output}")
+    print_line(f"{build(options.output)} models in {options.output}")
     return 0

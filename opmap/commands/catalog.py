@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-import msgspec
-
 from ..cases.catalogue import catalogue
 from ..cases.contract_probes import contract_probes
 from ..reporting.coverage import print_coverage, tier_coverage
-from ..reporting.terminal import console, progress
+from ..reporting.terminal import console, print_line, print_text, progress, write_json
 
 
 def run(options: Namespace) -> int:
@@ -19,12 +17,12 @@ def run(options: Namespace) -> int:
         return 0
     if options.list:
         for case in catalogue(options.tier):
-            print(case.id)
+            print_line(case.id)
         return 0
     with progress(None, "cases") as advance:
         coverage = tier_coverage(options.tier, advance)
     if options.json:
-        print(msgspec.json.encode(coverage).decode())
+        write_json(coverage)
     else:
         print_coverage(console(), coverage)
     return int(bool(coverage.missing))
@@ -35,7 +33,7 @@ def _print_contract(options: Namespace) -> None:
     probes = contract_probes()
     if options.json:
         found = [{"id": probe.id, "text": probe.text, "page": probe.page} for probe in probes]
-        print(msgspec.json.encode({"tier": options.tier, "contract": found}).decode())
+        write_json({"tier": options.tier, "contract": found})
         return
     for probe in probes:
-        print(probe.id if options.list else f"{probe.id}\n    {probe.text}\n    {probe.page}")
+        print_text(probe.id if options.list else f"{probe.id}\n    {probe.text}\n    {probe.page}")

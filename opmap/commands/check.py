@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 
 from ..dxdispatch import Dispatch, read
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..reporting.tables import line
-from ..reporting.terminal import console, print_error, stdout_for_json
+from ..reporting.terminal import console, print_error, stdout_for_json, write_json
 from ..session import Session, SessionOptions
 from ..verdicts.record import encode
 from ..vocabulary import Stage
@@ -25,11 +24,11 @@ def run(options: Namespace) -> int:
         with stdout_for_json(options.json), session:
             for file in options.files:
                 for dispatch in _dispatches(file):
-                    bad |= _judge(session, dispatch, file, quiet=options.json)
+                    bad |= _judge(session, dispatch, printable(file), quiet=options.json)
     except KeyboardInterrupt:
         session.results.interrupted = True
     if options.json:
-        sys.stdout.buffer.write(encode(session.results.records) + b"\n")
+        write_json(encode(session.results.records))
     if session.results.interrupted:
         raise KeyboardInterrupt
     return 2 if bad else session.exit_code

@@ -9,7 +9,7 @@ import msgspec
 from ..documentation import Finding, findings_of, read_page
 from ..errors import InputError, printable
 from ..files import read_text
-from ..reporting.terminal import print_error
+from ..reporting.terminal import print_error, print_line, write_json
 
 
 def run(options: Namespace) -> int:
@@ -36,12 +36,12 @@ def run(options: Namespace) -> int:
             continue
         for finding in of_file:
             erratum = f" ({finding.erratum})" if finding.erratum else ""
-            print(f"{file}:{finding.line}: {finding.kind}: {finding.message}{erratum}")
+            print_line(f"{file}:{finding.line}: {finding.kind}: {finding.message}{erratum}")
         if not of_file:
-            print(f"{file}: nothing{' new' if options.new_only else ''} found")
+            print_line(f"{file}: nothing{' new' if options.new_only else ''} found")
         if page.assumed:
-            print(assumed)
+            print_line(assumed)
     if options.json:
         document = [{"file": file, **msgspec.to_builtins(finding)} for file, finding in findings]
-        print(msgspec.json.encode(document).decode())
+        write_json(document)
     return 2 if bad else int(bool(findings))

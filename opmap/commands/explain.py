@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..descriptors import OperatorDesc
 from ..dxdispatch import Dispatch
 from ..errors import InputError
+from ..reporting.terminal import print_line
 from ..tensors import from_bits, plain
 from .dispatches import read_dispatch
 
@@ -21,7 +22,8 @@ def run(options: Namespace) -> int:
     lines += ["expands to", *(f"  {statement}" for statement in desc.statements)]
     if options.at is not None:
         lines += _element(dispatch, desc, options.at)
-    print("\n".join(lines))
+    for line in lines:
+        print_line(line)
     return 0
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 
 from ..cases.selection import Selection
 from ..errors import InputError
 from ..faults.score import encode, score, summary
-from ..reporting.terminal import progress
+from ..reporting.terminal import print_line, progress, write_json
 
 
 def run(options: Namespace) -> int:
@@ -20,8 +19,8 @@ def run(options: Namespace) -> int:
     with progress(len(cases), "faults") as advance:
         scores = score(cases, advance=advance)
     if options.json:
-        sys.stdout.buffer.write(encode(options.tier, cases, scores) + b"\n")
+        write_json(encode(options.tier, cases, scores))
     else:
         for line in summary(options.tier, cases, scores):
-            print(line)
+            print_line(line)
     return int(not all(s.right(options.tier) for s in scores))

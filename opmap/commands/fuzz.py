@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
@@ -21,8 +20,7 @@ from ..fuzz.switches import available
 from ..known import defects
 from ..reporting.finds import FindsFolder, entry, steps_of, variant
 from ..reporting.results_folder import identity
-from ..reporting.terminal import print_error, stdout_for_json
-from ..verdicts.record import to_json
+from ..reporting.terminal import print_error, print_line, stdout_for_json, write_json
 
 _EVERY = 10.0
 """How many seconds lie between two lines of progress."""
@@ -68,7 +66,7 @@ def run(options: Namespace) -> int:
             "sequences": progress.sequences,
             "finds": entries,
         }
-        sys.stdout.buffer.write(to_json(content) + b"\n")
+        write_json(content)
     else:
         _print(progress, folder if written else None, opened.name)
     return 130 if interrupted else int(bool(progress.finds))
@@ -154,14 +152,14 @@ def _go(search: Search, folder: FindsFolder) -> bool:
 
 def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> None:
     for find in progress.finds:
-        print(f"{find.id}: {find.text}")
-        print(f"  needs: {variant(find)}")
+        print_line(f"{find.id}: {find.text}")
+        print_line(f"  needs: {variant(find)}")
         for line in steps_of(find):
-            print(f"  {line}")
+            print_line(f"  {line}")
         if not find.stable:
-            print("  it does not fail each time")
+            print_line("  it does not fail each time")
         if folder:
-            print(f"  program: {Path(folder.path(find))}")
+            print_line(f"  program: {Path(folder.path(find))}")
     total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
     extra = [
         f"{progress.duplicates} failed like a find",
@@ -171,6 +169,6 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
     extra.append(f"{progress.unstable} did not fail again")
     counts = (progress.duplicates, progress.known, progress.both, progress.unstable)
     shown = [text for text, count in zip(extra, counts, strict=True) if count]
-    print("; ".join([total, *shown]))
+    print_line("; ".join([total, *shown]))
     if progress.stopped:
-        print(f"stopped: {progress.stopped}")
+        print_line(f"stopped: {progress.stopped}")

@@ -8,17 +8,17 @@ import msgspec
 
 from ..known import KINDS, Defect, defects, find_defect
 from ..reporting.known_defects import documents, reproducer, table
-from ..reporting.terminal import console
+from ..reporting.terminal import console, print_line, print_text, write_json
 
 
 def run(options: Namespace) -> int:
     """Prints the defects. Raises InputError for an unknown id."""
     found = defects() if options.id is None else (find_defect(options.id),)
     if options.json:
-        print(msgspec.json.encode(documents(found)).decode())
+        write_json(documents(found))
     elif options.id is None:
         console().print(table(found))
-        print(
+        print_line(
             "opmap known ID shows a defect with its control, its place in the sources, and a program that reproduces it"
         )
     else:
@@ -28,21 +28,17 @@ def run(options: Namespace) -> int:
 
 def _print_defect(defect: Defect) -> None:
     """Prints all about a defect as comments, then the program, so that the whole is a program too."""
-    print(f"# {defect.id}: {defect.title}")
-    print(f"# kind: {defect.kind} ({KINDS[defect.kind]})")
+    print_line(f"# {defect.id}: {defect.title}")
+    print_line(f"# kind: {defect.kind} ({KINDS[defect.kind]})")
     for package, seen in defect.seen.items():
-        print(f"# {package}: {seen}")
-    print(f"# seen on device class: {', '.join(defect.device_class)}")
-    print(f"# works: {defect.control}")
-    print(f"# source: {defect.source}")
-    print(f"# issue: {defect.issue or 'none found'}")
+        print_line(f"# {package}: {seen}")
+    print_line(f"# seen on device class: {', '.join(defect.device_class)}")
+    print_line(f"# works: {defect.control}")
+    print_line(f"# source: {defect.source}")
+    print_line(f"# issue: {defect.issue or 'none found'}")
     for failure in defect.fails:
         keys = msgspec.structs.asdict(failure)
-        print(
-            "# fails:",
-            ", ".join(f"{key} {value}" for key, value in keys.items() if value and key != "may_pass"),
-            end="",
-        )
-        print(" (or passes)" if failure.may_pass else "")
-    print(f"# shown by: {defect.reproducer}")
-    print(reproducer(defect), end="")
+        texts = ", ".join(f"{key} {value}" for key, value in keys.items() if value and key != "may_pass")
+        print_line(f"# fails: {texts}{' (or passes)' if failure.may_pass else ''}")
+    print_line(f"# shown by: {defect.reproducer}")
+    print_text(reproducer(defect).removesuffix("\n"))

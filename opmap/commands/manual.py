@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ..manual.pages import read_page, titles
-from ..reporting.terminal import console
+from ..reporting.terminal import console, print_line, print_text
 
 
 def run(options: Namespace) -> int:
@@ -15,11 +15,11 @@ def run(options: Namespace) -> int:
         pages = titles()
         width = max(map(len, pages), default=0)
         for name, title in pages.items():
-            print(f"{name:{width}}  {title}")
+            print_line(f"{name:{width}}  {title}")
     elif out.is_terminal:
         from rich.markdown import Markdown
 
         out.print(Markdown(read_page(options.page)))
     else:
-        print(read_page(options.page).rstrip("\n"))
+        print_text(read_page(options.page).rstrip("\n"))
     return 0

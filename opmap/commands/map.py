@@ -5,12 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-import msgspec
-
 from ..cases.case import Case
 from ..dxdispatch import desc_json
 from ..mapping import map_descriptor
 from ..reporting.model_folders import folder_files, write_files
+from ..reporting.terminal import print_line, write_json
 from .dispatches import read_dispatch
 
 
@@ -31,12 +30,12 @@ def run(options: Namespace) -> int:
             "substitutions": substitutions,
             "lowered_as": desc_json(mapped.lowered_as),
         }
-        print(msgspec.json.encode(document).decode())
+        write_json(document)
         return 0
-    print(f"{dispatch.operator} -> ONNX {mapped.lowering.op_type}: {output}")
+    print_line(f"{dispatch.operator} -> ONNX {mapped.lowering.op_type}: {output}")
     for substitution in substitutions:
-        print(f"  substituted  {substitution}")
+        print_line(f"  substituted  {substitution}")
     same = mapped.lowered_as == mapped.desc
     lowered_as = "the same descriptor" if same else f"DML_OPERATOR_{mapped.lowered_as.operator}"
-    print(f"  lowered as   {lowered_as} (predicted)")
+    print_line(f"  lowered as   {lowered_as} (predicted)")
     return 0

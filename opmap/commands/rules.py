@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InputError
+from ..reporting.terminal import print_line, write_json
 from ..spec import Spec, all_specs, tensor_rules
 
 
@@ -37,10 +38,10 @@ def run(options: Namespace) -> int:
         if not entries:
             raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {options.id!r}")
     if options.json:
-        print(msgspec.json.encode([asdict(entry) for entry in entries]).decode())
+        write_json([asdict(entry) for entry in entries])
     elif options.id is None:
         for entry in entries:
-            print(f"{entry.id:20} {entry.text}")
+            print_line(f"{entry.id:20} {entry.text}")
     else:
         _print_rule(entries[0])
     return 0
@@ -63,13 +64,13 @@ def _operator_entries(spec: Spec) -> Iterator[RuleEntry]:
 
 
 def _print_rule(rule: RuleEntry) -> None:
-    print(f"{rule.id}  {rule.text}")
+    print_line(f"{rule.id}  {rule.text}")
     if rule.check:
-        print("states:")
+        print_line("states:")
         for text in rule.check.splitlines():
-            print(f"  {text}")
-    print(
+            print_line(f"  {text}")
+    print_line(
         f"page: {rule.page or 'none: the rule is derived, and a descriptor that breaks it has no documented meaning'}"
     )
     changes = ", ".join(f"{name} = {value}" for name, value in rule.breaks["set"].items())
-    print(f"broken by: example {rule.breaks['example']} of {rule.breaks['operator']}'s page with {changes}")
+    print_line(f"broken by: example {rule.breaks['example']} of {rule.breaks['operator']}'s page with {changes}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 
 from ..errors import InputError
-from ..reporting.terminal import console, print_error, progress, stdout_for_json
+from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
 from ..session import Session, SessionOptions
 from ..verdicts.record import encode
 
@@ -39,7 +38,7 @@ def run(options: Namespace) -> int:
     except InputError as error:
         unwritten.append(str(error))
     if options.json:
-        sys.stdout.buffer.write(encode(session.results.records) + b"\n")
+        write_json(encode(session.results.records))
     else:
         _print(session)
     for problem in unwritten:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
 from rich.console import Console
 
 from ..errors import ProviderError, printable
@@ -23,6 +22,7 @@ from ..machine.runtimes import (
     replace_command,
     require_one,
 )
+from .terminal import write_json
 
 
 def diagnose(console: Console, *, json: bool = False) -> int:
@@ -40,7 +40,7 @@ def diagnose(console: Console, *, json: bool = False) -> int:
             "advice": advice,
             "problem": problem,
         }
-        print(msgspec.json.encode(document).decode())
+        write_json(document)
         return int(problem is not None)
     for name, value in (*_rows(facts), *_plugin_rows(devices)):
         console.print(f"{name:13} {printable(value)}", soft_wrap=True, highlight=False, markup=False)

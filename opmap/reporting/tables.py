@@ -40,7 +40,7 @@ def print_run(console: Console, records: Sequence[Record], notes: Iterable[str])
         console.print(summary(contract, "contract probes: what the documentation promises", "subject"))
     print_failures(console, records)
     for note in notes:
-        console.print(note, style="bold", soft_wrap=True, highlight=False, markup=False)
+        console.print(printable(note), style="bold", soft_wrap=True, highlight=False, markup=False)
 
 
 def summary(records: Sequence[Record], title: str, kind: Literal["operator", "subject"] = "operator") -> Table:

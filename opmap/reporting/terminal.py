@@ -1,62 +1,155 @@
-"""The terminal: a console for tables, a progress bar, and a stdout that is kept free for one JSON document."""
+"""The terminal: what is printed on stdout and stderr, a progress bar, and a stdout that is kept free for one JSON document.
+
+Texts from outside (names of files and providers, reasons, messages) may hold anything. So everything is printed by the
+functions of this module, which escape control characters: no such text can move the cursor or reorder a line.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
+
+from ..errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+FIRST_LINE = 30.0
+"""After how many seconds a run says for the first time where it is, if stderr is no terminal."""
 
-def console() -> Console:
-    """Returns a console on stdout."""
-    from rich.console import Console
+EVERY = 60.0
+"""How many seconds lie between two such lines."""
 
-    return Console(emoji=False)
+
+def console(*, stderr: bool = False) -> Console:
+    """Returns a console on stdout, or on stderr. It escapes the control characters of everything that it prints."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Escaping(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else _escaped(text), style, control)
+
+    return Escaping(emoji=False, stderr=stderr)
+
+
+def print_line(text: object) -> None:
+    """Prints one line on stdout. Control characters and line breaks in it are escaped."""
+    print(printable(str(text)))
+
+
+def print_text(text: str) -> None:
+    """Prints a text of several lines on stdout. Control characters other than line breaks are escaped."""
+    print(_escaped(text))
 
 
 def print_error(message: object) -> None:
-    """Prints one line on stderr."""
-    print(f"opmap: {' '.join(str(message).split())}", file=sys.stderr)
+    """Prints one line on stderr. A stderr that cannot be written ends nothing."""
+    if sys.stderr is not None:  # print() would take stdout in place of a closed stderr
+        with contextlib.suppress(OSError):
+            print(f"opmap: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+
+
+def write_json(document: object) -> None:
+    """Writes a JSON document and a line break to stdout, as UTF-8 in every system. Bytes are a document that is encoded.
+
+    Raises InputError if stdout is closed.
+    """
+    if sys.stdout is None:
+        raise InputError("--json must have a stdout, but it is closed")
+    content = document if isinstance(document, bytes) else encode_json(document)
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:  # in a notebook
+        print(content.decode())
+    else:
+        buffer.write(content + b"\n")
+        buffer.flush()
+
+
+def encode_json(document: object) -> bytes:
+    """Returns a document as JSON. In names that are not UTF-8, each byte that is none is escaped."""
+    import msgspec  # here, so that --help is quick
+
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_utf8(msgspec.to_builtins(document)))
+
+
+def _utf8(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_utf8(key): _utf8(item) for key, item in value.items()}
+    return [_utf8(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _escaped(text: str) -> str:
+    """Returns a text without control characters other than line breaks."""
+    return "\n".join(map(printable, text.split("\n"))) if not text.isprintable() else text
 
 
 @contextmanager
-def progress(total: int | None, name: str) -> Iterator[Callable[[], None]]:
-    """Shows a progress bar on stderr if that is a terminal. Gives a function that advances the bar by one step.
+def progress(total: int | None, name: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[], None]]:
+    """Shows on stderr how far a run is. Gives a function that advances it by one step.
 
-    `total` is the number of steps, or None if it is unknown.
+    In a terminal this is a progress bar. Elsewhere it is a line now and then, and none for a run of some seconds. `total`
+    is the number of steps, or None if it is unknown; `clock` gives the time in seconds.
     """
-    if not sys.stderr.isatty():
+    if sys.stderr is None:
         yield lambda: None
         return
-    from rich.console import Console
+    if not sys.stderr.isatty():
+        yield _lines(total, name, clock)
+        return
+    from rich.markup import escape
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=total)
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(escape(printable(name)), total=total)
         yield lambda: bar.advance(task)
+
+
+def _lines(total: int | None, name: str, clock: Callable[[], float]) -> Callable[[], None]:
+    """Returns a function that counts steps, and prints a line if it is time for one."""
+    done, due = 0, clock() + FIRST_LINE
+
+    def advance() -> None:
+        nonlocal done, due
+        done += 1
+        if clock() >= due:
+            due = clock() + EVERY
+            of = f" of {total:,} ({done * 100 // total} %)" if total else ""
+            print_error(f"{name}: {done:,}{of}")
+
+    return advance
 
 
 @contextmanager
 def stdout_for_json(json: bool) -> Iterator[None]:
     """With `json`, sends all output to stderr while it is active, so that stdout holds the JSON document alone.
 
-    This includes output of C++ code, which writes to the file descriptor.
+    This includes output of C++ code, which writes to the file descriptor. Raises InputError if stdout is closed.
     """
     if not json:
         yield
         return
+    if sys.stdout is None:
+        raise InputError("--json must have a stdout, but it is closed")
     sys.stdout.flush()
     saved = None
     try:
         stdout, saved = sys.stdout.fileno(), os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), stdout)
-    except (OSError, ValueError):  # a stream is no file, as in a test or a notebook
+    except (OSError, ValueError, AttributeError):  # a stream is no file, as in a test or a notebook, or is closed
         stdout = -1
     try:
         with redirect_stdout(sys.stderr):
@@ -66,3 +159,30 @@ def stdout_for_json(json: bool) -> Iterator[None]:
             if stdout >= 0:
                 os.dup2(saved, stdout)
             os.close(saved)
+
+
+# --- streams that are closed ---
+
+
+def open_closed_streams() -> None:
+    """Opens the null device for each standard stream that the caller closed.
+
+    Otherwise the next file that is opened gets the stream's number, and what C++ code prints is written into that file.
+    `sys.stdout` stays None, so that --json can say so.
+    """
+    for number in range(3):
+        with contextlib.suppress(OSError):
+            os.fstat(number)
+            continue
+        null = os.open(os.devnull, os.O_RDWR)  # takes the smallest free number
+        os.set_inheritable(null, True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
+
+
+def abandon_stdout() -> None:
+    """Sends what is left of stdout to the null device: its reader is gone, and the interpreter would complain at its end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

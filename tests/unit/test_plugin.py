@@ -6,6 +6,7 @@ Windows ONNX Runtime cannot be imported twice into one process.
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
 
 import onnxruntime  # noqa: F401
@@ -474,3 +475,26 @@ class TestLimits:
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["*one adapter takes one worker, got -n 4*"])
+
+
+class TestHostileNames:
+    """Texts of a third party's provider are shown escaped: in the header, in failures, in reasons to skip, in the summary."""
+
+    def test_escaped(self, run, pytester):
+        hostile = "a\x1b[31mb\u202e"
+        pytester.makepyfile(
+            hostile=f"class P:\n    name = version = device_class = {hostile!r}\n"
+            f"    def run(self, model_bytes, feeds): raise ValueError({hostile!r})\ndef make(): return P()\n"
+        )
+        pytester.syspathinsert()
+        (pytester.path / "known.toml").write_text(
+            'schema = "opmap-known-failures/4"\n[[known]]\nprovider = "*"\nverdict = "error"\n'
+            + f"case = {json.dumps(hostile)}\nreason = {json.dumps(hostile)}\n",
+            encoding="utf-8",
+        )
+
+        result = run(*EXAMPLES, "--opmap-provider", "hostile:make", "--opmap-known-failures", "known.toml", "-rA")
+
+        out = result.stdout.str()
+        assert out.count(r"a\x1b[31mb\u202e") >= 3
+        assert "a\x1b[31m" not in out and "\u202e" not in out

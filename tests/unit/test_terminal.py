@@ -1,0 +1,365 @@
+"""What reaches the terminal: no control characters from outside, JSON as UTF-8, and streams that are closed."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from opmap.cli import main
+from opmap.errors import InputError
+from opmap.reporting import terminal
+from opmap.reporting.tables import print_run
+from opmap.verdicts.record import Record
+from opmap.vocabulary import Verdict
+
+HOSTILE = "a\x1b[31mb\u202ec\x9bd[red]e[/red]\u2028f"
+"""A colour, a change of the direction of writing, a CSI of one byte, rich's markup, and a line separator."""
+
+SHOWN = r"a\x1b[31mb\u202ec\x9bd[red]e[/red]\u2028f"
+
+
+def raw(text: str) -> set[str]:
+    """Returns the characters of a text that a terminal may obey."""
+    return {c for c in text if not c.isprintable()} - {"\n"}
+
+
+class TestEscapes:
+    """Texts from outside are printed escaped, wherever they come from."""
+
+    @pytest.mark.parametrize("function", [terminal.print_error, terminal.print_line, terminal.print_text])
+    def test_lines(self, function, capsys):
+        function(HOSTILE)
+
+        out, err = capsys.readouterr()
+        assert SHOWN.removesuffix(r"\u2028f") in out + err and set() == raw(out + err)
+
+    def test_line_breaks(self, capsys):
+        """One line stays one line; a text of several lines keeps them."""
+        terminal.print_line("a\nb\rc")
+        terminal.print_text("a\nb\rc")
+
+        assert "a\\nb\\rc\na\nb\\rc\n" == capsys.readouterr().out
+
+    @pytest.mark.parametrize("colours", [False, True])
+    def test_console(self, colours, monkeypatch, capsys):
+        """Every text in a table and beside it; the console's own colours stay."""
+        monkeypatch.setenv("COLUMNS", "300")
+        if colours:
+            monkeypatch.setenv("FORCE_COLOR", "1")
+        record = Record(
+            case=HOSTILE,
+            operator=f"DML_OPERATOR_{HOSTILE}",
+            file=HOSTILE,
+            path=HOSTILE,
+            provider=HOSTILE,
+            device_class=HOSTILE,
+            verdict=Verdict.ERROR,
+            message=HOSTILE,
+        )
+
+        print_run(terminal.console(), [record], [HOSTILE])
+
+        out = capsys.readouterr().out
+        assert out.count(SHOWN) >= 7
+        assert ("\x1b[" in out) == colours
+        assert raw(out) <= ({"\x1b"} if colours else set())
+        assert "b\x1b[31mb" not in out
+
+    @pytest.mark.parametrize("text", ["plain \x1b[31m", f"[bold]x[/bold]{HOSTILE}"])
+    def test_any_renderable(self, text, capsys):
+        """The console itself escapes: no caller can forget it."""
+        console = terminal.console()
+        console.print(text, markup=False)
+        console.print(text)
+
+        assert set() == raw(capsys.readouterr().out)
+
+    def test_progress_bar(self, monkeypatch):
+        """The name beside a progress bar is shown as it is, and escaped."""
+        stream = io.StringIO()
+        stream.isatty = lambda: True  # type: ignore[method-assign]  # a terminal
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setenv("COLUMNS", "300")
+        monkeypatch.delenv("TERM", raising=False)
+
+        with terminal.progress(2, HOSTILE) as advance:
+            advance()
+
+        assert SHOWN in stream.getvalue()
+        assert "\u202e" not in stream.getvalue() and "a\x1b[31mb" not in stream.getvalue()
+
+    PROVIDER = """
+class P:
+    name, version, device_class = HOSTILE, HOSTILE, HOSTILE
+    def run(self, model_bytes, feeds): raise ValueError(HOSTILE)
+def make(): return P()
+def missing(): raise ImportError(HOSTILE)
+"""
+
+    @pytest.mark.parametrize("factory", ["make", "missing"])
+    def test_validate(self, factory, tmp_path, monkeypatch, capsys):
+        """A third party's name, error and known failures."""
+        (tmp_path / f"opmap_hostile_{factory}.py").write_text(f"HOSTILE = {HOSTILE!r}{self.PROVIDER}", encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        text = json.dumps(HOSTILE)
+        entries = "".join(
+            f'[[known]]\ncase = {case}\nprovider = "*"\nverdict = "{verdict}"\nreason = {text}\n'
+            for case, verdict in ((text, "error"), ('"gather/example.1"', "error"), ('"gather/example.2"', "crash"))
+        )
+        known = tmp_path / "known.toml"
+        known.write_text(f'schema = "opmap-known-failures/4"\n{entries}', encoding="utf-8")
+        cases = [option for n in (1, 2, 3) for option in ("--case", f"gather/example.{n}")]
+
+        main(["validate", "--provider", f"opmap_hostile_{factory}:{factory}", *cases, "--known-failures", str(known)])
+
+        out, err = capsys.readouterr()
+        assert SHOWN.split("[red]")[0] in out + err
+        assert set() == raw(out + err)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["check", HOSTILE],
+            ["docs", HOSTILE],
+            ["explain", HOSTILE],
+            ["map", HOSTILE, "-o", "x"],
+            ["known", HOSTILE],
+            ["rules", HOSTILE],
+            ["manual", HOSTILE],
+            ["validate", "--provider", HOSTILE],
+            ["validate", "--provider", f"{HOSTILE}:{HOSTILE}"],
+            ["validate", "--filter", HOSTILE],
+            ["validate", "--case", HOSTILE],
+            ["validate", "--case", f"@{HOSTILE}"],
+            ["validate", "--known-failures", HOSTILE],
+            ["validate", "--resume", HOSTILE, "--provider", "cpu"],
+            ["validate", f"--{HOSTILE}"],
+            ["validate", HOSTILE],
+            [HOSTILE],
+        ],
+        ids=lambda arguments: " ".join(arguments).replace(HOSTILE, "?"),
+    )
+    def test_arguments(self, arguments, capsys):
+        """Every argument that a message quotes."""
+        assert 2 == main(arguments)
+
+        out, err = capsys.readouterr()
+        assert r"\x1b[31m" in err and set() == raw(out + err)
+
+
+class TestNotUtf8:
+    """Names that are not UTF-8 abort nothing."""
+
+    NAME = b"bad\xff.json".decode("utf-8", "surrogateescape")
+
+    @pytest.mark.parametrize("command", ["check", "docs"])
+    def test_file(self, command, capsysbinary):
+        """The JSON document is UTF-8, and has the byte escaped."""
+        assert 2 == main([command, self.NAME, "--json"])
+
+        out, err = capsysbinary.readouterr()
+        document = json.loads(out.decode("utf-8"))
+        assert b"\\udcff" in err and 1 == err.count(b"\n")
+        assert command == "docs" or [r"bad\udcff.json"] == [r["file"] for r in document["cases"]]
+
+    def test_filter(self, tmp_path, capsys):
+        """A filter that no id can match stands in the bundle, escaped."""
+        filters = ["--filter", self.NAME, "--filter", "gather/example.1"]
+
+        assert 2 == main(["validate", "--provider", "cpu", *filters[:2]])
+        assert 0 == main(["validate", "--provider", "cpu", *filters, "--report", str(tmp_path / "r"), "--json"])
+
+        run = json.loads((tmp_path / "r" / "run.json").read_text(encoding="utf-8"))
+        assert [r"bad\udcff.json", "gather/example.1"] == run["selection"]["filter"]
+
+    def test_json(self, capsysbinary):
+        """A document with such a name anywhere is written."""
+        terminal.write_json({self.NAME: [self.NAME, {"é": "ü"}, None, 1]})
+
+        out = capsysbinary.readouterr().out
+        assert {r"bad\udcff.json": [r"bad\udcff.json", {"é": "ü"}, None, 1]} == json.loads(out.decode("utf-8"))
+
+
+class TestJson:
+    """JSON documents are UTF-8, whatever the code page is."""
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["rules", "--json"],
+            ["doctor", "--json"],
+            ["known", "capture-second-run", "--json"],
+            ["catalog", "--json"],
+            ["check", "näme.json", "--json"],
+            ["docs", "näme.md", "--json"],
+            ["map", "näme.json", "-o", "näme.onnx", "--json"],
+        ],
+        ids=lambda arguments: arguments[0],
+    )
+    def test_code_page(self, arguments, tmp_path, monkeypatch):
+        """A stdout with another encoding gets bytes of UTF-8."""
+        page = "# DML_GATHER_OPERATOR_DESC\n\nDim größe ☃ \n"
+        (tmp_path / "näme.md").write_text(page, encoding="utf-8")
+        (tmp_path / "näme.json").write_text(json.dumps(_model()), encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        raw = io.BytesIO()
+        stdout = io.TextIOWrapper(raw, encoding="cp437", errors="strict")
+        monkeypatch.setattr(sys, "stdout", stdout)
+
+        code = main(arguments)
+        stdout.flush()
+
+        document = json.loads(raw.getvalue().decode("utf-8"))
+        assert code in (0, 1, 2)
+        assert "näme" in raw.getvalue().decode("utf-8") or arguments[0] in (
+            "rules",
+            "doctor",
+            "known",
+            "catalog",
+            "docs",
+        )
+        assert document or arguments[0] == "docs"
+
+    def test_no_buffer(self, monkeypatch):
+        """A stdout without a buffer, as in a notebook, gets text."""
+
+        class Notebook(io.StringIO):
+            pass
+
+        monkeypatch.setattr(sys, "stdout", Notebook())
+        terminal.write_json({"ü": 1})
+
+        assert '{"ü":1}\n' == sys.stdout.getvalue()
+
+
+def _model() -> dict[str, object]:
+    from opmap.cases.catalogue import catalogue
+    from opmap.dxdispatch import model_json
+
+    case = next(iter(catalogue("smoke")))
+    return model_json("näme", case.desc, case.tensors)
+
+
+COMMANDS = [
+    ["rules", "GATHER.F1"],
+    ["check", "no-such-file.json", "--provider", "cpu"],
+    ["validate", "--provider", "cpu", "--case", "gather/example.1"],
+]
+
+
+class TestClosedStreams:
+    """A stdout or stderr that is closed, or that nobody reads any more."""
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes the stream")
+    @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+    @pytest.mark.parametrize("close", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+    def test_closed(self, command, close):
+        """There is no traceback. --json without a stdout is bad usage; without a stderr the document is whole."""
+        shell = f'exec "$0" -m opmap "$@" --json {close}'
+        done = subprocess.run(["sh", "-c", shell, sys.executable, *command], capture_output=True, text=True)
+
+        assert "Traceback" not in done.stdout + done.stderr
+        if ">&-" in close.replace("2>&-", ""):
+            assert (2, "") == (done.returncode, done.stdout)
+            message = "opmap: --json must have a stdout, but it is closed\n"
+            assert ("" if "2>&-" in close else message) == done.stderr
+        else:
+            assert json.loads(done.stdout)
+            assert (2 if command[0] == "check" else 0) == done.returncode
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes the stream")
+    def test_nothing_is_written_into_a_file(self, tmp_path):
+        """A file that is opened later does not get the number of a closed stream, in which C++ code would print."""
+        script = "import os, sys; from opmap.cli import main; main(['rules']); print(os.open(os.devnull, 0), file=sys.stderr)"
+        done = subprocess.run(
+            ["sh", "-c", 'exec "$0" -c "$1" <&- >&-', sys.executable, script], capture_output=True, text=True
+        )
+
+        assert int(done.stderr) > 2
+
+    @pytest.mark.skipif(
+        sys.platform == "win32", reason="a pipe of POSIX; test_closed_pipe_on_windows stands for the other"
+    )
+    @pytest.mark.parametrize("command", [["rules", "--json"], ["known"], ["--help"], ["catalog", "--list"]])
+    def test_nobody_reads(self, command):
+        """The command ends without a word."""
+        shell = '{ "$0" -m opmap "$@"; echo "code $?" >&2; } | true'
+        done = subprocess.run(["sh", "-c", shell, sys.executable, *command], capture_output=True, text=True)
+
+        assert done.stderr in ("code 0\n", "code 1\n")
+
+    @pytest.mark.parametrize(
+        ("platform", "error", "code", "said"),
+        [
+            ("win32", OSError(errno.EINVAL, "Invalid argument"), 1, ""),
+            ("linux", OSError(errno.EINVAL, "Invalid argument"), 2, "cannot write: Invalid argument"),
+            ("linux", BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, ""),
+            ("win32", OSError(errno.EINVAL, "Invalid argument", "a<b"), 2, "cannot write a<b: Invalid argument"),
+        ],
+    )
+    def test_closed_pipe_on_windows(self, platform, error, code, said, monkeypatch, capsys):
+        """Windows reports a closed pipe as EINVAL without a file name."""
+
+        def run(options):
+            raise error
+
+        monkeypatch.setattr("opmap.commands.rules.run", run)
+        monkeypatch.setattr("opmap.cli.sys.platform", platform)
+
+        assert code == main(["rules"])
+        assert (f"opmap: {said}\n" if said else "") == capsys.readouterr().err
+
+    def test_stderr_that_takes_no_more(self, monkeypatch):
+        """An error that cannot be printed is no error."""
+
+        class Full(io.StringIO):
+            def write(self, text):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(sys, "stderr", Full())
+
+        assert 2 == main(["rules", "GATHER.X9"])
+
+    def test_closed_stdout(self, monkeypatch):
+        monkeypatch.setattr(sys, "stdout", None)
+
+        with pytest.raises(InputError, match="--json must have a stdout, but it is closed"):
+            terminal.write_json([])
+        with pytest.raises(InputError, match="it is closed"), terminal.stdout_for_json(True):
+            pass
+
+
+class TestProgress:
+    """Where stderr is no terminal, a long run says now and then where it is."""
+
+    def lines(self, seconds, total, capsys) -> list[str]:
+        """Returns the lines of a run whose steps end at these seconds."""
+        times = iter([0.0, *seconds])
+        now = next(times)
+        with terminal.progress(total, "Mine", lambda: now) as advance:
+            for now in times:  # noqa: B007  # the clock reads it
+                advance()
+        out, err = capsys.readouterr()
+        assert "" == out
+        return err.splitlines()
+
+    def test_long(self, capsys):
+        """The first line comes after 30 seconds, the next ones every minute."""
+        lines = self.lines(range(10, 1010, 10), 6455, capsys)
+
+        assert ["opmap: Mine: 3 of 6,455 (0 %)", "opmap: Mine: 9 of 6,455 (0 %)"] == lines[:2]
+        assert 17 == len(lines)
+
+    def test_short(self, capsys):
+        """A run of less than 30 seconds says nothing, however many steps it has."""
+        assert [] == self.lines([29.9] * 5000, 5000, capsys)
+
+    def test_numbers(self, capsys):
+        """Steps are counted, with the share of all if that is known."""
+        assert ["opmap: Mine: 1,200 of 6,455 (18 %)"] == self.lines([1] * 1199 + [31], 6455, capsys)
+        assert ["opmap: Mine: 1,200"] == self.lines([1] * 1199 + [31], None, capsys)
