@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import onnx
@@ -216,6 +216,28 @@ def _with_data(draft: Draft) -> dict[str, str]:
     return {name: name for name in (draft.output, *draft.data)}
 
 
+# --- attributes ---
+
+
+def _default_attribute(mapped: MappedModel, first: Round) -> Formed | None:
+    """Builds nothing if no attribute of the operator has its default value."""
+    draft = Draft(mapped, first)
+    declared = onnx.defs.get_schema(draft.operator.op_type, OPSET).attributes
+    kept = [attribute for attribute in draft.operator.attribute if not _is_default(attribute, declared)]
+    if len(kept) == len(draft.operator.attribute):
+        return None
+    del draft.operator.attribute[:]
+    draft.operator.attribute.extend(kept)
+    return draft.formed()
+
+
+def _is_default(attribute: onnx.AttributeProto, declared: Mapping[str, onnx.defs.OpSchema.Attribute]) -> bool:
+    default = declared[attribute.name].default_value
+    return default.type == attribute.type and helper.get_attribute_value(default) == helper.get_attribute_value(
+        attribute
+    )
+
+
 # --- names ---
 
 
@@ -289,6 +311,11 @@ STRUCTURE_FORMS = (
     ),
     Form(name="output-init", text="The data is an initializer that is a graph output too.", build=_output_init),
     Form(name="output-input", text="The data is a graph input that is a graph output too.", build=_output_input),
+    Form(
+        name="default-attribute",
+        text="An attribute that has its default value, as axis 0, is left out.",
+        build=_default_attribute,
+    ),
     Form(name="names", text="Graph, nodes and values have names that are no C identifiers.", build=_names),
     Form(name="no-node-names", text="The nodes have no names.", build=_no_node_names),
 )

@@ -98,6 +98,9 @@ def _variants() -> Iterator[Variant]:
         if name.startswith("opset-"):
             yield variant(name, name, tier="smoke", share="few")
 
+    # --- attributes ---
+    yield variant("default-attribute", "default-attribute", tier="smoke", share="few")
+
     # --- constants ---
     for name in ("data-init", "typed-init", "typed-data-init", "ir3-init", "constant-node"):
         yield variant(name, name, directml=constant, others=constant_elsewhere)

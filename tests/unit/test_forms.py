@@ -374,6 +374,17 @@ class TestStructure:
             assert len(types) >= 5
             assert ["Identity"] * 4 == [*types[:2], *types[-2:]]
 
+    def test_default_attribute(self):
+        """The model differs from the mapping's in attributes of value 0 alone; a descriptor without such has no such form."""
+        made = {id: form for id, form, _ in formed_cases("default-attribute")}
+        for id, (mapped, _) in cases().items():
+            defaults = {name for name, value in mapped.lowering.attributes.items() if value == 0}
+            assert (id in made) == bool(defaults)
+            if defaults:
+                (node,) = [n for n in made[id].model.graph.node if n.op_type == mapped.lowering.op_type]
+                assert mapped.lowering.attributes.keys() - defaults == {attribute.name for attribute in node.attribute}
+        assert {"Gather", "GatherElements", "GatherND"} == {form.mapped.lowering.op_type for form in made.values()}
+
     def test_function(self):
         """The graph has one node, a call; the function has the operator, with the attributes of the call."""
         for _, form, _ in formed_cases("function"):

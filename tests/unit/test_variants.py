@@ -4,7 +4,9 @@ import itertools
 import re
 import textwrap
 
+import msgspec
 import numpy as np
+import onnx
 import pytest
 
 from opmap.cases.case import Case
@@ -14,7 +16,7 @@ from opmap.cases.selection import has_variant
 from opmap.execution.performer import Performer
 from opmap.execution.providers import OpenProvider, open_provider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
-from opmap.execution.steps import Event, Evidence, Run
+from opmap.execution.steps import Event, Evidence, Open, Run
 from opmap.execution.third_party import ThirdPartyProvider
 from opmap.faults import open_fault
 from opmap.manual import read_page
@@ -115,7 +117,7 @@ class TestCases:
         added = [c for c in catalogue("smoke") if VARIANTS[c.variant].base is not None]
         names = [(c.desc.operator, c.variant) for c in added]
         assert len(names) == len(set(names))
-        assert {"eager", "own-queue", "if", "opset-7", "opset-11", "opset-12", "opset-21", "opset-25"} == {
+        assert {"eager", "own-queue", "if", *(f"opset-{n}" for n in (7, 11, 12, 21, 25)), "default-attribute"} == {
             c.variant for c in added
         }
 
@@ -369,6 +371,30 @@ class TestFaultyProviders:
 
         record = Judge(OpenProvider(CPU, "1", "hardware", Ignores(CPU)))(in_variant("fed-indices"))
         assert "the output is the one for the model's defaults, and the fed values are ignored" in record.message
+
+    @pytest.mark.parametrize("operator", ["GATHER", "GATHER_ELEMENTS", "GATHER_ND1"])
+    def test_a_missing_attribute(self, operator):
+        """A backend that takes another value for an attribute that is left out passes every case but these."""
+        default = {"axis": -1, "batch_dims": 1}
+
+        class Assumes(SessionProvider):
+            def perform(self, step, limit=None):
+                if isinstance(step, Open):
+                    model = onnx.load_from_string(step.model.tobytes())
+                    for node in model.graph.node:
+                        names = onnx.defs.get_schema(node.op_type, 13).attributes.keys() & default.keys()
+                        for name in names - {attribute.name for attribute in node.attribute}:
+                            node.attribute.append(onnx.helper.make_attribute(name, default[name]))
+                    model = np.frombuffer(model.SerializeToString(), np.uint8)
+                    step = msgspec.structs.replace(step, model=model)
+                return super().perform(step)
+
+        judge = Judge(OpenProvider(CPU, "1", "hardware", Assumes(CPU)))
+        cases = [c for c in ADDED if c.variant == "default-attribute" and c.desc.operator == operator]
+        own = {case.id: case for case in OWN}
+
+        assert all("pass" == judge(own[split_id(case.id)[0]]).verdict for case in cases)
+        assert any("pass" != judge(case).verdict for case in cases)
 
     def test_a_second_output(self):
         """A wrong copy of an input is a mismatch that names the input."""
