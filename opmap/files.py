@@ -1,4 +1,4 @@
-"""Reads files from outside, size-limited, and writes files completely or not at all."""
+"""Reads files from outside, size-limited, and writes files completely or not at all; writes JSON for any text."""
 
 from __future__ import annotations
 
@@ -93,3 +93,27 @@ def _patiently(action: Callable[[], None]) -> None:
             if time.monotonic() >= end:
                 raise
             time.sleep(0.05)
+
+
+def to_json(value: object) -> bytes:
+    """Returns a value as JSON. A character that UTF-8 does not have is escaped (`\\udc80`): half of a surrogate pair.
+
+    File names, and messages of a provider, can hold such characters.
+    """
+    import msgspec  # here, so that --help is quick
+
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
+
+
+def _escaped(value: object) -> object:
+    """Returns a value of builtin types whose texts can be written as UTF-8."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(entry) for entry in value]
+    return value

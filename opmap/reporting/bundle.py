@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from ..verdicts.record import SCHEMA, Record, to_json
+from ..files import to_json
+from ..verdicts.record import SCHEMA, Record
 from .results_folder import Option, ResultsFolder
 
 

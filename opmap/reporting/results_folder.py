@@ -15,9 +15,8 @@ import msgspec
 
 from ..errors import InputError
 from ..execution.providers import OpenProvider
-from ..files import TEMPORARY, read_bytes, write_file
+from ..files import TEMPORARY, read_bytes, to_json, write_file
 from ..limits import MAX_NESTING, MAX_RECORD_BYTES
-from ..verdicts.record import to_json
 from .folder_lock import NAME as LOCK
 from .folder_lock import FolderLock
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, printable
+from ..files import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +64,7 @@ def write_json(document: object) -> None:
     """
     if sys.stdout is None:
         raise InputError("--json must have a stdout, but it is closed")
-    content = document if isinstance(document, bytes) else encode_json(document)
+    content = document if isinstance(document, bytes) else to_json(document)
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:  # in a notebook
@@ -71,24 +72,6 @@ def write_json(document: object) -> None:
     else:
         buffer.write(content + b"\n")
         buffer.flush()
-
-
-def encode_json(document: object) -> bytes:
-    """Returns a document as JSON. In names that are not UTF-8, each byte that is none is escaped."""
-    import msgspec  # here, so that --help is quick
-
-    try:
-        return msgspec.json.encode(document)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_utf8(msgspec.to_builtins(document)))
-
-
-def _utf8(value: object) -> object:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_utf8(key): _utf8(item) for key, item in value.items()}
-    return [_utf8(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _escaped(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from ..execution.protocol import Placement
+from ..files import to_json
 from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
 from .tally import ran
 
@@ -169,25 +170,3 @@ def encode(records: Iterable[Record]) -> bytes:
     if contract:
         document["contract"] = contract
     return to_json(document)
-
-
-def to_json(value: object) -> bytes:
-    """Returns a value as JSON. A character that UTF-8 does not have is escaped (`\\udc80`): half of a surrogate pair.
-
-    File names, and messages of a provider, can hold such characters.
-    """
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_escaped(msgspec.to_builtins(value)))
-
-
-def _escaped(value: object) -> object:
-    """Returns a value of builtin types whose texts can be written as UTF-8."""
-    if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_escaped(key): _escaped(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_escaped(entry) for entry in value]
-    return value

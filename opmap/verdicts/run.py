@@ -9,8 +9,9 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from ..files import to_json
 from ..vocabulary import Verdict
-from .record import Record, split, to_json
+from .record import Record, split
 from .tally import Tally
 
 
