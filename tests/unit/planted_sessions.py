@@ -115,6 +115,20 @@ class CrashesOlder(Session):
         return super().run(feeds, outputs)
 
 
+class CrashesAtClose(Session):
+    """Ends the process if a session is closed."""
+
+    def close(self):
+        os._exit(77)
+
+
+class FailsAtClose(Session):
+    """Raises if a session is closed."""
+
+    def close(self):
+        raise RuntimeError("still busy")
+
+
 class Unchecked(Session):
     """Takes feeds of any shape."""
 
@@ -149,6 +163,14 @@ def fails_after_close():
 
 def crashes_older():
     return Backend(CrashesOlder)
+
+
+def crashes_at_close():
+    return Backend(CrashesAtClose)
+
+
+def fails_at_close():
+    return Backend(FailsAtClose)
 
 
 def unchecked():

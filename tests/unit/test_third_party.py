@@ -6,11 +6,14 @@ import sys
 
 import pytest
 
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.errors import InputError, ProviderError
 from opmap.execution.providers import ProviderMissing, open_provider
 from opmap.execution.steps import Result
 from opmap.execution.worker import WorkerProvider
+from opmap.mapping import map_descriptor
+from opmap.verdicts.judge import Judge
 
 MODULE = '''
 import atexit, os, sys
@@ -209,6 +212,25 @@ class TestRun:
         assert 10_000 >= len(record("Long", *options, code=1)["message"])
 
 
+class TestRelease:
+    """A failure when the sessions of a right case are released is the case's."""
+
+    @pytest.mark.parametrize(
+        ("name", "verdict", "message"),
+        [
+            ("crashes_at_close", "crash", "0x4d while releasing all sessions and values"),
+            ("fails_at_close", "error", "RuntimeError: still busy"),
+        ],
+    )
+    def test_failure(self, name, verdict, message):
+        opened = open_provider(f"planted_sessions:{name}")
+        (case,) = (case for case in catalogue("smoke") if case.id == CASE)
+        record = Judge(opened)(case)
+        opened.close()
+        assert (verdict, "run") == (record.verdict, record.stage)
+        assert record.message.endswith(message)
+
+
 class TestPlacement:
     """placement() is believed, and is no proof."""
 
@@ -231,6 +253,24 @@ class TestPlacement:
     def test_elsewhere(self, record):
         found = record("Elsewhere", code=1)
         assert ("fallback", "asked for hostile, got Gather on something else") == (found["verdict"], found["message"])
+
+    def test_helper(self):
+        """A Reshape of the model that ran elsewhere does not unprove the operator's node; the record says where it was."""
+        opened = open_provider("hostile_backends:Helper")
+        judge = Judge(opened)
+        cases = [
+            case for case in catalogue("smoke") if case.id.startswith("gather/example.") and case.variant == "plain"
+        ]
+        found = {}
+        for case in cases:
+            reshaped = any(node.op_type == "Reshape" for node in map_descriptor(case.desc).model.graph.node)
+            record = judge(case)
+            found.setdefault(reshaped, set()).add((record.verdict, record.asserted, record.message))
+        opened.close()
+        assert {
+            True: {("pass", True, "not on hostile: Reshape on my CPU")},
+            False: {("fallback", False, "asked for hostile, got Reshape on my CPU")},
+        } == found
 
     @pytest.mark.parametrize(
         ("name", "message"),
