@@ -444,7 +444,7 @@ def _catalog(parser: argparse.ArgumentParser) -> None:
 
 
 def _fuzz(parser: argparse.ArgumentParser) -> None:
-    _add(parser, (PROVIDER,))
+    _add(parser, (PROVIDER, *RUNTIME_OPTIONS))
     parser.add_argument(
         "--seconds",
         type=seconds,

@@ -87,6 +87,27 @@ class SessionOptions:
         names = (field.name for field in dataclasses.fields(cls))
         return cls(**{name: values[name] for name in names if values.get(name) is not None})
 
+    @property
+    def place(self) -> dict[str, Any]:
+        """The keyword options of `open_provider`."""
+        return {
+            "adapter": self.adapter,
+            "device_id": self.device_id,
+            "disable_metacommands": self.disable_metacommands,
+            "timeout": self.timeout_per_case,
+            "dml_runtime": self.dml_runtime,
+            "in_process": self.in_process,
+            "provider_options": dict(self.provider_option),
+            "session_options": dict(self.session_option),
+            "libraries": {name: os.path.abspath(path) for name, path in self.ep_library},
+        }
+
+    @property
+    def of_runtime(self) -> dict[str, list[str]]:
+        """What ONNX Runtime's sessions are created with, as `run.json` holds it: `K=V` by the option's name."""
+        names = ("provider_option", "session_option", "ep_library")
+        return {name: sorted(map("=".join, getattr(self, name))) for name in names}
+
 
 class Session:
     """One run on one provider.
@@ -132,21 +153,10 @@ class Session:
 
     def _open(self) -> Judge | ProviderMissing:
         options = self.options
-        place = {
-            "adapter": options.adapter,
-            "device_id": options.device_id,
-            "disable_metacommands": options.disable_metacommands,
-            "timeout": options.timeout_per_case,
-            "dml_runtime": options.dml_runtime,
-            "in_process": options.in_process,
-            "provider_options": dict(options.provider_option),
-            "session_options": dict(options.session_option),
-            "libraries": {name: os.path.abspath(path) for name, path in options.ep_library},
-        }
         try:
             return open_judge(
                 options.provider,
-                place=place,
+                place=options.place,
                 feature_level=self.feature_level,
                 index_conversion=options.index_conversion,
                 brief=self.brief,
@@ -343,9 +353,7 @@ class Session:
             "adapter": options.adapter,
             "device_id": options.device_id,
             "disable_metacommands": options.disable_metacommands,
-            "provider_option": sorted(map("=".join, options.provider_option)),
-            "session_option": sorted(map("=".join, options.session_option)),
-            "ep_library": sorted(map("=".join, options.ep_library)),
+            **options.of_runtime,
             **identity(self.provider),
         }
 

@@ -21,6 +21,7 @@ from ..known import defects
 from ..reporting.finds import FindsFolder, entry, steps_of, variant
 from ..reporting.results_folder import identity
 from ..reporting.terminal import print_error, print_line, stdout_for_json, write_json
+from ..session import SessionOptions
 
 _EVERY = 10.0
 """How many seconds lie between two lines of progress."""
@@ -30,18 +31,13 @@ def run(options: Namespace) -> int:
     """Searches, and prints what was found. Returns 1 if something was found, else 0. Raises InputError for bad options."""
     if options.provider.startswith("fault:"):
         raise InputError("--provider fault:NAME takes cases in place of models, so it has no sequences")
-    opened = open_provider(
-        options.provider,
-        adapter=options.adapter,
-        device_id=options.device_id,
-        disable_metacommands=options.disable_metacommands,
-        timeout=options.timeout_per_case,
-        dml_runtime=options.dml_runtime,
-    )
+    asked = SessionOptions.read(vars(options))
+    opened = open_provider(options.provider, **asked.place)
     settings = {
         "provider": opened.name,
         "adapter": options.adapter,
         "device_id": options.device_id,
+        **asked.of_runtime,
         **identity(opened),
     }
     place: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="opmap-fuzz-")

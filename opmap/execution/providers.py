@@ -55,7 +55,7 @@ class OpenProvider:
         """True if this is no execution provider of ONNX Runtime."""
         if isinstance(self.provider, WorkerProvider):
             return ":" in self.provider.name
-        return not isinstance(self.provider, SessionProvider)
+        return self.runs_cases or isinstance(self.provider, ThirdPartyProvider)
 
     @property
     def runs_cases(self) -> bool:
@@ -119,13 +119,12 @@ class ProviderMissing(ProviderError):
 def available() -> list[str]:
     """Returns the execution providers of the installed ONNX Runtime.
 
-    Raises ProviderMissing if no ONNX Runtime or several distributions of it are installed, or if it cannot be imported.
+    Raises ProviderError if no ONNX Runtime or several distributions of it are installed, ProviderMissing if it cannot be
+    imported.
     """
+    require_one()
     try:
-        require_one()
         import onnxruntime
-    except ProviderError as error:
-        raise ProviderMissing(str(error)) from None
     except ImportError as error:
         raise ProviderMissing(import_problem(error)) from None
     return list(onnxruntime.get_available_providers())

@@ -349,5 +349,6 @@ def test_beside():
     """A provider beside another one has the same settings and another child."""
     worker = WorkerProvider(CPU, {"a": "b"}, timeout=7)
     other = worker.beside()
-    assert (other.name, other.options, other.timeout, other.command) == (CPU, {"a": "b"}, 7, worker.command)
+    assert (other.name, other._start, other.timeout, other.command) == (CPU, worker._start, 7, worker.command)
+    assert other._start.options == {"a": "b"}
     assert other is not worker

@@ -483,7 +483,7 @@ class TestHostileNames:
     def test_escaped(self, run, pytester):
         hostile = "a\x1b[31mb\u202e"
         pytester.makepyfile(
-            hostile=f"class P:\n    name = version = device_class = {hostile!r}\n"
+            hostile=f"class P:\n    name = version = {hostile!r}\n"
             f"    def run(self, model_bytes, feeds): raise ValueError({hostile!r})\ndef make(): return P()\n"
         )
         pytester.syspathinsert()
