@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, ClassVar, Self, TypeVar
 
-from .errors import InputError, PseudocodeError, RuleError
+from .errors import InputError, PseudocodeError, RuleError, shown
 from .pseudocode import (
     AccessMap,
     Expansion,
@@ -104,7 +104,7 @@ class TensorDesc:
         return -(-self.buffer_element_count * self.data_type.size // 4) * 4
 
     def read(self, buffer: Sequence[int]) -> Sequence[int]:
-        """Returns the elements of a buffer in row-major order, read with the strides."""
+        """Returns the elements of a buffer in row-major order, read with the strides. Takes memory for each address."""
         if self.packed or self.strides is None:
             return buffer[: self.element_count]
         addresses = [0]
@@ -120,11 +120,14 @@ class TensorDesc:
             yield Violation("TENSOR.C1", f"{name}.Sizes", f"{low} to {high} sizes", str(self.dimension_count))
         for i, size in enumerate(self.sizes):
             if not 1 <= size < _UINT32:
-                yield Violation("TENSOR.C2", f"{name}.Sizes[{i}]", f"1 to {_UINT32 - 1}", str(size))
+                yield Violation("TENSOR.C2", f"{name}.Sizes[{i}]", f"1 to {_UINT32 - 1}", shown(size))
                 return
         if self.element_count > limits.maximum_elements:
             yield Violation(
-                "TENSOR.C3", f"{name}.Sizes", f"of at most {limits.maximum_elements} elements", str(self.element_count)
+                "TENSOR.C3",
+                f"{name}.Sizes",
+                f"of at most {limits.maximum_elements} elements",
+                shown(self.element_count),
             )
         if self.strides is not None:
             if len(self.strides) != self.dimension_count:
@@ -133,16 +136,16 @@ class TensorDesc:
                 return
             for i, stride in enumerate(self.strides):
                 if not 0 <= stride < _UINT32:
-                    yield Violation("TENSOR.C4", f"{name}.Strides[{i}]", f"0 to {_UINT32 - 1}", str(stride))
+                    yield Violation("TENSOR.C4", f"{name}.Strides[{i}]", f"0 to {_UINT32 - 1}", shown(stride))
                     return
         total = self.total_tensor_size_in_bytes
         if total is not None and not self.minimum_size_in_bytes <= total < 2**64:
-            wanted = f"at least {self.minimum_size_in_bytes}"
-            yield Violation("TENSOR.C5", f"{name}.TotalTensorSizeInBytes", wanted, str(total))
+            wanted = f"at least {shown(self.minimum_size_in_bytes)}" if total < 2**64 else "less than 2^64"
+            yield Violation("TENSOR.C5", f"{name}.TotalTensorSizeInBytes", wanted, shown(total))
         alignment = self.guaranteed_base_offset_alignment
         if alignment and (alignment < self.data_type.size or alignment & (alignment - 1) or alignment >= _UINT32):
             wanted = f"0 or a power of two, at least {self.data_type.size}"
-            yield Violation("TENSOR.C6", f"{name}.GuaranteedBaseOffsetAlignment", wanted, str(alignment))
+            yield Violation("TENSOR.C6", f"{name}.GuaranteedBaseOffsetAlignment", wanted, shown(alignment))
         if output and self.owned_by_dml:
             yield Violation("TENSOR.C7", f"{name}.Flags", "NONE for an output", "DML_TENSOR_FLAG_OWNED_BY_DML")
 
@@ -225,7 +228,7 @@ class OperatorDesc:
             for violation in tensor.violations(name, output=name in outputs)
         ]
         broken_rules += [
-            Violation("TENSOR.C2", name, f"0 to {_UINT32 - 1}", str(n))
+            Violation("TENSOR.C2", name, f"0 to {_UINT32 - 1}", shown(n))
             for name, n in self.numbers.items()
             if not 0 <= n < _UINT32
         ]

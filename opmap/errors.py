@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import ClassVar, Protocol
 
-from .limits import MAX_MESSAGE
+from .limits import MAX_LINE, MAX_MESSAGE, MAX_SHOWN
 from .vocabulary import Stage, Verdict
 
 
@@ -43,15 +45,16 @@ class InputError(OpmapError, ValueError):
     """Raised if input from outside cannot be used: a file, a JSON value, an option.
 
     `path` is the position inside the file (`$.resources.x`), `file` is the file's name, `rule` is the id of the broken
-    rule, if there is one. Control characters and line breaks in message and path are escaped.
+    rule, if there is one. Control characters and line breaks are escaped, and each part is cut to MAX_LINE.
     """
 
     def __init__(self, message: str, *, path: str | None = None, file: str | None = None, rule: str | None = None):
-        self.message, self.path, self.file, self.rule = printable(message), path and printable(path), file, rule
+        self.message, self.path, self.file, self.rule = _line(message), path and _line(path), file, rule
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return ": ".join(printable(str(part)) for part in (self.file, self.path, self.message) if part)
+        file = self.file and cut(str(self.file))
+        return ": ".join(printable(str(part)) for part in (file, self.path, self.message) if part)
 
 
 class BrokenRule(Protocol):
@@ -128,3 +131,38 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def cut(text: str, limit: int = MAX_LINE) -> str:
+    """Returns the beginning of a text, with a note of how many characters are left out if it is longer than the limit."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit:,} more characters)"
+
+
+def shown(value: object) -> str:
+    """Returns a value from outside as a message shows it: like `repr`, cut to MAX_SHOWN, and a number of any size."""
+    return _SHOWN.repr(value)
+
+
+def names(values: Collection[object]) -> str:
+    """Returns names from outside as a message lists them: the first ten, and how many more there are."""
+    listed = ", ".join(cut(str(value), MAX_SHOWN) for value in islice(values, 10))
+    return f"{listed} and {len(values) - 10:,} more" if len(values) > 10 else listed
+
+
+class _Shown(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother = 2, MAX_SHOWN, MAX_SHOWN
+
+    def repr_int(self, number: int, level: int) -> str:
+        """Python refuses to print an integer of more than 4,300 digits."""
+        if number.bit_length() <= 256:
+            return str(number)
+        return f"a number of about {round(number.bit_length() * 0.30103):,} digits"
+
+
+_SHOWN = _Shown()
+
+
+def _line(text: str) -> str:
+    return printable(cut(text))

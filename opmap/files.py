@@ -1,16 +1,24 @@
-"""Reads files from outside, size-limited, and writes files completely or not at all; writes JSON for any text."""
+"""Reads text and TOML files from outside, size-limited, and writes files completely or not at all; JSON for any text."""
 
 from __future__ import annotations
 
+import datetime
 import os
+import re
 import secrets
 import time
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
 
 from .errors import InputError
-from .limits import MAX_FILE_BYTES
+from .limits import MAX_DIGITS, MAX_FILE_BYTES, MAX_KEY_PARTS, MAX_NESTING, MAX_TOML_BYTES
+
+_T = TypeVar("_T")
 
 TEMPORARY = ".opmap-"
 """The name of every temporary file and folder of opmap begins so."""
@@ -100,8 +108,6 @@ def to_json(value: object) -> bytes:
 
     File names, and messages of a provider, can hold such characters.
     """
-    import msgspec  # here, so that --help is quick
-
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -117,3 +123,63 @@ def _escaped(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_escaped(entry) for entry in value]
     return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Returns the document that a TOML text holds. Raises InputError if it is no TOML, too large or nested too deeply."""
+    if len(text) > MAX_TOML_BYTES:
+        raise InputError(f"must be at most {MAX_TOML_BYTES} characters of TOML, got {len(text)}")
+    _check_nesting(text)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(str(error)) from None
+    except RecursionError:
+        raise InputError(f"must be nested at most {MAX_NESTING} deep") from None
+    except ValueError as error:  # of int(), which tomllib passes on
+        digits = re.search(rf"[\d_]{{{MAX_DIGITS + 1}}}", text)
+        raise InputError(f"a number must have at most {MAX_DIGITS} digits" if digits else str(error)) from None
+
+
+def convert_toml(document: dict[str, Any], type: type[_T]) -> _T:
+    """Returns a TOML document as an instance of a msgspec Struct. Raises InputError if it does not fit."""
+    times = (datetime.datetime, datetime.date, datetime.time)
+    try:
+        return msgspec.convert(document, type=type, builtin_types=times, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error).replace("`", "")) from None
+
+
+_TOKENS = re.compile(
+    r"""
+      \#[^\n]*+                                                # a comment
+    | \"{3} (?: [^"\\]++ | \\. | "(?!"") )*+ (?: \"{3,5} | \Z )  # texts; one that does not end is left to the parser
+    | '{3} (?: [^']++ | '(?!'') )*+ (?: '{3,5} | \Z )
+    | (?P<key> PART (?: [ \t]*+ \. [ \t]*+ PART )*+ )          # one word or text, or several with dots between
+    | (?P<open> [\[{] )
+    | (?P<close> [\]}] )
+    """.replace("PART", r"""(?: [\w+-]++ | "(?: [^"\\\n]++ | \\. )*+ "?+ | '[^'\n]*+ '?+ )"""),
+    re.VERBOSE | re.DOTALL,
+)
+
+_TEXTS = re.compile(r""" "(?: [^"\\]++ | \\. )*+" | '[^']*+' """, re.VERBOSE | re.DOTALL)
+
+
+def _check_nesting(text: str) -> None:
+    """Raises InputError if brackets are nested too deeply, or if a dotted key has too many parts.
+
+    The parser calls itself for each bracket, and takes time and memory for each pair of parts of a key.
+    """
+    depth = 0
+    for token in _TOKENS.finditer(text):
+        match token.lastgroup:
+            case "open":
+                depth += 1
+            case "close":
+                depth = max(0, depth - 1)
+            case "key" if token[0].count(".") >= MAX_KEY_PARTS:
+                parts = _TEXTS.sub("", token[0]).count(".") + 1
+                if parts > MAX_KEY_PARTS:
+                    raise InputError(f"a key must have at most {MAX_KEY_PARTS} parts, got {parts}")
+        if depth > MAX_NESTING:
+            raise InputError(f"must be nested at most {MAX_NESTING} deep")

@@ -16,16 +16,59 @@ MAX_PAGE_DIGITS = 100
 """The most digits of a number in the code of a documentation page."""
 
 MAX_NESTING = 64
-"""The deepest nesting of brackets in a JSON file."""
+"""The deepest nesting of brackets in a JSON or TOML file."""
+
+MAX_KEY_PARTS = 8
+"""The most parts of a dotted key in a TOML file. The parser takes time for each pair of parts."""
+
+MAX_BRACKETS = 2**20
+"""The most objects and arrays in a JSON file, brackets in texts included: each takes more memory than its text."""
+
+MAX_TOML_BYTES = 16 * 2**20
+"""The largest TOML file, in characters. TOML takes more time and memory to read than JSON."""
+
+MAX_DIGITS = 4300
+"""The most digits of a decimal number in a file. Python refuses to read and to print a longer one."""
+
+MAX_COMMANDS = 10_000
+"""The most commands of a DxDispatch JSON file, and so the most dispatches."""
+
+MAX_SIZES = 64
+"""The most sizes, strides and flags of a tensor desc in a JSON file, and the most sizes of an array in a frame. A valid
+tensor has at most 8 dimensions."""
 
 MAX_ELEMENTS = 2**24
 """The largest number of elements of a tensor that a JSON file describes, its output included."""
 
+MAX_STRIDED_ELEMENTS = 2**20
+"""The largest number of elements of a strided tensor, and of a buffer that it spans: its addresses are computed one by one."""
+
 MAX_VALUES_BYTES = 2**30
 """The most memory that the values of one JSON file may take, in bytes, over all its resources and dispatches."""
 
+MAX_IDS = 200_000
+"""The most case ids that the option --case takes, the ids in files included. The tier `full` has fewer cases."""
+
+MAX_GLOBS = 1_000
+"""The most globs that cases are compared with: of the option --filter, and of a file of known failures."""
+
+MAX_GLOB = 500
+"""The longest glob and the longest case id, in characters."""
+
+MAX_TEXT = 10_000
+"""The longest text of a key in a file of known failures, in characters."""
+
+MAX_VERSION = 200
+"""The longest version or range of versions in a file of known failures, in characters."""
+
 MAX_MESSAGE = 10_000
-"""The most characters of an error message from outside that are kept."""
+"""The longest message of a provider that is kept, in characters."""
+
+MAX_LINE = 2_000
+"""The longest line about bad input, in characters. The rest is cut off."""
+
+MAX_SHOWN = 200
+"""The longest value from outside within a message, in characters."""
 
 MAX_FRAME_HEADER = 2**20
 """The largest JSON header of a frame between opmap and its worker process, in bytes."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from .errors import printable
+from .errors import cut, printable, shown
 from .vocabulary import TIERS
 
 # --- the types of values: each turns the text of an option into its value, or raises ArgumentTypeError ---
@@ -29,18 +29,27 @@ def optional(text: str) -> str | None:
     return text or None
 
 
+_HIGHEST = 2**32 - 1
+"""The highest number that an option takes."""
+
+
 def count(text: str) -> int:
     """Returns a whole number that is at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+    if not _is_number(text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_HIGHEST}, got {shown(text)}")
     return int(text)
 
 
 def number(text: str) -> int:
     """Returns a whole number that is at least 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 on, got {text!r}")
+    if not _is_number(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {_HIGHEST}, got {shown(text)}")
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    """Returns whether a text is a number from 0 to _HIGHEST. Python refuses to read one of more than 4,300 digits."""
+    return text.isdecimal() and len(text) <= 20 and int(text) <= _HIGHEST
 
 
 def seconds(text: str) -> float:
@@ -50,23 +59,23 @@ def seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, more than 0, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, more than 0, got {shown(text)}")
     return value
 
 
 def shard(text: str) -> tuple[int, int]:
     """Returns (I, N) for `I/N`: part I of N parts."""
     part, _, parts = text.partition("/")
-    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
-        raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, got {text!r}")
+    if not (_is_number(part) and _is_number(parts) and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"must be I/N with I from 1 to N, got {shown(text)}")
     return int(part), int(parts)
 
 
 def coordinates(text: str) -> tuple[int, ...]:
     """Returns the coordinates of an element: (1, 0) for `1,0`."""
     parts = [p.strip() for p in text.strip("[] ").split(",")]
-    if not all(p.isdecimal() for p in parts):
-        raise argparse.ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {text!r}")
+    if not all(map(_is_number, parts)):
+        raise argparse.ArgumentTypeError(f"must be numbers with commas between, as 1,0, got {shown(text)}")
     return tuple(int(p) for p in parts)
 
 
@@ -76,7 +85,7 @@ def feature_level(text: str) -> str:
 
     level = text.upper().removeprefix("DML_FEATURE_LEVEL_").replace(".", "_")
     if level not in FEATURE_LEVELS:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(FEATURE_LEVELS)}, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(FEATURE_LEVELS)}, got {shown(text)}")
     return level
 
 
@@ -324,7 +333,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: {printable(cut(message))} (see {self.prog} --help)\n")
 
 
 class _CommandParser(_Parser):
@@ -337,7 +346,8 @@ class _CommandParser(_Parser):
         if unknown:
             name, _, _ = unknown[0].partition("=")
             if not name.startswith("-"):
-                self.error(f"unexpected argument {name!r}")
+                self.error(f"unexpected argument {shown(name)}")
+            name = cut(name, 100)
             similar = difflib.get_close_matches(name, self._option_string_actions, n=1)
             self.error(f"unknown option {name}{f', did you mean {similar[0]}?' if similar else ''}")
         return values, unknown

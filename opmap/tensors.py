@@ -12,7 +12,7 @@ from functools import cached_property
 from math import prod
 from typing import Literal, TypeVar, cast
 
-from .errors import InputError
+from .errors import InputError, shown
 
 
 class DataType(enum.Enum):
@@ -107,7 +107,9 @@ def to_bits(data_type: DataType, values: Iterable[object]) -> array[int]:
             raw = struct.pack(f"<{len(floats)}{data_type.code}", *floats)
         except OverflowError:
             at, too_large = next((i, v) for i, v in enumerate(floats) if not _fits(data_type, v))
-            raise InputError(f"value {at} must be a number that {data_type.name} can hold, got {too_large!r}") from None
+            raise InputError(
+                f"value {at} must be a number that {data_type.name} can hold, got {shown(too_large)}"
+            ) from None
         return array(data_type.bits_code, raw)
     low, high = data_type.limits
     integers = []
@@ -116,7 +118,7 @@ def to_bits(data_type: DataType, values: Iterable[object]) -> array[int]:
             value = int(value)
         if type(value) is not int or not low <= value <= high:
             raise InputError(
-                f"value {at} must be a whole number from {low} to {high} for {data_type.name}, got {value!r}"
+                f"value {at} must be a whole number from {low} to {high} for {data_type.name}, got {shown(value)}"
             )
         integers.append(value)
     return array(data_type.bits_code, array(data_type.code, integers).tobytes())
@@ -145,11 +147,13 @@ def _float(data_type: DataType, value: object, at: int) -> float:
     if isinstance(value, str) and value.lower() in _SPECIAL:
         return _SPECIAL[value.lower()]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f'value {at} must be a number, "NaN", "Inf" or "-Inf" for {data_type.name}, got {value!r}')
+        raise InputError(
+            f'value {at} must be a number, "NaN", "Inf" or "-Inf" for {data_type.name}, got {shown(value)}'
+        )
     try:
         return float(value)
     except OverflowError:
-        raise InputError(f"value {at} must be a number that {data_type.name} can hold, got {value!r}") from None
+        raise InputError(f"value {at} must be a number that {data_type.name} can hold, got {shown(value)}") from None
 
 
 def _fits(data_type: DataType, value: float) -> bool:

@@ -65,7 +65,10 @@ def catalogue(tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = 
 def _with_ids(tier: Tier, ids: set[str]) -> Iterator[Case]:
     """Gives the cases with these ids. A case of the tier may be asked for in any variant that it can have."""
     in_variant = {id: split for id in ids if (split := split_id(id)) is not None}
-    wanted = CaseIds({*ids, *(base for base, _ in in_variant.values())})
+    of_base: dict[str, list[tuple[str, str]]] = {}
+    for id, (base, name) in in_variant.items():
+        of_base.setdefault(base, []).append((id, name))
+    wanted = CaseIds({*ids, *of_base})
     for part in _PARTS[tier]:
         for operator in OPERATORS.values():
             if not wanted.left.difference(in_variant):
@@ -74,8 +77,8 @@ def _with_ids(tier: Tier, ids: set[str]) -> Iterator[Case]:
                 if wanted.take(case):
                     if case.id in ids:
                         yield case
-                    for id, (base, name) in in_variant.items():
-                        if base == case.id and accepts(VARIANTS[name], case):
+                    for id, name in of_base.get(case.id, ()):
+                        if accepts(VARIANTS[name], case):
                             yield dataclasses.replace(case, id=id, variant=name)
 
 

@@ -10,8 +10,9 @@ from importlib.resources import files
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..files import read_text
+from ..limits import MAX_BRACKETS
 
 Combination = tuple[tuple[str, str], ...]
 """Classes of several parameters: (parameter, class) of each."""
@@ -53,9 +54,28 @@ def has_arrays(operator: str) -> bool:
 def read_arrays(path: str | os.PathLike[str]) -> Arrays:
     """Returns the covering arrays that a JSON file holds. Raises InputError if the file holds none."""
     try:
-        return msgspec.json.decode(read_text(path), type=Arrays)
+        return parse_arrays(read_text(path))
+    except InputError as error:
+        error.file = str(path)
+        raise
+
+
+def parse_arrays(text: str) -> Arrays:
+    """Returns the covering arrays that a JSON text holds. Raises InputError if it holds none."""
+    rows = text.count("[")
+    if rows > MAX_BRACKETS:
+        raise InputError(f"must have at most {MAX_BRACKETS} arrays, got {rows}")
+    try:
+        arrays = msgspec.json.decode(text, type=Arrays)
     except msgspec.DecodeError as error:
-        raise InputError(str(error), file=str(path)) from None
+        raise InputError(str(error)) from None
+    counts = [len(classes) for classes in arrays.parameters.values()]
+    for name in ("pairs", "triples"):
+        for i, row in enumerate(getattr(arrays, name)):
+            if len(row) != len(counts) or not all(0 <= number < n for number, n in zip(row, counts, strict=True)):
+                wanted = f"one class number for each of the {len(counts)} parameters"
+                raise InputError(f"must be {wanted}, got {shown(row)}", path=f"$.{name}[{i}]")
+    return arrays
 
 
 def add_arrays(operator: str, added: Arrays) -> None:

@@ -8,7 +8,6 @@ no outcome for a provider, its result is `observed`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
@@ -20,6 +19,7 @@ from .. import operators
 from ..execution.providers import OpenProvider
 from ..mapping import IR_VERSION, OPSET
 from ..vocabulary import PROBE, Stage, Verdict
+from .globs import matcher
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +78,8 @@ def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Pro
     """
     if provider.runs_cases:
         return []
-    return [probe for probe in probes() if not globs or any(fnmatchcase(probe.id, glob) for glob in globs)]
+    matches = matcher(globs)
+    return [probe for probe in probes() if matches(probe.id)]
 
 
 def _read() -> Iterator[Probe]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
-from ..errors import InputError
+from ..errors import InputError, names, shown
 from ..execution.providers import OpenProvider
 from ..files import read_text
+from ..limits import MAX_GLOB, MAX_IDS
 from ..variants import PLAIN, Variant
 from ..vocabulary import CONTRACT, PROBE, Tier, tiers_in
 from .case import Case
 from .catalogue import catalogue
 from .contract_probes import ContractProbe, contract_probes
+from .globs import check_globs, matcher
 from .probes import Probe, select_probes
 
 
@@ -22,7 +24,8 @@ class Selection:
     """Selects cases by glob and id, then keeps one shard of the selection.
 
     `shard` is (number, count). Only the first shard has probes; each shard has a part of the contract probes. If ids are
-    given, there are neither. Without `variants`, cases that are other cases in a variant are left out.
+    given, there are neither. Without `variants`, cases that are other cases in a variant are left out. Raises InputError
+    if there are too many globs, or if one is too long.
     """
 
     tier: Tier = "smoke"
@@ -30,6 +33,12 @@ class Selection:
     ids: Sequence[str] = ()
     shard: tuple[int, int] = (1, 1)
     variants: bool = True
+
+    def __post_init__(self) -> None:
+        try:
+            check_globs(self.globs)
+        except InputError as error:
+            raise InputError(f"--filter {error}") from None
 
     def cases(self, advance: Callable[[], None] = lambda: None) -> list[Case]:
         """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
@@ -68,11 +77,11 @@ class Selection:
         globs = [glob for glob in self.globs if "contract" in tiers_in(self.tier) or glob.startswith(CONTRACT)]
         if provider.runs_cases or (not globs and (self.globs or "contract" not in tiers_in(self.tier))):
             return []
+        matches = matcher(globs)
         chosen = [
             probe
             for probe in contract_probes()
-            if (not globs or any(fnmatchcase(probe.id, glob) for glob in globs))
-            and (probe.providers is None or provider.name in probe.providers)
+            if matches(probe.id) and (probe.providers is None or provider.name in probe.providers)
         ]
         part, parts = self.shard
         return chosen[part - 1 :: parts]
@@ -93,20 +102,36 @@ def has_variant(provider: OpenProvider, variant: Variant) -> bool:
 
 
 def case_ids(arguments: Iterable[str]) -> list[str]:
-    """Returns case ids; `@FILE` stands for the ids in a file, one per line. Raises InputError if it has none."""
-    ids = []
+    """Returns case ids; `@FILE` stands for the ids in a file, one per line.
+
+    Raises InputError if a file has none, or if there are too many.
+    """
+    ids: list[str] = []
     for argument in arguments:
         if not argument.startswith("@"):
             ids.append(argument)
             continue
         try:
-            lines = read_text(argument[1:]).splitlines()
+            ids += _listed_ids(read_text(argument[1:]))
         except InputError as error:
             raise InputError(f"--case {argument}: {error}") from None
-        listed = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-        if not listed:
-            raise InputError(f"--case {argument}: must hold a case id, got none")
-        ids += listed
+    if len(ids) > MAX_IDS:
+        raise InputError(f"--case must be at most {MAX_IDS} ids, got {len(ids)}")
+    return ids
+
+
+def _listed_ids(text: str) -> list[str]:
+    """Returns the ids of a file. Raises InputError if there is none, if there are too many, or if one is too long."""
+    ids = []
+    for line in io.StringIO(text):
+        if len(line) > MAX_GLOB:
+            raise InputError(f"must hold lines of at most {MAX_GLOB} characters, got {len(line)}")
+        if line.strip() and not line.startswith("#"):
+            ids.append(line.strip())
+            if len(ids) > MAX_IDS:
+                raise InputError(f"must hold at most {MAX_IDS} case ids")
+    if not ids:
+        raise InputError("must hold a case id, got none")
     return ids
 
 
@@ -124,8 +149,9 @@ def select(
     """
     globs, missing, (part, parts) = tuple(globs), dict.fromkeys(ids), shard
     wanted, total, selected = set(missing), 0, []
+    matches = matcher(globs)
     for case in cases:
-        if (globs and not any(fnmatchcase(case.id, g) for g in globs)) or (wanted and case.id not in wanted):
+        if not matches(case.id) or (wanted and case.id not in wanted):
             continue
         missing.pop(case.id, None)
         total += 1
@@ -134,10 +160,10 @@ def select(
     if missing:
         unknown = next(iter(missing))
         raise InputError(
-            f"--case must be the id of a case in this tier, got {unknown!r} (opmap catalog --list prints them)"
+            f"--case must be the id of a case in this tier, got {shown(unknown)} (opmap catalog --list prints them)"
         )
     if not total:
-        raise InputError(f"--filter must match a case, got {', '.join(map(repr, globs))}")
+        raise InputError(f"--filter must match a case, got {names([shown(g) for g in globs])}")
     if not selected:
         raise InputError(f"--shard must have at least one of the {total} selected cases, got {part}/{parts}")
     return selected

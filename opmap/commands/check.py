@@ -12,6 +12,9 @@ from ..session import Session, SessionOptions
 from ..verdicts.record import encode
 from ..vocabulary import Stage
 
+_MOST_LINES = 10
+"""How many lines a bad file gets on stderr, one for each bad dispatch. A last line counts the others."""
+
 
 def run(options: Namespace) -> int:
     """Judges every dispatch of every file, and prints each result.
@@ -23,8 +26,7 @@ def run(options: Namespace) -> int:
     try:
         with stdout_for_json(options.json), session:
             for file in options.files:
-                for dispatch in _dispatches(file):
-                    bad |= _judge(session, dispatch, printable(file), quiet=options.json)
+                bad |= _judge_file(session, file, quiet=options.json)
     except KeyboardInterrupt:
         session.results.interrupted = True
     if options.json:
@@ -42,12 +44,20 @@ def _dispatches(file: str) -> list[Dispatch]:
         return [Dispatch(error=error)]
 
 
-def _judge(session: Session, dispatch: Dispatch, file: str, *, quiet: bool) -> bool:
-    """Judges a dispatch and prints a line, with `quiet` only for bad input. Returns whether the input is bad."""
-    record = session.judge_dispatch(dispatch, file)
-    if record.stage in (Stage.READ, Stage.VALIDATE):
-        print_error(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
-        return True
-    if not quiet:
-        console().print(line(record), soft_wrap=True, highlight=False)
-    return False
+def _judge_file(session: Session, file: str, *, quiet: bool) -> bool:
+    """Judges the dispatches of a file and prints a line for each, with `quiet` only for bad input.
+
+    Returns whether the input is bad.
+    """
+    bad = 0
+    for dispatch in _dispatches(file):
+        record = session.judge_dispatch(dispatch, file)
+        if record.stage in (Stage.READ, Stage.VALIDATE):
+            bad += 1
+            if bad <= _MOST_LINES:
+                print_error(": ".join(str(part) for part in (record.file, record.path, record.message) if part))
+        elif not quiet:
+            console().print(line(record), soft_wrap=True, highlight=False)
+    if bad > _MOST_LINES:
+        print_error(f"{file}: ... and {bad - _MOST_LINES} more")
+    return bool(bad)

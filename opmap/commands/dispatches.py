@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..descriptors import FEATURE_LEVELS, OperatorDesc
 from ..dxdispatch import Dispatch, read
-from ..errors import InputError
+from ..errors import InputError, names, shown
 
 
 def read_dispatch(
@@ -32,12 +32,12 @@ def read_dispatch(
 
 
 def _choose(dispatches: Sequence[Dispatch], name: str | None) -> Dispatch:
-    names = ", ".join(str(d.name) for d in dispatches)
+    listed = names([d.name for d in dispatches])
     if name is not None:
         chosen = [d for d in dispatches if d.name == name]
         if not chosen:
-            raise InputError(f"--case must be one of {names}, got {name!r}")
+            raise InputError(f"--case must be one of {listed}, got {shown(name)}")
         dispatches = chosen
     if len(dispatches) > 1:
-        raise InputError(f"must dispatch once, or be given --case, got {names}")
+        raise InputError(f"must dispatch once, or be given --case, got {listed}")
     return dispatches[0]

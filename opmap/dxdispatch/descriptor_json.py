@@ -7,7 +7,8 @@ from typing import TypedDict
 import msgspec
 
 from ..descriptors import OperatorDesc, TensorDesc
-from ..errors import InputError
+from ..errors import InputError, names, shown
+from ..limits import MAX_SIZES
 from ..tensors import DataType
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
 
@@ -38,6 +39,10 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
 
 def _tensor_desc(value: JsonValue) -> TensorDesc:
     value = value.object().optional_member("Desc", "desc") or value
+    for name in ("Sizes", "Strides", "Flags"):
+        member = value.object().optional_member(name)
+        if member:
+            member.check_count(MAX_SIZES, name)
     fields = value.object().struct(_TensorFields)
     if fields.DimensionCount is not None and fields.DimensionCount != len(fields.Sizes):
         message = f"must be the number of Sizes, {len(fields.Sizes)}, got {fields.DimensionCount}"
@@ -45,7 +50,7 @@ def _tensor_desc(value: JsonValue) -> TensorDesc:
     flags = [fields.Flags] if isinstance(fields.Flags, str) else fields.Flags
     short_flags = {flag.upper().removeprefix("DML_TENSOR_FLAG_") for flag in flags}
     if not short_flags <= {"NONE", "OWNED_BY_DML"}:
-        raise InputError(f"must be NONE or OWNED_BY_DML, got {', '.join(flags)}", path=f"{value.path}.Flags")
+        raise InputError(f"must be NONE or OWNED_BY_DML, got {names(flags)}", path=f"{value.path}.Flags")
     return TensorDesc(
         to_data_type(JsonValue(fields.DataType, f"{value.path}.DataType")),
         tuple(fields.Sizes),
@@ -63,7 +68,7 @@ def to_data_type(value: JsonValue) -> DataType:
         return DataType[name]
     except KeyError:
         wanted = ", ".join(data_type.name for data_type in DataType)
-        raise InputError(f"must be one of {wanted}, got {value.value!r}", path=value.path) from None
+        raise InputError(f"must be one of {wanted}, got {shown(value.value)}", path=value.path) from None
 
 
 class DescJson(TypedDict):

@@ -7,7 +7,7 @@ import math
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..tensors import DataType
 
 if TYPE_CHECKING:
@@ -41,12 +41,13 @@ def npy_values(raw: bytes, data_type: DataType | None, *, path: str) -> bytes:
         raise InputError(f"must be {wanted}, got {file_type.name}", path=path)
     wanted_size, size = math.prod(header.shape) * dtype.itemsize, len(raw) - header.end
     if wanted_size != size:
-        raise InputError(f"must hold {wanted_size} bytes of values, as its header says, got {size}", path=path)
+        wanted = f"{shown(wanted_size)} bytes of values, as its header says"
+        raise InputError(f"must hold {wanted}, got {size}", path=path)
     try:
         flat = numpy.frombuffer(raw, dtype, offset=header.end)
         values = flat.reshape(header.shape, order="F" if header.fortran_order else "C")
     except (ValueError, OverflowError):  # negative sizes, more dimensions than NumPy has
-        raise InputError(f"must be a .npy file, got one of shape {header.shape}", path=path) from None
+        raise InputError(f"must be a .npy file, got one of shape {shown(header.shape)}", path=path) from None
     return numpy.ascontiguousarray(values, dtype=dtype.newbyteorder("<")).tobytes()
 
 
@@ -66,6 +67,8 @@ def _read_header(raw: bytes, path: str) -> _Header:
             if version not in readers:
                 raise ValueError(f"unknown version {version}")
             shape, fortran_order, dtype = readers[version](stream)
+            if not all(type(size) is int for size in shape):  # NumPy takes True for 1
+                raise ValueError(f"its shape must be whole numbers, got {shown(shape)}")
             return _Header(shape, fortran_order, dtype, stream.tell())
     except Exception as error:  # NumPy evaluates the header's text, which raises TokenError, TypeError, IndexError, ...
         problem = (str(error).splitlines() or [type(error).__name__])[0]

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..descriptors import OperatorDesc
-from ..errors import InputError
+from ..errors import InputError, names, shown
 from ..files import read_text
-from ..limits import MAX_ELEMENTS
+from ..limits import MAX_COMMANDS, MAX_ELEMENTS
 from ..operators import OPERATORS
 from ..tensors import Tensor
 from .descriptor_json import read_desc
 from .json_value import JsonObject, JsonValue, parse_json
-from .resources import Binding, Resources
+from .resources import Binding, Resources, released
 
 _OPERATOR_PREFIX = "DML_OPERATOR_"
 
@@ -67,39 +67,52 @@ class _Reader:
         self.resources, self.dispatchables = resources, dispatchables
         self.writers: dict[str, str] = {}
         """Resource name -> name of the last dispatchable that writes it."""
+        self._read: dict[str, Dispatch] = {}
 
     def dispatches(self, commands: JsonValue) -> Iterator[Dispatch]:
+        commands.check_count(MAX_COMMANDS, "commands")
         for element in commands.elements():
             command = element.object()
             kind = command.member("type").string()
             if kind.lower() == "dispatch":
                 yield self._dispatch(command)
             elif kind.lower() not in ("print", "writefile"):
-                raise InputError(f"must be dispatch, print or writeFile, got {kind!r}", path=f"{command.path}.type")
+                raise InputError(
+                    f"must be dispatch, print or writeFile, got {shown(kind)}", path=f"{command.path}.type"
+                )
 
     def _dispatch(self, command: JsonObject) -> Dispatch:
         dispatch = Dispatch()
         try:
             name = command.member("dispatchable").string()
-            dispatch = replace(dispatch, name=name, path=self.dispatchables.path_of(name))
+            if name not in self._read:
+                self._read[name] = self._dispatchable(name)
+            dispatch = self._read[name]
+            if dispatch.desc is not None and not dispatch.desc.violations():
+                dispatch = replace(dispatch, tensors=self._bound_tensors(command, dispatch.desc, name))
+            return dispatch
+        except InputError as error:
+            return replace(dispatch, error=released(error))
+        finally:
+            self._remember_outputs(command, dispatch)
+
+    def _dispatchable(self, name: str) -> Dispatch:
+        """Returns the descriptor of a dispatchable, or its error, without tensors. Several commands may dispatch it."""
+        dispatch = Dispatch(name=name, path=self.dispatchables.path_of(name))
+        try:
             dispatchable = self.dispatchables.member(name).object()
             type_value = dispatchable.member("type", "Type")
             operator = type_value.string().upper().removeprefix(_OPERATOR_PREFIX)
             if operator not in OPERATORS:
                 wanted = f"must be an operator that opmap knows ({', '.join(OPERATORS)})"
-                raise InputError(f"{wanted}, got {type_value.value}", path=type_value.path)
+                raise InputError(f"{wanted}, got {names([type_value.value])}", path=type_value.path)
             dispatch = replace(dispatch, operator=f"{_OPERATOR_PREFIX}{operator}")
             fields = dispatchable.optional_member("desc", "Desc") or dispatchable
             dispatch = replace(dispatch, path=fields.path)
             desc: OperatorDesc = read_desc(OPERATORS[operator].descriptor, fields.object())
-            dispatch = replace(dispatch, desc=desc)
-            if not desc.violations():
-                dispatch = replace(dispatch, tensors=self._bound_tensors(command, desc, name))
-            return dispatch
+            return replace(dispatch, desc=desc)
         except InputError as error:
-            return replace(dispatch, error=error)
-        finally:
-            self._remember_outputs(command, dispatch)
+            return replace(dispatch, error=released(error))
 
     def _bound_tensors(self, command: JsonObject, desc: OperatorDesc, name: str) -> dict[str, Tensor]:
         """Returns the inputs by DirectML's field names. The outputs must be bound, their initial values are ignored."""
@@ -109,11 +122,12 @@ class _Reader:
             value = bindings.member(field_name)
             binding = _binding(value)
             if binding.name in self.writers:
-                chain = f"chains of dispatches ({self.writers[binding.name]!r}, then {name!r}) are not read"
+                chain = f"chains of dispatches ({shown(self.writers[binding.name])}, then {shown(name)}) are not read"
                 raise InputError(f"must be a resource with initial values: {chain}", path=value.path)
             tensors[field_name] = self.resources.tensor(tensor_desc, binding, path=value.path)
-        if desc.output.element_count > MAX_ELEMENTS:
-            raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
+        count = desc.output.element_count
+        if count > MAX_ELEMENTS:
+            raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {shown(count)}")
         for output in desc.spec().field_names("output"):
             self.resources.require(_binding(bindings.member(output)).name)
         return tensors
@@ -142,4 +156,11 @@ class _Reader:
 
 def _binding(value: JsonValue) -> Binding:
     """A binding is an object, or only the name of a resource."""
-    return Binding(value.value) if isinstance(value.value, str) else value.struct(Binding)
+    if isinstance(value.value, str):
+        return Binding(value.value)
+    binding = value.struct(Binding)
+    for name in ("elementOffset", "elementSizeInBytes"):
+        number = value.object().optional_member(name)
+        if number:
+            number.uint64()
+    return binding

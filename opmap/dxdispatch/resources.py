@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from ..descriptors import TensorDesc
-from ..errors import InputError
-from ..limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_VALUES_BYTES
+from ..errors import InputError, shown
+from ..limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_STRIDED_ELEMENTS, MAX_VALUES_BYTES
 from ..tensors import DataType, Tensor, plain, to_bits
 from .descriptor_json import to_data_type
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
@@ -67,7 +67,7 @@ class Resources:
 
     def __init__(self, resources: JsonObject, folder: Path | None):
         self._resources, self._folder = resources, folder
-        self._buffers: dict[str, bytes] = {}
+        self._buffers: dict[str, bytes | InputError] = {}
         self._bytes_taken = 0
 
     def require(self, name: str) -> None:
@@ -81,25 +81,35 @@ class Resources:
         too small, or if the tensor is too large.
         """
         count = max(desc.element_count, desc.buffer_element_count)
-        if count > MAX_ELEMENTS:
-            raise InputError(f"must have at most {MAX_ELEMENTS} elements, got {count}", path=path)
+        limit = MAX_ELEMENTS if desc.packed else MAX_STRIDED_ELEMENTS
+        if count > limit:
+            strided = "" if desc.packed else ", gaps included, because it has strides"
+            raise InputError(f"must have at most {limit} elements{strided}, got {shown(count)}", path=path)
         buffer = self._buffer(binding.name)
         size = desc.data_type.size
         self._take(desc.element_count * size, path)
         offset = binding.elementOffset * (binding.elementSizeInBytes or size)
         needed = desc.buffer_element_count * size
         if offset + needed > len(buffer):
-            message = f"must hold {needed} bytes from byte {offset} on, resource {binding.name!r} has {len(buffer)}"
-            raise InputError(message, path=path)
+            wanted = f"must hold {needed} bytes from byte {shown(offset)} on"
+            raise InputError(f"{wanted}, resource {shown(binding.name)} has {len(buffer)}", path=path)
         elements = array(desc.data_type.bits_code, buffer[offset : offset + needed])
         return Tensor(desc.data_type, desc.sizes, desc.read(elements))
 
     def _buffer(self, name: str) -> bytes:
+        """Returns the bytes of a resource, or raises its error. Each resource is read once, also one that is wrong."""
         if name not in self._buffers:
-            resource = self._resources.member(name).object()
-            self._buffers[name] = self._read_buffer(resource)
-            self._take(len(self._buffers[name]), resource.path)
-        return self._buffers[name]
+            resource = self._resources.member(name)
+            self._take(0, resource.path)
+            try:
+                buffer = self._buffers[name] = self._read_buffer(resource.object())
+                self._take(len(buffer), resource.path)
+            except InputError as error:
+                self._buffers[name] = released(error)
+        found = self._buffers[name]
+        if isinstance(found, InputError):
+            raise found
+        return found
 
     def _take(self, count: int, path: str) -> None:
         """Adds to the memory that the model's values take. Raises InputError if that is more than MAX_VALUES_BYTES."""
@@ -120,10 +130,10 @@ class Resources:
         offset = offset_value.uint64() if offset_value else 0
         size = size_value.uint64() if size_value else -(-len(raw) // 4) * 4
         if size_value and size > MAX_ELEMENTS * 8:
-            raise InputError(f"must be at most {MAX_ELEMENTS * 8} bytes, got {size}", path=size_value.path)
+            raise InputError(f"must be at most {MAX_ELEMENTS * 8} bytes, got {shown(size)}", path=size_value.path)
         if offset + len(raw) > size:
-            message = f"must hold {len(raw)} bytes of initial values at byte {offset}, got sizeInBytes {size}"
-            raise InputError(message, path=resource.path)
+            wanted = f"must hold {len(raw)} bytes of initial values at byte {shown(offset)}"
+            raise InputError(f"{wanted}, got sizeInBytes {size}", path=resource.path)
         return bytes(offset) + raw + bytes(size - offset - len(raw))
 
     def _initial_values(self, values: JsonValue, data_type: DataType | None, resource: JsonObject) -> bytes:
@@ -157,21 +167,29 @@ class Resources:
             inside = any(target.is_relative_to(root) for root in (folder, Path(os.path.abspath(self._folder))))
             file = (folder / name).resolve() if inside else None
             if file is None or not file.is_relative_to(folder):
-                raise InputError(f"must be a file inside the JSON file's own folder, got {name!r}", path=path)
+                raise InputError(f"must be a file inside the JSON file's own folder, got {shown(name)}", path=path)
             if not file.is_file():
-                raise InputError(f"must be a file, got {name!r}: there is no such file", path=path)
+                raise InputError(f"must be a file, got {shown(name)}: there is no such file", path=path)
             size = file.stat().st_size
             if size > MAX_FILE_BYTES:
-                raise InputError(f"must be a file of at most {MAX_FILE_BYTES} bytes, {name!r} has {size}", path=path)
+                raise InputError(
+                    f"must be a file of at most {MAX_FILE_BYTES} bytes, {shown(name)} has {size}", path=path
+                )
             raw = file.read_bytes()
         except InputError:
             raise
         except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
-            raise InputError(f"must be a readable file, got {name!r}: {error}", path=path) from None
+            raise InputError(f"must be a readable file, got {shown(name)}: {error}", path=path) from None
         if file.suffix.lower() == ".npy":
             return npy_values(raw, data_type, path=path)
         _required(data_type, resource)
         return raw
+
+
+def released(error: InputError) -> InputError:
+    """Returns an error that may be kept: without the frames that raised it, and the values that they hold."""
+    error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _required(data_type: DataType | None, resource: JsonObject) -> DataType:
@@ -185,11 +203,12 @@ def _list_bytes(elements: list[Json], data_type: DataType | None, values: JsonVa
         return _bits(data_type, elements, values).tobytes()
     if elements and not isinstance(elements[0], dict):
         _required(None, resource)
-    typed_values = [(element, element.struct(_TypedValue)) for element in values.elements()]
-    return b"".join(
-        _bits(to_data_type(JsonValue(typed.type, f"{element.path}.type")), [typed.value], element).tobytes()
-        for element, typed in typed_values
-    )
+    return b"".join(map(_typed_bytes, values.elements()))
+
+
+def _typed_bytes(element: JsonValue) -> bytes:
+    typed = element.struct(_TypedValue)
+    return _bits(to_data_type(JsonValue(typed.type, f"{element.path}.type")), [typed.value], element).tobytes()
 
 
 def _sequence_bytes(sequence: _Sequence, data_type: DataType, values: JsonValue) -> bytes:
@@ -197,11 +216,11 @@ def _sequence_bytes(sequence: _Sequence, data_type: DataType, values: JsonValue)
     count = sequence.valueCount
     _check_count(count, values)
     (start,), (delta,) = (_bits(data_type, [value], values) for value in (sequence.valueStart, sequence.valueDelta))
-    if data_type.kind != "float":
-        mask = (1 << data_type.size * 8) - 1
-        return array(data_type.bits_code, [(start + i * delta) & mask for i in range(count)]).tobytes()
     import numpy
 
+    if data_type.kind != "float":
+        steps = numpy.arange(count, dtype=numpy.uint64) * numpy.uint64(delta) + numpy.uint64(start)  # modulo 2^64
+        return steps.astype(f"u{data_type.size}").tobytes()
     step = numpy.dtype(data_type.name.lower())
     floats = numpy.full(count, numpy.frombuffer(array(data_type.bits_code, [delta]), step)[0])
     if count:

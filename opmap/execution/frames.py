@@ -16,8 +16,8 @@ from typing import Annotated, Literal, Protocol, get_args
 import msgspec
 import numpy as np
 
-from ..errors import ProviderError
-from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
+from ..errors import ProviderError, shown
+from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_SIZES
 from ..machine.facts import Fact
 from ..vocabulary import Stage
 from .steps import AnyStep, Result
@@ -54,7 +54,7 @@ class ArrayHead(msgspec.Struct, frozen=True):
     """An array in the body: its NumPy type, its sizes, and the offset of its first byte."""
 
     type: _Type
-    sizes: list[_Size]
+    sizes: Annotated[list[_Size], msgspec.Meta(max_length=MAX_SIZES)]
     at: _Size
 
 
@@ -163,7 +163,7 @@ class _Body(threading.local):
         count = prod(described.sizes)
         length = data_type.itemsize * count
         if described.at + length > len(self.content):
-            raise ValueError(f"an array needs {described.at + length} bytes, got {len(self.content)}")
+            raise ValueError(f"an array needs {shown(described.at + length)} bytes, got {len(self.content)}")
         self.taken += length
         part = np.frombuffer(self.content, data_type, count, described.at) if length else np.empty(0, data_type)
         return part.reshape(described.sizes)
@@ -226,7 +226,7 @@ def read(source: Source) -> Message | None:
             _body.content, _body.taken = body, 0
             try:
                 message: Message = _decoder.decode(header)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 raise FrameError(f"a frame's header is wrong: {error}") from None
             finally:
                 _body.content = bytearray()

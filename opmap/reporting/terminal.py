@@ -15,7 +15,6 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, printable
-from ..files import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,6 +63,8 @@ def write_json(document: object) -> None:
     """
     if sys.stdout is None:
         raise InputError("--json must have a stdout, but it is closed")
+    from ..files import to_json  # here, so that --help is quick
+
     content = document if isinstance(document, bytes) else to_json(document)
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)

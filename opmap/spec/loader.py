@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from ..errors import InputError
-from ..files import read_text
+from ..files import convert_toml, parse_toml, read_text
 from ..pseudocode import Example, Line, Statement, parse_example, parse_formula, parse_lines
 from ..pseudocode.tree import Assignment, Continuation, FormulaStatement
 
@@ -270,9 +270,10 @@ def all_specs() -> tuple[Spec, ...]:
 def read_spec(path: str | os.PathLike[str]) -> Spec:
     """Returns the spec that a TOML file holds. Raises InputError if the file is no spec."""
     try:
-        return msgspec.toml.decode(read_text(path), type=Spec)
-    except msgspec.DecodeError as error:
-        raise InputError(str(error), file=str(path)) from None
+        return convert_toml(parse_toml(read_text(path)), Spec)
+    except InputError as error:
+        error.file = str(path)
+        raise
 
 
 def add_spec(spec: Spec) -> None:

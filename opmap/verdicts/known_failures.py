@@ -53,8 +53,10 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ..cases.case import CASE_IDS
-from ..errors import InputError
-from ..files import read_text, remove, write_file
+from ..cases.globs import check_glob
+from ..errors import InputError, shown
+from ..files import convert_toml, parse_toml, read_text, remove, write_file
+from ..limits import MAX_GLOBS, MAX_TEXT, MAX_VERSION
 from ..machine.facts import DeviceClass
 from ..machine.runtimes import FAMILY
 from ..operators import OPERATORS
@@ -83,6 +85,9 @@ EXCUSABLE = tuple(v for v in Verdict if not v.good and v not in (Verdict.NOT_RUN
 
 DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 """The verdicts whose cases are not run again, unless the entry says otherwise: each may cost the machine its display."""
+
+GLOB_KEYS = ("case", "variant", "provider", "adapter")
+"""The keys of an entry that hold a glob."""
 
 VERSION_KEYS = ("driver", "directml", "onnxruntime", "feature_level")
 """The keys of an entry that hold a range of versions."""
@@ -175,19 +180,16 @@ def load(path: str | Path) -> tuple[KnownFailure, ...]:
 
 
 def _read(text: str) -> tuple[KnownFailure, ...]:
-    try:
-        # the versions come first: a file of a newer opmap may have keys that this version does not know
-        versions = msgspec.toml.decode(text)
-        schema, case_ids = versions.get("schema"), versions.get("case_ids", 1)
-        if schema not in (SCHEMA, *OLD_SCHEMAS):
-            raise InputError(f"must be {SCHEMA!r}, got {schema!r}", path="$.schema")
-        if type(case_ids) is not int or not 1 <= case_ids <= CASE_IDS:
-            raise InputError(
-                f"must be a version of the case ids from 1 to {CASE_IDS}, got {case_ids!r}", path="$.case_ids"
-            )
-        entries = msgspec.toml.decode(text, type=_File).known
-    except msgspec.DecodeError as error:
-        raise InputError(str(error).replace("`", "")) from None
+    # the versions come first: a file of a newer opmap may have keys that this version does not know
+    versions = parse_toml(text)
+    schema, case_ids = versions.get("schema"), versions.get("case_ids", 1)
+    if schema not in (SCHEMA, *OLD_SCHEMAS):
+        raise InputError(f"must be {SCHEMA!r}, got {shown(schema)}", path="$.schema")
+    if type(case_ids) is not int or not 1 <= case_ids <= CASE_IDS:
+        wanted = f"a version of the case ids from 1 to {CASE_IDS}"
+        raise InputError(f"must be {wanted}, got {shown(case_ids)}", path="$.case_ids")
+    entries = convert_toml(versions, _File).known
+    _check_limits(entries)
     for first, new_keys in NEW_KEYS.items():
         for i, keys in enumerate(versions.get("known", []) if schema < first else ()):
             for key in filter(keys.get, new_keys):
@@ -198,6 +200,24 @@ def _read(text: str) -> tuple[KnownFailure, ...]:
         for key, problem in problems(entry, free_issue=schema == OLD_SCHEMAS[0]):
             raise InputError(problem, path=f"$.known[{i}].{key}" if key else f"$.known[{i}]")
     return tuple(_migrated(entry, f"$.known[{i}].case", case_ids) for i, entry in enumerate(entries))
+
+
+def _check_limits(entries: Sequence[KnownFailure]) -> None:
+    """Raises InputError if a text of an entry is too long, or if there are too many globs."""
+    globs = sum(entry.case is None or bool(re.search(r"[*?[]", entry.case)) for entry in entries)
+    if globs > MAX_GLOBS:
+        raise InputError(f"must have at most {MAX_GLOBS} entries with a glob or without a case, got {globs}")
+    for i, entry in enumerate(entries):
+        for key in entry.__struct_fields__:
+            value = getattr(entry, key)
+            try:
+                if isinstance(value, str) and key in GLOB_KEYS:
+                    check_glob(value)
+                limit = MAX_VERSION if key in VERSION_KEYS else MAX_TEXT
+                if isinstance(value, str) and len(value) > limit:
+                    raise InputError(f"must be at most {limit} characters, got {len(value)}")
+            except InputError as error:
+                raise InputError(error.message, path=f"$.known[{i}].{key}") from None
 
 
 def _migrated(entry: KnownFailure, path: str, version: int) -> KnownFailure:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opmap.dxdispatch import read_model
 from opmap.errors import InputError
-from opmap.limits import MAX_ELEMENTS, MAX_NESTING
+from opmap.limits import MAX_ELEMENTS, MAX_NESTING, MAX_STRIDED_ELEMENTS
 
 
 class TestRefusals:
@@ -129,10 +129,15 @@ class TestRefusals:
             f"must have at most {MAX_ELEMENTS} elements, got {count}"
             == problem(changed(*DESC, "InputTensor", "Sizes", to=[count]))[1]
         )
-        strided = {"DataType": "FLOAT32", "Sizes": [4], "Strides": [count]}
+        strided = {"DataType": "FLOAT32", "Sizes": [4], "Strides": [MAX_STRIDED_ELEMENTS // 3]}
+        assert problem(changed(*DESC, "InputTensor", to=strided))[1].startswith("must hold")
+        strided = {"DataType": "FLOAT32", "Sizes": [4], "Strides": [MAX_STRIDED_ELEMENTS]}
+        span = 3 * MAX_STRIDED_ELEMENTS + 1
         assert problem(changed(*DESC, "InputTensor", to=strided))[1].startswith(
-            f"must have at most {MAX_ELEMENTS} elements, got {3 * count + 1}"
+            f"must have at most {MAX_STRIDED_ELEMENTS} elements, gaps included, because it has strides, got {span}"
         )
+        strided = {"DataType": "FLOAT32", "Sizes": [MAX_STRIDED_ELEMENTS + 1], "Strides": [0]}
+        assert problem(changed(*DESC, "InputTensor", to=strided))[1].startswith("must have at most")
         model = gather()
         desc = model["dispatchables"]["gather"]["desc"]
         desc["InputTensor"]["Sizes"] = [2, 2**13]

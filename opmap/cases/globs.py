@@ -1,0 +1,30 @@
+"""Globs over the ids of cases and probes, as a user gives them: within limits, and each compiled once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from fnmatch import translate
+
+from ..errors import InputError
+from ..limits import MAX_GLOB, MAX_GLOBS
+
+
+def check_glob(glob: str) -> None:
+    """Raises InputError if a glob is longer than MAX_GLOB: to translate one takes time for each pair of brackets."""
+    if len(glob) > MAX_GLOB:
+        raise InputError(f"must be a glob of at most {MAX_GLOB} characters, got {len(glob)}")
+
+
+def check_globs(globs: Collection[str]) -> None:
+    """Raises InputError if there are more than MAX_GLOBS globs, or if one is too long."""
+    if len(globs) > MAX_GLOBS:
+        raise InputError(f"must be at most {MAX_GLOBS} globs, got {len(globs)}")
+    for glob in globs:
+        check_glob(glob)
+
+
+def matcher(globs: Collection[str]) -> Callable[[str], bool]:
+    """Returns a function that says whether a text matches one of the globs. Without globs, each text matches."""
+    patterns = [re.compile(translate(glob)) for glob in globs]
+    return lambda text: not patterns or any(pattern.match(text) for pattern in patterns)
