@@ -226,7 +226,7 @@ def read(source: Source) -> Message | None:
             _body.content, _body.taken = body, 0
             try:
                 message: Message = _decoder.decode(header)
-            except (msgspec.MsgspecError, RecursionError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise FrameError(f"a frame's header is wrong: {error}") from None
             finally:
                 _body.content = bytearray()
@@ -244,15 +244,21 @@ def check_lengths(header: int, body: int) -> None:
         raise FrameError(message, stage=Stage.RUN)
 
 
+_FIRST_BYTES = 2**20
+
+
 def _read_bytes(source: Source, length: int) -> bytearray:
-    """Returns this many bytes; fewer if the stream ends before."""
-    buffer, filled = bytearray(length), 0
-    view = memoryview(buffer)
+    """Returns this many bytes; fewer if the stream ends before.
+
+    The buffer grows with the bytes that come: a frame that ends early may have promised gigabytes.
+    """
+    buffer, filled = bytearray(), 0
     while filled < length:
-        count = source.readinto(view[filled:])
+        if filled == len(buffer):
+            buffer += bytes(min(length - filled, max(filled, _FIRST_BYTES)))
+        with memoryview(buffer)[filled:] as view:
+            count = source.readinto(view)
         if not count:
-            view.release()
             return buffer[:filled]
         filled += count
-    view.release()
     return buffer

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from opmap.execution import frames
 from opmap.execution.protocol import Placement
 from opmap.execution.sessions import CPU
 from opmap.execution.steps import Clear, Evidence, Result, Run
-from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER
+from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_SIZES
 
 
 def sent(message):
@@ -114,3 +115,53 @@ class TestFrames:
         with pytest.raises(frames.FrameError, match="header is wrong"):
             frames.read(frame(b'{"kind":"perform","limit":1,"task":{"step":"format"}}'))
         assert isinstance(frames.read(frame(b'{"kind":"perform","limit":1,"task":{"step":"clear"}}')).task, Clear)
+
+
+class TestHostileFrames:
+    """Bytes of a worker that went wrong cost neither the parent nor its memory."""
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            b'{"kind":"facts","facts":{"a":' + b'{"value":' * 100_000,
+            b'{"kind":"end","x":' + b"[" * 100_000,
+            b'{"kind":"refused","message":"\xbf"}',
+            b'{"kind":"end","number":' + b"9" * 5_000 + b"}",
+        ],
+        ids=["nesting", "nesting of an unknown key", "no UTF-8", "digits"],
+    )
+    def test_headers(self, header):
+        with pytest.raises(frames.FrameError, match="header is wrong"):
+            frames.read(frame(header))
+
+    def test_sizes(self):
+        """They are counted before their product is computed."""
+        head = b'{"type":"int8","at":0,"sizes":[' + b"9223372036854775807," * MAX_SIZES + b"1]}"
+        header = b'{"kind":"perform","limit":1,"task":{"step":"run","session":"s","feeds":{"a":' + head + b"}}}"
+        with pytest.raises(frames.FrameError, match=f"of length <= {MAX_SIZES}"):
+            frames.read(frame(header, b"abc"))
+
+    def test_memory(self):
+        """Memory is taken for the bytes that come, not for those that a prefix promises."""
+        stream = io.BytesIO(struct.pack("<4sIIQ", b"OPMF", frames.VERSION, 2, MAX_FRAME_BODY) + b"{}abc")
+        tracemalloc.start()
+        with pytest.raises(frames.FrameError, match="ends inside a frame"):
+            frames.read(stream)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 2**23
+
+    def test_large_bodies(self):
+        """A body comes in pieces of any size, and is put together unchanged."""
+
+        class Slow(io.BytesIO):
+            def readinto(self, buffer):
+                return super().readinto(memoryview(buffer)[:300_001])
+
+        array = np.arange(3 * 2**20, dtype=np.uint8).reshape(3, -1)
+        stream = Slow()
+        frames.write(stream, frames.encode(frames.Perform(Run(session="s", feeds={"a": array}), 1.0)))
+        stream.seek(0)
+        received = frames.read(stream).task.feeds["a"]
+        assert np.array_equal(array, received)
+        received[0] = 7

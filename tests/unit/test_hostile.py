@@ -1,0 +1,32 @@
+"""Hostile input of every kind is taken or refused in one line. `tools/fuzz_inputs.py` tries more of it."""
+
+import random
+
+import pytest
+from hostile_targets import TARGETS, attack, mutate
+
+COUNTS = {"npy": 3_000, "run.json": 200, "results.jsonl": 200}
+"""Target -> how many inputs it gets if not 1,000, so that each target takes about two seconds."""
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+class TestHostile:
+    """Inputs of a mutator with a fixed seed, so that each run has the same ones."""
+
+    def test_seeds(self, target, tmp_path):
+        """The inputs that the mutator starts with are valid."""
+        for data in target.seeds(tmp_path):
+            assert attack(target, data, tmp_path) is None
+
+    def test_mutations(self, target, tmp_path):
+        """Nothing but OpmapError is raised, with one short line."""
+        seeds, refused = target.seeds(tmp_path), 0
+        count = COUNTS.get(target.name, 1_000)
+        for number in range(count):
+            data = mutate(seeds, random.Random(number))
+            try:
+                refused += attack(target, data, tmp_path) is not None
+            except BaseException as error:
+                error.add_note(f"input {number}: {data[:500]!r}")
+                raise
+        assert 0 < refused
