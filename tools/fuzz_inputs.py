@@ -23,6 +23,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "unit")]
 
 from hostile_targets import TARGETS, Target, attack, mutate  # noqa: E402  # they lie beside the tests
 
+from opmap.errors import cut  # noqa: E402  # of this checkout
+
 SLOW = 10.0
 """How many seconds one input may take."""
 
@@ -75,7 +77,8 @@ def search(target: Target, minutes: float, seed: str, folder: Path) -> bool:
         try:
             refused += attack(target, data, folder) is not None
         except Exception:
-            return report(target, data, f"seed {seed!r}, input {number}: {traceback.format_exc()}")
+            lines = "\n".join(cut(line, 300) for line in traceback.format_exc().splitlines())
+            return report(target, data, f"seed {seed!r}, input {number}: {lines}")
         seconds = time.monotonic() - now
         if seconds > SLOW:
             return report(target, data, f"seed {seed!r}, input {number} takes {seconds:.1f} s")

@@ -6,6 +6,7 @@ add a kind of input, add a `Target` to `TARGETS`.
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import random
@@ -95,7 +96,18 @@ _TOKENS = (
         b"#",
     ),
     *(b"[", b"]", b"{", b"}", b"[[", b"(", b")", b",", b":", b"=", b".", b"*", b"?", b"!", b"-", b"//", b"/*", b"null"),
-    *(b"\\ud800", b"\\u0000", b"../", b"\xef\xbb\xbf", b"[" * 70, b'{"a":' * 70, b"a." * 70, b"[" * 500, b"*?" * 60),
+    *(
+        b"\\ud800",
+        b"\\u0000",
+        b"../",
+        b"\xef\xbb\xbf",
+        b"[" * 70,
+        b'{"a":' * 70,
+        b"a." * 70,
+        b"[" * 5_000,
+        b'{"a":' * 2_000,
+        b"*?" * 60,
+    ),
     *(number.encode() for number in _NUMBERS),
 )
 
@@ -287,22 +299,29 @@ def _feed_ids(data: bytes, folder: Path) -> None:
 
 
 _SELECTION = {"ids": "0", "provider": "CPUExecutionProvider", "repeat": 1}
+_IDS = ["case/0", "case/1"]
+
+
+def _open_bundle(folder: Path, *, resume: bool = False) -> Bundle:
+    options = {"ids": _IDS} if "ids" in inspect.signature(Bundle).parameters else {}
+    return Bundle(folder, _SELECTION, resume=resume, **options)
 
 
 def _bundle_folder(folder: Path) -> Path:
     """Returns the folder of an interrupted run."""
     folder = folder / "bundle"
     shutil.rmtree(folder, ignore_errors=True)
-    bundle = Bundle(folder, _SELECTION)
-    for i in range(2):
-        tensor = TensorRecord("UINT8", [2], [i, 1], ["00", "01"])
-        bundle.add(Record(case=f"case/{i}", verdict=Verdict.PASS, actual=tensor, message="a text"))
-    bundle.close(bundle.done, 130)
+    bundle = _open_bundle(folder)
+    tensor = TensorRecord("UINT8", [2], [7, 1], ["07", "01"])
+    records = [Record(case=id, verdict=Verdict.PASS, actual=tensor, message="a text") for id in _IDS]
+    for record in records:
+        bundle.add(record)
+    bundle.close(records, 130)
     return folder
 
 
 def _feed_bundle(folder: Path) -> None:
-    bundle = Bundle(folder, _SELECTION, resume=True)
+    bundle = _open_bundle(folder, resume=True)
     bundle.close(bundle.done, 0)
 
 

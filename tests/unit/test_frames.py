@@ -11,7 +11,7 @@ from opmap.execution import frames
 from opmap.execution.protocol import Placement
 from opmap.execution.sessions import CPU
 from opmap.execution.steps import Clear, Evidence, Result, Run
-from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_SIZES
+from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_MESSAGE, MAX_SIZES
 
 
 def sent(message):
@@ -133,6 +133,13 @@ class TestHostileFrames:
     def test_headers(self, header):
         with pytest.raises(frames.FrameError, match="header is wrong"):
             frames.read(frame(header))
+
+    def test_texts(self):
+        """What msgspec quotes is cut and stands on one line."""
+        with pytest.raises(frames.FrameError) as raised:
+            frames.read(frame(b'{"kind":"a\\nb' + b"x" * 100_000 + b'"}'))
+        assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 2 * MAX_MESSAGE
 
     def test_sizes(self):
         """They are counted before their product is computed."""

@@ -16,6 +16,7 @@ class TestHostile:
     def test_seeds(self, target, tmp_path):
         """The inputs that the mutator starts with are valid."""
         for data in target.seeds(tmp_path):
+            assert data
             assert attack(target, data, tmp_path) is None
 
     def test_mutations(self, target, tmp_path):
