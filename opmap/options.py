@@ -35,15 +35,19 @@ _HIGHEST = 2**32 - 1
 
 def count(text: str) -> int:
     """Returns a whole number that is at least 1."""
-    if not _is_number(text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_HIGHEST}, got {shown(text)}")
-    return int(text)
+    return _whole(text, 1)
 
 
 def number(text: str) -> int:
     """Returns a whole number that is at least 0."""
-    if not _is_number(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {_HIGHEST}, got {shown(text)}")
+    return _whole(text, 0)
+
+
+def _whole(text: str, lowest: int) -> int:
+    if text.isdecimal() and not _is_number(text):
+        raise argparse.ArgumentTypeError(f"must be at most {_HIGHEST}, got {shown(text)}")
+    if not text.isdecimal() or int(text) < lowest:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {lowest} on, got {shown(text)}")
     return int(text)
 
 
