@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ..dxdispatch import Dispatch, read
-from ..errors import InputError, printable
+from ..errors import InputError
 from ..reporting.tables import line
 from ..reporting.terminal import console, print_error, stdout_for_json, write_json
 from ..session import Session, SessionOptions

@@ -176,7 +176,8 @@ _decoder = msgspec.json.Decoder(_AnyMessage, dec_hook=_body.array)
 def encode(message: Message) -> tuple[bytes, list[bytes]]:
     """Returns the header of a message, and the pieces of its body, which are its arrays.
 
-    Raises FrameError if an array has a type that frames do not carry, or if the frame exceeds the limits.
+    Raises FrameError if an array has a type that frames do not carry, if a text is not UTF-8, or if the frame exceeds the
+    limits.
     """
     parts: list[bytes] = []
     length = 0
@@ -192,7 +193,10 @@ def encode(message: Message) -> tuple[bytes, list[bytes]]:
         length += len(parts[-1])
         return ArrayHead(element_type, list(array.shape), length - len(parts[-1]))
 
-    header = msgspec.json.encode(message, enc_hook=head)
+    try:
+        header = msgspec.json.encode(message, enc_hook=head)
+    except UnicodeEncodeError as error:
+        raise FrameError(f"a frame's texts must be UTF-8, got {error.object[error.start : error.end]!r}") from None
     check_lengths(len(header), length)
     return header, parts
 

@@ -6,7 +6,6 @@ add a kind of input, add a `Target` to `TARGETS`.
 
 from __future__ import annotations
 
-import inspect
 import io
 import json
 import random
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from documentation_pages import PAGES
 from dxdispatch_models import gather, lying
 
 from opmap import spec
@@ -25,12 +25,13 @@ from opmap.cases import covering_arrays
 from opmap.cases.covering_arrays import read_arrays
 from opmap.cases.globs import matcher
 from opmap.cases.selection import Selection, case_ids
+from opmap.documentation import review_page
 from opmap.dxdispatch import read
 from opmap.dxdispatch.npy_file import npy_values
 from opmap.errors import OpmapError
 from opmap.execution import frames
 from opmap.execution.steps import Clear, Run
-from opmap.limits import MAX_MESSAGE
+from opmap.limits import MAX_LINE
 from opmap.reporting.bundle import Bundle
 from opmap.spec import read_spec
 from opmap.verdicts import known_failures
@@ -68,7 +69,7 @@ def _check_line(error: OpmapError) -> None:
     text = str(error)
     assert text, "the refusal says nothing"
     assert "\n" not in text, "the refusal has several lines"
-    assert len(text) < 25 * MAX_MESSAGE, "the refusal is not cut"  # three parts, and an escaped character takes several
+    assert len(text) < 25 * MAX_LINE, "the refusal is not cut"  # three parts, and an escaped character takes several
 
 
 # --- the mutator ---
@@ -302,9 +303,12 @@ _SELECTION = {"ids": "0", "provider": "CPUExecutionProvider", "repeat": 1}
 _IDS = ["case/0", "case/1"]
 
 
+def _feed_page(data: bytes, _: Path) -> None:
+    review_page(data.decode("utf-8", "replace"), "page")
+
+
 def _open_bundle(folder: Path, *, resume: bool = False) -> Bundle:
-    options = {"ids": _IDS} if "ids" in inspect.signature(Bundle).parameters else {}
-    return Bundle(folder, _SELECTION, resume=resume, **options)
+    return Bundle(folder, _SELECTION, ids=_IDS, resume=resume)
 
 
 def _bundle_folder(folder: Path) -> Path:
@@ -348,6 +352,7 @@ TARGETS = {
         Target("known-failures", _known_seeds, lambda data, folder: known_failures.load(_file(data, folder, "k.toml"))),
         Target("spec", _spec_seeds, lambda data, folder: read_spec(_file(data, folder, "s.toml"))),
         Target("arrays", _arrays_seeds, _feed_arrays),
+        Target("page", lambda _: [page.encode() for page in PAGES.values()], _feed_page),
         Target("frames", _frame_seeds, _feed_frames),
         Target("frame-headers", _header_seeds, _feed_header),
         Target("ids", _ids_seeds, _feed_ids),
