@@ -49,8 +49,9 @@ class Outcome:
 
     `round` is the case's own descriptor and values, with its expected output. `check` is the first output that is wrong,
     or else the case's own output. `wrong_elements` holds the row-major addresses of its wrong elements, `relation` what
-    they are as a whole. `kinds` are the kinds of wrong values, if all addresses are right. `error` is the exception that ended the case. `road_problem` says why the road of the variant is
-    not proven. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
+    they are as a whole. `kinds` are the kinds of wrong values, if all addresses are right. `error` is the exception that
+    ended the case; if there is a check too, it came when a right case was released. `road_problem` says why the road of the
+    variant is not proven. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
     """
 
     case: Case
@@ -143,7 +144,6 @@ class Judge:
             error = _go(variant, walk)
         finally:
             ended = _end(performer)
-        error = error or ended
         evidence = walk.evidence.get(SESSION)
         placement = PlacementRecord.of(evidence.placement if evidence else None, self.provider.name, _helpers(formed))
         outcome = Outcome(
@@ -152,7 +152,7 @@ class Judge:
             mapped=formed.mapped,
             substitutions=formed.substitutions,
             placement=placement,
-            error=error,
+            error=ended if isinstance(ended, WorkerLost) and error else error,  # a lost process is more than a refusal
         )
         if error is not None:
             return outcome
@@ -163,6 +163,7 @@ class Judge:
         descriptor, texts = described(walk) if evidence else (None, ())
         return replace(
             outcome,
+            error=None if wrong or check.problem else ended,
             check=check,
             relation=relation(check, walk.checks, formed.defaults) if wrong else None,
             wrong_elements=wrong,
@@ -263,7 +264,7 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
     """Verdict, stage and message of a case that an exception ended."""
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
-    refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN
+    refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN and outcome.check is None
     if refused and undefined(outcome.round.expected):
         message = f"an index is out of range, and {provider.name} refused it: {error}"
         return {"verdict": Verdict.OBSERVED, "stage": Stage.RUN, "message": message}

@@ -129,6 +129,23 @@ class FailsAtClose(Session):
         raise RuntimeError("still busy")
 
 
+class ClampsAndFails(FailsAtClose):
+    """Clamps indices to 0 and 3, and raises if a session is closed."""
+
+    def fed(self, feeds):
+        return super().fed({**feeds, "IndicesTensor": np.clip(feeds["IndicesTensor"], 0, 3)})
+
+
+class WrongAndCrashes(ClampsAndFails):
+    """Gives zeros, and ends the process if a session is closed."""
+
+    def given(self, name, array):
+        return np.zeros_like(array)
+
+    def close(self):
+        os._exit(77)
+
+
 class Unchecked(Session):
     """Takes feeds of any shape."""
 
@@ -169,8 +186,16 @@ def crashes_at_close():
     return Backend(CrashesAtClose)
 
 
+def wrong_and_crashes():
+    return Backend(WrongAndCrashes)
+
+
 def fails_at_close():
     return Backend(FailsAtClose)
+
+
+def clamps_and_fails():
+    return Backend(ClampsAndFails)
 
 
 def unchecked():

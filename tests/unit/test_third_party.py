@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.errors import InputError, ProviderError
@@ -13,6 +14,7 @@ from opmap.execution.providers import ProviderMissing, open_provider
 from opmap.execution.steps import Result
 from opmap.execution.worker import WorkerProvider
 from opmap.mapping import map_descriptor
+from opmap.tensors import DataType, Tensor
 from opmap.verdicts.judge import Judge
 
 MODULE = '''
@@ -229,6 +231,19 @@ class TestRelease:
         opened.close()
         assert (verdict, "run") == (record.verdict, record.stage)
         assert record.message.endswith(message)
+
+    @pytest.mark.parametrize(
+        ("name", "verdict"),
+        [("wrong_and_crashes", "mismatch"), ("clamps_and_fails", "error"), ("crashes_at_close", "crash")],
+    )
+    def test_other_faults(self, name, verdict):
+        """It hides no wrong value. It is not taken for the refusal of an index that is out of range."""
+        (case,) = (case for case in catalogue("smoke") if case.id == CASE)
+        indices = Tensor.from_values(DataType.UINT32, (5,), [3, 9, 3, 0, 2])
+        opened = open_provider(f"planted_sessions:{name}")
+        record = Judge(opened)(Case("out-of-range", case.desc, {**case.tensors, "IndicesTensor": indices}))
+        opened.close()
+        assert verdict == record.verdict
 
 
 class TestPlacement:

@@ -393,9 +393,11 @@ class TestHangLimit:
     @pytest.mark.parametrize("model", [b"sleep", b"lose device"])
     def test_two(self, cases, model):
         limit = HangLimit()
-        with troubled(timeout=0.2, first_timeout=20, hang_limit=limit) as worker:
+        with troubled(hang_limit=limit) as worker:
             for _ in range(2):
+                worker.timeout = 20
                 assert "pass" == judge(worker)(cases[0]).verdict
+                worker.timeout = 0.2
                 with pytest.raises((WorkerTimeout, DeviceLost)):
                     worker.run(model, {})
             record = judge(worker)(cases[0])
@@ -472,10 +474,11 @@ class TestNothingStays:
     def test_behind_a_wrapper(self, cases):
         """The started process is a wrapper, as in the rig. timeout(1) gives the worker a process group of its own."""
         command = ["timeout", "100", "sh", "-c", '"$@"; true', "sh", sys.executable, "-P", str(CHILD), ROOT]
-        with WorkerProvider(CPU, command=command, timeout=0.3, hang_limit=HangLimit()) as worker:
+        with WorkerProvider(CPU, command=command, timeout=20, hang_limit=HangLimit()) as worker:
             assert "pass" == judge(worker)(cases[0]).verdict
             token = worker._child.token
             assert 3 == len(processes_with(token))
+            worker.timeout = 0.3
             with pytest.raises(WorkerTimeout):
                 worker.run(b"stop", {})
             assert [] == processes_with(token)
@@ -486,7 +489,7 @@ class TestNothingStays:
             import sys, threading, time
             from opmap.execution.worker import WorkerProvider
             command = {[sys.executable, "-P", str(CHILD), ROOT]!r}
-            worker = WorkerProvider({CPU!r}, command=command, timeout=1, first_timeout=10)
+            worker = WorkerProvider({CPU!r}, command=command, timeout=1, first_timeout=60)
             worker.start()
             worker.first_timeout = 1.0
             worker._first = False
