@@ -33,25 +33,32 @@ def print_run(console: Console, records: Sequence[Record], notes: Iterable[str])
     """Prints a table each of the cases, the probes and the contract probes, the first failures and the notes."""
     cases, probes, contract = split(records)
     if cases:
-        console.print(summary(cases, "cases"))
+        print_summary(console, cases, "cases")
     if probes:
-        console.print(summary(probes, "probes: models without a valid descriptor"))
+        print_summary(console, probes, "probes (models without a valid descriptor)")
     if contract:
-        console.print(summary(contract, "contract probes: what the documentation promises", "subject"))
+        print_summary(console, contract, "contract probes (what the documentation promises)", "subject")
     print_failures(console, records)
     for note in notes:
         console.print(printable(note), style="bold", soft_wrap=True, highlight=False, markup=False)
 
 
-def summary(records: Sequence[Record], title: str, kind: Literal["operator", "subject"] = "operator") -> Table:
-    """Returns a table with a row per operator, provider and device class, and a column per verdict that occurs.
+def print_summary(
+    console: Console, records: Sequence[Record], title: str, kind: Literal["operator", "subject"] = "operator"
+) -> None:
+    """Prints a title and a table with a row per operator, and a column per verdict that occurs.
 
-    A table of contract probes has a row per subject: the second level of their ids.
+    A table of contract probes has a row per subject: the second level of their ids. The title says where the cases ran; if
+    they ran on several providers or device classes, there is a row for each of them.
     """
     verdicts = [v for v in Verdict if any(r.verdict == v for r in records)]
-    table = Table(title=title, title_justify="left", show_footer=True)
+    places = {_place(record) for record in records}
+    several = len(places) > 1
+    title = title if several else f"{title} on {places.pop()}"
+    table = Table(show_footer=True)
     table.add_column(kind, footer="all", overflow="fold")
-    table.add_column("ran on", overflow="fold")
+    if several:
+        table.add_column("ran on", overflow="fold")
     table.add_column("proven", justify="right", footer=str(sum(r.proven for r in records)))
     asserted = any(r.asserted for r in records)
     if asserted:
@@ -60,18 +67,25 @@ def summary(records: Sequence[Record], title: str, kind: Literal["operator", "su
         count = sum(r.verdict == verdict for r in records)
         table.add_column(verdict, justify="right", no_wrap=True, style=style(verdict), footer=str(count))
     table.add_column("cases", justify="right", footer=str(len(records)))
-    groups: dict[tuple[str, str, str | None], list[Record]] = {}
+    groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         name = record.operator if kind == "operator" else (record.case or "").split("/")[1]
-        groups.setdefault((name or "?", record.provider or "?", record.device_class), []).append(record)
-    for (operator, provider, device_class), group in groups.items():
+        groups.setdefault((name or "?", _place(record)), []).append(record)
+    for (operator, place), group in groups.items():
         counts = Counter(r.verdict for r in group)
-        ran_on = f"{provider} ({device_class})" if device_class else provider
-        names = (Text(printable(name)) for name in (operator.removeprefix("DML_OPERATOR_"), ran_on))
+        texts = [operator.removeprefix("DML_OPERATOR_"), *([place] if several else [])]
+        names = (Text(printable(text)) for text in texts)
         cells = [str(counts[v] or "") for v in verdicts]
         shown = [str(sum(r.proven for r in group)), *([str(sum(r.asserted for r in group))] if asserted else [])]
         table.add_row(*names, *shown, *cells, str(len(group)))
-    return table
+    console.print(Text(printable(title)), style="italic", soft_wrap=True)
+    console.print(table)
+
+
+def _place(record: Record) -> str:
+    """Returns where a case ran: the provider, with its device class if that is known."""
+    provider = record.provider or "?"
+    return f"{provider} ({record.device_class})" if record.device_class else provider
 
 
 def print_failures(console: Console, records: Iterable[Record], *, limit: int = 10) -> None:
