@@ -91,9 +91,8 @@ def map_descriptor(
         raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
     for name, tensor in desc.tensors.items():
         if tensor.strides is not None and not tensor.packed:
-            raise MappingError(
-                f"{name}.Strides {list(tensor.strides)}: strides other than packed ones are not mapped yet"
-            )
+            message = f"{name}.Strides {list(tensor.strides)}: ONNX has no strides other than packed ones"
+            raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
     lowering = lower(desc)
     return _Writer(desc, lowering, index_conversion, fits_int32).write()
 

@@ -117,10 +117,11 @@ class _Reader:
     def _bound_tensors(self, command: JsonObject, desc: OperatorDesc, name: str) -> dict[str, Tensor]:
         """Returns the inputs by DirectML's field names. The outputs must be bound, their initial values are ignored."""
         bindings = command.member("bindings").object()
-        tensors = {}
+        tensors, inputs = {}, {}
         for field_name, tensor_desc in desc.inputs.items():
             value = bindings.member(field_name)
             binding = _binding(value)
+            inputs[binding.name] = field_name
             if binding.name in self.writers:
                 chain = f"chains of dispatches ({shown(self.writers[binding.name])}, then {shown(name)}) are not read"
                 raise InputError(f"must be a resource with initial values: {chain}", path=value.path)
@@ -129,7 +130,11 @@ class _Reader:
         if count > MAX_ELEMENTS:
             raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {shown(count)}")
         for output in desc.spec().field_names("output"):
-            self.resources.require(_binding(bindings.member(output)).name)
+            value = bindings.member(output)
+            resource = _binding(value).name
+            if resource in inputs:
+                raise InputError(f"must be another resource than that of {inputs[resource]}", path=value.path)
+            self.resources.require(resource)
         return tensors
 
     def _remember_outputs(self, command: JsonObject, dispatch: Dispatch) -> None:

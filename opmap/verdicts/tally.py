@@ -39,7 +39,7 @@ class Tally:
         return f"{text}, {self.asserted} asserted by the provider itself" if self.asserted else text
 
 
-NOT_RUN = (Verdict.NOT_RUN, Verdict.UNSUPPORTED, Verdict.SKIPPED)
+NOT_RUN = (Verdict.NOT_RUN, Verdict.UNSUPPORTED, Verdict.NOT_EXPRESSIBLE, Verdict.SKIPPED)
 """Verdicts of cases that the provider was never given, unless it says at a stage that it does not support the case."""
 
 

@@ -238,7 +238,7 @@ class TestCheck:
         assert record["expected"]["Values"] == [14.0, 12.0, None, 11.0, 13.0]
 
     def test_strides(self, tmp_path, capsys):
-        """Strides are read; the mapper refuses them with the reason."""
+        """Strides are read; ONNX cannot express them, and the record says so."""
 
         def strided(model):
             model["dispatchables"]["gather_example.1"]["desc"]["InputTensor"] |= {"Sizes": [2], "Strides": [2]}
@@ -249,8 +249,8 @@ class TestCheck:
         code = main(["check", str(file), "--provider", "cpu", "--json"])
 
         (record,) = json.loads(capsys.readouterr().out)["cases"]
-        assert code == 1
-        assert (record["verdict"], record["stage"]) == ("error", "map")
+        assert code == 0
+        assert (record["verdict"], record["stage"]) == ("not-expressible", "map")
         assert "InputTensor.Strides [2]" in record["message"]
         assert record["expected"]["Values"] == [13.0, 13.0, 13.0, 11.0, 11.0]
 
@@ -290,6 +290,20 @@ class TestMap:
 
         files = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.*"))
         assert files == ["model.onnx", *(f"test_data_set_0/{n}.pb" for n in ("input_0", "input_1", "output_0"))]
+
+    def test_undocumented(self, tmp_path, capsys):
+        """A line says why there is no expected output."""
+
+        def change(model):
+            model["resources"]["gather_example.1.IndicesTensor"]["initialValues"] = [0, 9, 0, 0, 0]
+
+        file = write(tmp_path / "x.json", "gather/example.1", change=change)
+
+        code = main(["map", str(file), "-o", str(tmp_path / "out")])
+
+        assert code == 0
+        assert not (tmp_path / "out" / "test_data_set_0" / "output_0.pb").exists()
+        assert "no output_0.pb: 1 of 5 elements have no documented value" in capsys.readouterr().out
 
     def test_bad(self, tmp_path, capsys):
         """Nothing is written for a bad file."""

@@ -110,6 +110,7 @@ class TestRefusals:
             (("commands", 0, "bindings"), ..., "$.commands[0]", "must hold bindings, got type, dispatchable"),
             (("commands", 0, "bindings", "InputTensor"), ..., "$.commands[0].bindings", "must hold InputTensor, got IndicesTensor, OutputTensor"),
             (("commands", 0, "bindings", "OutputTensor"), ..., "$.commands[0].bindings", "must hold OutputTensor, got InputTensor, IndicesTensor"),
+            (("commands", 0, "bindings", "OutputTensor"), {"name": "indices"}, "$.commands[0].bindings.OutputTensor", "must be another resource than that of IndicesTensor"),
             (("commands", 0, "bindings", "OutputTensor"), "nowhere", "$.resources", "must hold nowhere, got input, indices, output"),
             (("commands", 0, "bindings", "InputTensor"), {"elementOffset": 0}, "$.commands[0].bindings.InputTensor", "missing required field name"),
             (("commands", 0, "bindings", "InputTensor"), {"name": "input", "elementOffset": 2**60}, "$.commands[0].bindings.InputTensor", "must hold 16 bytes from byte 4611686018427387904 on"),

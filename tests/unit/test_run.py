@@ -194,7 +194,7 @@ class TestRepeat:
         arguments = ["validate", "--provider", "cpu", "--repeat", "3", "--require-provider", "--shard", "1/4"]
 
         assert 0 == main(arguments)
-        assert "probes: " in capsys.readouterr().out
+        assert "probes (models without a valid descriptor)" in capsys.readouterr().out
 
     def test_probes(self, tmp_path, validate):
         """A probe is repeated like a case."""
