@@ -52,10 +52,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
                 raise InputError("no such file")
             kind = "a folder" if path.is_dir() else "a device, a pipe or a socket"
             raise InputError(f"must be a file, got {kind}")
-        size = path.stat().st_size
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            # a file below /proc says that it is empty, and a log may grow while it is read
+            content = file.read(MAX_FILE_BYTES + 1) if size <= MAX_FILE_BYTES else b""
+        size = max(size, len(content))
         if size > MAX_FILE_BYTES:
             raise InputError(f"must be a file of at most {MAX_FILE_BYTES} bytes, got {size}")
-        return path.read_bytes()
+        return content
     except InputError:
         raise
     except (OSError, ValueError) as error:

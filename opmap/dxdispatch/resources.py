@@ -16,7 +16,8 @@ import msgspec
 
 from ..descriptors import TensorDesc
 from ..errors import InputError, shown
-from ..limits import MAX_ELEMENTS, MAX_FILE_BYTES, MAX_STRIDED_ELEMENTS, MAX_VALUES_BYTES
+from ..files import read_bytes
+from ..limits import MAX_ELEMENTS, MAX_STRIDED_ELEMENTS, MAX_VALUES_BYTES
 from ..tensors import DataType, Tensor, plain, to_bits
 from .descriptor_json import to_data_type
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
@@ -168,18 +169,14 @@ class Resources:
             file = (folder / name).resolve() if inside else None
             if file is None or not file.is_relative_to(folder):
                 raise InputError(f"must be a file inside the JSON file's own folder, got {shown(name)}", path=path)
-            if not file.is_file():
-                raise InputError(f"must be a file, got {shown(name)}: there is no such file", path=path)
-            size = file.stat().st_size
-            if size > MAX_FILE_BYTES:
-                raise InputError(
-                    f"must be a file of at most {MAX_FILE_BYTES} bytes, {shown(name)} has {size}", path=path
-                )
-            raw = file.read_bytes()
         except InputError:
             raise
         except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
             raise InputError(f"must be a readable file, got {shown(name)}: {error}", path=path) from None
+        try:
+            raw = read_bytes(file)
+        except InputError as error:
+            raise InputError(f"must be a readable file, got {shown(name)}: {error.message}", path=path) from None
         if file.suffix.lower() == ".npy":
             return npy_values(raw, data_type, path=path)
         _required(data_type, resource)

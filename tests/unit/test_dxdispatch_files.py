@@ -67,7 +67,7 @@ class TestFiles:
         (tmp_path / "inner" / "model.json").write_text(json.dumps(model), encoding="utf-8")
         monkeypatch.chdir(tmp_path)
         (dispatch,) = read(os.path.join("inner", "model.json"))
-        assert "must be a file, got 'data.bin': there is no such file" == dispatch.error.message
+        assert "must be a readable file, got 'data.bin': no such file" == dispatch.error.message
 
     PATH = "$.resources.input.initialValues.sourcePath"
 
@@ -203,10 +203,10 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("absent.bin", "must be a file, got 'absent.bin': there is no such file"),
-            ("", "must be a file, got '': there is no such file"),
-            (".", "must be a file, got '.': there is no such file"),
-            ("below", "must be a file, got 'below': there is no such file"),
+            ("absent.bin", "must be a readable file, got 'absent.bin': no such file"),
+            ("", "must be a readable file, got '': must be a file, got a folder"),
+            (".", "must be a readable file, got '.': must be a file, got a folder"),
+            ("below", "must be a readable file, got 'below': must be a file, got a folder"),
             ("a\0b", "must be a"),
             ("x" * 5000, "must be a"),
         ],
@@ -229,11 +229,18 @@ class TestFiles:
         with open(tmp_path / "huge.bin", "wb") as file:
             file.truncate(MAX_FILE_BYTES + 1)
         _, message = problem(changed("resources", "input", "initialValues", to={"sourcePath": "huge.bin"}), tmp_path)
-        assert f"must be a file of at most {MAX_FILE_BYTES} bytes, 'huge.bin' has {MAX_FILE_BYTES + 1}" == message
-        with pytest.raises(
-            InputError, match=f"must be a file of at most {MAX_FILE_BYTES} bytes, got {MAX_FILE_BYTES + 1}"
-        ):
+        wanted = f"must be a file of at most {MAX_FILE_BYTES} bytes, got {MAX_FILE_BYTES + 1}"
+        assert f"must be a readable file, got 'huge.bin': {wanted}" == message
+        with pytest.raises(InputError, match=wanted):
             read(tmp_path / "huge.bin")
+
+    @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="only Linux has files that hide their size")
+    def test_a_file_that_hides_its_size(self, monkeypatch):
+        """No more than the limit is read of it. Such a file may have hundreds of gigabytes."""
+        assert 0 == os.stat("/proc/self/maps").st_size
+        monkeypatch.setattr("opmap.files.MAX_FILE_BYTES", 10)
+        with pytest.raises(InputError, match="must be a file of at most 10 bytes, got 11"):
+            read("/proc/self/maps")
 
     def test_the_json_file_itself(self, tmp_path):
         """A folder, a missing file, bytes that are not UTF-8, a name with a NUL."""
