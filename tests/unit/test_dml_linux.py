@@ -209,3 +209,10 @@ class TestSetup:
         ):
             tool.parse(["setup", "--mirror", text, str(tmp_path)])
         assert MIRROR == tool.parse(["setup", "--mirror", f"{MIRROR}/", str(tmp_path)]).mirror
+
+    def test_not_a_folder(self, tool, tmp_path, monkeypatch):
+        """DIR is a file: one line says what it must be."""
+        monkeypatch.setattr(tool, "KEYRING", str(TOOL))
+        (tmp_path / "file").touch()
+        with pytest.raises(tool.RigError, match="DIR must be a new folder, an empty one or a rig, got .*file"):
+            tool.check_host(tool.Rig(tmp_path / "file"))

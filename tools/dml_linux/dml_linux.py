@@ -367,7 +367,8 @@ def check_host(rig):
         raise RigError(f"needs {KEYRING} (package debian-archive-keyring) to verify Debian's packages")
     if subprocess.run([*UNSHARE, "true"], stderr=subprocess.DEVNULL).returncode:
         raise RigError("cannot create mount and PID namespaces (in a container: start it with --privileged)")
-    if rig.folder.exists() and any(rig.folder.iterdir()) and not rig.state.is_dir():
+    is_used = rig.folder.exists() and (not rig.folder.is_dir() or any(rig.folder.iterdir()))
+    if is_used and not rig.state.is_dir():
         raise RigError(f"DIR must be a new folder, an empty one or a rig, got {rig.folder}")
     place = next(folder for folder in (rig.folder, *rig.folder.parents) if folder.exists())
     free = shutil.disk_usage(place).free
