@@ -133,6 +133,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def one_line(text: str) -> str:
+    """Returns the text in one line, with its control characters escaped."""
+    return printable(" ".join(text.split()))
+
+
 def cut(text: str, limit: int = MAX_LINE) -> str:
     """Returns the beginning of a text, with a note of how many characters are left out if it is longer than the limit."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text) - limit:,} more characters)"

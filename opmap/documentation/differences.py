@@ -112,7 +112,7 @@ def _changed_fact(example: SpecExample, name: str, stated: object, wanted: objec
         line, name = line_of_value(example, tensor, at), f"value {at} of {tensor}"
     else:
         line = line_of_expansion(example) if name == EXPANSION else line_of(example, name)
-    got, want = ("missing" if fact is None else fact for fact in (stated, wanted))
+    got, want = "missing" if stated is None else stated, "none" if wanted is None else wanted
     return line, f"example {example.id}", f"{name} is {got}; the shipped spec has {want}"
 
 

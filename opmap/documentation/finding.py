@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import printable
+from ..errors import one_line
 
 _LONGEST_MESSAGE = 400
 
@@ -30,7 +30,7 @@ class Finding:
     older: bool = False
 
     def __post_init__(self) -> None:
-        message = printable(" ".join(self.message.split()))
+        message = one_line(self.message)
         if len(message) > _LONGEST_MESSAGE:
             message = message[: _LONGEST_MESSAGE - 1] + "…"
         object.__setattr__(self, "message", message)

@@ -13,10 +13,10 @@ from typing import BinaryIO, TypeAlias, TypeVar
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import InputError, cut
 from ..execution.providers import OpenProvider
 from ..files import TEMPORARY, read_bytes, to_json, write_file
-from ..limits import MAX_NESTING, MAX_RECORD_BYTES
+from ..limits import MAX_NESTING, MAX_RECORD_BYTES, MAX_SHOWN
 from .folder_lock import NAME as LOCK
 from .folder_lock import FolderLock
 
@@ -26,9 +26,6 @@ RUN = "run.json"
 
 Option: TypeAlias = bool | int | float | str | list[str] | None
 """One thing that was asked for, as run.json holds it."""
-
-_LONGEST = 300
-"""The most characters of an option that a message shows."""
 
 
 def identity(provider: OpenProvider | None) -> dict[str, str | None]:
@@ -115,10 +112,9 @@ class ResultsFolder:
                 if key == "ids":
                     message = "--resume must go on with the same cases: this opmap selects others for the same options"
                     raise InputError(message, file=str(self.path))
-                wanted, got = (_short(to_json(options.get(key)).decode()) for options in (before, now))
-                raise InputError(
-                    f"--resume must go on with the same {_short(key)}: {wanted}, got {got}", file=str(self.path)
-                )
+                wanted, got = (cut(to_json(options.get(key)).decode(), MAX_SHOWN) for options in (before, now))
+                message = f"--resume must go on with the same {cut(key, MAX_SHOWN)}: {wanted}, got {got}"
+                raise InputError(message, file=str(self.path))
 
     def _decoded(self, content: bytes, type: type[T], name: str, line: int | None = None) -> T:
         """Returns the value of a JSON text. Raises InputError if it is not of this type, or nested too deeply."""
@@ -187,10 +183,6 @@ class ResultsFolder:
         """Gives the folder free for other runs. Nothing is written after this."""
         self.close()
         self._lock.release()
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _line(value: object) -> bytes:

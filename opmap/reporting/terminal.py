@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
-from ..errors import InputError, printable
+from ..errors import InputError, one_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +53,7 @@ def print_error(message: object) -> None:
     """Prints one line on stderr. A stderr that cannot be written ends nothing."""
     if sys.stderr is not None:  # print() would take stdout in place of a closed stderr
         with contextlib.suppress(OSError):
-            print(f"opmap: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+            print(f"opmap: {one_line(str(message))}", file=sys.stderr)
 
 
 def write_json(document: object) -> None:

@@ -54,7 +54,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ..cases.case import CASE_IDS
 from ..cases.globs import check_glob
-from ..errors import InputError, shown
+from ..errors import InputError, one_line, shown
 from ..files import convert_toml, parse_toml, read_text, remove, write_file
 from ..limits import MAX_GLOBS, MAX_TEXT, MAX_VERSION
 from ..machine.facts import DeviceClass
@@ -263,7 +263,9 @@ def problems(entry: KnownFailure, *, free_issue: bool = False) -> Iterator[tuple
         yield "message", "must hold a text, or be left out"
     if entry.kinds is not None:
         if not entry.kinds or not set(entry.kinds) <= VALUE_KINDS.keys():
-            yield "kinds", f"must be a list of {', '.join(VALUE_KINDS)}, got {list(entry.kinds)}"
+            yield "kinds", f"must be a list of {', '.join(VALUE_KINDS)}, got {shown(list(entry.kinds))}"
+        elif len(entry.kinds) > len(VALUE_KINDS):
+            yield "kinds", f"must have each kind once, got {len(entry.kinds)} kinds"
         elif entry.verdict != Verdict.MISMATCH:
             yield "kinds", f"must stand beside the verdict mismatch, got {entry.verdict}"
     if entry.issue is not None and not free_issue and not re.fullmatch(r"https?://\S+", entry.issue):
@@ -317,7 +319,7 @@ def write(path: str | Path, records: Iterable[Record], place: Place, tier: Tier,
     end = {"tier": None if tier == TIERS[0] else tier, "reason": TODO}
     lines = [f"schema = {_quoted(SCHEMA)}", f"case_ids = {CASE_IDS}"]
     for keys, comment in entries:
-        lines += ["", f"# {_one_line(comment)}", "[[known]]"]
+        lines += ["", f"# {one_line(comment)}", "[[known]]"]
         lines += [f"{key} = {_quoted(value)}" for key, value in (keys | where | end).items() if value]
     with _writing(path):
         _refuse_existing(path)
@@ -361,7 +363,3 @@ def _comment(group: Group) -> str:
 def _quoted(value: object) -> str:
     """Returns a text, a list of texts or True as TOML has it."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

@@ -243,7 +243,7 @@ class TestResume:
             (b'{"schema":"x","selection":{"repeat":[[1]]}}', "Expected"),
             (b'{"schema":"x","selection":{},"environment":' + b"[" * 64 + b"]" * 64 + b"}", "nested"),
             (b'{"schema":"x","selection":[]}', "Expected `object`"),
-            (b'{"schema":"opmap-results/1","selection":{"provider":"' + b"x" * 10_000 + b'"}}', 'xxx..., got "p"'),
+            (b'{"schema":"opmap-results/1","selection":{"provider":"' + b"x" * 10_000 + b'"}}', 'xxx... (9,802 more characters), got "p"'),
             (b'{"schema":"opmap-results/1","selection":{"' + b"x" * 10_000 + b'":1}}', "the same provider"),
         ],
         ids=range(7),

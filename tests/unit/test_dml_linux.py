@@ -213,6 +213,7 @@ class TestSetup:
     def test_not_a_folder(self, tool, tmp_path, monkeypatch):
         """DIR is a file: one line says what it must be."""
         monkeypatch.setattr(tool, "KEYRING", str(TOOL))
+        monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="x86_64"))
         (tmp_path / "file").touch()
         with pytest.raises(tool.RigError, match="DIR must be a new folder, an empty one or a rig, got .*file"):
             tool.check_host(tool.Rig(tmp_path / "file"))

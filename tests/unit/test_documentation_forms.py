@@ -152,6 +152,13 @@ class TestTables:
         wrong = replaced(text, ("| OutputTensor | Output | 4 |", "| OutputTensor | Output | 5 |"))
         assert any("OutputTensor has 5 dimensions" in f.message for f in review_page(wrong, "x"))
 
+    def test_a_translated_name_in_an_example(self):
+        """The shipped spec has no such tensor; the messages say so."""
+        text = replaced(page("gather"), ("IndicesTensor: (Sizes:{5}", "IndizesTensor: (Sizes:{5}"))
+        messages = [f.message for f in review_page(text, "x")]
+        assert "example 1: IndizesTensor.Sizes is {5}; the shipped spec has none" in messages
+        assert "example 1: IndicesTensor.Sizes is missing; the shipped spec has {5}" in messages
+
     def test_a_translated_name_in_copied_text(self):
         """The same in text from a browser."""
         text = from_search_engine(page("gather")).replace("IndicesTensor Input 1", "IndizesTensor Eingabe 1")

@@ -445,6 +445,7 @@ class TestFile:
             ({"message": ""}, "message", "must hold a text"),
             ({"kinds": []}, "kinds", "must be a list of nan-payload, denormals-as-zero, zero-sign, got []"),
             ({"kinds": ["nan"]}, "kinds", "got ['nan']"),
+            ({"kinds": ["zero-sign"] * 4}, "kinds", "must have each kind once, got 4 kinds"),
             ({"kinds": ["zero-sign"], "verdict": "error"}, "kinds", "beside the verdict mismatch, got error"),
             ({"kinds": "zero-sign"}, "kinds", "array"),
             ({"tier": "huge"}, "tier", "smoke, standard, full"),
@@ -577,15 +578,16 @@ class TestWrite:
     def test_keys(self, tmp_path):
         """Every excusable verdict, with tier, stage, adapter and device class if they are known."""
         records = [
-            Record(case=f"c/{v}", verdict=v, stage=Stage.RUN, device_class="emulated", message="a\n# b\x7f")
+            Record(case=f"c/{v}", verdict=v, stage=Stage.RUN, device_class="emulated", message="a\n# b\x7f\x1b")
             for v in Verdict
         ]
         file = tmp_path / "new.toml"
 
         count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" [é]\x7f*'), "standard")
 
-        known = tomllib.loads(file.read_text(encoding="utf-8"))["known"]
-        assert len(EXCUSABLE) == count == len(known)
+        text = file.read_text(encoding="utf-8")
+        known = tomllib.loads(text)["known"]
+        assert len(EXCUSABLE) == count == len(known) == text.count("\n# a # b\\x7f\\x1b\n")
         assert {
             "case": "c/mismatch",
             "provider": "DmlExecutionProvider",
