@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..errors import InputError, ProviderError, describe
@@ -100,6 +101,12 @@ class OpenProvider:
     def environment(self) -> dict[str, Fact]:
         """Returns the facts about the process that runs the models: the worker process, or this process."""
         return self.provider.environment() if isinstance(self.provider, WorkerProvider) else collect()
+
+    def driver(self, facts: Mapping[str, Fact]) -> str | None:
+        """Returns the driver version of the provider's adapter in these facts; None if they do not hold exactly one."""
+        adapters = msgspec.to_builtins(facts["adapters"].value or []) if "adapters" in facts else []
+        versions = {a["driver_version"]["value"] for a in adapters if a["name"] == self.adapter}
+        return versions.pop() if len(versions) == 1 else None
 
     def close(self) -> None:
         """Calls the provider's `close()`, if it has one. An exception becomes a warning."""

@@ -184,10 +184,11 @@ def locate(judge: Judge, entries: Sequence[KnownFailure]) -> Place:
     if not needed or not provider.directml:
         return place
     judge(next(iter(catalogue("smoke"))))
-    facts: dict[str, Any] = {name: fact.value or [] for name, fact in provider.environment().items()}
-    drivers = {a["driver_version"]["value"] for a in facts.get("adapters", []) if a["name"] == provider.adapter}
-    dlls = {m["file_version"] for m in facts.get("loaded_modules", []) if _is_directml(m)}
-    return msgspec.structs.replace(place, driver=_only(drivers), directml=_only(dlls))
+    facts = provider.environment()
+    modules: Any = facts["loaded_modules"].value if "loaded_modules" in facts else None
+    dlls = {m["file_version"] for m in modules or [] if _is_directml(m)}
+    directml = dlls.pop() if len(dlls) == 1 else None  # of several versions none is known to be the right one
+    return msgspec.structs.replace(place, driver=provider.driver(facts), directml=directml)
 
 
 def active_failures(
@@ -212,11 +213,6 @@ def _without_versions(entry: KnownFailure) -> KnownFailure:
 
 def _is_directml(module: Mapping[str, str]) -> bool:
     return re.split(r"[\\/]", module["path"])[-1].lower() == "directml.dll"
-
-
-def _only(versions: set[str | None]) -> str | None:
-    """Returns the only version. Of several versions none is known to be the right one: returns None."""
-    return versions.pop() if len(versions) == 1 else None
 
 
 def _matches(item: Item, entry: KnownFailure) -> bool:

@@ -15,9 +15,13 @@ import pytest
 
 from opmap.cli import main
 from opmap.errors import InputError
+from opmap.execution.providers import OpenProvider
+from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
 from opmap.limits import MAX_FILE_BYTES, MAX_NESTING, MAX_RECORD_BYTES
+from opmap.machine.facts import Fact
 from opmap.reporting.bundle import Bundle
 from opmap.reporting.folder_lock import FolderLock
+from opmap.reporting.results_folder import identity
 from opmap.verdicts.record import Record, encode
 from opmap.verdicts.run import settle
 from opmap.vocabulary import Verdict
@@ -243,7 +247,10 @@ class TestResume:
             (b'{"schema":"x","selection":{"repeat":[[1]]}}', "Expected"),
             (b'{"schema":"x","selection":{},"environment":' + b"[" * 64 + b"]" * 64 + b"}", "nested"),
             (b'{"schema":"x","selection":[]}', "Expected `object`"),
-            (b'{"schema":"opmap-results/1","selection":{"provider":"' + b"x" * 10_000 + b'"}}', 'xxx... (9,802 more characters), got "p"'),
+            (
+                b'{"schema":"opmap-results/1","selection":{"provider":"' + b"x" * 10_000 + b'"}}',
+                'xxx... (9,802 more characters), got "p"',
+            ),
             (b'{"schema":"opmap-results/1","selection":{"' + b"x" * 10_000 + b'":1}}', "the same provider"),
         ],
         ids=range(7),
@@ -390,6 +397,18 @@ def make(): return Stub()
         err = capsys.readouterr().err
         assert f'r: --resume must go on with the same {key}: "{before}", got "{after}"' in err
         assert kept == content(tmp_path / "r")
+
+    def test_driver(self):
+        """The driver of the DirectML EP's adapter counts: an interrupted run may be why somebody installs another one."""
+        adapters = [{"name": name, "driver_version": {"value": f"{name} 31"}} for name in ("GPU", "Other")]
+
+        class Opened(OpenProvider):
+            def environment(self):
+                return {"adapters": Fact(adapters, "DXGI")}
+
+        directml, other = (Opened(name, "1", "hardware", SessionProvider(CPU), "GPU") for name in (DIRECTML, CPU))
+
+        assert ("GPU 31", None) == (identity(directml)["driver"], identity(other)["driver"])
 
     @pytest.mark.parametrize("command", [EXAMPLES, ["fuzz", "--provider", "cpu", "--seconds", "0.1"]])
     def test_platform(self, command, tmp_path, monkeypatch, capsys):
