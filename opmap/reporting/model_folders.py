@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -169,15 +170,20 @@ def _removable(folder: Path, models: Mapping[str, Mapping[str, str]]) -> set[str
     return found
 
 
+_WRITTEN = re.compile(r"model\.onnx|test_data_set_0(/(input|output)_\d+\.pb)?")
+"""The paths in a model folder that a build writes."""
+
+
 def _digests(folder: Path) -> dict[str, str] | None:
     """Returns the digest of each file in a folder by its relative path; None if it cannot be the folder of a model."""
     digests = {}
     for number, path in enumerate(folder.rglob("*")):
-        if path.is_symlink() or number >= _MOST_ENTRIES:
+        relative = path.relative_to(folder).as_posix()
+        if path.is_symlink() or number >= _MOST_ENTRIES or not _WRITTEN.fullmatch(relative):
             return None
         if not path.is_dir():
             try:
-                digests[path.relative_to(folder).as_posix()] = _digest(read_bytes(path))
+                digests[relative] = _digest(read_bytes(path))
             except InputError:
                 return None
     return digests

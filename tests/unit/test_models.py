@@ -95,9 +95,10 @@ class TestBuild:
             lambda model: (model / "stale.txt").write_text("mine", encoding="utf-8"),
             lambda model: (model / "model.onnx").write_bytes(b"mine"),
             lambda model: (model / "model.onnx").unlink(),
+            lambda model: (model / "mine").mkdir(),
             lambda model: (model / "model.onnx").rename(model / "mine.onnx"),
         ],
-        ids=["added", "changed", "removed", "renamed"],
+        ids=["added", "changed", "removed", "folder", "renamed"],
     )
     def test_changed_model(self, change, tmp_path, capsys):
         """A model folder that is not as a build wrote it is refused, and nothing is touched."""
@@ -112,12 +113,13 @@ class TestBuild:
         assert "gather-example.1: must be a folder as an earlier build wrote it" in err and err.count("\n") == 1
         assert before == tree(tmp_path)
 
-    def test_foreign_folder_that_a_manifest_names(self, tmp_path):
-        """A manifest from elsewhere does not make the build remove a folder that it names."""
+    @pytest.mark.parametrize("digest", ["0", hashlib.sha256(b"mine").hexdigest()])
+    def test_foreign_folder_that_a_manifest_names(self, digest, tmp_path):
+        """A manifest from elsewhere does not make the build remove a folder that it names, even with the right hashes."""
         (tmp_path / "photos").mkdir()
         (tmp_path / "photos" / "mine.jpg").write_bytes(b"mine")
         (tmp_path / "manifest.json").write_text(
-            '{"models": {"photos": {"sha256": {"mine.jpg": "0"}}}}', encoding="utf-8"
+            json.dumps({"models": {"photos": {"sha256": {"mine.jpg": digest}}}}), encoding="utf-8"
         )
         before = tree(tmp_path)
 
