@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import ClassVar, Protocol
 
@@ -111,13 +111,26 @@ class Unsupported(ProviderError):
 
 def describe(error: BaseException) -> str:
     """Returns `TypeOfError: message` in one line, or only the type if there is no message."""
+    message = told(lambda: error)
+    return f"{type_name(error)}{': ' if message else ''}{message}"
+
+
+def type_name(value: object) -> str:
+    """Returns the name of the type of a third-party object."""
+    return told(lambda: type(value).__name__) or "nameless type"
+
+
+def told(value: Callable[[], object]) -> str:
+    """Returns what `value` returns as a cleaned text. If it raises anything, also SystemExit, the text is empty.
+
+    For the texts of third-party objects: each of their attributes and their `__str__` may be code.
+    """
     try:
-        message = clean(str(error))
+        return clean(str(value()))
     except KeyboardInterrupt:
         raise
-    except BaseException:  # the __str__ of third-party code, which may even raise SystemExit
-        message = ""
-    return f"{type(error).__name__}{': ' if message else ''}{message}"
+    except BaseException:
+        return ""
 
 
 def clean(text: str) -> str:

@@ -29,7 +29,8 @@ _Size = Annotated[int, msgspec.Meta(ge=0)]
 _Type = Literal[
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"
 ]
-_TYPES: dict[str, _Type] = {name: name for name in get_args(_Type)}
+TYPES: dict[str, _Type] = {name: name for name in get_args(_Type)}
+"""The names of the types of arrays that frames carry."""
 
 
 class FrameError(ProviderError):
@@ -185,9 +186,9 @@ def encode(message: Message) -> tuple[bytes, list[bytes]]:
     def head(array: object) -> ArrayHead:
         nonlocal length
         type_name = array.dtype.name if isinstance(array, np.ndarray) else type(array).__name__
-        element_type = _TYPES.get(type_name)
+        element_type = TYPES.get(type_name)
         if not isinstance(array, np.ndarray) or element_type is None:
-            message = f"an array must have one of the types {', '.join(_TYPES)}, got {type_name}"
+            message = f"an array must have one of the types {', '.join(TYPES)}, got {type_name}"
             raise FrameError(message, stage=Stage.RUN)
         parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
         length += len(parts[-1])

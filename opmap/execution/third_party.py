@@ -7,14 +7,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Self, get_args
 
 import msgspec
 import numpy as np
 
-from ..errors import InputError, ProviderError, clean, describe
+from ..errors import InputError, ProviderError, clean, describe, told, type_name
 from ..machine.facts import DeviceClass
 from ..vocabulary import Stage
+from .frames import TYPES
 from .performer import Performer
 from .protocol import ASSERTED, Placement
 from .steps import AnyStep, Clear, Drop, Evidence, Examine, Open, Result, Run, Setup
@@ -45,8 +47,8 @@ class ThirdPartyProvider(Performer):
         except BaseException as error:  # an attribute may be a property that raises anything, also SystemExit
             raise InputError(f"--provider {spec}: {describe(error)}") from None
         if not runs:
-            result = type(provider).__name__
-            raise InputError(f"--provider {spec}: the factory must return an object with a method run, got a {result}")
+            wanted = "the factory must return an object with a method run"
+            raise InputError(f"--provider {spec}: {wanted}, got a {type_name(provider)}")
         if device_class not in (None, *get_args(DeviceClass)):
             wanted = f"device_class must be {', '.join(get_args(DeviceClass))} or None"
             raise InputError(f"--provider {spec}: {wanted}, got {device_class!r}")
@@ -71,7 +73,7 @@ class ThirdPartyProvider(Performer):
         except BaseException as error:  # an import runs the module's code, which may raise anything
             raise InputError(f"--provider {spec}: {describe(error)}") from None
         if not callable(make):
-            raise InputError(f"--provider {spec}: {factory} must be callable, got a {type(make).__name__}")
+            raise InputError(f"--provider {spec}: {factory} must be callable, got a {type_name(make)}")
         try:
             with _third_party_code():
                 provider = make()
@@ -97,7 +99,7 @@ class ThirdPartyProvider(Performer):
             model = step.model.tobytes()
             if self.sessions:
                 session = self._provider.open(model, msgspec.to_builtins(step.setup, enc_hook=lambda array: array))
-            elif step.setup != Setup() or step.files:
+            elif not _is_plain(step.setup) or step.files:
                 raise ProviderError(f"{self._shown} has no method open: it cannot set up a session", stage=Stage.LOAD)
             else:
                 session = model
@@ -188,14 +190,14 @@ def _failed(error: BaseException, stage: Stage) -> Result:
     The exception may tell its stage. One of a class named `Unsupported`, or a NotImplementedError, says that the object
     does not support the step.
     """
-    text = str(error) if isinstance(error, ProviderError) else describe(error)
-    try:
-        told = str(getattr(error, "stage", None))
-    except BaseException:  # a property of third-party code
-        told = ""
-    unsupported = isinstance(error, NotImplementedError) or "Unsupported" in [c.__name__ for c in type(error).__mro__]
-    stage = Stage(told) if told in (Stage.LOAD, Stage.RUN) else stage
-    return Result(error=text, stage=stage, unsupported=unsupported)
+    own_text = told(lambda: error) if isinstance(error, ProviderError) else ""
+    own_stage = told(lambda: getattr(error, "stage", None))
+    names = [told(partial(getattr, kind, "__name__")) for kind in type(error).__mro__]
+    return Result(
+        error=own_text or describe(error),
+        stage=Stage(own_stage) if own_stage in (Stage.LOAD, Stage.RUN) else stage,
+        unsupported=isinstance(error, NotImplementedError) or "Unsupported" in names,
+    )
 
 
 def _result(outputs: object, names: Sequence[str]) -> Result:
@@ -208,7 +210,16 @@ def _result(outputs: object, names: Sequence[str]) -> Result:
     for output in outputs:
         if not isinstance(output, np.ndarray):
             return Result(malformed=f"{wanted}, got a list of a {type(output).__name__}")
-    return Result(outputs={name: np.array(output) for name, output in zip(names, outputs, strict=True)})
+    arrays = [np.array(output) for output in outputs]
+    for array in arrays:
+        if array.dtype.name not in TYPES:
+            return Result(malformed=f"{wanted} of numbers, got {array.dtype.name.upper()}")
+    return Result(outputs=dict(zip(names, arrays, strict=True)))
+
+
+def _is_plain(setup: Setup) -> bool:
+    """Returns whether a setup asks for nothing. `cpu_nodes` only allows something."""
+    return msgspec.structs.replace(setup, cpu_nodes=False) == Setup()
 
 
 def _output_names(model: bytes) -> list[str]:

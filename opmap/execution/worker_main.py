@@ -42,6 +42,9 @@ from opmap.machine.environment import collect
 from opmap.machine.runtimes import import_problem, package_of
 from opmap.vocabulary import Stage
 
+_STDERR = 2
+"""The file descriptor. A third party's provider may have closed `sys.stderr`."""
+
 GRACE = 30.0
 """Seconds after a step's time limit until the worker ends itself. The parent ends it at the limit, unless it is gone."""
 
@@ -156,7 +159,7 @@ def _perform(provider: Performer, message: frames.Perform) -> Result:
     """Performs the step of a message. Any exception is an error of the step."""
     # A model that hangs may hold the interpreter's lock: no Python thread then sees the end of stdin. faulthandler's
     # timer is a thread in C, which needs no lock.
-    faulthandler.dump_traceback_later(message.limit + GRACE, exit=True, file=sys.stderr)
+    faulthandler.dump_traceback_later(message.limit + GRACE, exit=True, file=_STDERR)
     try:
         result = provider.perform(message.task)
     except BaseException as error:  # third-party code may raise anything; Ctrl-C in a terminal does not come here
@@ -215,7 +218,7 @@ def _take_streams() -> tuple[FileIO, FileIO]:
 
 def _report_crashes() -> None:
     """Lets a crash write its traceback to stderr. On Windows, no message box waits for a click then."""
-    faulthandler.enable(all_threads=False)
+    faulthandler.enable(file=_STDERR, all_threads=False)
     if sys.platform == "win32":
         import ctypes
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..cases.case import Case
 from ..descriptors import FEATURE_LEVELS, TensorDesc, Violation
 from ..dxdispatch import Dispatch, desc_json
-from ..errors import MappingError, ProviderError
+from ..errors import MappingError, ProviderError, Unsupported
 from ..execution.arrays import dtype_of, from_array, wrong_outputs
 from ..execution.performer import Performer
 from ..execution.protocol import origin
@@ -145,7 +145,8 @@ class Judge:
         finally:
             ended = _end(performer)
         evidence = walk.evidence.get(SESSION)
-        placement = PlacementRecord.of(evidence.placement if evidence else None, self.provider.name, _helpers(formed))
+        ran = None if isinstance(error, Unsupported) or not evidence else evidence.placement
+        placement = PlacementRecord.of(ran, self.provider.name, _helpers(formed))
         outcome = Outcome(
             case=case,
             round=round,

@@ -37,7 +37,7 @@ def frame(header, body=b""):
 class TestFrames:
     """A frame that was written is read unchanged. Other bytes are refused."""
 
-    @pytest.mark.parametrize("name", sorted(frames._TYPES))
+    @pytest.mark.parametrize("name", sorted(frames.TYPES))
     def test_types(self, name):
         arrays = {
             "a": np.arange(6).astype(name).reshape(2, 3),

@@ -32,6 +32,11 @@ class Session:
         self.session = None
 
 
+class Right:
+    def run(self, model, feeds):
+        return Session(model).run(feeds)
+
+
 class Provider:
     name = "stale"
 
@@ -78,6 +83,11 @@ class TestFuzz:
         program = tmp_path / find["program"]
         ended = subprocess.run([sys.executable, "-I", str(program), "CPUExecutionProvider"], capture_output=True)
         assert 0 == ended.returncode
+
+    def test_without_sessions(self, stale, capsys):
+        """A provider that has only `run` gets sequences that need no more."""
+        assert 0 == cli.main(["fuzz", "--provider", "stale_provider:Right", "--seconds", "1"])
+        assert "1 s: 0 found" in capsys.readouterr().out
 
     def test_resume(self, capsys, tmp_path):
         """A search goes on with its own seed, at the next sequence; another seed is refused."""

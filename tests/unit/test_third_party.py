@@ -31,6 +31,16 @@ class Silent(Exception):
     def __str__(self): raise SystemExit(0)
 
 
+class Nameless(type):
+    """The type of classes whose name cannot be asked for."""
+    @property
+    def __name__(cls): raise SystemExit(0)
+class Anonymous(Exception, metaclass=Nameless):
+    """An exception of such a class."""
+class Unset(metaclass=Nameless):
+    """No backend, of such a class."""
+
+
 class Backend:
     name = "hostile"
 
@@ -64,6 +74,7 @@ def changes_feeds(feeds):
 
 def goes_away(feeds): os.chdir("/" if os.name != "nt" else "C:\\\\")
 def closes_stdout(feeds): os.close(1); sys.stdout = None
+def closes_streams(feeds): sys.stdout.close(); sys.stderr.close()
 def prints(feeds): print("{ not JSON"); os.write(1, b"nor this"); atexit.register(print, "nor that")
 def forks(feeds): os.fork()
 def loose_fork(feeds):
@@ -71,9 +82,27 @@ def loose_fork(feeds):
 
 
 Changes, GoesAway, Closes, Prints = map(after, (changes_feeds, goes_away, closes_stdout, prints))
+ClosesStreams = after(closes_streams)
 Forks, LooseFork = map(after, (forks, loose_fork))
 Exits, ExitsZero, Raises, Mute = map(throws, (SystemExit("bye"), SystemExit(0), Loose("no"), Silent()))
-Interrupts = throws(KeyboardInterrupt())
+Interrupts, Unnamed = throws(KeyboardInterrupt()), throws(Anonymous("no"))
+
+
+Unable = throws(NotImplementedError("rank 9"))
+
+
+class Objects(Backend):
+    def run(self, model_bytes, feeds): return [np.array([None], object)]
+
+
+def mute_error():
+    """A backend that raises an error of opmap without a text."""
+    from opmap.errors import ProviderError
+    class MuteError(ProviderError):
+        def __str__(self): raise SystemExit(0)
+    return throws(MuteError("no", stage="run"))()
+
+
 Surrogate, Long = throws(ValueError("bad \\udc80 text")), throws(ValueError("a.cpp(1)" * 200_000))
 
 
@@ -172,7 +201,7 @@ class TestRun:
         """Feeds are its own to change. The current directory is set back. A forked copy of the process ends."""
         assert "pass" == record(name, *options, code=0)["verdict"]
 
-    @pytest.mark.parametrize("name", ["Closes", "Prints"])
+    @pytest.mark.parametrize("name", ["Closes", "ClosesStreams", "Prints"])
     def test_stdout(self, name):
         """Its stdout is not opmap's, also when its process ends."""
         command = [
@@ -197,12 +226,29 @@ class TestRun:
             ("ExitsZero", "SystemExit: 0"),
             ("Raises", "Loose: no"),
             ("Mute", "Silent"),
+            ("Unnamed", "nameless type: no"),
+            ("mute_error", "MuteError"),
             ("Surrogate", r"ValueError: bad \udc80 text"),
         ],
     )
     def test_exceptions(self, record, name, message, options):
         found = record(name, *options, code=1)
         assert ("error", "run", message) == (found["verdict"], found["stage"], found["message"])
+
+    @in_worker_or_not
+    def test_type_of_output(self, record, options):
+        """An output of a type that no tensor has is wrong, as one of another shape."""
+        found = record("Objects", *options, code=1)
+        assert ("mismatch", "must be a list of one array of numbers, got OBJECT") == (
+            found["verdict"],
+            found["message"],
+        )
+
+    @in_worker_or_not
+    def test_all_unsupported(self, record, options):
+        """A provider does not assert that it ran what it does not support: such a run shows nothing, and is red."""
+        found = record("Unable", *options, code=1)
+        assert ("unsupported", None) == (found["verdict"], found["placement"])
 
     def test_keyboard_interrupt(self, record):
         """In the worker, nobody can press Ctrl-C: it is an exception as any other."""
@@ -308,6 +354,7 @@ class TestOpening:
             ("hostile_exit:x", "SystemExit: 0"),
             ("hostile_backends:NoName", "SystemExit: 0"),
             ("hostile_backends:OddName", "SystemExit: 0"),
+            ("hostile_backends:Unset", "the factory must return an object with a method run, got a nameless type"),
             ("hostile_backends:OddClass", "device_class must be hardware, emulated or None, got 'great'"),
         ],
     )
