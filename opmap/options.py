@@ -97,7 +97,9 @@ def pair(text: str) -> tuple[str, str]:
     """Returns (K, V) for `K=V`."""
     key, equals, value = text.partition("=")
     if not (key.strip() and equals):
-        raise argparse.ArgumentTypeError(f"must be K=V, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be K=V, got {shown(text)}")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise argparse.ArgumentTypeError(f"must be UTF-8, got {shown(text)}")
     return key.strip(), value.strip()
 
 

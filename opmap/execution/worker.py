@@ -258,6 +258,9 @@ class WorkerProvider(Performer):
             raise NotRun(f"the worker process does not start: {error}") from None
         try:
             reply = self._ask(self._start, self.first_timeout)
+        except frames.FrameError as error:  # a name, an option or a folder that is not UTF-8
+            self._kill_child()
+            raise InputError(f"--provider {self.name} cannot be sent to the worker process: {error}") from None
         except ProviderError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         if isinstance(reply, frames.Refused):

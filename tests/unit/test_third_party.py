@@ -362,6 +362,17 @@ class TestOpening:
         _, err = opmap("validate", "--provider", spec, *SELECT, *options, code=2)
         assert f"opmap: --provider {spec}: {message}" == err.strip()
 
+    def test_name_that_is_not_utf8(self, opmap):
+        """It cannot be sent to the worker, which is not started for nothing: stderr has one line."""
+        _, err = opmap("validate", "--provider", "x\udcff:y", *SELECT, code=2)
+        assert r"opmap: --provider x\udcff:y cannot be sent to the worker process: a frame's texts must be UTF-8" in err
+        assert 1 == err.count("\n")
+
+    @pytest.mark.parametrize("option", ["--provider-option", "--session-option", "--ep-library"])
+    def test_option_that_is_not_utf8(self, opmap, option):
+        _, err = opmap("validate", "--provider", "cpu", option, "a=\udcff", code=2)
+        assert r"must be UTF-8, got 'a=\udcff'" in err
+
     @in_worker_or_not
     @pytest.mark.parametrize(("name", "message"), [("factory", "Loose: no device"), ("zero", "SystemExit: 0")])
     def test_missing(self, record, opmap, name, message, options):
