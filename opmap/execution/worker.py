@@ -376,10 +376,11 @@ class WorkerProvider(Performer):
             text = f"no answer within {limit:g} s{doing}; the worker process was ended"
             raise WorkerTimeout(text, stage=stage) from None
         except (ChildEnded, frames.FrameError) as error:
+            end = f"wrote an invalid frame ({error})"
             if isinstance(error, ChildEnded):
                 child.wait(1.0)  # for the exit code: after kill() it would be another one
+                end = "closed its output and was ended" if child.running else child.end()
             self._kill_child()
-            end = child.end() if isinstance(error, ChildEnded) else f"wrote an invalid frame ({error})"
             excerpt = child.stderr_excerpt()
             text = f"the worker process {end}{doing}{f': {excerpt}' if excerpt else ''}"
             if step and _DEVICE_LOST.search(excerpt):

@@ -82,7 +82,7 @@ def loose_fork(feeds):
 
 
 Changes, GoesAway, Closes, Prints = map(after, (changes_feeds, goes_away, closes_stdout, prints))
-ClosesStreams = after(closes_streams)
+ClosesStreams, ClosesPipes = after(closes_streams), after(lambda feeds: os.closerange(3, 64))
 Forks, LooseFork = map(after, (forks, loose_fork))
 Exits, ExitsZero, Raises, Mute = map(throws, (SystemExit("bye"), SystemExit(0), Loose("no"), Silent()))
 Interrupts, Unnamed = throws(KeyboardInterrupt()), throws(Anonymous("no"))
@@ -185,7 +185,7 @@ def record(opmap):
     return run
 
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork, and no pipes by number")
 in_worker_or_not = pytest.mark.parametrize("options", [(), ("--in-process",)], ids=["worker", "in-process"])
 
 
@@ -249,6 +249,13 @@ class TestRun:
         """A provider does not assert that it ran what it does not support: such a run shows nothing, and is red."""
         found = record("Unable", *options, code=1)
         assert ("unsupported", None) == (found["verdict"], found["placement"])
+
+    @posix
+    def test_closed_pipes(self, record):
+        """The message does not blame a signal that opmap itself sent."""
+        found = record("ClosesPipes", code=1)
+        assert "crash" == found["verdict"]
+        assert "the worker process closed its output and was ended while running the model" in found["message"]
 
     def test_keyboard_interrupt(self, record):
         """In the worker, nobody can press Ctrl-C: it is an exception as any other."""
