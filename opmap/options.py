@@ -218,7 +218,8 @@ SELECTION_OPTIONS = (
         name="case",
         repeated=True,
         metavar="ID|@FILE",
-        help="only the case with this id, or with the ids in a file, one per line (PowerShell needs quotes: '@FILE'); may be repeated",
+        help="only the case with this id, or with the ids in a file, one per line (PowerShell needs quotes: '@FILE'); "
+        "may be repeated",
         pytest_note="for a file write --opmap-case=@FILE",
     ),
     Option(name="shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N parts of the cases"),

@@ -87,8 +87,8 @@ class Hello(Message, frozen=True):
     """From the worker: the provider is open.
 
     Holds ONNX Runtime's version and providers (of a third party's provider its own version), the worker's own process
-    id, the adapter's name and class, and the distribution that ONNX Runtime was installed from. `name` is a third party's own name for its provider, `sessions` whether it has
-    the session interface.
+    id, the adapter's name and class, and the distribution that ONNX Runtime was installed from. `name` is a third party's
+    own name for its provider, `sessions` whether it has the session interface.
     """
 
     version: str | None
