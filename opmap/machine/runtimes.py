@@ -109,7 +109,7 @@ def plugins() -> list[Plugin]:
     return [found[name] for name in sorted(found)]
 
 
-def import_problem(error: ImportError) -> str:
+def import_problem(error: Exception) -> str:
     """Returns one line that says why ONNX Runtime cannot be imported, and what to install if Windows lacks a DLL."""
     text = one_line(error)
     if "DLL load failed" not in text:  # the words of Python for Windows, in every language of Windows

@@ -363,6 +363,15 @@ class TestImport:
         assert "Traceback" not in done.stderr
         assert 1 == validate(broken, "--filter", "gather/example.1", "--require-provider", provider=name)[0].returncode
 
+    @pytest.mark.parametrize(
+        ("source", "message"), [("raise OSError('no such DLL')", "OSError: no such DLL"), ("(", "SyntaxError: ")]
+    )
+    def test_any_exception(self, source, message, broken, tmp_path):
+        (tmp_path / "onnxruntime" / "__init__.py").write_text(source, encoding="utf-8")
+        done, cases = validate(broken, "--filter", "gather/example.1", provider="cpu")
+        assert (0, "not-run") == (done.returncode, cases[0]["verdict"])
+        assert cases[0]["message"].startswith(message)
+
     def test_worker(self, broken, monkeypatch):
         """A worker in which it cannot be imported says so."""
         monkeypatch.setenv("PYTHONPATH", broken["PYTHONPATH"])
