@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -16,6 +17,9 @@ else:
     import fcntl
 
 NAME = f"{TEMPORARY}lock"
+
+_LOCKED = (errno.EACCES, errno.EDEADLK, 0)
+"""What Windows says of a lock of another process; Wine gives no number."""
 
 
 class FolderLock:
@@ -80,7 +84,7 @@ def _lock(file: int) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
-    except PermissionError:  # Windows says so of a lock of another process
-        raise BlockingIOError from None
-    except OSError:  # the file system has no locks
-        pass
+    except OSError as error:
+        if sys.platform == "win32" and error.errno in _LOCKED:
+            raise BlockingIOError from None
+        # otherwise the file system has no locks

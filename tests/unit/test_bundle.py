@@ -414,7 +414,7 @@ def make(): return Stub()
     def test_platform(self, command, tmp_path, monkeypatch, capsys):
         """Another operating system is refused, in `fuzz` too."""
         main([*command, "--report", str(tmp_path / "r")])
-        monkeypatch.setattr("sysconfig.get_platform", lambda: "win-amd64")
+        monkeypatch.setattr("sysconfig.get_platform", lambda: "another-system")
 
         assert 2 == main([*command, "--resume", str(tmp_path / "r")])
 

@@ -599,15 +599,28 @@ class TestDirectMLOnLinux:
         ("prefix", "verdict", "stage"), [(b"", "error", "load"), (b"allow fallback\n", "fallback", None)]
     )
     def test_planted_fallback(self, worker, cases, prefix, verdict, stage):
-        """DirectML has no kernel for a Cast to a string. The values are right, but the verdict is not `pass`."""
+        """DirectML has no kernel for a Gather of strings. The values are right, but the verdict is not `pass`."""
         model = map_descriptor(cases[0].desc, index_conversion="directml").model
-        name = model.graph.output[0].name
-        model.graph.node[-1].output[0] = "gathered"
-        for source, target, to in (("gathered", "text", TensorProto.STRING), ("text", name, TensorProto.FLOAT)):
-            model.graph.node.append(helper.make_node("Cast", [source], [target], to=to))
+        (gather,) = (node for node in model.graph.node if node.op_type == "Gather")
+        data, name = gather.input[0], model.graph.output[0].name
+        gather.input[0], model.graph.node[-1].output[0] = "text", "gathered"
+        model.graph.node.insert(0, helper.make_node("Cast", [data], ["text"], to=TensorProto.STRING))
+        model.graph.node.append(helper.make_node("Cast", ["gathered"], [name], to=TensorProto.FLOAT))
         worker.plant(1, prefix + model.SerializeToString())
         record = self.judge(worker)(cases[0])
         assert (verdict, stage) == (record.verdict, record.stage), record.message
         assert not record.proven
         if prefix:
-            assert "Cast on CPUExecutionProvider" in record.message
+            assert "Gather on CPUExecutionProvider" in record.message
+
+    def test_helper_on_the_cpu(self, worker, cases):
+        """Where the fallback is allowed, a Cast on the CPU EP does not unprove the Gather; the record says where it was."""
+        model = map_descriptor(cases[0].desc, index_conversion="directml").model
+        name = model.graph.output[0].name
+        model.graph.node[-1].output[0] = "gathered"
+        for source, target, to in (("gathered", "text", TensorProto.STRING), ("text", name, TensorProto.FLOAT)):
+            model.graph.node.append(helper.make_node("Cast", [source], [target], to=to))
+        worker.plant(1, b"allow fallback\n" + model.SerializeToString())
+        record = self.judge(worker)(cases[0])
+        assert ("pass", True) == (record.verdict, record.proven)
+        assert "Cast on CPUExecutionProvider" in record.message
