@@ -106,7 +106,7 @@ class SessionOptions:
     def of_runtime(self) -> dict[str, list[str]]:
         """What ONNX Runtime's sessions are created with, as `run.json` holds it: `K=V` by the option's name."""
         names = ("provider_option", "session_option", "ep_library")
-        return {name: sorted(map("=".join, getattr(self, name))) for name in names}
+        return {name: sorted(map("=".join, dict(getattr(self, name)).items())) for name in names}
 
 
 class Session:
@@ -408,7 +408,7 @@ class Session:
         passed = self.active_failures.passed(self.items, self.results.records) if self.active_failures else 0
         if passed:
             lines.append(f"{passed} cases passed that known failures allow to fail")
-        return [*lines, *filter(None, [self.variants_note])]
+        return [*lines, *filter(None, [self.variants_note, self.provider.note if self.provider else None])]
 
     @property
     def exit_code(self) -> int:

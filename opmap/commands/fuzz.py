@@ -28,7 +28,7 @@ _EVERY = 10.0
 
 
 def run(options: Namespace) -> int:
-    """Searches, and prints what was found. Returns 1 if something was found, else 0. Raises InputError for bad options."""
+    """Searches, and prints what was found. Returns 1 if something was found, or if the provider supports nothing. Raises InputError for bad options."""
     if options.provider.startswith("fault:"):
         raise InputError("--provider fault:NAME takes cases in place of models, so it has no sequences")
     asked = SessionOptions.read(vars(options))
@@ -65,7 +65,8 @@ def run(options: Namespace) -> int:
         write_json(content)
     else:
         _print(progress, folder if written else None, opened.name)
-    return 130 if interrupted else int(bool(progress.finds))
+    nothing_ran = 0 < progress.sequences == progress.unsupported
+    return 130 if interrupted else int(bool(progress.finds) or nothing_ran)
 
 
 def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder) -> Search:
@@ -163,7 +164,8 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         f"{progress.both} fail on the CPU EP too",
     ]
     extra.append(f"{progress.unstable} did not fail again")
-    counts = (progress.duplicates, progress.known, progress.both, progress.unstable)
+    extra.append(f"{progress.unsupported} are not supported")
+    counts = (progress.duplicates, progress.known, progress.both, progress.unstable, progress.unsupported)
     shown = [text for text, count in zip(extra, counts, strict=True) if count]
     print_line("; ".join([total, *shown]))
     if progress.stopped:

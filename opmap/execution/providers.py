@@ -35,7 +35,7 @@ class OpenProvider:
     `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
     on the command line. The placement that a third party's provider reports is `asserted`: it is believed, not proven.
     `sessions` is whether the provider can open a model and run it several times. `package` is the distribution that its
-    ONNX Runtime was installed from.
+    ONNX Runtime was installed from. `note` says why another provider was not taken.
     """
 
     name: str
@@ -45,6 +45,7 @@ class OpenProvider:
     adapter: str | None = None
     sessions: bool = True
     package: str | None = None
+    note: str | None = None
 
     @property
     def directml(self) -> bool:
@@ -189,13 +190,14 @@ def open_provider(
         rig = find_dml_runtime(dml_runtime)
         if rig:
             return open_directml(command=rig)
-    providers = available()
+    providers, note = available(), None
     if wanted == "auto" and DIRECTML in providers:
         try:
             return open_directml()
-        except ProviderMissing:
+        except ProviderMissing as error:
             if adapter is not None or device_id is not None:
                 raise
+            note = f"not on the DirectML EP: {error}"
     wanted = CPU if wanted == "auto" else wanted
     if wanted == DIRECTML:
         if DIRECTML not in providers:
@@ -209,7 +211,7 @@ def open_provider(
     if wanted != CPU:
         return open_worker(wanted, options=options)
     session = SessionProvider(wanted, options, config=config)
-    return OpenProvider(wanted, session.version, "hardware", session, package=session.package)
+    return OpenProvider(wanted, session.version, "hardware", session, package=session.package, note=note)
 
 
 def _no_directml(providers: Sequence[str]) -> str:

@@ -27,13 +27,15 @@ _SEVERAL = re.compile(r"(?:'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\b[\w.]*\d[\w.:/é]
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan failed in. `at` is the number of the step, `text` what is wrong in one line.
 
-    `signature` is the text without what differs between equal failures: names, numbers, addresses.
+    `signature` is the text without what differs between equal failures: names, numbers, addresses. `unsupported` is whether
+    the provider said that it does not support the step: then it is no defect.
     """
 
     kind: Kind
     text: str
     signature: str
     at: int
+    unsupported: bool = False
 
     def same(self, other: Failure | None) -> bool:
         """Returns whether another failure shows the same."""
@@ -95,7 +97,7 @@ def _judge(planned: Planned, result: Result, at: int, history: dict[str, list[np
         return None
     if result.error is not None or result.malformed is not None:
         text = f"{name}: {result.error or result.malformed}"
-        return Failure(kind="refusal", text=text, signature=normalized(text), at=at)
+        return Failure(kind="refusal", text=text, signature=normalized(text), at=at, unsupported=result.unsupported)
     if planned.outputs is None:
         return None
     return compare(planned, result.outputs, at, history)

@@ -92,6 +92,7 @@ class Progress:
     known: int = 0
     both: int = 0
     unstable: int = 0
+    unsupported: int = 0
     shrinking: float = 0.0
     finds: list[Find] = field(default_factory=list)
     stopped: str | None = None
@@ -171,7 +172,9 @@ class Search:
         """Shrinks a failure, unless it is known or found already, and adds it to the finds."""
         progress, start = self.progress, self.clock()
         its = features(plan)
-        if self._refused_by_control(plan, failure):
+        if failure.unsupported:
+            progress.unsupported += 1
+        elif self._refused_by_control(plan, failure):
             progress.both += 1
         elif self._is_known(plan, failure):
             progress.known += 1

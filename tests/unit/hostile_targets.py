@@ -259,7 +259,9 @@ _PREFIX = struct.Struct("<4sIIQ")
 
 def _frame_seeds(_: Path) -> list[bytes]:
     messages = (
-        frames.Perform(Run(session="s", feeds={"a": np.arange(6, dtype=np.int64).reshape(2, 3), "b": np.array(1.5)}), 1.0),
+        frames.Perform(
+            Run(session="s", feeds={"a": np.arange(6, dtype=np.int64).reshape(2, 3), "b": np.array(1.5)}), 1.0
+        ),
         frames.Perform(Clear(), 1.0),
         frames.Hello(version="1.24.1", providers=["CPUExecutionProvider"], pid=7),
         frames.Refused("there is no adapter"),

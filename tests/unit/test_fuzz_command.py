@@ -1,6 +1,7 @@
 """`opmap fuzz`: what it prints and writes, and how it goes on."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -35,6 +36,18 @@ class Session:
 class Right:
     def run(self, model, feeds):
         return Session(model).run(feeds)
+
+
+class Picky:
+    def run(self, model, feeds):
+        if b"GatherND" in model:
+            raise NotImplementedError("no GatherND")
+        return Session(model).run(feeds)
+
+
+class Nothing:
+    def run(self, model, feeds):
+        raise NotImplementedError("nothing")
 
 
 class Provider:
@@ -88,6 +101,12 @@ class TestFuzz:
         """A provider that has only `run` gets sequences that need no more."""
         assert 0 == cli.main(["fuzz", "--provider", "stale_provider:Right", "--seconds", "1"])
         assert "1 s: 0 found" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(("name", "code"), [("Picky", 0), ("Nothing", 1)])
+    def test_unsupported(self, stale, name, code, capsys):
+        """What a provider does not support is counted. If it supports nothing, the search shows nothing."""
+        assert code == cli.main(["fuzz", "--provider", f"stale_provider:{name}", "--seconds", "1"])
+        assert re.search(r"1 s: 0 found; \d+ are not supported", capsys.readouterr().out)
 
     def test_resume(self, capsys, tmp_path):
         """A search goes on with its own seed, at the next sequence; another seed is refused."""

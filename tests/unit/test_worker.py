@@ -452,7 +452,9 @@ class TestAdapter:
 
         with pytest.raises(ProviderMissing, match="got the software adapter Microsoft Basic Render Driver"):
             open_provider("dml")
-        assert open_provider("auto").name == CPU
+        opened = open_provider("auto")
+        assert opened.name == CPU
+        assert opened.note.startswith("not on the DirectML EP: DmlExecutionProvider needs a hardware adapter")
 
     def test_not_for_others(self):
         """The CPU EP refuses the choice of an adapter."""
