@@ -257,7 +257,7 @@ class TestTier:
         arguments = ["validate", "--provider", "cpu", "--require-provider", "--filter", "contract/feeds/m*"]
         assert main(arguments) == 0
         out = capsys.readouterr().out
-        assert "contract probes: what the documentation promises" in out
+        assert "contract probes (what the documentation promises)" in out
         assert "1 of 1 contract probes passed on CPUExecutionProvider" in out
         assert main([*arguments, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
