@@ -1,0 +1,374 @@
+"""Relations of whole outputs: the right output moved, repeated, or not written in a part."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from ..faults.case_arrays import Bits, Numbers
+from ..verdicts.compare import UNWRITTEN
+from .relations_wrong import LEAST, Elements, Found, Mask, Moves, WrongOutput
+
+_UNWRITTEN = (UNWRITTEN, 0xCD, 0xFF)
+"""Bytes that memory may hold before anything is written to it."""
+
+_GROUPS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+_ANCHORS, _DISPLACEMENTS = 3, 32
+"""The number of wrong elements that are looked for elsewhere, and for each the most places that are tried."""
+
+_ALL_ORDERS = 4
+"""The most dimensions of which all orders are tried; of more, one or two dimensions change their place."""
+
+
+def output_relations(wrong: WrongOutput) -> Iterator[Found]:
+    """Gives the relations of whole outputs that explain all wrong elements, the simplest first.
+
+    Nothing is given if the wrong elements say too little to choose one.
+    """
+    if not wrong.tells():
+        if wrong.information >= LEAST and not wrong.large:
+            yield from _end_copied(wrong)
+    else:
+        filled = list(_filled(wrong))
+        yield from filled
+        if not wrong.large:
+            yield from _shifted(wrong)
+            yield from _rearranged(wrong)
+            yield from _repeated(wrong)
+            yield from _copied(wrong)
+        if not filled:
+            yield from _missing(wrong)
+
+
+def _fills(wrong: WrongOutput) -> Iterator[tuple[str, str, int]]:
+    """Gives what an element can hold that is not written: the kind of a whole output of it, in words, the bits."""
+    yield "zero", "zero", 0
+    for byte in _UNWRITTEN:
+        bits = int.from_bytes(bytes([byte]) * wrong.actual.itemsize, "little")
+        yield "missing", f"not written: each byte is {byte:#04x}", bits
+
+
+def _filled(wrong: WrongOutput) -> Iterator[Found]:
+    for kind, words, bits in _fills(wrong):
+        if wrong.is_(np.full_like(wrong.actual, bits)):
+            yield Found(kind, f"every element is {words}")
+
+
+# --- shifted and rotated -------------------------------------------------------------------------------------------
+
+
+def _shifted(wrong: WrongOutput) -> Iterator[Found]:
+    """The output is rotated by some elements, or along one dimension; or shifted, so that some elements are lost."""
+    flat, along = _displacements(wrong)
+    rotations: list[tuple[str, int, int]] = []  # the unit, the dimension of `shape` (-1: none), how many units
+    for count in flat:
+        rows = len(wrong.shape) > 1 and count % wrong.shape[-1] == 0
+        unit = " row" if rows else ""
+        rotations.append((unit, -1, count))
+    rotations += [(f" along dimension {wrong.dimensions[d]}", d, count) for d, count in along]
+    for unit, d, count in rotations:
+        if wrong.is_moved(_rotation(wrong, d, count)):
+            yield Found("shift", _text("rotated", unit, count, wrong))
+            return
+    for unit, d, count in rotations:
+        found = _with_lost_elements(wrong, unit, d, count)
+        if found:
+            yield found
+            return
+
+
+def _displacements(wrong: WrongOutput) -> tuple[list[int], list[tuple[int, int]]]:
+    """The distances, in elements and along single dimensions, between wrong elements and equal right ones."""
+    values, counts = np.unique(wrong.right, return_counts=True)
+    nearest = np.minimum(np.searchsorted(values, wrong.wrong_bits), len(values) - 1)
+    frequency = np.where(values[nearest] == wrong.wrong_bits, counts[nearest], 0)
+    found = np.flatnonzero(frequency)
+    rarest = found[np.argsort(frequency[found], kind="stable")]
+    flat: dict[int, None] = {}
+    along: dict[tuple[int, int], None] = {}
+    total = len(wrong.actual)
+    chosen = {int(rarest[i * (len(rarest) - 1) // _ANCHORS]) for i in range(_ANCHORS + 1)} if len(rarest) else set()
+    for i in sorted(chosen):
+        at = int(wrong.wrong[i])
+        for place in np.flatnonzero(wrong.right == wrong.actual[at])[:_DISPLACEMENTS].tolist():
+            distance = (at - place) % total
+            flat[min(distance, distance - total, key=abs)] = None
+            here, there = np.unravel_index((at, place), wrong.shape or (1,)), 0
+            steps = [(d, int(c[0] - c[1])) for d, c in enumerate(here) if c[0] != c[1]]
+            if len(steps) == 1 and len(wrong.shape) > 1:
+                (d, step), there = steps[0], wrong.shape[steps[0][0]]
+                along[d, min(step % there, step % there - there, key=abs)] = None
+    return sorted(filter(None, flat), key=abs), sorted(along, key=lambda pair: abs(pair[1]))
+
+
+def _rotation(wrong: WrongOutput, d: int, count: int) -> Moves:
+    if d < 0:
+        return lambda elements: np.roll(elements, count)
+    return lambda elements: np.roll(elements.reshape(wrong.shape), count, d).reshape(-1)
+
+
+def _with_lost_elements(wrong: WrongOutput, unit: str, d: int, count: int) -> Found | None:
+    """A shift, in which at least half of the elements stay. The free places hold right elements, zeros or copies."""
+    length = len(wrong.actual) if d < 0 else wrong.shape[d]
+    if abs(count) * 2 > length:
+        return None
+    place = np.arange(len(wrong.actual))
+    if d >= 0:
+        place = np.unravel_index(place, wrong.shape)[d]
+    free = place < count if count > 0 else place >= length + count
+    moved = _rotation(wrong, d, count)
+    different, kept = wrong.differs(moved(wrong.right)), ~free
+    if wrong.documented is not None:
+        kept &= moved(wrong.documented)
+    if (different & kept).any() or not kept[wrong.wrong].any():
+        return None
+    wrong_free = wrong.actual[free & wrong.differs(wrong.right)]
+    edge = wrong.right[0 if count > 0 else -1] if d < 0 else None
+    fills = [bits for _, _, bits in _fills(wrong)] + ([] if edge is None else [int(edge)])
+    explained = int(kept[wrong.wrong].sum())
+    if any((wrong_free == bits).all() for bits in fills):
+        explained += len(wrong_free)
+    return Found("shift", _text("shifted", unit, count, wrong), explained)
+
+
+def _text(verb: str, unit: str, count: int, wrong: WrongOutput) -> str:
+    if unit == " row":
+        count //= wrong.shape[-1]
+        unit = " rows" if abs(count) > 1 else " row"
+    return f"the output is {verb} by {count}{unit}"
+
+
+# --- the same elements in another order ----------------------------------------------------------------------------
+
+
+def _rearranged(wrong: WrongOutput) -> Iterator[Found]:
+    """The output is reversed, as a whole or in parts, or transposed."""
+    if not _same_elements(wrong):
+        return
+    shape, count = wrong.shape, len(wrong.actual)
+    candidates: list[tuple[str, Moves]] = [("the output is in reverse order", lambda e: e[::-1])]
+    if len(shape) > 1:
+        for d, number in enumerate(wrong.dimensions):
+            text = f"the output is in reverse order along dimension {number}"
+            candidates.append((text, partial(_flipped, shape, d)))
+        candidates += _transposed(wrong)
+    for group in itertools.takewhile(lambda group: group <= count, _GROUPS):
+        candidates.append((f"the elements of each group of {group} are in reverse order", partial(_reversed_in, group)))
+    for text, moves in candidates:
+        if wrong.is_moved(moves):
+            yield Found("permutation", text)
+
+
+def _flipped(shape: tuple[int, ...], d: int, elements: Elements) -> Elements:
+    return np.flip(elements.reshape(shape), d).reshape(-1)
+
+
+def _reversed_in(group: int, elements: Elements) -> Elements:
+    whole = len(elements) // group * group
+    return np.concatenate((elements[:whole].reshape(-1, group)[:, ::-1].reshape(-1), elements[whole:]))
+
+
+def _ordered(sizes: Sequence[int], order: Sequence[int], elements: Elements) -> Elements:
+    return elements.reshape(sizes).transpose(order).reshape(-1)
+
+
+def _taken(places: Numbers, elements: Elements) -> Elements:
+    return elements[places]
+
+
+def _same_elements(wrong: WrongOutput) -> bool:
+    """Whether the output has the right elements in any order; True if some have no documented value."""
+    return wrong.documented is not None or np.array_equal(np.sort(wrong.right), np.sort(wrong.actual))
+
+
+def any_order(wrong: WrongOutput) -> Iterator[Found]:
+    """The output has the right elements in an order of no rule."""
+    if wrong.documented is None and wrong.tells() and _same_elements(wrong):
+        yield Found("permutation", "the output has the right elements in another order", weak=True)
+
+
+def _transposed(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
+    shape, count = wrong.shape, len(wrong.shape)
+    for order in _orders(count):
+        sizes = [shape[d] for d in order]
+        back = [order.index(d) for d in range(count)]
+        swapped = [d for d in range(count) if order[d] != d]
+        numbers = [wrong.dimensions[d] for d in order]
+        if order == tuple(range(count))[::-1] and count > 2:
+            text = "the output is column-major"
+        elif swapped == [count - 2, count - 1]:
+            text = "the last two dimensions of the output are exchanged"
+        elif len(swapped) == 2:
+            text = f"the dimensions {numbers[swapped[1]]} and {numbers[swapped[0]]} of the output are exchanged"
+        else:
+            text = f"the dimensions of the output are in the order {numbers}"
+        yield text, partial(_ordered, shape, order)
+        yield f"{text}, as an output of the exchanged sizes", partial(_ordered, sizes, back)
+
+
+def _orders(count: int) -> list[tuple[int, ...]]:
+    """The orders of so many dimensions to try, without the right one; exchanges of two come first."""
+    right = tuple(range(count))
+    orders: dict[tuple[int, ...], None] = {}
+    for i, j in sorted(itertools.combinations(right, 2), reverse=True):
+        orders[(*right[:i], j, *right[i + 1 : j], i, *right[j + 1 :])] = None
+    orders[right[::-1]] = None
+    for i, j in itertools.permutations(right, 2):
+        others = right[:i] + right[i + 1 :]
+        orders[(*others[:j], i, *others[j:])] = None
+    if count <= _ALL_ORDERS:
+        orders |= dict.fromkeys(itertools.permutations(right))
+    orders.pop(right, None)
+    return list(orders)
+
+
+# --- repeated ------------------------------------------------------------------------------------------------------
+
+
+def _repeated(wrong: WrongOutput) -> Iterator[Found]:
+    """A part of the right output stands in place of all parts like it."""
+    shape, count = wrong.shape, len(wrong.actual)
+    for first, last in itertools.combinations(range(len(shape) + 1), 2):
+        for word, at in (("first", 0), ("last", -1)):
+            if wrong.is_moved(_collapsed(shape, first, last, at)):
+                yield Found("repeat", _repeated_text(wrong, first, last, word))
+    place = np.arange(count)
+    for group in itertools.takewhile(lambda group: group < count, _GROUPS):
+        start = place // group * group
+        for text, source in (
+            (f"each group of {group} elements is a copy of the first group", place % group),
+            (f"each group of {group} elements holds its first element only", start),
+            (f"each group of {group} elements holds its last element only", np.minimum(start + group, count) - 1),
+        ):
+            if wrong.is_moved(partial(_taken, source)):
+                yield Found("repeat", text)
+    if (wrong.actual == wrong.actual[0]).all() and (wrong.right == wrong.actual[0]).any():
+        yield Found("repeat", "every element is the same element of the right output")
+
+
+def _collapsed(shape: tuple[int, ...], first: int, last: int, at: int) -> Moves:
+    """Takes position `at` in the dimensions from `first` on, before `last`, for all positions."""
+    part = tuple(slice(None) if not first <= d < last else slice(at, at + 1 or None) for d in range(len(shape)))
+    return lambda elements: np.broadcast_to(elements.reshape(shape)[part], shape).reshape(-1)
+
+
+def _repeated_text(wrong: WrongOutput, first: int, last: int, word: str) -> str:
+    count, numbers = len(wrong.shape), wrong.dimensions
+    if (first, last) == (0, count):
+        return f"every element is the {word} one"
+    if first == 0:
+        block = "row" if last == count - 1 else f"block behind dimension {numbers[last - 1]}"
+        return f"every {block} is the {word} one"
+    if last == count:
+        block = "row" if first == count - 1 else f"block behind dimension {numbers[first - 1]}"
+        return f"each {block} holds its {word} element only"
+    where = " to ".join(dict.fromkeys((str(numbers[first]), str(numbers[last - 1]))))
+    return f"every position along dimension {where} is the {word} one"
+
+
+def _copied(wrong: WrongOutput) -> Iterator[Found]:
+    """The wrong elements are copies of those one element, one row or one block before or behind them."""
+    for length, name, before in _sources(wrong):
+        word, end = ("before", "last") if before else ("behind", "first")
+        if _at_end(wrong, length, before):
+            yield Found("repeat", f"the {end} {name} is a copy of the one {word} it")
+        elif wrong.tells_alone():
+            yield Found("repeat", f"the wrong elements are copies of those one {name} {word} them")
+
+
+def _end_copied(wrong: WrongOutput) -> Iterator[Found]:
+    """The only wrong element is the last one, and a copy of the one before it."""
+    if wrong.wrong.tolist() == [len(wrong.actual) - 1] and any(length == 1 for length, _, _ in _sources(wrong)):
+        yield Found("repeat", "the last element is a copy of the one before it")
+
+
+def _at_end(wrong: WrongOutput, length: int, last: bool) -> bool:
+    """Whether all wrong elements lie in the last block of this length, or in the first one."""
+    return bool(wrong.wrong[0] >= len(wrong.actual) - length if last else wrong.wrong[-1] < length)
+
+
+def _sources(wrong: WrongOutput) -> Iterator[tuple[int, str, bool]]:
+    """Gives the blocks of which the wrong elements are copies: length, name, and whether they come from before."""
+    for length, name in wrong.blocks():
+        for before in (True, False):
+            source = wrong.wrong - (length if before else -length)
+            if source.min() < 0 or source.max() >= len(wrong.actual):
+                continue
+            if wrong.documented is not None and not wrong.documented[source].all():
+                continue
+            if any(np.array_equal(elements[source], wrong.wrong_bits) for elements in (wrong.right, wrong.actual)):
+                yield length, name, before
+
+
+# --- missing -------------------------------------------------------------------------------------------------------
+
+
+def _missing(wrong: WrongOutput) -> Iterator[Found]:
+    for _, words, bits in _fills(wrong):
+        if (wrong.wrong_bits == bits).all():
+            yield Found("missing", f"{where(wrong, wrong.actual == bits)} {words}")
+
+
+def some_missing(wrong: WrongOutput) -> Iterator[Found]:
+    """At least half of the wrong elements were not written, and the others are wrong in another way.
+
+    Not if the input has an element with such bits: then they may come from there.
+    """
+    for _, words, bits in _fills(wrong):
+        count = int((wrong.wrong_bits == bits).sum())
+        if count * 2 >= len(wrong.wrong) > count > 1 and wrong.tells() and not (wrong.data == bits).any():
+            yield Found("missing", f"some elements are {words}", count)
+
+
+def stale_part(wrong: WrongOutput, memory: Bits) -> str | None:
+    """Returns which elements are left over in memory with these elements; None if a wrong one is not."""
+    left = wrong.actual == memory
+    return where(wrong, left) if left[wrong.wrong].all() else None
+
+
+def where(wrong: WrongOutput, same: Mask) -> str:
+    """Returns the wrong elements in words, with their verb. `same` are those that may belong to them."""
+    same = same if wrong.documented is None else same | ~wrong.documented
+    low, high, count = int(wrong.wrong[0]), int(wrong.wrong[-1]), len(wrong.actual)
+    if low == count - 1:
+        return "the last element is"
+    if high == 0:
+        return "the first element is"
+    if same[low:].all():
+        return f"the elements from number {low} on are"
+    if same[: high + 1].all():
+        return f"the elements up to number {high} are"
+    box = None if wrong.large else _box(wrong, same)
+    if box:
+        return f"the elements at {box} are"
+    for group in (2, 3, 4, 8, 16, 32, 64):
+        rests = np.unique(wrong.wrong % group)
+        if len(rests) < group and same[np.isin(np.arange(count) % group, rests)].all():
+            return f"the elements whose number modulo {group} is {', '.join(map(str, rests.tolist()))} are"
+    if same[low : high + 1].all():
+        return f"the elements from number {low} to {high} are"
+    return "some elements are"
+
+
+def _box(wrong: WrongOutput, same: Mask) -> str | None:
+    """The positions of the wrong elements along each dimension, if all elements at these positions belong to them."""
+    positions: list[Numbers] = [np.unique(c) for c in np.unravel_index(wrong.wrong, wrong.shape)]
+    texts = []
+    for number, size, chosen in zip(wrong.dimensions, wrong.shape, positions, strict=True):
+        if len(chosen) == size:
+            continue
+        if len(chosen) == 1:
+            position = "the last position" if chosen[0] == size - 1 else f"position {chosen[0]}"
+            texts.append(f"{position} of dimension {number}")
+        elif chosen[-1] - chosen[0] == len(chosen) - 1:
+            texts.append(f"the positions {chosen[0]} to {chosen[-1]} of dimension {number}")
+        else:
+            return None
+    if not texts or prod(map(len, positions)) == len(same):
+        return None
+    return " and ".join(texts) if same.reshape(wrong.shape)[np.ix_(*positions)].all() else None

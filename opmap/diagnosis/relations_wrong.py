@@ -1,0 +1,217 @@
+"""A wrong output beside the right one, and how much its wrong elements say.
+
+`relations_outputs`, `relations_values` and `relations_addresses` look for relations between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..cases.case import Case
+from ..faults.case_arrays import Bits, CaseArrays, Numbers, bit_array
+from ..verdicts.compare import undefined
+
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+# Any: elements and masks are moved in the same way.
+Elements = npt.NDArray[Any]
+Moves = Callable[[Elements], Elements]
+"""A rearrangement of an output: it takes the flat elements in row-major order, and returns as many."""
+
+MAX_OUTPUT = 100_000
+"""The largest output, in elements, for which all relations are tried. For a larger one the slow ones are left out."""
+
+MARGIN = 12.0
+"""The information, in bits, that wrong elements must hold beside the logarithm of the number of relations tried."""
+
+
+LEAST = 8.0
+"""The information, in bits, for the relation that needs the least of it: the last element is a copy."""
+
+
+class Found(NamedTuple):
+    """A relation that was found: its kind, its sentence, and how many wrong elements it explains (None: all).
+
+    `weak`: it says something of all wrong elements, but names no rule.
+    """
+
+    kind: str
+    text: str
+    explained: int | None = None
+    weak: bool = False
+
+
+@dataclass(frozen=True)
+class WrongOutput:
+    """The output of a case with at least one wrong element. All arrays are flat, in row-major order.
+
+    An element without a documented value is never wrong, and agrees with everything.
+    """
+
+    case: Case
+    actual: Bits
+
+    @classmethod
+    def of(cls, case: Case, actual: Sequence[int]) -> WrongOutput:
+        """Returns the wrong output with these bit patterns."""
+        return cls(case, np.asarray(actual, f"<u{case.desc.output.data_type.size}"))
+
+    @cached_property
+    def arrays(self) -> CaseArrays:
+        """The case as arrays."""
+        return CaseArrays(self.case)
+
+    @cached_property
+    def _expected(self) -> tuple[Bits, Mask | None]:
+        expected, dtype = self.case.expected, self.actual.dtype
+        if not undefined(expected):
+            return np.asarray(expected, dtype), None
+        return np.asarray([bits or 0 for bits in expected], dtype), np.array([bits is not None for bits in expected])
+
+    @property
+    def right(self) -> Bits:
+        """The right bits. Those of an element without a documented value have no meaning."""
+        return self._expected[0]
+
+    @property
+    def documented(self) -> Mask | None:
+        """Which elements have a documented value; None if all have one."""
+        return self._expected[1]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The output's sizes."""
+        return self.arrays.output_sizes
+
+    @property
+    def width(self) -> int:
+        """The bits of one element."""
+        return self.actual.itemsize * 8
+
+    @property
+    def large(self) -> bool:
+        """Whether the output has more than MAX_OUTPUT elements."""
+        return len(self.actual) > MAX_OUTPUT
+
+    @cached_property
+    def wrong(self) -> Numbers:
+        """The places of the wrong elements."""
+        return np.flatnonzero(self.differs(self.right))
+
+    @cached_property
+    def wrong_bits(self) -> Bits:
+        """The bits that the wrong elements have."""
+        return self.actual[self.wrong]
+
+    def differs(self, bits: Bits) -> Mask:
+        """Returns which elements have a documented value and other bits than these."""
+        different: Mask = self.actual != bits
+        return different if self.documented is None else different & self.documented
+
+    def is_(self, bits: Bits) -> bool:
+        """Returns whether all elements with a documented value have these bits."""
+        return not self.differs(bits).any()
+
+    def is_moved(self, moves: Moves) -> bool:
+        """Returns whether the output is the right one, rearranged. Each wrong element must come from a documented one."""
+        different = self.differs(moves(self.right))
+        if self.documented is None:
+            return not different.any()
+        known = moves(self.documented)
+        return bool(known[self.wrong].all()) and not (different & known).any()
+
+    # --- the input's elements ---
+
+    @cached_property
+    def data(self) -> Bits:
+        """The elements of all tensors that are moved to the output, one tensor behind the other, as in `origins`."""
+        fields = self.case.desc.spec().pseudocode.tensors
+        return np.concatenate([bit_array(self.case.tensors[fields[n]]) for n in self.case.desc.access.sources])
+
+    @cached_property
+    def _places(self) -> tuple[Numbers, Numbers]:
+        """For each wrong element: how many elements of `data` have its bits, and the address of the last of them.
+
+        Wrong elements behind the first MAX_OUTPUT are left out.
+        """
+        values, inverse = np.unique(self.wrong_bits[:MAX_OUTPUT], return_inverse=True)
+        nearest = np.minimum(np.searchsorted(values, self.data), len(values) - 1)
+        same = values[nearest] == self.data
+        addresses = np.full(len(values), -1, np.int64)
+        addresses[nearest[same]] = np.flatnonzero(same)
+        inverse = inverse.reshape(-1)
+        return np.bincount(nearest[same], minlength=len(values))[inverse], addresses[inverse]
+
+    @property
+    def read(self) -> Numbers:
+        """For each wrong element, the address in `data` of the only element with its bits; -1 if it is not one."""
+        counts, addresses = self._places
+        return np.where(counts == 1, addresses, -1)
+
+    @cached_property
+    def information(self) -> float:
+        """How much the wrong elements say, in bits: an element counts less, the more often its bits stand in the data."""
+        counts = self._places[0]
+        return float(np.where(counts > 1, np.log2(len(self.data) / np.maximum(counts, 1)), self.width).sum())
+
+    @cached_property
+    def own_information(self) -> Floats:
+        """How much each wrong element says without the right ones around it, in bits. At most MAX_OUTPUT are looked at.
+
+        It counts less, the more of the right elements it could be: nothing, if the output has but two different ones.
+        """
+        bits, right = self.wrong_bits[:MAX_OUTPUT], self.right[self.wrong[:MAX_OUTPUT]]
+        values, counts = np.unique(self.right, return_counts=True)
+        nearest = np.minimum(np.searchsorted(values, bits), len(values) - 1)
+        alike = np.where(values[nearest] == bits, counts[nearest], 0)
+        others = len(self.right) - counts[np.searchsorted(values, right)]
+        return np.where(alike > 1, np.log2(np.maximum(others, 1) / np.maximum(alike, 1)), self.width)
+
+    def tells(self, tried: int = 16) -> bool:
+        """Returns whether the wrong elements say enough to choose one of so many relations of the whole output."""
+        return self.information >= MARGIN + log2(tried)
+
+    def tells_alone(self) -> bool:
+        """Returns whether the wrong elements say enough to choose a relation that leaves the others as they are."""
+        return self.tells() and float(self.own_information.sum()) >= MARGIN + 4
+
+    def tells_of_addresses(self, tried: int) -> bool:
+        """Returns whether elements of the input, at places by chance, could hardly agree with one of so many rules."""
+        per_element = np.minimum(self.own_information, log2(len(self.data)))
+        return float(per_element.sum()) >= MARGIN + log2(tried)
+
+    def tells_of_values(self) -> bool:
+        """Returns whether the wrong elements say enough to choose a change of values: equal changes count once."""
+        if not self.tells():
+            return False
+        pairs = np.stack((self.right[self.wrong[:MAX_OUTPUT]], self.wrong_bits[:MAX_OUTPUT]))
+        firsts = np.unique(pairs, axis=1, return_index=True)[1]
+        return float(self.own_information[firsts].sum()) >= MARGIN + 4
+
+    # --- dimensions ---
+
+    @cached_property
+    def dimensions(self) -> list[int]:
+        """The dimensions of the output that are longer than 1."""
+        return [i for i, size in enumerate(self.sizes) if size > 1]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The output's sizes without those of 1."""
+        return tuple(self.sizes[i] for i in self.dimensions)
+
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """Gives the blocks that an output is made of: their length and their name, the smallest first."""
+        yield 1, "element"
+        length = 1
+        for i in reversed(self.dimensions[1:]):
+            length *= self.sizes[i]
+            yield length, "row" if i == self.dimensions[-1] else f"block behind dimension {i - 1}"
