@@ -1,0 +1,93 @@
+"""Makes a condition exact by asking: new cases on both sides of each boundary, until nothing is left open.
+
+A condition divides the cases into regions: those that meet it; for each comparison, those that break this one alone;
+and all others. In each region every value of every feature is to be seen (a facet). A case that shows the most facets
+not yet seen is asked next. If the answer is not what the condition says, the condition is sought anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..cases.case import Case
+from .conditions import Condition, approximate, separate
+from .evidence import Asked, Evidence
+from .features import features
+from .new_cases import MOST_ELEMENTS, largest_tensor
+from .questions import Questions
+
+__all__ = ["Asked", "make_exact"]
+
+SMALLER = 30
+"""The most questions for a failing case that is smaller than all of the run, if those are large."""
+
+MOST_INEXACT = 6
+"""The number of surprises that end the asking while no condition fits all answers."""
+
+
+def make_exact(
+    ask: Callable[[Case], bool | None],
+    failing: Sequence[Case],
+    passing: Sequence[Case],
+    *,
+    budget: int = 500,
+    seed: int = 0,
+) -> Asked:
+    """Returns the condition that separates failing from passing cases, made exact with up to `budget` questions.
+
+    `ask(case)` returns True if the case fails in the same way, False if it passes, None if it cannot be told. `failing`
+    and `passing` are cases of a run. Equal arguments and answers give equal results.
+    """
+    if not failing:
+        return Asked(None)
+    evidence = Evidence(ask, failing, passing, budget, seed)
+    _make_quick(evidence)
+    given_up: set[tuple[str, int, int]] = set()
+    inexact = 0
+    while True:
+        condition, exact = _fitted(evidence)
+        inexact = 0 if exact else inexact + 1
+        if inexact > MOST_INEXACT or _confirmed(Questions(condition, evidence, given_up)):
+            return evidence.result(condition)
+
+
+def _fitted(evidence: Evidence) -> tuple[Condition, bool]:
+    """The condition that fits all answers, and True; if there is none, one that fits most, and False.
+
+    Before that, the passing cases that stand in its way are forgotten or asked again.
+    """
+    while True:
+        condition = separate(evidence.failures, evidence.passes)
+        if condition is not None:
+            return condition, True
+        near = approximate(evidence.failures, evidence.passes)
+        if not evidence.forget_hidden(near) and not evidence.challenge(near):
+            return near, False
+
+
+def _confirmed(questions: Questions) -> bool:
+    """Asks until an answer contradicts the condition: then False. Returns True if nothing is left to ask."""
+    condition, evidence = questions.condition, questions.evidence
+    while not evidence.spent and (question := questions.next()) is not None:
+        case, given = question
+        answer = evidence.ask(case, given)
+        questions.count(given)
+        if answer not in (None, condition.holds(given)) and (answer or not evidence.is_coincidence(case, given)):
+            return False
+    return True
+
+
+def _make_quick(evidence: Evidence) -> None:
+    """Limits the size of new cases, after questions for a failing case that is smaller than those of the run."""
+    new, smallest = evidence.new, min(evidence.seeds, key=largest_tensor)
+    size = new.most_elements = largest_tensor(smallest)
+    for _ in range(SMALLER * 20):
+        if size <= MOST_ELEMENTS or evidence.asked.runs >= min(SMALLER, evidence.budget):
+            break
+        near = new.near(smallest)
+        if near is not None and largest_tensor(near) * 4 <= size * 3 and near.desc.output.element_count >= 4:
+            smallest = near if evidence.ask(near, features(near)) else smallest
+            size = largest_tensor(smallest)
+    new.most_elements = max(MOST_ELEMENTS, 2 * size)
+    evidence.seeds = [case for case in evidence.seeds if largest_tensor(case) <= new.most_elements]
+    evidence.others = [case for case in evidence.others if largest_tensor(case) <= new.most_elements]

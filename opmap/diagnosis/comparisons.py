@@ -1,0 +1,126 @@
+"""A comparison of one feature with a value: what it says, how simple it is, and how it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import log2
+from typing import Literal, TypeAlias
+
+from .features import CATEGORIES, FEATURES, FLAGS, Value
+
+Op: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "%==", "%!=", "same"]
+
+_WORDS = {
+    "dimension_count": "DimensionCount",
+    "axis": "Axis",
+    "axis_from_end": "dimensions behind the axis",
+    "index_dimensions": "IndexDimensions",
+    "before": "elements before the indexed dimensions",
+    "block": "elements behind the indexed dimensions",
+    "call": "call",
+}
+"""Feature -> how it reads, where it is not the feature's name with spaces."""
+
+_EXTRA_COST = {
+    "axis_from_end": 0.3,
+    "index_path": 0.5,
+    "variant": 0.5,
+    "before": 0.5,
+    "block": 0.5,
+    "output_elements": 1.0,
+    "data_pattern": 1.0,
+    "output_bytes": 1.5,
+    "duplicates": 1.5,
+}
+"""Feature -> what it costs more than others. Of two conditions that say the same, the cheaper one is told."""
+
+_OPERATOR_COST = {"==": 0.0, "same": 0.0, "<": 1.1, "<=": 1.1, ">": 1.0, ">=": 1.0, "!=": 2.0, "%!=": 5.0}
+_ORDER = {name: at for at, name in enumerate(FEATURES)}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison. It does not hold for a case that lacks the feature.
+
+    `value` is a tuple of values for `in`, (modulus, rest) for `%==` and `%!=`, and the two fields for `same`: then
+    `feature` is the name that `same_sizes` gives.
+    """
+
+    feature: str
+    op: Op
+    value: Value | tuple[Value, ...]
+
+    def holds(self, features: Mapping[str, Value]) -> bool:
+        """Returns whether it holds for a case with these features."""
+        given = features.get(self.feature)
+        if given is None:
+            return False
+        value = self.value
+        match self.op:
+            case "==":
+                return given == value
+            case "!=":
+                return given != value
+            case "same":
+                return given is True
+        if isinstance(value, tuple):
+            if self.op == "in":
+                return given in value
+            return (int(given) % int(value[0]) == value[1]) == (self.op == "%==")
+        one, other = int(given), int(value)
+        return {"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[self.op]
+
+    @cached_property
+    def cost(self) -> float:
+        """How far the comparison is from simple. A condition of fewer comparisons is always cheaper than one of more."""
+        cost = _OPERATOR_COST.get(self.op, 0.0) + _EXTRA_COST.get(self.feature, 0.0)
+        cost += _ORDER.get(self.feature, len(_ORDER)) * 0.02
+        if self.op == "in" and isinstance(self.value, tuple):
+            cost += len(self.value) / 2
+        if self.op == "%==" and isinstance(self.value, tuple):
+            cost += 2 + log2(int(self.value[0]))
+        return 10 + min(cost + (self.value is False and self.feature not in FLAGS) * 2, 9.9)
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Sorts comparisons as the features are listed; equal sizes come last."""
+        return _ORDER.get(self.feature, len(_ORDER)), str(self)
+
+    @property
+    def plain(self) -> tuple[Comparison, ...]:
+        """The same as comparisons that `--json` knows; one of them holds. They replace `%!=`."""
+        if self.op != "%!=" or not isinstance(self.value, tuple):
+            return (self,)
+        modulus, without = self.value
+        return tuple(Comparison(self.feature, "%==", (modulus, r)) for r in range(int(modulus)) if r != without)
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the comparison as `--json` prints it."""
+        value = list(self.value) if isinstance(self.value, tuple) else self.value
+        return {"feature": self.feature, "is": self.op, "value": value}
+
+    def __str__(self) -> str:
+        """`DimensionCount >= 5`, `index type INT32`, `an index < 0`, `A.Sizes == B.Sizes`."""
+        words = _WORDS.get(self.feature, self.feature.replace("_", " "))
+        if self.feature == "negative":
+            return "an index < 0" if self.value else "no index < 0"
+        if self.feature == "duplicates":
+            return "an index that occurs twice" if self.value else "no index that occurs twice"
+        if isinstance(self.value, bool) or self.op == "same":
+            return self.feature if self.op == "same" or self.value else self.feature.replace("==", "!=")
+        if self.feature in CATEGORIES:
+            values = self.value if isinstance(self.value, tuple) else (self.value,)
+            prefix = "" if self.feature == "operator" else f"{words} "
+            return prefix + ("not " if self.op == "!=" else "") + " or ".join(map(str, values))
+        if not isinstance(self.value, tuple):
+            return f"{words} {self.op} {self.value}"
+        if self.op == "in":
+            return f"{words} in {', '.join(map(str, self.value))}"
+        modulus, rest = self.value
+        if modulus == 2:
+            return f"{words} {'odd' if (rest == 1) == (self.op == '%==') else 'even'}"
+        if rest == 0:
+            return f"{words} {'' if self.op == '%==' else 'not '}a multiple of {modulus}"
+        return f"{words} % {modulus} {self.op[1:]} {rest}"

@@ -1,0 +1,319 @@
+"""Conditions on features, and the search for the smallest condition that separates failing cases from passing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+from math import gcd, inf
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..tensors import DataType
+from .comparisons import Comparison
+from .features import CATEGORIES, NUMBERS, Features, Value
+
+__all__ = ["Comparison", "Condition", "approximate", "separate"]
+
+Conjunction: TypeAlias = tuple[Comparison, ...]
+
+MOST_COMPARISONS, MOST_IN_EACH = 5, 3
+"""The most comparisons in a single conjunction, and in each of two. More would follow chance in place of a cause."""
+
+FIRST_PASSING = 400
+"""The number of passing cases that the search begins with. Those that contradict its result are added."""
+
+_FEW = {
+    "data_width", "dimension_count", "axis", "axis_from_end", "index_dimensions", "tuple_size", "batch_dimensions",
+    "index_rank",
+}  # fmt: skip
+"""The numbers that have few values: `!=` may name any of them; of all others, a power of two."""
+
+_LARGEST_MODULUS = {"call": 1024}
+_MODULUS = 64
+_NO_MULTIPLE = (3, 4, 8)
+"""The moduli of `%!=`."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One conjunction of comparisons, or several of which one must hold. A conjunction without comparisons always holds."""
+
+    any: tuple[Conjunction, ...]
+
+    def holds(self, features: Features) -> bool:
+        """Returns whether a case with these features meets the condition."""
+        return any(all(c.holds(features) for c in conjunction) for conjunction in self.any)
+
+    @property
+    def cost(self) -> float:
+        """How far the condition is from simple."""
+        return sum(c.cost for conjunction in self.any for c in conjunction) + 5 * (len(self.any) - 1)
+
+    def __str__(self) -> str:
+        """`DimensionCount >= 5, Axis >= 1, an index < 0`; two conjunctions are joined by `or`."""
+        return ";  or ".join(", ".join(map(str, conjunction)) or "every case" for conjunction in self.any)
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the condition as `--json` prints it."""
+        plain = [chosen for conjunction in self.any for chosen in product(*(c.plain for c in conjunction))]
+        return {"text": str(self), "any": [[c.to_json() for c in conjunction] for conjunction in plain]}
+
+
+def separate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition | None:
+    """Returns the smallest condition that holds for all failing cases and for no passing one; None if there is none.
+
+    It is one conjunction of up to MOST_COMPARISONS comparisons, or two of up to MOST_IN_EACH if one is not enough. Fewer comparisons
+    come first, then simpler features and operators (`Comparison.cost`). Equal arguments give equal results.
+    """
+    step = max(len(passing) // FIRST_PASSING, 1)
+    chosen = dict.fromkeys(range(0, len(passing), step))
+    failures, passes = _Table(failing), _Table(passing)
+    while True:
+        condition = _solved(failures, passes.rows(list(chosen)))
+        if condition is None:
+            return None
+        wrong = [int(i) for i in np.flatnonzero(passes.meets(condition))]
+        if not wrong:
+            return condition
+        chosen |= dict.fromkeys(wrong[:: max(len(wrong) // 100, 1)])
+
+
+def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition:
+    """Returns a condition that is wrong for few of the cases: one comparison after the other, while it gets better.
+
+    The failing cases and the passing ones count alike, however many there are of each. Neither may be empty.
+    """
+    failures, passes = _Table(failing), _Table(passing)
+    options = list({c: None for some in _parts(failures) for c in _true_for(failures.rows(some), passes)})
+    held = {c: (failures.holds(c), passes.holds(c)) for c in options}
+    chosen: Conjunction = ()
+    missed, wrong = np.zeros(len(failing), bool), np.ones(len(passing), bool)
+    while len(chosen) < MOST_COMPARISONS:
+
+        def errors(c: Comparison, missed: Any = missed, wrong: Any = wrong) -> float:
+            return float((missed | ~held[c][0]).mean() + (wrong & held[c][1]).mean())
+
+        best = min(options, key=lambda c: (errors(c), c.cost, c.order), default=None)
+        if best is None or errors(best) >= missed.mean() + wrong.mean() - 0.01:
+            break
+        chosen, missed, wrong = (*chosen, best), missed | ~held[best][0], wrong & held[best][1]
+    about = Condition((_sorted(chosen),))
+    met, unmet = failures.meets(about), ~passes.meets(about)
+    return separate(_chosen(failing, met), _chosen(passing, unmet)) or about  # the smallest that says the same
+
+
+def _chosen(features: Sequence[Features], which: Any) -> list[Features]:
+    return [one for one, taken in zip(features, which, strict=True) if taken]
+
+
+# --- the table of features --------------------------------------------------------------------------------------
+
+
+class _Table:
+    """The features of many cases, one array per feature. A number that a case does not have is -1, a word is ''."""
+
+    def __init__(self, features: Sequence[Mapping[str, Value]]) -> None:
+        self.features = features
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        names = sorted({name for one in self.features for name in one})
+        return {n: np.array([one.get(n, "" if n in CATEGORIES else -1) for one in self.features]) for n in names}
+
+    def rows(self, at: Sequence[int] | Any) -> _Table:
+        """The table of some of the cases."""
+        table = _Table([self.features[i] for i in at])
+        table.columns = {name: column[list(at)] for name, column in self.columns.items()}
+        return table
+
+    def meets(self, condition: Condition) -> Any:
+        """Whether each case meets a condition."""
+        met = np.zeros(len(self), bool)
+        for conjunction in condition.any:
+            met |= reduce(np.logical_and, (self.holds(c) for c in conjunction), np.ones(len(self), bool))
+        return met
+
+    def holds(self, comparison: Comparison) -> Any:
+        """Whether a comparison holds for each case."""
+        column, value = self.columns.get(comparison.feature), comparison.value
+        if column is None or not len(self):
+            return np.zeros(len(self), bool)
+        there = column != ("" if comparison.feature in CATEGORIES else -1)
+        if comparison.op == "same":
+            return column == 1
+        if comparison.op == "in":
+            return np.isin(column, value)
+        if isinstance(value, tuple):
+            return there & ((column % value[0] == value[1]) == (comparison.op == "%=="))
+        compare: dict[str, Callable[[Any, Any], Any]] = {
+            "==": np.equal,
+            "!=": np.not_equal,
+            "<": np.less,
+            "<=": np.less_equal,
+            ">": np.greater,
+            ">=": np.greater_equal,
+        }
+        return there & compare[comparison.op](column, value)
+
+
+# --- comparisons that hold for all failing cases ----------------------------------------------------------------
+
+
+def _true_for(failures: _Table, passes: _Table) -> list[Comparison]:
+    """Returns the comparisons that hold for all these failing cases: those that exclude most, with values that occur."""
+    found: list[Comparison] = []
+    for name, column in failures.columns.items():
+        values = np.unique(column)
+        others = np.unique(passes.columns[name]) if name in passes.columns else values[:0]
+        if name in CATEGORIES:
+            found += _of_words(name, [str(v) for v in values], [str(v) for v in others])
+        elif name in NUMBERS:
+            found += _of_numbers(name, [int(v) for v in values], [int(v) for v in others])
+        elif len(values) == 1 and values[0] >= 0:
+            fields, value = tuple(name.split(" == ")), bool(values[0])
+            same = len(fields) == 2 and value
+            found.append(Comparison(name, "same", fields) if same else Comparison(name, "==", value))
+    return found
+
+
+def _of_words(name: str, values: list[str], others: list[str]) -> list[Comparison]:
+    if "" in values:
+        return []
+    if len(values) == 1:
+        found = [Comparison(name, "==", values[0])]
+    elif len(values) <= 8:
+        found = [Comparison(name, "in", tuple(values))]
+    else:
+        found = []
+    if name.endswith("_type"):
+        found += [
+            Comparison(name, "in", group)
+            for group in _type_groups()
+            if len(values) < len(group) and set(values) <= set(group)
+        ]
+    return found + [Comparison(name, "!=", v) for v in others if v and v not in values]
+
+
+def _type_groups() -> list[tuple[str, ...]]:
+    """The names of the data types of each kind."""
+    kinds = dict.fromkeys(t.kind for t in DataType)
+    return [tuple(sorted(t.name for t in DataType if t.kind == kind)) for kind in kinds]
+
+
+def _of_numbers(name: str, values: list[int], others: list[int]) -> list[Comparison]:
+    low, high = values[0], values[-1]
+    if low < 0:
+        return []
+    found = [at_least(name, low), at_most(name, high)]
+    if low == high:
+        return [*found, Comparison(name, "==", low)]
+    between = [v for v in others if low < v < high and v not in values]
+    found += [Comparison(name, "!=", v) for v in between if name in _FEW or _round(v)]
+    step = reduce(gcd, (v - low for v in values))
+    moduli = [m for m in range(2, min(step, _LARGEST_MODULUS.get(name, _MODULUS)) + 1) if step % m == 0]
+    found += [Comparison(name, "%==", (m, low % m)) for m in moduli]
+    return found + [Comparison(name, "%!=", (m, 0)) for m in _NO_MULTIPLE if all(v % m for v in values)]
+
+
+def at_least(name: str, value: int) -> Comparison:
+    """Returns `>= value`; above a power of two from 16 on, `> value - 1`."""
+    return Comparison(name, ">", value - 1) if _round(value - 1) else Comparison(name, ">=", value)
+
+
+def at_most(name: str, value: int) -> Comparison:
+    """Returns `<= value`; below a power of two from 16 on, `< value + 1`."""
+    return Comparison(name, "<", value + 1) if _round(value + 1) else Comparison(name, "<=", value)
+
+
+def _round(value: int) -> bool:
+    return value >= 16 and value & (value - 1) == 0
+
+
+# --- the search -------------------------------------------------------------------------------------------------
+
+
+def _solved(failures: _Table, passes: _Table) -> Condition | None:
+    one = _conjunction(failures, passes, inf, MOST_COMPARISONS)
+    if one is not None:
+        return Condition((one,))
+    best, cost = None, inf
+    for part in _parts(failures)[1:]:
+        rest = sorted(set(range(len(failures))) - set(part))
+        first = _conjunction(failures.rows(part), passes, cost, MOST_IN_EACH)
+        second = _conjunction(failures.rows(rest), passes, cost, MOST_IN_EACH) if first is not None else None
+        if first is not None and second is not None:
+            condition = Condition(tuple(sorted((first, second), key=lambda c: [x.order for x in c])))
+            if condition.cost < cost - 1e-9:
+                best, cost = condition, condition.cost
+    return best
+
+
+def _parts(failures: _Table) -> list[list[int]]:
+    """Returns all failing cases, then the parts that a comparison with one of their values chooses."""
+    everything = range(len(failures))
+    parts: dict[tuple[int, ...], None] = {tuple(everything): None}
+    for column in failures.columns.values():
+        values = np.unique(column)
+        few = len(values) <= 12
+        for value in values if few else values[:: len(values) // 6]:
+            if few:
+                parts[tuple(int(i) for i in np.flatnonzero(column == value))] = None
+            if column.dtype.kind == "i":
+                parts[tuple(int(i) for i in np.flatnonzero(column >= value))] = None
+    return [list(part) for part in parts if part]
+
+
+def _conjunction(failures: _Table, passes: _Table, bound: float, most: int) -> Conjunction | None:
+    """Returns the cheapest conjunction that holds for all failing cases and no passing one, cheaper than `bound`, of `most`."""
+    options = sorted(_true_for(failures, passes), key=lambda c: (c.cost, c.order))
+    if not len(passes):
+        return ()
+    if not options:
+        return None
+    excludes = ~np.array([passes.holds(c) for c in options])
+    rare_first = np.argsort(excludes.sum(axis=0), kind="stable")
+    if not excludes[:, rare_first[0]].any():
+        return None
+    packed = np.packbits(excludes[:, rare_first], axis=1, bitorder="little")
+    masks = [(c, int.from_bytes(row.tobytes(), "little")) for c, row in zip(options, packed, strict=True)]
+    kept: list[tuple[Comparison, int]] = []
+    for c, mask in masks:  # a comparison that excludes nothing more than a cheaper one is of no use
+        if mask and not any(mask | other == other for _, other in kept):
+            kept.append((c, mask))
+    return _cheapest(kept, (1 << len(passes)) - 1, bound, most)
+
+
+def _cheapest(
+    options: Sequence[tuple[Comparison, int]], everything: int, bound: float, most: int
+) -> Conjunction | None:
+    """Returns the cheapest options whose masks together are `everything`; None if they cost `bound` or more."""
+    best: Conjunction | None = None
+
+    def search(left: int, chosen: Conjunction, cost: float) -> None:
+        nonlocal best, bound
+        if not left:
+            best, bound = chosen, cost
+            return
+        if len(chosen) == most:
+            return
+        rarest = left & -left
+        for comparison, mask in options:
+            if cost + comparison.cost >= bound:
+                return
+            if mask & rarest:
+                more = left & ~mask
+                if not more or cost + comparison.cost + 10 < bound:
+                    search(more, (*chosen, comparison), cost + comparison.cost)
+
+    search(everything, (), 0.0)
+    return None if best is None else _sorted(best)
+
+
+def _sorted(conjunction: Conjunction) -> Conjunction:
+    return tuple(sorted(conjunction, key=lambda c: c.order))

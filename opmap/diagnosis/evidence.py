@@ -1,0 +1,163 @@
+"""What is known of a fault: the cases that fail and pass, and the answers to further questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..cases.case import Case
+from .conditions import Condition
+from .features import Features, features, features_of
+from .new_cases import NewCases
+
+MOST_FAILING, MOST_PASSING = 400, 1500
+"""The most cases of a run from which a condition is sought."""
+
+TWINS = 3
+"""How many times a passing case that contradicts the condition is asked again, with other values."""
+
+MOST_CHALLENGED = 40
+"""The most passing cases that are asked again at a time, because no condition fits all answers."""
+
+_WEAK_PATTERNS = ("one", "identity", "bounds")
+"""Index patterns that many faults do not change."""
+
+
+@dataclass
+class Asked:
+    """What the questions gave.
+
+    `condition` holds for all failing cases and no passing one; if `contradicting` is not 0, it is wrong for so many of
+    the answers, and no condition fits all. A case that passes by its values alone, while it fails with others,
+    contradicts nothing. `condition` is None if there was nothing to separate. `runs` counts all questions,
+    `failing` and `passing` the answers. `answers` holds each case that was asked, and whether it fails.
+    """
+
+    condition: Condition | None
+    runs: int = 0
+    failing: int = 0
+    passing: int = 0
+    contradicting: int = 0
+    answers: list[tuple[Case, bool]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """`41 descriptors asked: 20 fail, 21 pass, none contradicts`."""
+        contradicting = f"{self.contradicting or 'none'} contradict{'' if self.contradicting > 1 else 's'}"
+        return f"{self.runs} descriptors asked: {self.failing} fail, {self.passing} pass, {contradicting}"
+
+
+class Evidence:
+    """The features of failing and passing cases. `ask` asks one question more, `budget` is the most questions.
+
+    Passing cases of a run that few faults would change are left out. A case that passes by its values alone is forgotten
+    as soon as this is known.
+    """
+
+    def __init__(
+        self,
+        question: Callable[[Case], bool | None],
+        failing: Sequence[Case],
+        passing: Sequence[Case],
+        budget: int,
+        seed: int,
+    ) -> None:
+        self.question, self.budget = question, budget
+        failing = failing[:: -(-len(failing) // MOST_FAILING)]
+        passing = passing[:: max(-(-len(passing) // MOST_PASSING), 1)]
+        witnesses = [case for case in passing if _shows_faults(case)] or list(passing)
+        self.failures: list[Features] = list(features_of(failing))
+        self.passes: list[Features] = list(features_of(witnesses))
+        self.pass_cases = witnesses
+        self.seeds, self.others = list(failing), list(passing)
+        self.ids = {case.id for case in (*failing, *witnesses)}
+        self.new = NewCases([*failing, *witnesses], seed)
+        self.asked = Asked(None)
+        self.lenient = False  # whether cases that pass because they show nothing are forgotten
+        self._challenged: set[str] = set()
+        self._forgotten: set[str] = set()
+
+    @property
+    def spent(self) -> bool:
+        """Whether no question is left."""
+        return self.asked.runs >= self.budget
+
+    def result(self, condition: Condition) -> Asked:
+        """Returns what was asked, with the condition and the number of answers that contradict it."""
+        told = [(case, fails) for case, fails in self.asked.answers if case.id not in self._forgotten]
+        self.asked.condition = condition
+        self.asked.contradicting = sum(condition.holds(features(case)) != fails for case, fails in told)
+        return self.asked
+
+    def ask(self, case: Case, given: Features) -> bool | None:
+        """Asks a question, and keeps the answer."""
+        self.asked.runs += 1
+        self.ids.add(case.id)
+        answer = self.question(case)
+        if answer is None:
+            return None
+        self.asked.answers.append((case, answer))
+        if answer:
+            self.asked.failing += 1
+            self.failures.append(given)
+            self.seeds.append(case)
+        else:
+            self.asked.passing += 1
+            self.passes.append(given)
+            self.pass_cases.append(case)
+            self.others.append(case)
+        return answer
+
+    def challenge(self, condition: Condition) -> bool:
+        """Asks passing cases that contradict a condition again, with other values. Returns whether some of them fail."""
+        among = [i for i, given in enumerate(self.passes) if condition.holds(given)]
+        among = [i for i in among if self.pass_cases[i].id not in self._challenged][:MOST_CHALLENGED]
+        return any([self.is_coincidence(self.pass_cases[i], self.passes[i]) for i in reversed(among)])
+
+    def is_coincidence(self, case: Case, given: Features) -> bool:
+        """Whether a case passes by its values alone: with other values and the same features it fails.
+
+        Then the case is forgotten.
+        """
+        self._challenged.add(case.id)
+        if self.lenient and _is_hidden(given):
+            self._forget(case)
+            return True
+        tried = 0
+        for _ in range(8 * TWINS):
+            twin = self.new.twin(case)
+            its = features(twin)
+            alike = all(its.get(name) == value for name, value in given.items() if name != "duplicates")
+            if alike and twin.id not in self.ids and tried < TWINS and not self.spent:
+                tried += 1
+                if self.ask(twin, its):
+                    self._forget(case)
+                    return True
+        return False
+
+    def _forget(self, case: Case) -> None:
+        self._forgotten.add(case.id)
+        at = self.pass_cases.index(case)
+        del self.pass_cases[at], self.passes[at]
+
+    def forget_hidden(self, condition: Condition) -> bool:
+        """Forgets passing cases that contradict a condition and could not show a wrong element. Returns whether there are any."""
+        self.lenient = True
+        hidden = [i for i, given in enumerate(self.passes) if _is_hidden(given) and condition.holds(given)]
+        self._forgotten |= {self.pass_cases[i].id for i in hidden}
+        for i in reversed(hidden):
+            del self.passes[i], self.pass_cases[i]
+        return bool(hidden)
+
+
+def _is_hidden(given: Features) -> bool:
+    """Whether all indices are the same place, or there is one output element: most faults change nothing there."""
+    return given.get("axis_length") == 1 or given["output_elements"] == 1
+
+
+def _shows_faults(case: Case) -> bool:
+    """Whether most faults would change the output of a case. If not, it is no witness that its features are harmless."""
+    return (
+        case.desc.output.element_count >= 4
+        and case.index_pattern not in _WEAK_PATTERNS
+        and (case.data_pattern or "addr") == "addr"
+    )

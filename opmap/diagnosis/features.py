@@ -1,0 +1,159 @@
+"""The features of a case: its operator, types, sizes and values in single words and numbers, for conditions to compare.
+
+What differs between operators comes from the descriptor: its members, its access map and its expansion. So an operator
+that is registered from outside has its features without an entry here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from ..cases.case import INDEX_PATHS, Case
+from ..descriptors import OperatorDesc
+from ..pseudocode import strides_of
+
+Value: TypeAlias = int | str | bool
+
+Features: TypeAlias = Mapping[str, Value]
+"""Feature -> value. A feature that the case does not have is absent. `same_sizes(…)` gives the names of further entries."""
+
+FEATURES: Mapping[str, str] = {
+    "operator": "The operator's name without DML_OPERATOR_.",
+    "data_type": "The data type of the output, and of the tensors whose elements are moved to it.",
+    "data_width": "The size of one element of that data type, in bytes.",
+    "index_type": "The data type of the indices.",
+    "index_path": "How the indices reach the operator: input, initializer, one (an initializer of one element) or node.",
+    "dimension_count": "The DimensionCount of the output.",
+    "axis": "The member Axis.",
+    "axis_from_end": "The number of dimensions behind the axis: 0 for the last dimension.",
+    "axis_length": "The size of the dimension that the indices point into; for index tuples, the largest of these sizes.",
+    "index_dimensions": "The member IndexDimensions.",
+    "tuple_size": "The number of coordinates in one index tuple.",
+    "batch_dimensions": "The number of batch dimensions.",
+    "before": "The product of the sizes before the indexed dimensions.",
+    "block": "The product of the sizes behind the indexed dimensions.",
+    "index_count": "The number of indices; an index tuple counts as one index.",
+    "output_elements": "The number of elements of the output.",
+    "output_bytes": "The size of the output in bytes, without padding.",
+    "negative": "Whether an index is negative.",
+    "duplicates": "Whether two indices name the same place; -1 and the last index are the same.",
+    "variant": "The variant in which the case is brought to the provider.",
+    "index_rank": "The number of meaningful dimensions of the index tensor.",
+    "data_pattern": "How the data is chosen: addr (each element is unique) or special (values that conversions change).",
+    "call": "The number of the run in the provider's process, from 1.",
+}
+"""Feature -> its meaning."""
+
+CATEGORIES = ("operator", "data_type", "index_type", "index_path", "variant", "data_pattern")
+"""The features whose values are words."""
+
+FLAGS = ("negative", "duplicates")
+"""The features whose values are true or false."""
+
+NUMBERS = tuple(name for name in FEATURES if name not in (*CATEGORIES, *FLAGS))
+"""The features whose values are whole numbers."""
+
+
+def features(case: Case, *, call: int | None = None) -> dict[str, Value]:
+    """Returns the features of a case with a valid descriptor.
+
+    `call` is the number of its run in the provider's process; None if it is not known.
+    """
+    found = _with_values(case, _of_indices(case))
+    if call is not None:
+        found["call"] = call
+    return found
+
+
+def features_of(cases: Sequence[Case]) -> list[dict[str, Value]]:
+    """Returns the features of each case. Cases in several variants share their values, which are read once."""
+    read: dict[int, dict[str, Value]] = {}
+    for case in cases:
+        if id(case.tensors) not in read:
+            read[id(case.tensors)] = _of_indices(case)
+    return [_with_values(case, read[id(case.tensors)]) for case in cases]
+
+
+def same_sizes(one: str, other: str) -> str:
+    """Returns the name of the feature that says whether two fields have equal values: `A.Sizes == B.Sizes`."""
+    return f"{one} == {other}"
+
+
+def _with_values(case: Case, of_indices: Mapping[str, Value]) -> dict[str, Value]:
+    found: dict[str, Value] = {**_of_descriptor(case.desc), **of_indices, "variant": case.variant}
+    if case.desc.index_tensors():
+        found["index_path"] = _index_path(case)
+    if case.data_pattern is not None:
+        found["data_pattern"] = case.data_pattern.rstrip("0123456789")
+    return found
+
+
+def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
+    output = desc.output
+    found: dict[str, Value] = {
+        "operator": desc.operator,
+        "data_type": output.data_type.name,
+        "data_width": output.data_type.size,
+        "dimension_count": output.dimension_count,
+        "output_elements": output.element_count,
+        "output_bytes": output.element_count * output.data_type.size,
+    }
+    found |= {
+        member: desc.numbers[n] for n, member in desc.members().items() if n in desc.numbers and member in FEATURES
+    }
+    if "axis" in found:
+        found["axis_from_end"] = output.dimension_count - 1 - int(found["axis"])
+    if desc.index_bounds:
+        found |= _of_access(desc)
+    for one, other in itertools.combinations(sorted(desc.tensors), 2):
+        found[same_sizes(f"{one}.Sizes", f"{other}.Sizes")] = desc.tensors[one].sizes == desc.tensors[other].sizes
+    return found
+
+
+def _of_access(desc: OperatorDesc) -> dict[str, Value]:
+    """The features of the indexed dimensions; the descriptor has index tensors."""
+    expansion = desc.expansion()
+    (side, *_) = (move.indexed_side for move in desc.access.moves if move.indexed_side.indexed_dimensions)
+    first, last = side.indexed_dimensions[0], side.indexed_dimensions[-1]
+    found: dict[str, Value] = {
+        "index_type": desc.tensors[desc.index_tensors()[0]].data_type.name,
+        "axis_length": max(size for bounds in desc.index_bounds.values() for size in bounds),
+        "before": prod(side.sizes[:first]),
+        "block": prod(side.sizes[last + 1 :]),
+        "index_count": max(desc.index_counts.values()),
+        "index_rank": max(len(read.steps) + (read.tensor in expansion.tuples) for read in side.reads),
+    }
+    if expansion.tuples:
+        found["tuple_size"] = max(expansion.tuples.values())
+    if "batch" in expansion.series:
+        found["batch_dimensions"] = len(expansion.series["batch"])
+    return found
+
+
+def _of_indices(case: Case) -> dict[str, Value]:
+    """Whether there are negative and equal indices."""
+    bounds = case.desc.index_bounds
+    if not bounds:
+        return {}
+    negative = duplicates = False
+    for name, sizes in bounds.items():
+        values = np.asarray(case.tensors[name].integers).astype(np.int64).reshape(-1, len(sizes))
+        negative = negative or bool((values < 0).any())
+        duplicates = duplicates or len(values) > prod(sizes)
+        if not duplicates:
+            places = (values % np.array(sizes)) @ np.array(strides_of(sizes))
+            duplicates = len(np.unique(places)) < len(places)
+    return {"negative": negative, "duplicates": duplicates}
+
+
+def _index_path(case: Case) -> str:
+    """The class of INDEX_PATHS. A variant of several words, as `init.serialized`, has the path of one of its words."""
+    words = case.variant.split(".")
+    one = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
+    paths = [path for path, variant in INDEX_PATHS.items() if variant in words]
+    return paths[one and len(paths) > 1] if paths else "input"

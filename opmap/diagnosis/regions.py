@@ -1,0 +1,68 @@
+"""The regions into which a condition divides all cases, and the facets that a case shows of its region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..variants import PLAIN
+from .conditions import Comparison, Condition
+from .features import CATEGORIES, NUMBERS, Features
+
+Facet: TypeAlias = tuple[str, object]
+"""A feature and its value, or a range of values. What a condition may depend on is known when each facet was seen."""
+
+_SMALL = (
+    "data_width",
+    "dimension_count",
+    "axis",
+    "axis_from_end",
+    "index_dimensions",
+    "tuple_size",
+    "batch_dimensions",
+    "index_rank",
+)
+"""The numbers of which every value is a facet. Of all others a range of values is one."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """The cases that meet `required`, and break `broken` if there is one; or all cases that do not meet `outside`."""
+
+    required: tuple[Comparison, ...] = ()
+    broken: Comparison | None = None
+    outside: Condition | None = None
+
+    def holds(self, given: Features) -> bool:
+        """Returns whether a case with these features is in the region."""
+        if self.outside is not None and self.outside.holds(given):
+            return False
+        return all(c.holds(given) for c in self.required) and not (self.broken and self.broken.holds(given))
+
+
+def regions_of(condition: Condition) -> Iterator[Region]:
+    """Gives for each conjunction the cases that meet it, and those that break one of its comparisons; then all others."""
+    for conjunction in condition.any:
+        yield Region(conjunction)
+        for one in conjunction:
+            yield Region(tuple(c for c in conjunction if c is not one), one, condition)
+    yield Region(outside=condition)
+
+
+def facets(given: Features, marks: set[int], wide: set[str]) -> Iterator[Facet]:
+    """What a case shows: each value of its features; of numbers with many values the range, the rest, and the marks.
+
+    Of the variants, plain and others are facets, unless `wide` has the feature.
+    """
+    for name, value in given.items():
+        if name == "variant" and name not in wide:
+            yield name, value == PLAIN
+        elif name in CATEGORIES or isinstance(value, bool) or name in _SMALL:
+            yield name, value
+        elif name in NUMBERS:
+            number = int(value)
+            yield name, number.bit_length()
+            yield f"{name} % 4", number % 4
+            if number in marks:
+                yield f"{name} exactly", number

@@ -1,0 +1,153 @@
+"""Conditions that are made exact by asking. The planted condition answers: no provider is needed."""
+
+import dataclasses
+from math import prod
+
+import pytest
+from planted_conditions import BACKENDS, PLANTED, SAME, agreement, records, tier
+
+from opmap.cases.catalogue import generated
+from opmap.descriptors import complete_sizes
+from opmap.diagnosis.asking import Asked, make_exact
+from opmap.diagnosis.conditions import Condition
+from opmap.diagnosis.features import features
+from opmap.diagnosis.new_cases import NewCases, largest_tensor
+from opmap.operators import OPERATORS
+
+SAMPLE = [
+    *list(BACKENDS)[:2],
+    "two odd data types",
+    "bytes not whole",
+    "axis one before the last",
+]
+"""The planted conditions that every test run tries. tools/score_conditions.py tries all."""
+
+
+def asked_for(predicate, **options):
+    """Returns what the questions give, if the planted condition answers them."""
+    return make_exact(lambda case: bool(predicate(features(case))), *records(predicate), **options)
+
+
+class TestMakeExact:
+    """The condition that is found, and the questions."""
+
+    @pytest.mark.parametrize("name", SAMPLE)
+    def test_planted(self, name):
+        """It agrees with what was planted on 99 % of fresh cases, and contradicts no answer."""
+        asked = asked_for(PLANTED[name])
+        assert agreement(PLANTED[name], asked.condition) >= 0.99, asked.condition
+        assert 0 == asked.contradicting
+
+    @pytest.mark.parametrize("name", SAMPLE)
+    @pytest.mark.parametrize("wrong", [Condition(()), Condition(((),))], ids=["never", "always"])
+    def test_measure(self, name, wrong):
+        """A condition that never holds, or always, does not agree with what was planted."""
+        assert agreement(PLANTED[name], wrong) < 0.9
+
+    def test_operator(self):
+        """A rare case of another operator is made step by step: it tells the operator from its ranks."""
+        name = "elements above rank 4, indices as large as the input"
+        asked = asked_for(PLANTED[name])
+        assert f"GATHER_ELEMENTS, DimensionCount >= 5, Axis >= 1, {SAME}" == str(asked.condition)
+
+    def test_threshold(self):
+        """A boundary that no case of the run is near is found exactly, by halving."""
+        asked = asked_for(lambda f: f["axis_length"] >= 43)
+        assert "axis length >= 43" == str(asked.condition)
+        assert asked.runs < 70  # one value after the other needs more
+
+    def test_counts(self):
+        """The answers are kept and counted; no case is asked twice, nor one of the run."""
+        predicate = PLANTED["tuples of two or more"]
+        failing, passing = records(predicate)
+        asked = asked_for(predicate)
+        assert asked.runs == asked.failing + asked.passing == len(asked.answers)
+        assert asked.failing and asked.passing
+        assert all(fails == predicate(features(case)) for case, fails in asked.answers)
+        ids = [case.id for case, _ in asked.answers]
+        assert len(ids) == len(set(ids))
+        assert not {case.id for case in (*failing, *passing)} & set(ids)
+
+    @pytest.mark.parametrize("budget", [0, 7])
+    def test_budget(self, budget):
+        """The number of questions is limited."""
+        asked = asked_for(PLANTED["high rank"], budget=budget)
+        assert budget == asked.runs
+        assert asked.condition is not None
+
+    def test_repeatable(self):
+        """Equal seeds ask the same questions."""
+        one, other = (asked_for(PLANTED["high rank"], budget=25) for _ in range(2))
+        assert [case.id for case, _ in one.answers] == [case.id for case, _ in other.answers]
+
+    def test_cannot_be_told(self):
+        """An answer that cannot be told counts as neither."""
+        predicate = PLANTED["high rank"]
+        asked = make_exact(lambda case: None, *records(predicate), budget=9)
+        assert (9, 0, 0) == (asked.runs, asked.failing, asked.passing)
+        assert asked.condition is not None
+
+    def test_coincidence(self):
+        """A case that passes by its values alone neither changes nor contradicts the condition."""
+        predicate = PLANTED["high rank"]
+        hidden = set()
+
+        def ask(case):
+            key = case.desc
+            if predicate(features(case)) and len(hidden) < 3 and key not in hidden and prod(key.output.sizes) > 4:
+                hidden.add(key)
+                return False
+            return predicate(features(case))
+
+        asked = make_exact(ask, *records(predicate))
+        assert "DimensionCount >= 6" == str(asked.condition)
+        assert 3 == len(hidden)
+        assert 0 == asked.contradicting
+
+    def test_without_any_condition(self):
+        """Answers that follow no condition end with an approximate one, and say what it contradicts."""
+        ids = iter(range(10_000))
+        cases = [case for case, _ in tier("smoke")]
+        asked = make_exact(lambda case: next(ids) % 3 == 0, cases[::9], cases[1::9], budget=40)
+        assert asked.condition is not None
+        assert asked.contradicting > 0
+
+    def test_nothing_fails(self):
+        """Without a failing case there is nothing to ask."""
+        assert Asked(None) == make_exact(lambda case: True, [], [case for case, _ in tier("smoke")])
+
+    def test_text(self):
+        """The counts in words."""
+        assert "41 descriptors asked: 20 fail, 21 pass, none contradicts" == str(Asked(None, 41, 20, 21))
+        assert "5 descriptors asked: 2 fail, 3 pass, 2 contradict" == str(Asked(None, 5, 2, 3, 2))
+
+
+class TestNewCases:
+    """Cases near a known one."""
+
+    def test_valid(self):
+        """All are valid, small enough, and have values that the page gives a meaning."""
+        known = [case for case, _ in tier("smoke")]
+        new = NewCases(known, 3)
+        made = [case for n in range(400) for case in (new.near(known[n % len(known)]), new.fresh(known[0])) if case]
+        assert len(made) > 400
+        for case in made:
+            assert not case.desc.violations()
+            assert largest_tensor(case) <= new.most_elements
+        for case in made[::20]:
+            assert None not in case.expected
+        assert {"plain", "init", "node"} == {case.variant for case in made}
+
+    def test_one_step(self):
+        """Types, sizes and numbers change alone: each differs in some case that is otherwise the same."""
+        sizes = {"InputTensor": (3, 4), "IndicesTensor": (1, 5)}
+        desc = complete_sizes(OPERATORS["GATHER"].descriptor, sizes, {"Axis": 1, "IndexDimensions": 1})
+        case = generated(desc, "random", "addr")
+        new, alone = NewCases([case], 1), set()
+        for _ in range(600):
+            near = new.near(case)
+            if near is not None:
+                members = {f.name for f in dataclasses.fields(desc)}
+                changed = {n for n in members if getattr(near.desc, n) != getattr(desc, n)} - {"output_tensor"}
+                alone |= changed if len(changed) == 1 else set()
+        assert {"input_tensor", "indices_tensor", "axis"} <= alone

@@ -1,0 +1,129 @@
+"""The features of a case, for the operators of the package and for those from outside."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from outside import grid, scatter
+
+from opmap import register_operator, unregister_operator
+from opmap.cases.catalogue import catalogue, generated
+from opmap.descriptors import complete_sizes
+from opmap.diagnosis.features import CATEGORIES, FEATURES, FLAGS, NUMBERS, features, features_of
+from opmap.operators import OPERATORS
+from opmap.tensors import DataType, Tensor
+
+OUTSIDE = {"SCATTER": scatter.OPERATOR, "GRID": grid.OPERATOR}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    """Registers both operators from outside for the tests of this module."""
+    here = Path(__file__).parent / "outside"
+    for name, operator in OUTSIDE.items():
+        register_operator(operator, spec=here / f"{name.lower()}.toml", arrays=here / f"{name.lower()}.json")
+    yield
+    for name in OUTSIDE:
+        unregister_operator(name)
+
+
+def case(operator, sizes, numbers, pattern="identity"):
+    """Returns a case with INT32 indices; operators from outside get FLOAT32 data, all others FLOAT16."""
+    data_type = DataType.FLOAT32 if operator in OUTSIDE else DataType.FLOAT16
+    desc = complete_sizes(
+        OPERATORS[operator].descriptor, sizes, numbers, data_type=data_type, index_type=DataType.INT32
+    )
+    assert not desc.violations()
+    return generated(desc, pattern, "addr")
+
+
+BATCHES = {"InputTensor": (1, 2, 3, 4, 5), "IndicesTensor": (1, 1, 2, 6, 2)}
+ROWS = [
+    (
+        case("GATHER", {"InputTensor": (1, 4, 3, 5), "IndicesTensor": (1, 1, 2, 7)}, {"Axis": 2, "IndexDimensions": 2}),
+        {
+            "operator": "GATHER", "data_type": "FLOAT16", "data_width": 2, "index_type": "INT32", "index_path": "input",
+            "dimension_count": 4, "axis": 2, "axis_from_end": 1, "axis_length": 3, "index_dimensions": 2, "before": 4,
+            "block": 5, "index_count": 14, "index_rank": 2, "output_elements": 280, "output_bytes": 560,
+            "negative": False, "duplicates": True, "variant": "plain", "data_pattern": "addr",
+        },
+    ),
+    (
+        case("GATHER_ELEMENTS", {"InputTensor": (4, 3, 5), "IndicesTensor": (4, 2, 5)}, {"Axis": 1}),
+        {
+            "axis": 1, "axis_from_end": 1, "axis_length": 3, "before": 4, "block": 5, "index_count": 40,
+            "index_rank": 3, "IndicesTensor.Sizes == InputTensor.Sizes": False,
+            "IndicesTensor.Sizes == OutputTensor.Sizes": True,
+        },
+    ),
+    (
+        case(
+            "GATHER_ND1", BATCHES, {"InputDimensionCount": 4, "IndicesDimensionCount": 3, "BatchDimensionCount": 1}
+        ),
+        {
+            "tuple_size": 2, "batch_dimensions": 1, "before": 2, "block": 5, "index_count": 12, "index_rank": 3,
+            "axis_length": 4, "output_elements": 60,
+        },
+    ),
+    (
+        case("GATHER", {"InputTensor": (3,), "IndicesTensor": (1,)}, {"Axis": 0, "IndexDimensions": 0}),
+        {"index_dimensions": 0, "index_rank": 0, "index_count": 1, "duplicates": False},
+    ),
+]  # fmt: skip
+
+
+class TestFeatures:
+    """What a feature says."""
+
+    @pytest.mark.parametrize(("given", "expected"), ROWS, ids=["gather", "elements", "nd1", "scalar"])
+    def test_values(self, given, expected):
+        """The values by hand."""
+        assert expected == {name: value for name, value in features(given).items() if name in expected}
+
+    def test_absent(self):
+        """A feature that the operator does not have is absent."""
+        assert not {"tuple_size", "batch_dimensions", "call"} & set(features(ROWS[0][0]))
+        assert not {"axis", "axis_from_end", "index_dimensions"} & set(features(ROWS[2][0]))
+
+    def test_outside(self):
+        """Operators from outside have their features too; a written side is measured as a read one."""
+        sizes = {"InputTensor": (4, 3, 5), "IndicesTensor": (4, 2, 5), "UpdatesTensor": (4, 2, 5)}
+        found = features(case("SCATTER", sizes, {"Axis": 1}))
+        assert (1, 1, 3, 4, 5) == tuple(found[n] for n in ("axis", "axis_from_end", "axis_length", "before", "block"))
+        assert found["IndicesTensor.Sizes == UpdatesTensor.Sizes"]
+        sizes = {"InputTensor": (4, 3), "RowsTensor": (1, 6), "ColumnsTensor": (1, 2)}
+        found = features(case("GRID", sizes, {}))
+        assert (4, 1, 1, 6) == tuple(found[n] for n in ("axis_length", "before", "block", "index_count"))
+        assert "axis" not in found
+
+    @pytest.mark.parametrize(
+        ("indices", "negative", "duplicates"),
+        [((0, 1, 2), False, False), ((0, 2, -1), True, True), ((0, 1, -1), True, False), ((1, 1, 0), False, True)],
+    )
+    def test_indices(self, indices, negative, duplicates):
+        """Negative indices, and two that name one place."""
+        given = case("GATHER", {"InputTensor": (3,), "IndicesTensor": (3,)}, {"Axis": 0, "IndexDimensions": 1})
+        tensor = Tensor.from_values(DataType.INT32, (3,), indices)
+        found = features(dataclasses.replace(given, tensors={**given.tensors, "IndicesTensor": tensor}))
+        assert (negative, duplicates) == (found["negative"], found["duplicates"])
+
+    @pytest.mark.parametrize(
+        ("variant", "count", "path"),
+        [("plain", 2, "input"), ("init", 2, "initializer"), ("init", 1, "one"), ("node.serialized", 2, "node")],
+    )
+    def test_paths(self, variant, count, path):
+        """The index path follows from the variant, and from the number of indices."""
+        sizes = {"InputTensor": (3,), "IndicesTensor": (count,)}
+        given = case("GATHER", sizes, {"Axis": 0, "IndexDimensions": 1})
+        assert path == features(dataclasses.replace(given, variant=variant))["index_path"]
+
+    def test_whole_tier(self):
+        """Every feature occurs, with values of its kind; cases taken together have the features of each alone."""
+        cases = list(catalogue("smoke"))
+        found = features_of(cases)
+        assert found == [features(c) for c in cases]
+        seen = {name for one in found for name in one if " == " not in name}
+        assert set(FEATURES) - {"call"} == seen
+        assert 7 == features(cases[0], call=7)["call"]
+        for kind, names in ((str, CATEGORIES), (bool, FLAGS), (int, NUMBERS)):
+            assert all(type(one[name]) is kind for one in found for name in names if name in one)
