@@ -398,6 +398,17 @@ def _validate(parser: argparse.ArgumentParser) -> None:
     bundle.add_argument("--resume", type=path, metavar="DIR", help="continue the interrupted run of this bundle")
 
 
+def _diagnose(parser: argparse.ArgumentParser) -> None:
+    _validate(parser)
+    parser.add_argument(
+        "--budget",
+        type=count,
+        default=500,
+        metavar="N",
+        help="ask at most N new descriptors for each cause (default: 500)",
+    )
+
+
 def _check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a DxDispatch JSON file")
     _add(parser, (*PROVIDER_OPTIONS, NO_SHIPPED_KNOWN_FAILURES, RERUN_DANGEROUS))
@@ -524,6 +535,11 @@ COMMANDS: dict[str, Command] = {
         help="Run the cases of the catalogue on an execution provider and judge every result.",
         example="opmap validate --provider dml --require-provider --report results",
         add_options=_validate,
+    ),
+    "diagnose": Command(
+        help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact.",
+        example="opmap diagnose --provider fault:negative-index-as-zero",
+        add_options=_diagnose,
     ),
     "check": Command(
         help="Judge the dispatches of DxDispatch JSON files.",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -179,6 +181,20 @@ class Session:
     def provider_name(self) -> str:
         """ONNX Runtime's name of the provider; if it is missing, the name that was asked for."""
         return self.provider.name if self.provider else self.options.provider
+
+    @contextmanager
+    def fresh(self) -> Iterator[Judge]:
+        """Opens the provider anew, in a process of its own if it runs in one, and gives the judge on it.
+
+        Raises ProviderMissing if it cannot be opened again.
+        """
+        judge = self._open()
+        if not isinstance(judge, Judge):
+            raise judge
+        try:
+            yield judge
+        finally:
+            judge.provider.close()
 
     def close(self) -> None:
         """Ends the provider, if it was opened."""
@@ -356,6 +372,25 @@ class Session:
             **options.of_runtime,
             **identity(self.provider),
         }
+
+    # --- after the run ---
+
+    @property
+    def judged(self) -> list[tuple[Case, Record]]:
+        """The cases with their records, in the order in which they were judged."""
+        records = {record.case: record for record in self.results.records}
+        return [(case, records[case.id]) for case in self.cases if case.id in records]
+
+    def again(self, case: Case) -> str:
+        """Returns the command that runs a case of the catalogue again."""
+        options = self.options
+        words = ["opmap", "validate", "--provider", options.provider]
+        for name in ("dml_runtime", "adapter", "device_id"):
+            value = getattr(options, name)
+            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+        for name, pairs in options.of_runtime.items():
+            words += [word for pair in pairs for word in (f"--{name.replace('_', '-')}", pair)]
+        return shlex.join([*words, "--tier", options.tier, "--case", case.id])
 
     # --- known failures ---
 

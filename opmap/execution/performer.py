@@ -20,6 +20,9 @@ class Malformed:
 class Performer:
     """Performs steps. A subclass gives `perform`, and may give `renew`."""
 
+    calls = 0
+    """How many runs the process that performs the steps has seen so far."""
+
     def __init__(self) -> None:
         self._placement: Placement | None = None
 

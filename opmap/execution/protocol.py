@@ -72,7 +72,9 @@ class Provider(Protocol):
 
 
 class CaseProvider(Protocol):
-    """Runs one case at a time: it receives the case itself in place of a model."""
+    """Runs one case at a time: it receives the case itself in place of a model. `calls` counts the cases."""
+
+    calls: int
 
     # Any: the class Case stands above this module, which must not import it.
     def run_case(self, case: Any, /) -> list[np.ndarray]:

@@ -86,6 +86,7 @@ class OpenProvider:
         """
         if isinstance(self.provider, Performer):
             raise TypeError(f"{self.name} runs models, not cases")
+        self.provider.calls += 1
         try:
             return self.provider.run_case(case)
         except (ProviderError, KeyboardInterrupt):

@@ -127,6 +127,7 @@ class SessionProvider(Performer):
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs one step. An error of ONNX Runtime is in the result. There is no time limit in this process."""
         stage = Stage.LOAD if isinstance(step, Open) else Stage.RUN
+        self.calls += int(isinstance(step, (Run, RunBound)))  # the runs of Together come here one by one
         try:
             return _ACTIONS[type(step)](self, step)
         except Exception as error:  # ONNX Runtime's exceptions have no common base class

@@ -185,6 +185,13 @@ class Clear(Step, frozen=True):
     """Releases all sessions, bindings and values, the newest first."""
 
 
+def runs_of(step: Step) -> int:
+    """Returns how often a step runs a session."""
+    if isinstance(step, Together):
+        return len(step.runs) * step.times
+    return int(isinstance(step, (Run, RunBound)))
+
+
 AnyStep = Open | Put | Allocate | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Drop | Clear
 
 

@@ -19,7 +19,7 @@ from ..vocabulary import Stage
 from .frames import TYPES
 from .performer import Performer
 from .protocol import ASSERTED, Placement
-from .steps import AnyStep, Clear, Drop, Evidence, Examine, Open, Result, Run, Setup
+from .steps import AnyStep, Clear, Drop, Evidence, Examine, Open, Result, Run, Setup, runs_of
 
 
 class Unavailable(ProviderError):
@@ -86,6 +86,7 @@ class ThirdPartyProvider(Performer):
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs Open, Run, Examine, Drop and Clear. Any other step is an error."""
         stage = Stage.LOAD if isinstance(step, Open) and self.sessions else Stage.RUN
+        self.calls += runs_of(step)
         try:
             with _third_party_code():
                 return self._perform(step)

@@ -20,7 +20,7 @@ from ..vocabulary import Stage, Verdict
 from . import frames
 from .child import KILL_TIMEOUT, Child, ChildEnded
 from .performer import Performer
-from .steps import Allocate, AnyStep, Bind, Clear, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update
+from .steps import Allocate, AnyStep, Bind, Clear, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update, runs_of
 from .third_party import import_folders
 
 TIMEOUT = 30.0
@@ -179,6 +179,7 @@ class WorkerProvider(Performer):
             raise NotRun(refusal)
         self.start()
         limit = self.first_timeout if self._first else limit or self.timeout
+        self.calls += runs_of(step)
         result = self._ask(frames.Perform(step, limit), limit).result
         if result.error is not None:
             result = msgspec.structs.replace(result, error=clean(result.error))
@@ -267,6 +268,7 @@ class WorkerProvider(Performer):
             self._kill_child()
             raise NotRun(reply.message) if reply.missing else InputError(reply.message)
         self._hello, self._first, self._failed_starts, self._spent = reply, True, 0, False
+        self.calls = 0
 
     @property
     def version(self) -> str | None:

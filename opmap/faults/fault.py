@@ -97,7 +97,7 @@ class FaultProvider:
     """A provider that computes the documented output with one fault in it. It runs cases, not models."""
 
     def __init__(self, fault: Fault) -> None:
-        self.fault = fault
+        self.fault, self.calls = fault, 0
         self._bits = fault.session() if fault.session else fault.bits
 
     def run(self, model_bytes: bytes, feeds: dict[str, Array]) -> list[Array]:

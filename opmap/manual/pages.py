@@ -15,6 +15,7 @@ ORDER = (
     "cases",
     "variants",
     "results",
+    "diagnosis",
     "known-failures",
     "dxdispatch",
     "fuzz",

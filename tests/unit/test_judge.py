@@ -432,7 +432,17 @@ class TestRecords:
         assert [
             *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
             "kinds",
-            *("expected", "actual", "provider", "placement", "road", "device_class", "substitutions", "lowered_as"),
+            *(
+                "expected",
+                "actual",
+                "provider",
+                "placement",
+                "road",
+                "device_class",
+                "call",
+                "substitutions",
+                "lowered_as",
+            ),
             "descriptor",
         ] == list(record)
         assert {"not-run", "plain", None} == set(record.values())
