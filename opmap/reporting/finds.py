@@ -150,6 +150,7 @@ class _Progress(msgspec.Struct):
     known: Count = 0
     both: Count = 0
     unstable: Count = 0
+    unsupported: Count = 0
     shrinking: Seconds = 0.0
 
 

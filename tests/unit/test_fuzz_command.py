@@ -4,12 +4,14 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
 from opmap import cli
 from opmap.errors import InputError
-from opmap.reporting.finds import FindsFolder
+from opmap.fuzz.search import Progress
+from opmap.reporting.finds import _COUNTS, FindsFolder
 
 PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
 
@@ -68,6 +70,11 @@ def stale(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return "stale_provider:Provider"
+
+
+def test_every_count_is_kept():
+    """run.json holds each count of a search, so that a resumed search goes on with all of them."""
+    assert {field.name for field in fields(Progress)} - {"finds", "stopped"} == set(_COUNTS)
 
 
 class TestFuzz:
