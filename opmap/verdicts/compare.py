@@ -72,7 +72,8 @@ def _kinds_of(check: Check, actual: Tensor, wrong: Sequence[int]) -> set[str]:
     """Returns the kinds of the wrong elements of one output; an empty set if one of them may come from another address.
 
     So the change must also depend on the value alone (equal bits came back as equal bits), and must not give the bits of
-    another NaN of the inputs, other than the default NaN.
+    another NaN of the inputs, other than the default NaN. A zero may be another element, or memory that nothing wrote: it
+    says something only if a value that conversions do not change came from its right address.
     """
     if actual.data_type.kind != "float":
         return set()
@@ -88,6 +89,10 @@ def _kinds_of(check: Check, actual: Tensor, wrong: Sequence[int]) -> set[str]:
         if expected is not None and floats.is_special(expected) and changes.setdefault(expected, got) != got:
             return set()
     if "denormals-as-zero" in kinds and any(floats.is_denormal(got) for got in changes.values()):
+        return set()
+    if kinds & {"denormals-as-zero", "zero-sign"} and not any(
+        e is not None and e == a and not floats.is_special(e) for e, a in zip(check.expected, actual.bits, strict=True)
+    ):
         return set()
     other_nans = {got for expected, got in changes.items() if floats.is_other_nan(expected, got)}
     same_type = (tensor.bits for tensor in check.round.tensors.values() if tensor.data_type is actual.data_type)

@@ -40,8 +40,8 @@ class TestKinds:
             ((DENORMAL | 1 << 31, ONE), (MINUS_ZERO, ONE), ["denormals-as-zero"], "denormals as zero;"),
             ((MINUS_ZERO, ONE), (0, ONE), ["zero-sign"], "values only: sign of zero;"),
             (
-                (SIGNALLING, DENORMAL),
-                (QUIET, 0),
+                (SIGNALLING, DENORMAL, ONE),
+                (QUIET, 0, ONE),
                 ["nan-payload", "denormals-as-zero"],
                 "NaN payload, denormals as zero;",
             ),
@@ -64,6 +64,8 @@ class TestKinds:
             pytest.param((DENORMAL, 2, 0), (0, 2, 0), id="only some denormals"),
             pytest.param((SIGNALLING, QUIET | 7), (QUIET | 7, QUIET | 7), id="another NaN of the input"),
             pytest.param((ONE, 0), (0, 0), id="zero in place of a number"),
+            pytest.param((DENORMAL, 2, 0), (0, 0, 0), id="every element is the same zero"),
+            pytest.param((MINUS_ZERO, 0), (0, 0), id="another zero"),
         ],
     )
     def test_not_certain(self, bits, answer):
