@@ -135,6 +135,9 @@ class Session:
         self.results = Run(max_failures=options.max_failures)
         self.bundle: Bundle | None = None
         self.active_failures: ActiveFailures | None = None
+        self.calls: dict[str, int] = {}
+        """Case id -> the number of its last run in the provider's process, from 1. Records do not hold it: it differs
+        after a run was resumed."""
         self._opened: Judge | ProviderMissing | None = None
         self._cases: list[Case] | None = None
 
@@ -275,6 +278,7 @@ class Session:
         if danger:
             return self._skipped(item, danger)
         records = [_judge_once(item, judge) for _ in range(self.options.repeat)]
+        self.calls[item.id] = judge.provider.provider.calls
         return known.settle(item, records) if known else settle(records)
 
     def _skipped(self, item: Case | Probe | ContractProbe, danger: KnownFailure) -> Record:

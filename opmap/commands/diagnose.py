@@ -40,17 +40,17 @@ def _diagnoses(session: Session, budget: int) -> list[Diagnosis]:
     judge = session.open()
     if not isinstance(judge, Judge):
         return []
-    found = causes(session.judged)
+    found = causes(session.judged, session.calls)
     passing = [case for case, record in session.judged if record.verdict == Verdict.PASS]
     diagnoses = []
     with progress(len(found), "causes") as advance:
         while found:
             cause, *found = found
             dangerous = session.options.rerun_dangerous
-            diagnosis = check_stability(cause, session.judged, session.fresh, dangerous=dangerous)
+            diagnosis = check_stability(cause, session.judged, session.calls, session.fresh, dangerous=dangerous)
             if diagnosis.stability is not None and diagnosis.stability.kind == "always":
                 diagnosis = make_condition_exact(diagnosis, passing, judge, budget=budget)
-                diagnosis, found = merged(diagnosis, found)
+                diagnosis, found = merged(diagnosis, found, session.calls)
             diagnoses.append(diagnosis)
             advance()
     return diagnoses

@@ -94,16 +94,17 @@ class Cause:
         return sorted({f"DML_OPERATOR_{failure.case.desc.operator}" for failure in self.failures})
 
 
-def causes(run: Sequence[tuple[Case, Record]]) -> list[Cause]:
+def causes(run: Sequence[tuple[Case, Record]], calls: Mapping[str, int] | None = None) -> list[Cause]:
     """Returns the groups of the failed cases of a run, the largest first.
 
-    `run` are the cases with their records, in the order in which they were judged.
+    `run` are the cases with their records, in the order in which they were judged. `calls` has the number of the run in the
+    provider's process by case id, as far as it is known.
     """
+    calls = calls or {}
     passed = [case for case, record in run if record.verdict == Verdict.PASS]
-    calls = {record.case: record.call for _, record in run}
     passing = _features(passed, calls)
     found = []
-    for label, members in _grouped(_related(run)):
+    for label, members in _grouped(_related(run, calls)):
         ordered = tuple(sorted(members, key=lambda failure: failure.size))
         failing = _features([failure.case for failure in ordered], calls)
         condition = separate(failing, passing) if passing else None
@@ -111,7 +112,7 @@ def causes(run: Sequence[tuple[Case, Record]]) -> list[Cause]:
     return sorted(found, key=lambda cause: -len(cause.failures))
 
 
-def _features(cases: Sequence[Case], calls: Mapping[str | None, int | None]) -> list[dict[str, int | str | bool]]:
+def _features(cases: Sequence[Case], calls: Mapping[str, int]) -> list[dict[str, int | str | bool]]:
     found = features_of(cases)
     for case, given in zip(cases, found, strict=True):
         call = calls.get(case.id)
@@ -128,12 +129,12 @@ def failure_of(case: Case, record: Record, earlier: Sequence[Earlier] = ()) -> F
     return Failure(case, record, _relations_of(case, record, earlier))
 
 
-def _related(run: Sequence[tuple[Case, Record]]) -> list[Failure]:
+def _related(run: Sequence[tuple[Case, Record]], calls: Mapping[str, int]) -> list[Failure]:
     """Returns the failures. Of many, an even choice is searched for relations, and the others are compared with these."""
     failed = [n for n, (_, r) in enumerate(run) if r.failed and r.verdict != Verdict.UNEXPECTED_PASS]
     listed = [number for number in failed if not _is_large(run[number][1])]
     step = max(1, -(-len(listed) // MOST_RELATED))
-    searched = [failure_of(*run[number], earlier_calls(run, number)) for number in listed[::step]]
+    searched = [failure_of(*run[number], earlier_calls(run, number, calls)) for number in listed[::step]]
     seen = Counter(label for failure in searched for label in failure.labels if label[0] == "fault")
     names = [name for (_, name), _ in seen.most_common()]
     rest = [run[number] for at, number in enumerate(listed) if at % step]
@@ -141,17 +142,18 @@ def _related(run: Sequence[tuple[Case, Record]]) -> list[Failure]:
     return searched + [_recognized(case, record, names) for case, record in rest]
 
 
-def earlier_calls(run: Sequence[tuple[Case, Record]], number: int) -> list[Earlier]:
+def earlier_calls(run: Sequence[tuple[Case, Record]], number: int, calls: Mapping[str, int]) -> list[Earlier]:
     """Returns the outputs of the calls before a case, in the same process: the documented one, and the actual one.
 
     They go back at most MOST_BACK calls.
     """
     found: list[Earlier] = []
-    call = run[number][1].call
+    call = calls.get(run[number][0].id)
     for case, record in reversed(run[max(0, number - MOST_BACK) : number]):
-        if call is None or record.call is None or record.call >= call:
+        before = calls.get(case.id)
+        if call is None or before is None or before >= call:
             break
-        back, output = call - record.call, case.desc.output
+        back, output = call - before, case.desc.output
         outputs = [[bits or 0 for bits in case.expected]]
         if record.failed and (actual := _own_output(case, record)):
             outputs.append(actual)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..cases.case import Case
@@ -40,7 +40,12 @@ class Diagnosis:
 
 
 def check_stability(
-    cause: Cause, run: Sequence[tuple[Case, Record]], fresh: Fresh, *, dangerous: bool = False
+    cause: Cause,
+    run: Sequence[tuple[Case, Record]],
+    calls: Mapping[str, int],
+    fresh: Fresh,
+    *,
+    dangerous: bool = False,
 ) -> Diagnosis:
     """Returns the cause with its stability.
 
@@ -51,8 +56,8 @@ def check_stability(
     if smallest.record.verdict in _DANGEROUS and not dangerous:
         return Diagnosis(cause)
     periodic = period(
-        [features(f.case, call=f.record.call) for f in cause.failures],
-        [features(case, call=record.call) for case, record in run if record.verdict == Verdict.PASS],
+        [features(f.case, call=calls.get(f.case.id)) for f in cause.failures],
+        [features(case, call=calls.get(case.id)) for case, record in run if record.verdict == Verdict.PASS],
     )
     if periodic:
         return Diagnosis(cause, periodic)
@@ -81,7 +86,7 @@ def make_condition_exact(diagnosis: Diagnosis, passing: Sequence[Case], judge: R
     return replace(diagnosis, cause=found, asked=asked, shrunk=shrunk)
 
 
-def merged(diagnosis: Diagnosis, others: Sequence[Cause]) -> tuple[Diagnosis, list[Cause]]:
+def merged(diagnosis: Diagnosis, others: Sequence[Cause], calls: Mapping[str, int]) -> tuple[Diagnosis, list[Cause]]:
     """Returns the diagnosis with all other causes that its exact condition covers, and the causes that are left.
 
     Their values say less of what happened: too few elements are wrong, or another relation fits by chance.
@@ -94,7 +99,7 @@ def merged(diagnosis: Diagnosis, others: Sequence[Cause]) -> tuple[Diagnosis, li
         other
         for other in others
         if all(f.record.verdict == cause.smallest.record.verdict for f in other.failures)
-        and all(condition.holds(features(f.case, call=f.record.call)) for f in other.failures)
+        and all(condition.holds(features(f.case, call=calls.get(f.case.id))) for f in other.failures)
     ]
     wrong = cause.relation.wrong + sum(other.relation.wrong for other in covered)
     failures = (*cause.failures, *(f for other in covered for f in other.failures))

@@ -325,7 +325,6 @@ def _common_fields(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> 
         "variant": case.variant,
         "provider": provider.name,
         "device_class": provider.device_class,
-        "call": provider.provider.calls or None,
         "placement": outcome.placement,
         "road": outcome.road,
         "descriptor": outcome.descriptor,

@@ -90,7 +90,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     `kinds` are the kinds of wrong values (vocabulary.VALUE_KINDS) of a `mismatch` in which nothing else is wrong.
 
-    `call` is the number of the case's last run in the provider's process, from 1.
     `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """
 
@@ -111,7 +110,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     placement: PlacementRecord | None = None
     road: RoadRecord | None = None
     device_class: str | None = None
-    call: int | None = None
     substitutions: list[str] | None = None
     lowered_as: LoweredRecord | None = None
     descriptor: str | None = None

@@ -123,7 +123,9 @@ class TestCauses:
         (first,), (second,) = causes(self.run("last-row-repeated")), causes(self.run("index-clamped-early"))
         everything = replace(first, condition=Condition(((),)))
         for contradicting, left in ((0, []), (1, [second])):
-            diagnosis, others = merged(Diagnosis(everything, asked=Asked(None, contradicting=contradicting)), [second])
+            diagnosis, others = merged(
+                Diagnosis(everything, asked=Asked(None, contradicting=contradicting)), [second], {}
+            )
             assert left == others
             assert (len(diagnosis.cause.failures) > len(first.failures)) is (not left)
 

@@ -439,7 +439,6 @@ class TestRecords:
                 "placement",
                 "road",
                 "device_class",
-                "call",
                 "substitutions",
                 "lowered_as",
             ),
