@@ -3,54 +3,36 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 
-from ..diagnosis.causes import causes
-from ..diagnosis.diagnose import Diagnosis, check_stability, make_condition_exact, merged
+from ..diagnosis.diagnose import Diagnosis, diagnoses
+from ..diagnosis.judged_run import JudgedRun
 from ..reporting.diagnosis import diagnosis_json, print_causes
-from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
-from ..session import Session, SessionOptions
+from ..reporting.tables import print_notes
+from ..reporting.terminal import console, progress, write_json
+from ..session import Session
 from ..verdicts.judge import Judge
-from ..vocabulary import Verdict
+from .validate import run_and_diagnose
 
 
 def run(options: Namespace) -> int:
     """Runs the cases, and prints the cause of each group of failures. Returns the exit code of the run."""
-    session = Session(SessionOptions.read(vars(options)))
-    with progress(None, "choosing cases") as advance:
-        session.choose(advance)
-    with stdout_for_json(options.json), session:
-        with progress(len(session.items), session.provider_name) as advance:
-            session.judge_all(advance)
-        diagnoses = _diagnoses(session, options.budget)
-    for problem in session.problems:
-        print_error(problem)
-    exit_code = session.finish()
-    if options.json:
-        write_json(diagnosis_json(session.provider_name, diagnoses))
-        return exit_code
-    out = console()
-    print_causes(out, diagnoses, session.again)
-    for note in session.notes:
-        out.print(note, style="bold", soft_wrap=True, highlight=False, markup=False)
-    return exit_code
+    return run_and_diagnose(options, partial(_diagnoses, budget=options.budget), _show)
 
 
-def _diagnoses(session: Session, budget: int) -> list[Diagnosis]:
-    """Returns the causes of the failures. A cause that is always there is asked about, with at most `budget` new cases."""
+def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnosis]:
+    """Returns the causes of the failures, each asked about with at most `budget` new cases."""
     judge = session.open()
-    if not isinstance(judge, Judge):
-        return []
-    found = causes(session.judged, session.calls)
-    passing = [case for case, record in session.judged if record.verdict == Verdict.PASS]
-    diagnoses = []
-    with progress(len(found), "causes") as advance:
-        while found:
-            cause, *found = found
-            dangerous = session.options.rerun_dangerous
-            diagnosis = check_stability(cause, session.judged, session.calls, session.fresh, dangerous=dangerous)
-            if diagnosis.stability is not None and diagnosis.stability.kind == "always":
-                diagnosis = make_condition_exact(diagnosis, passing, judge, budget=budget)
-                diagnosis, found = merged(diagnosis, found, session.calls)
-            diagnoses.append(diagnosis)
-            advance()
-    return diagnoses
+    assert isinstance(judge, Judge), "a case failed: the provider is there"
+    dangerous = session.options.rerun_dangerous
+    with progress(None, "causes") as advance:
+        return diagnoses(run, judge, session.fresh, budget=budget, dangerous=dangerous, advance=advance)
+
+
+def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
+    if as_json:
+        write_json(diagnosis_json(session.provider_name, found))
+        return
+    out = console()
+    print_causes(out, found, session.again)
+    print_notes(out, session.notes)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
 
-from ..errors import InputError
+from ..diagnosis.diagnose import Diagnosis, quick_diagnoses
+from ..diagnosis.judged_run import JudgedRun
+from ..errors import InputError, OpmapError
+from ..reporting.diagnosis import MOST_SHOWN, print_causes
+from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
 from ..session import Session, SessionOptions
 from ..verdicts.record import encode
+
+Diagnose = Callable[[Session, JudgedRun], list[Diagnosis]]
+"""Finds the causes of the failures of a run."""
 
 
 def run(options: Namespace) -> int:
@@ -15,17 +23,34 @@ def run(options: Namespace) -> int:
 
     The results are printed also if a file cannot be written at the end; the exit code is 2 then.
     """
+    return run_and_diagnose(options, None if options.json else _quick, _show)
+
+
+def run_and_diagnose(
+    options: Namespace, diagnose: Diagnose | None, show: Callable[[Session, list[Diagnosis], bool], None]
+) -> int:
+    """Runs the cases, finds the causes of the failures, and calls `show` with them. Returns the exit code.
+
+    Raises InputError for bad options or files. A file that cannot be written at the end is told after the results.
+    """
     session = Session(SessionOptions.read(vars(options)))
     with progress(None, "choosing cases") as advance:
         session.choose(advance)
-    with (
-        stdout_for_json(options.json),
-        session,
-        progress(len(session.items), session.provider_name) as advance,
-    ):
-        session.judge_all(advance)
-    for problem in session.problems:
+    with stdout_for_json(options.json), session:
+        with progress(len(session.items), session.provider_name) as advance:
+            session.judge_all(advance)
+        for problem in session.problems:
+            print_error(problem)
+        unwritten = _written(session, options)
+        found = _diagnosed(session, diagnose) if diagnose else []
+    show(session, found, options.json)
+    for problem in unwritten:
         print_error(problem)
+    return 2 if unwritten else session.exit_code
+
+
+def _written(session: Session, options: Namespace) -> list[str]:
+    """Writes the file of known failures that was asked for, and completes the bundle. Returns what could not be written."""
     unwritten: list[str] = []
     if options.write_known_failures:
         try:
@@ -37,21 +62,38 @@ def run(options: Namespace) -> int:
         session.finish()
     except InputError as error:
         unwritten.append(str(error))
-    if options.json:
-        write_json(encode(session.results.records))
-    else:
-        _print(session)
-    for problem in unwritten:
-        print_error(problem)
-    return 2 if unwritten else session.exit_code
+    return unwritten
 
 
-def _print(session: Session) -> None:
-    """Prints the tables, the first failures and the notes."""
-    from ..reporting.tables import print_run
+def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis]:
+    """Returns the causes of the failures; none if the provider cannot be asked any more, which is printed."""
+    run = JudgedRun(session.judged, session.calls)
+    if not run.failed or session.results.interrupted:
+        return []
+    try:
+        return diagnose(session, run)
+    except (OpmapError, KeyboardInterrupt) as error:
+        print_error(f"the causes were not found: {error or 'interrupted'}")
+        return []
 
+
+def _quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
+    dangerous = session.options.rerun_dangerous
+    return quick_diagnoses(run, session.fresh, most=MOST_SHOWN, dangerous=dangerous)
+
+
+def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
+    """Prints the tables, the causes of the failures, the first of the other failures, and the notes."""
+    records = session.results.records
+    if as_json:
+        write_json(encode(records))
+        return
     out = console()
-    print_run(out, session.results.records, session.notes)
+    print_tables(out, records)
+    print_causes(out, found, session.again)
+    told = {failure.case.id for diagnosis in found for failure in diagnosis.cause.failures}
+    print_failures(out, [record for record in records if record.case not in told])
+    print_notes(out, session.notes)
     if session.bundle:
         path = session.bundle.folder / "results.jsonl"
         out.print(f"results: {path}", soft_wrap=True, highlight=False, markup=False)

@@ -54,15 +54,16 @@ def make_exact(
 def _fitted(evidence: Evidence) -> tuple[Condition, bool]:
     """The condition that fits all answers, and True; if there is none, one that fits most, and False.
 
-    Before that, the passing cases that stand in its way are forgotten or asked again.
+    Before that, or if the condition has two parts, the passing cases that stand in the way of a simpler one are forgotten
+    or asked again.
     """
     while True:
         condition = separate(evidence.failures, evidence.passes)
-        if condition is not None:
+        if condition is not None and len(condition.any) == 1:
             return condition, True
         near = approximate(evidence.failures, evidence.passes)
         if not evidence.forget_hidden(near) and not evidence.challenge(near):
-            return near, False
+            return condition or near, condition is not None
 
 
 def _confirmed(questions: Questions) -> bool:

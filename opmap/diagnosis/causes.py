@@ -1,15 +1,15 @@
 """Groups the failed cases of a run by what happened to them, and says for each group which cases fail.
 
-A group has one relation, which every case of it shows. Nothing here runs a case.
+A group has one relation, which its cases share. Nothing here runs a case.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property
 
 from ..cases.case import Case
 from ..faults import FAULTS, FaultProvider
@@ -19,69 +19,75 @@ from ..verdicts.failure_patterns import stable_text
 from ..verdicts.record import Record, TensorRecord
 from ..vocabulary import Verdict
 from .conditions import Condition, separate
-from .features import features_of
-from .relation import Earlier, Relation, problem_relation, relations
-
-Label: TypeAlias = tuple[str, str]
-"""What two failures have in common: ("fault", its name), or the kind and the text of a relation."""
-
-STALE = "stale"
-"""The kind of relation whose text differs between the cases of one cause: it names an earlier call."""
+from .judged_run import JudgedRun
+from .relation import (
+    PART,
+    STALE,
+    Earlier,
+    Label,
+    Relation,
+    part_relation,
+    problem_relation,
+    relations,
+    reveals_addresses,
+)
+from .relations_addresses import CommonRule
+from .relations_wrong import WrongOutput
 
 MOST_BACK = 40
 """How many calls back an output may come from."""
 
 MOST_RELATED = 200
-"""The number of failed cases whose outputs are searched for relations. The others are tried with what these showed."""
-
-UNSEEN = Relation("none", "the wrong output is too large to be kept, and none of the fault models seen gives it")
+"""The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed case with its record, and the relations that fit it."""
+    """A failed case with its record, and the relations that fit it. A failure that was not searched has none."""
 
     case: Case
     record: Record
-    relations: tuple[Relation, ...]
+    relations: tuple[Relation, ...] = ()
 
-    @property
+    @cached_property
     def labels(self) -> dict[Label, Relation]:
         """The labels of this failure, each with the relation that it comes from; the simplest first."""
         found: dict[Label, Relation] = {}
         for relation in self.relations:
-            for name in (relation.fault, *relation.ties):
-                if name is not None:
-                    found.setdefault(("fault", name), relation)
-            if relation.fault is None or relation.kind == STALE:
-                found.setdefault((relation.kind, "" if relation.kind == STALE else relation.text), relation)
+            for label in relation.labels:
+                found.setdefault(label, relation)
+        for kind, name in list(found):
+            if kind == "fault" and not FAULTS[name].output:
+                relation = found["fault", name]
+                found.setdefault((PART, name), part_relation(name, relation.explained, relation.wrong))
         return found
 
     @property
-    def simplest(self) -> list[Label]:
+    def simplest(self) -> tuple[Label, ...]:
         """The labels of the simplest relation that fits."""
-        labels = self.labels
-        return [label for label, relation in labels.items() if relation is self.relations[0]]
+        return self.relations[0].labels
 
-    @property
-    def size(self) -> tuple[bool, int, int, str]:
-        """Sorts the smallest case first: in the variant `plain`, with few elements."""
-        tensors = self.case.desc.tensors.values()
-        elements = sum(tensor.element_count for tensor in tensors)
-        return self.case.variant != PLAIN, self.case.desc.output.element_count, elements, self.case.id
+
+def case_size(case: Case) -> tuple[bool, int, int, str]:
+    """Sorts the smallest case first: in the variant `plain`, with few elements."""
+    elements = sum(tensor.element_count for tensor in case.desc.tensors.values())
+    return case.variant != PLAIN, case.desc.output.element_count, elements, case.id
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One group: its relation, its failures (the smallest case first), and the condition that separates them.
+    """One group: its label, its relation, its failures (the smallest case first), and the condition that separates them.
 
-    `relation` counts the wrong elements of all failures. `condition` is None if no condition holds for all failures of the
-    group and for no case that passed.
+    `relation` counts the wrong elements of the failures that were searched. `condition` is None if no condition holds for
+    all failures of the group and for no case that passed. `rule` is a rule of addresses that explains the failures
+    together, where no label does.
     """
 
+    label: Label
     relation: Relation
     failures: tuple[Failure, ...]
     condition: Condition | None
+    rule: CommonRule | None = None
 
     @property
     def smallest(self) -> Failure:
@@ -93,32 +99,67 @@ class Cause:
         """The operators of the failures, by their full names."""
         return sorted({f"DML_OPERATOR_{failure.case.desc.operator}" for failure in self.failures})
 
+    @property
+    def mismatch(self) -> bool:
+        """Whether the outputs are wrong. If not, there are none: an error, a crash, a hang."""
+        return self.smallest.record.verdict == Verdict.MISMATCH
 
-def causes(run: Sequence[tuple[Case, Record]], calls: Mapping[str, int] | None = None) -> list[Cause]:
+    def claims(self, failure: Failure) -> bool:
+        """Returns whether a searched failure shows the relation of this cause."""
+        if self.rule:
+            wrong = telling_output(failure)
+            return wrong is not None and self.rule.explains(wrong)
+        return not self.relation.vague and self.label in failure.labels
+
+
+def causes(run: JudgedRun) -> list[Cause]:
     """Returns the groups of the failed cases of a run, the largest first.
 
-    `run` are the cases with their records, in the order in which they were judged. `calls` has the number of the run in the
-    provider's process by case id, as far as it is known.
+    If many cases failed, an even choice is searched for relations. Another failure belongs to the cause whose fault gives
+    its output, or whose condition holds for it. If there is none, it is searched too.
     """
-    calls = calls or {}
-    passed = [case for case, record in run if record.verdict == Verdict.PASS]
-    passing = _features(passed, calls)
-    found = []
-    for label, members in _grouped(_related(run, calls)):
-        ordered = tuple(sorted(members, key=lambda failure: failure.size))
-        failing = _features([failure.case for failure in ordered], calls)
-        condition = separate(failing, passing) if passing else None
-        found.append(Cause(_whole(label, ordered), ordered, condition))
-    return sorted(found, key=lambda cause: -len(cause.failures))
+    listed = [n for n in run.failed if not _is_large(run.judged[n][1])]
+    chosen = set(listed[:: max(1, -(-len(listed) // MOST_RELATED))])
+    searched = [failure_of(*run.judged[n], earlier_calls(run, n)) for n in sorted(chosen)]
+    others = [n for n in run.failed if n not in chosen]
+    found = _causes(run, searched)
+    unclaimed = [n for n in others if _claimant(found, run, n) is None]
+    if unclaimed:
+        searched += [failure_of(*run.judged[n], earlier_calls(run, n)) for n in unclaimed]
+        found = _causes(run, searched)
+    more: dict[Label, list[Failure]] = {}
+    for n in set(others) - set(unclaimed):
+        cause = _claimant(found, run, n) or found[0]
+        more.setdefault(cause.label, []).append(Failure(*run.judged[n]))
+    found = [cause_of(run, cause.label, [*cause.failures, *more.get(cause.label, ())]) for cause in found]
+    return sorted(found, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
 
 
-def _features(cases: Sequence[Case], calls: Mapping[str, int]) -> list[dict[str, int | str | bool]]:
-    found = features_of(cases)
-    for case, given in zip(cases, found, strict=True):
-        call = calls.get(case.id)
-        if call is not None:
-            given["call"] = call
-    return found
+def _causes(run: JudgedRun, failures: Sequence[Failure]) -> list[Cause]:
+    return [cause_of(run, label, members) for label, members in _grouped(failures)]
+
+
+def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause:
+    """Returns the cause with this label and these failures; its condition separates them from the cases that passed."""
+    ordered = tuple(sorted(failures, key=lambda failure: case_size(failure.case)))
+    passing = run.features(run.passed)
+    condition = separate(run.features([failure.case for failure in ordered]), passing) if passing else None
+    return Cause(label, whole_relation(label, ordered), ordered, condition)
+
+
+def _claimant(found: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
+    """Returns the cause to which a failure belongs that was not searched; None if none claims it."""
+    case, record = run.judged[n]
+    if record.verdict != Verdict.MISMATCH or record.actual is None:
+        failure = failure_of(case, record)
+        return next((cause for cause in found if cause.claims(failure)), None)
+    alike, arrays = [cause for cause in found if cause.mismatch], CaseArrays(case)
+    for cause in alike:
+        kind, name = cause.label
+        if kind == "fault" and _gives(name, arrays, record.actual):
+            return cause
+    (given,) = run.features([case])
+    return next((cause for cause in alike if cause.condition and cause.condition.holds(given)), None)
 
 
 # --- relations ---
@@ -126,56 +167,32 @@ def _features(cases: Sequence[Case], calls: Mapping[str, int]) -> list[dict[str,
 
 def failure_of(case: Case, record: Record, earlier: Sequence[Earlier] = ()) -> Failure:
     """Returns a failed case with the relations that its record shows. `earlier` are outputs of calls before it."""
-    return Failure(case, record, _relations_of(case, record, earlier))
+    return Failure(case, record, tuple(_relations_of(case, record, earlier)))
 
 
-def _related(run: Sequence[tuple[Case, Record]], calls: Mapping[str, int]) -> list[Failure]:
-    """Returns the failures. Of many, an even choice is searched for relations, and the others are compared with these."""
-    failed = [n for n, (_, r) in enumerate(run) if r.failed and r.verdict != Verdict.UNEXPECTED_PASS]
-    listed = [number for number in failed if not _is_large(run[number][1])]
-    step = max(1, -(-len(listed) // MOST_RELATED))
-    searched = [failure_of(*run[number], earlier_calls(run, number, calls)) for number in listed[::step]]
-    seen = Counter(label for failure in searched for label in failure.labels if label[0] == "fault")
-    names = [name for (_, name), _ in seen.most_common()]
-    rest = [run[number] for at, number in enumerate(listed) if at % step]
-    rest += [run[number] for number in failed if _is_large(run[number][1])]
-    return searched + [_recognized(case, record, names) for case, record in rest]
-
-
-def earlier_calls(run: Sequence[tuple[Case, Record]], number: int, calls: Mapping[str, int]) -> list[Earlier]:
-    """Returns the outputs of the calls before a case, in the same process: the documented one, and the actual one.
+def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
+    """Returns the outputs of the calls before the n-th case, in the same process: the documented one, and the actual one.
 
     They go back at most MOST_BACK calls.
     """
     found: list[Earlier] = []
-    call = calls.get(run[number][0].id)
-    for case, record in reversed(run[max(0, number - MOST_BACK) : number]):
-        before = calls.get(case.id)
-        if call is None or before is None or before >= call:
+    case = run.judged[n][0]
+    call = run.calls.get(case.id)
+    for before in run.before(case, MOST_BACK):
+        its = run.calls.get(before.id)
+        if call is None or its is None:
             break
-        back, output = call - before, case.desc.output
-        outputs = [[bits or 0 for bits in case.expected]]
-        if record.failed and (actual := _own_output(case, record)):
+        record, output = run.record(before), before.desc.output
+        outputs: list[Sequence[int]] = [[bits or 0 for bits in before.expected]]
+        if record.failed and (actual := _own_output(before, record)):
             outputs.append(actual)
-        found += [Earlier(case.id, back, bits, output.sizes, output.data_type) for bits in outputs]
+        found += [Earlier(before.id, call - its, bits, output.sizes, output.data_type) for bits in outputs]
     return found
 
 
 def _is_large(record: Record) -> bool:
     """Whether the record holds a digest of the wrong output in place of its elements."""
     return record.actual is not None and record.actual.Bits is None
-
-
-def _recognized(case: Case, record: Record, names: Sequence[str]) -> Failure:
-    """Returns a failure with the fault models among `names` that give its output."""
-    if record.verdict != Verdict.MISMATCH or record.actual is None:
-        return failure_of(case, record)
-    arrays = CaseArrays(case)
-    fitting = [name for name in names if _gives(name, arrays, record.actual)]
-    if fitting:
-        first, *others = fitting
-        return Failure(case, record, (Relation("fault", FAULTS[first].text, first, tuple(others)),))
-    return Failure(case, record, (UNSEEN,)) if _is_large(record) else failure_of(case, record)
 
 
 def _gives(name: str, arrays: CaseArrays, actual: TensorRecord) -> bool:
@@ -190,31 +207,35 @@ def _gives(name: str, arrays: CaseArrays, actual: TensorRecord) -> bool:
     return [f"{bits:0{width * 2}x}" for bits in output.reshape(-1).view(f"<u{width}").tolist()] == actual.Bits
 
 
-def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier] = ()) -> tuple[Relation, ...]:
+def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> list[Relation]:
     if record.verdict != Verdict.MISMATCH:
         stage = f" at {record.stage}" if record.stage else ""
         text = stable_text(record)
-        return (Relation("error", f"{record.verdict}{stage}{f': {text}' if text else ''}"),)
+        return [Relation("error", f"{record.verdict}{stage}{f': {text}' if text else ''}")]
     if record.actual is None:
-        return (problem_relation(case, record.message or ""),)
-    if (record.actual.DataType, record.actual.Sizes) != (case.desc.output.data_type.name, list(case.desc.output.sizes)):
-        return (Relation("none", "the wrong output is not the case's own"),)
+        return [problem_relation(case, record.message or "")]
     actual = _own_output(case, record)
-    if actual is None:
-        return (Relation("none", "the wrong output is not the case's own, or too large to be kept"),)
-    return tuple(relations(case, actual, earlier=earlier))
+    if actual is not None:
+        return relations(case, actual, earlier=earlier)
+    why = "too large to be kept" if _is_large(record) else "not the case's own"
+    return [Relation("none", f"no relation found: the wrong output is {why}", vague=True)]
 
 
 def _own_output(case: Case, record: Record) -> list[int] | None:
     """Returns the bit patterns of a wrong output; None if they are not in the record, or belong to another run."""
-    if record.actual is None or record.actual.Bits is None or record.expected is None or record.expected.Bits is None:
+    expected, actual, output = record.expected, record.actual, case.desc.output
+    if expected is None or expected.Bits is None or actual is None or actual.Bits is None:
         return None
-    if record.expected.DataType != case.desc.output.data_type.name:
+    if any((t.DataType, t.Sizes) != (output.data_type.name, list(output.sizes)) for t in (expected, actual)):
         return None
-    wanted = [None if bits is None else int(bits, 16) for bits in record.expected.Bits]
-    if wanted != list(case.expected):
-        return None
-    return [int(bits or "0", 16) for bits in record.actual.Bits]
+    wanted = [None if bits is None else int(bits, 16) for bits in expected.Bits]
+    return [int(bits or "0", 16) for bits in actual.Bits] if wanted == list(case.expected) else None
+
+
+def telling_output(failure: Failure) -> WrongOutput | None:
+    """Returns the wrong output of a failure whose data reveals addresses; None if it does not, or is not kept."""
+    actual = _own_output(failure.case, failure.record)
+    return WrongOutput.of(failure.case, actual) if actual is not None and reveals_addresses(failure.case) else None
 
 
 # --- groups ---
@@ -223,27 +244,46 @@ def _own_output(case: Case, record: Record) -> list[int] | None:
 def _grouped(failures: Sequence[Failure]) -> list[tuple[Label, list[Failure]]]:
     """Returns groups of failures with a label that all of the group have.
 
-    The label that is the simplest relation of the most failures comes first; of equal ones, that of the most failures.
+    The label of the most failures comes first; of equal ones, that of the simplest relation of the most failures.
     """
     left = list(failures)
     groups: list[tuple[Label, list[Failure]]] = []
     while left:
-        counts = Counter(label for failure in left for label in failure.labels)
-        simplest = Counter(label for failure in left for label in failure.simplest)
-        order = {label: number for number, label in enumerate(counts)}
-        best = min(counts, key=lambda label: (label[0] == "none", -simplest[label], -counts[label], order[label]))
+        best = best_label(left)
         groups.append((best, [failure for failure in left if best in failure.labels]))
         left = [failure for failure in left if best not in failure.labels]
     return groups
 
 
-def _whole(label: Label, failures: Sequence[Failure]) -> Relation:
-    """Returns the relation of a group: the label's, with the wrong elements of all failures. Ties fit all of them."""
+def best_label(failures: Sequence[Failure]) -> Label:
+    """Returns the label that the most failures have; a label that names no rule only if there is no other one.
+
+    Each failure with a label of PART counts a little less than one that a fault explains as a whole.
+    """
+    numbers = Counter(label for failure in failures for label in failure.labels)
+    counts = {label: count * (0.9 if label[0] == PART else 1) for label, count in numbers.items()}
+    simplest = Counter(label for failure in failures for label in failure.simplest)
+    vague = {label for failure in failures for label, relation in failure.labels.items() if relation.vague}
+    order = {label: number for number, label in enumerate(counts)}
+    return min(counts, key=lambda label: (label in vague, -counts[label], -simplest[label], order[label]))
+
+
+def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
+    """Returns the relation with this label, with the wrong elements of all failures that were searched.
+
+    Its ties are the faults that fit each of them.
+    """
     kind, name = label
-    of_label = [failure.labels[label] for failure in failures]
-    explained, wrong = sum(r.explained for r in of_label), sum(r.wrong for r in of_label)
+    searched = [failure for failure in failures if failure.relations]
+    of_label = [failure.labels.get(label) for failure in searched]
+    explained = sum(r.explained for r in of_label if r)
+    wrong = sum((r or failure.relations[0]).wrong for failure, r in zip(searched, of_label, strict=True))
+    first = next(r for r in of_label if r)
+    if kind == PART:
+        return part_relation(name, explained, wrong)
     if kind != "fault":
-        text = of_label[0].text if len({r.text for r in of_label}) == 1 else "the output is the one of an earlier call"
-        return Relation(kind, text, None, (), explained, wrong)
-    common = set.intersection(*({n for k, n in f.labels if k == "fault"} for f in failures)) - {name}
+        text = "the output is the one of an earlier call" if kind == STALE and len(searched) > 1 else first.text
+        return Relation(kind, text, None, (), explained, wrong, first.vague)
+    having = [failure for failure, r in zip(searched, of_label, strict=True) if r]
+    common = set.intersection(*({n for k, n in failure.labels if k == "fault"} for failure in having)) - {name}
     return Relation("fault", FAULTS[name].text, name, tuple(n for n in FAULTS if n in common), explained, wrong)

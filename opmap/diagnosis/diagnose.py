@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..cases.case import Case
 from ..verdicts.record import Record
 from ..vocabulary import Verdict
 from .asking import Asked, make_exact
 from .case import shrink_case
-from .causes import Cause, Failure, Label, failure_of
+from .causes import Cause, Failure, best_label, case_size, cause_of, causes, failure_of, telling_output, whole_relation
+from .conditions import Comparison, Condition
 from .features import features
+from .judged_run import JudgedRun
+from .new_cases import NewCases
+from .relation import Relation
+from .relations_addresses import CommonRule
 from .shrink import Budget
-from .stability import Fresh, Run, Stability, period, stability
+from .stability import MOST_BEFORE, Fresh, Run, Stability, stability
 
 SHRINKING = Budget(trials=200, seconds=20.0)
+
+TWINS = 4
+"""How often a failure is asked again with other values, to see whether it shows the relation of a larger cause."""
+
+MOST_ASKED_AGAIN = 5
+"""The most failures of one cause that are asked again."""
+
+MOST_LEARNED = 40
+"""The most failed answers whose relations are searched."""
+
+MOST_STARTS = 10
+"""The number of failing cases, the smallest first, among which one is sought that can be made smaller."""
 
 _DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 
@@ -38,81 +55,228 @@ class Diagnosis:
         """The failure with the smallest case."""
         return self.shrunk or self.cause.smallest
 
+    @property
+    def exact(self) -> bool:
+        """Whether a condition was made exact by asking, and no answer contradicts it."""
+        return self.asked is not None and self.asked.condition is not None and not self.asked.contradicting
 
-def check_stability(
-    cause: Cause,
-    run: Sequence[tuple[Case, Record]],
-    calls: Mapping[str, int],
+
+def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool = False) -> list[Diagnosis]:
+    """Returns the causes of the failures. The stability of the `most` largest ones is checked; nothing more is run.
+
+    Hangs and lost devices are run again only if `dangerous`.
+    """
+    found = causes(run)
+    return [
+        check_stability(cause, run, fresh, dangerous=dangerous) if n < most else Diagnosis(cause)
+        for n, cause in enumerate(found)
+    ]
+
+
+def diagnoses(
+    run: JudgedRun,
+    judge: Run,
     fresh: Fresh,
     *,
+    budget: int,
     dangerous: bool = False,
-) -> Diagnosis:
-    """Returns the cause with its stability.
+    advance: Callable[[], object] = lambda: None,
+) -> list[Diagnosis]:
+    """Returns the causes of the failures, the largest first. `judge` is asked about new cases, up to `budget` for a cause.
 
-    `run` are the cases and records of the run, in the order in which they were judged. Hangs and lost devices are run again
-    only if `dangerous`.
+    Only a failure that is always there is asked about. Calls `advance` after each cause.
     """
+    left = settled(run, causes(run), judge)
+    done: list[Diagnosis] = []
+    while left:
+        cause, *left = left
+        diagnosis = check_stability(cause, run, fresh, dangerous=dangerous)
+        if diagnosis.stability is not None and diagnosis.stability.kind == "always":
+            diagnosis = make_condition_exact(diagnosis, run, judge, [*done, *map(Diagnosis, left)], budget=budget)
+            diagnosis, left = merged(diagnosis, left, run, judge)
+        done.append(diagnosis)
+        advance()
+    return done
+
+
+def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
+    """Returns the cause with its stability. Hangs and lost devices are run again only if `dangerous`."""
     smallest = cause.smallest
     if smallest.record.verdict in _DANGEROUS and not dangerous:
         return Diagnosis(cause)
-    periodic = period(
-        [features(f.case, call=calls.get(f.case.id)) for f in cause.failures],
-        [features(case, call=calls.get(case.id)) for case, record in run if record.verdict == Verdict.PASS],
-    )
-    if periodic:
-        return Diagnosis(cause, periodic)
-    ids = [case.id for case, _ in run]
-    at = ids.index(smallest.case.id)
-    before = run[at - 1][0] if at else None
-    return Diagnosis(cause, stability(smallest.case, before, fresh, _same(cause, smallest.case)))
+    before = run.before(smallest.case, MOST_BEFORE)
+    twin = NewCases([smallest.case], seed=0).twin(smallest.case)
+    found = stability(smallest.case, twin, before, fresh, _like(cause))
+    if found.period:
+        condition = Condition(((Comparison("call", "%==", found.period),),))
+        cause = replace(cause, condition=condition)
+    return Diagnosis(cause, found)
 
 
-def make_condition_exact(diagnosis: Diagnosis, passing: Sequence[Case], judge: Run, *, budget: int) -> Diagnosis:
-    """Returns the diagnosis with a smaller case, and with a condition that new cases were asked for."""
-    cause = diagnosis.cause
-    label = _label(cause)
+def _like(cause: Cause) -> Callable[[Record], bool]:
+    """Returns a function that says whether a record has failed in the manner of a cause: with a wrong output, or without."""
+    return lambda record: record.failed and (record.verdict == Verdict.MISMATCH) == cause.mismatch
 
-    def ask(case: Case) -> bool | None:
-        record = judge(case)
+
+def settled(run: JudgedRun, found: Sequence[Cause], judge: Run) -> list[Cause]:
+    """Returns the causes, after failures of all but the largest were asked again with other values.
+
+    The values of a case may say too little of what happened, or fit another relation by chance. If they show the relation
+    of a larger cause with other values, the failures belong to that cause. A relation that does not come back with other
+    values is vague.
+    """
+    kept: list[Cause] = []
+    for cause in found:
+        larger = [one for one in kept if one.mismatch and not one.relation.vague]
+        if not (cause.mismatch and larger):
+            kept.append(cause)
+            continue
+        twins = _twins(cause, judge)
+        home = max(larger, key=lambda one: sum(map(one.claims, twins)))
+        if sum(map(home.claims, twins)) * 2 > len(twins):
+            kept[kept.index(home)] = cause_of(run, home.label, [*home.failures, *cause.failures])
+        elif _comes_back(cause, home, twins):
+            kept.append(cause)
+        else:
+            kept.append(replace(cause, relation=replace(cause.relation, vague=True)))
+    return sorted(kept, key=lambda cause: -len(cause.failures))
+
+
+def _twins(cause: Cause, judge: Run) -> list[Failure]:
+    """Failures of a cause with other values, as far as they fail in its manner."""
+    found: dict[str, Failure] = {}
+    for failure in cause.failures[:MOST_ASKED_AGAIN]:
+        new = NewCases([failure.case], seed=0)
+        for _ in range(TWINS):
+            twin = new.twin(failure.case, data="addr")
+            if twin.id not in found and _like(cause)(record := judge(twin)):
+                found[twin.id] = failure_of(twin, record)
+    return list(found.values())
+
+
+def _comes_back(cause: Cause, larger: Cause, twins: Sequence[Failure]) -> bool:
+    """Whether most failures with other values show the relation of a cause, and not that of a larger one."""
+    return sum(cause.claims(twin) and not larger.claims(twin) for twin in twins) * 2 > len(twins)
+
+
+# --- asking ---
+
+
+@dataclass
+class Asking:
+    """Asks whether a new case fails because of a cause, and not because of one of its rivals: the other causes.
+
+    `failures` are the first of those that did.
+    """
+
+    cause: Cause
+    rivals: Sequence[Diagnosis]
+    judge: Run
+    failures: list[tuple[Case, Record]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rivals = [rival for rival in self.rivals if rival.cause.mismatch and not rival.cause.relation.vague]
+
+    def __call__(self, case: Case) -> bool | None:
+        """Returns whether the case fails; None if it cannot be told, or fails because of a rival."""
+        record = self.judge(case)
         if record.good:
             return False if record.verdict == Verdict.PASS else None
-        return True if record.failed and label in failure_of(case, record).labels else None
+        if not _like(self.cause)(record) or not self._own(case, record):
+            return None
+        if len(self.failures) < MOST_LEARNED:
+            self.failures.append((case, record))
+        return True
+
+    def _own(self, case: Case, record: Record) -> bool:
+        """Whether the cause explains a failure, or no rival does."""
+        if not self.cause.mismatch:
+            return self.cause.claims(failure_of(case, record))
+        rivals = [rival.cause for rival in self.rivals if _is_possible(rival, case)]
+        if not rivals:
+            return True
+        failure = failure_of(case, record)
+        return self.cause.claims(failure) or not any(rival.claims(failure) for rival in rivals)
+
+
+def _is_possible(rival: Diagnosis, case: Case) -> bool:
+    """Whether a cause may be behind a failure: its exact condition holds, or it has none."""
+    condition = rival.cause.condition if rival.exact else None
+    return condition is None or condition.holds(features(case))
+
+
+def make_condition_exact(
+    diagnosis: Diagnosis, run: JudgedRun, judge: Run, rivals: Sequence[Diagnosis], *, budget: int
+) -> Diagnosis:
+    """Returns the diagnosis with a condition for which new cases were asked, and with a smaller case.
+
+    The relation is the one that most of the failures have in common, with those of the new cases.
+    """
+    cause = diagnosis.cause
+    ask = Asking(cause, rivals, judge)
+    asked = make_exact(ask, [failure.case for failure in cause.failures], run.passed, budget=budget)
+    found = _learned(replace(cause, condition=asked.condition or cause.condition), ask.failures)
+    return replace(diagnosis, cause=found, asked=asked, shrunk=_smaller(found, asked, judge))
+
+
+def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
+    """The cause with the relation that most failures have in common, of the run and of the answers."""
+    if not cause.mismatch:
+        return cause
+    new = [failure_of(case, record) for case, record in answers]
+    known = [*(failure for failure in cause.failures if failure.relations), *new]
+    label = best_label(known)
+    found = replace(cause, label=label, relation=whole_relation(label, known))
+    if found.relation.explained == found.relation.wrong and not found.relation.vague:
+        return found
+    telling = [wrong for failure in new if (wrong := telling_output(failure)) is not None]
+    rule = CommonRule.of(telling)
+    if rule is None:
+        return found
+    explained = sum(len(wrong.wrong) for wrong in telling)
+    return replace(found, rule=rule, relation=Relation("address", str(rule), None, (), explained, found.relation.wrong))
+
+
+def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
+    """A smaller case that fails with the same relation and meets the condition; None if there is none."""
+    condition = None if asked.contradicting else asked.condition
+
+    def shows(case: Case) -> bool:
+        if condition is not None and not condition.holds(features(case)):
+            return False
+        record = judge(case)
+        return _like(cause)(record) and (cause.relation.vague or cause.claims(failure_of(case, record)))
 
     known = [failure.case for failure in cause.failures]
-    asked = make_exact(ask, known, passing, budget=budget)
-    smallest = shrink_case(cause.smallest.case, lambda case: bool(ask(case)), budget=replace(SHRINKING))
-    shrunk = None if smallest is cause.smallest.case else failure_of(smallest, judge(smallest))
-    found = replace(cause, condition=asked.condition or cause.condition)
-    return replace(diagnosis, cause=found, asked=asked, shrunk=shrunk)
+    operators = {case.desc.operator for case in known}
+    known += [case for case, fails in asked.answers if fails and case.desc.operator in operators]
+    start = next(filter(shows, sorted(known, key=case_size)[:MOST_STARTS]), None)
+    if start is None:
+        return None
+    smallest = shrink_case(start, shows, budget=replace(SHRINKING))
+    return None if smallest is cause.smallest.case else failure_of(smallest, judge(smallest))
 
 
-def merged(diagnosis: Diagnosis, others: Sequence[Cause], calls: Mapping[str, int]) -> tuple[Diagnosis, list[Cause]]:
+def merged(diagnosis: Diagnosis, others: Sequence[Cause], run: JudgedRun, judge: Run) -> tuple[Diagnosis, list[Cause]]:
     """Returns the diagnosis with all other causes that its exact condition covers, and the causes that are left.
 
-    Their values say less of what happened: too few elements are wrong, or another relation fits by chance.
+    The values of those cases say less of what happened: too few elements are wrong, or another relation fits by chance. A
+    cause that shows its own relation with other values too is left.
     """
-    cause, asked = diagnosis.cause, diagnosis.asked
-    condition = cause.condition
-    if asked is None or asked.contradicting or condition is None:
+    cause, condition = diagnosis.cause, diagnosis.cause.condition
+    if not diagnosis.exact or condition is None:
         return diagnosis, list(others)
     covered = [
         other
         for other in others
-        if all(f.record.verdict == cause.smallest.record.verdict for f in other.failures)
-        and all(condition.holds(features(f.case, call=calls.get(f.case.id))) for f in other.failures)
+        if other.mismatch == cause.mismatch
+        and all(map(condition.holds, run.features([failure.case for failure in other.failures])))
+        and (other.relation.vague or not _comes_back(other, cause, _twins(other, judge)))
     ]
-    wrong = cause.relation.wrong + sum(other.relation.wrong for other in covered)
-    failures = (*cause.failures, *(f for other in covered for f in other.failures))
-    whole = replace(cause, relation=replace(cause.relation, wrong=wrong), failures=failures)
+    relation, failures = cause.relation, cause.failures
+    for other in covered:
+        wrong, explained = other.relation.wrong, 0
+        relation = replace(relation, wrong=relation.wrong + wrong, explained=relation.explained + explained)
+        failures += other.failures
+    whole = replace(cause, relation=relation, failures=failures)
     return replace(diagnosis, cause=whole), [other for other in others if other not in covered]
-
-
-def _same(cause: Cause, case: Case) -> Callable[[Record], bool]:
-    """Returns a function that says whether a record of the case shows the failure of a cause."""
-    label = _label(cause)
-    return lambda record: record.failed and label in failure_of(case, record).labels
-
-
-def _label(cause: Cause) -> Label:
-    relation = cause.relation
-    return ("fault", relation.fault) if relation.fault else (relation.kind, relation.text)

@@ -6,15 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..cases.case import Case
+from ..cases.values import rounds
 from .conditions import Condition
 from .features import Features, features, features_of
-from .new_cases import NewCases
+from .new_cases import NewCases, Sign
 
 MOST_FAILING, MOST_PASSING = 400, 1500
 """The most cases of a run from which a condition is sought."""
 
-TWINS = 3
+TWINS = 8
 """How many times a passing case that contradicts the condition is asked again, with other values."""
+
+FEW_CHALLENGED, FEWER_TWINS = 5, 3
+"""If more than so many cases are asked again at a time: how many times each."""
 
 MOST_CHALLENGED = 40
 """The most passing cases that are asked again at a time, because no condition fits all answers."""
@@ -64,8 +68,8 @@ class Evidence:
         self.question, self.budget = question, budget
         failing = failing[:: -(-len(failing) // MOST_FAILING)]
         passing = passing[:: max(-(-len(passing) // MOST_PASSING), 1)]
-        witnesses = [case for case in passing if _shows_faults(case)] or list(passing)
         self.failures: list[Features] = list(features_of(failing))
+        witnesses = _unlike(self.failures, [case for case in passing if _shows_faults(case)] or passing)
         self.passes: list[Features] = list(features_of(witnesses))
         self.pass_cases = witnesses
         self.seeds, self.others = list(failing), list(passing)
@@ -111,27 +115,31 @@ class Evidence:
         """Asks passing cases that contradict a condition again, with other values. Returns whether some of them fail."""
         among = [i for i, given in enumerate(self.passes) if condition.holds(given)]
         among = [i for i in among if self.pass_cases[i].id not in self._challenged][:MOST_CHALLENGED]
-        return any([self.is_coincidence(self.pass_cases[i], self.passes[i]) for i in reversed(among)])
+        twins = TWINS if len(among) <= FEW_CHALLENGED else FEWER_TWINS
+        return any([self.is_coincidence(self.pass_cases[i], self.passes[i], twins) for i in reversed(among)])
 
-    def is_coincidence(self, case: Case, given: Features) -> bool:
+    def is_coincidence(self, case: Case, given: Features, twins: int = TWINS) -> bool:
         """Whether a case passes by its values alone: with other values and the same features it fails.
 
         Then the case is forgotten.
         """
         self._challenged.add(case.id)
-        if self.lenient and _is_hidden(given):
+        if self.lenient and _is_hidden(case, given):
             self._forget(case)
             return True
-        tried = 0
-        for _ in range(8 * TWINS):
-            twin = self.new.twin(case)
+        passed = [case]
+        signs: tuple[Sign, ...] = ("negative", "mixed") if given.get("negative") else ("positive",)
+        for n in range(twins):
+            sign = signs[n % len(signs)]
+            twin = self.new.twin(case, sign=sign)
             its = features(twin)
             alike = all(its.get(name) == value for name, value in given.items() if name != "duplicates")
-            if alike and twin.id not in self.ids and tried < TWINS and not self.spent:
-                tried += 1
+            if alike and twin.id not in self.ids and not self.spent:
                 if self.ask(twin, its):
-                    self._forget(case)
+                    for one in passed:
+                        self._forget(one)
                     return True
+                passed += self.pass_cases[-1:]
         return False
 
     def _forget(self, case: Case) -> None:
@@ -142,16 +150,24 @@ class Evidence:
     def forget_hidden(self, condition: Condition) -> bool:
         """Forgets passing cases that contradict a condition and could not show a wrong element. Returns whether there are any."""
         self.lenient = True
-        hidden = [i for i, given in enumerate(self.passes) if _is_hidden(given) and condition.holds(given)]
+        pairs = enumerate(zip(self.pass_cases, self.passes, strict=True))
+        hidden = [i for i, (case, given) in pairs if condition.holds(given) and _is_hidden(case, given)]
         self._forgotten |= {self.pass_cases[i].id for i in hidden}
         for i in reversed(hidden):
             del self.passes[i], self.pass_cases[i]
         return bool(hidden)
 
 
-def _is_hidden(given: Features) -> bool:
-    """Whether all indices are the same place, or there is one output element: most faults change nothing there."""
-    return given.get("axis_length") == 1 or given["output_elements"] == 1
+def _is_hidden(case: Case, given: Features) -> bool:
+    """Whether most faults change nothing: all indices are the same place, there is one output element, or one of several rounds."""
+    return given.get("axis_length") == 1 or given["output_elements"] == 1 or len(rounds(case.desc, "addr")) > 1
+
+
+def _unlike(failures: Sequence[Features], passing: Sequence[Case]) -> list[Case]:
+    """The passing cases that differ from each failing one in a feature. The others pass by their values alone."""
+    failing = {frozenset(given.items()) for given in failures}
+    pairs = zip(passing, features_of(passing), strict=True)
+    return [case for case, given in pairs if frozenset(given.items()) not in failing]
 
 
 def _shows_faults(case: Case) -> bool:

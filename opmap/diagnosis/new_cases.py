@@ -6,9 +6,11 @@ The data of most cases reveals its address, and most indices are in no order, so
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Literal, TypeAlias
 
 from ..cases.case import INDEX_PATHS, Case, case_id, retyped
 from ..cases.in_variants import accepts
@@ -19,7 +21,7 @@ from ..descriptors import OperatorDesc, complete_sizes
 from ..errors import OpmapError
 from ..operators import OPERATORS
 from ..operators.random_source import SeededSource, pick
-from ..tensors import DataType
+from ..tensors import DataType, Tensor, to_bits
 from ..variants import PLAIN, VARIANTS
 
 MOST_ELEMENTS = 1 << 11
@@ -28,7 +30,15 @@ MOST_ELEMENTS = 1 << 11
 SIZES = (1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 32, 33, 64, 127, 128, 129, 255, 256, 257)
 """The sizes that a dimension of a new case may get; `NewCases.aims` holds further ones."""
 
-_PATTERNS = ("random", "random", "mix", "mix", "neg", *INDEX_PATTERNS)
+Sign: TypeAlias = Literal["positive", "negative", "mixed"]
+"""Which drawn indices are negative: none, all, or some. Unsigned indices never are."""
+
+_SIGNS: tuple[Sign, ...] = ("positive", "negative", "mixed")
+
+_PERIOD = 61
+"""The number of index tuples that are drawn. A longer index tensor repeats them; few sizes are a multiple of it."""
+
+_SEEDS = 1 << 20
 
 
 @dataclass
@@ -114,31 +124,54 @@ class NewCases:
         """These types in every second call, if the operator has them; else all that it has."""
         return types[:1] if types and types[0] in allowed and self._below(2) else allowed
 
-    def twin(self, case: Case) -> Case:
-        """Returns a case with the same descriptor and variant, and with other values."""
-        return self._valued(case.desc, case, variant=case.variant, data=case.data_pattern) or case
+    def twin(self, case: Case, *, sign: Sign | None = None, data: str | None = None) -> Case:
+        """Returns a case with the same descriptor and variant and with other values.
+
+        Its indices are drawn, with this sign if it is given. Its data has the pattern `data` if it is given, else that of
+        `case`.
+        """
+        tensors = self._drawn(case.desc, sign)
+        return self._case(case.desc, *tensors, data or case.data_pattern or "addr", case.variant) or case
 
     # --- values ---
 
-    def _valued(
-        self, desc: OperatorDesc, like: Case, variant: str | None = None, data: str | None = None
+    def _valued(self, desc: OperatorDesc, like: Case) -> Case | None:
+        """A case of a descriptor. Most have drawn indices; its variant is that of `like`, or another one."""
+        pattern, indices = self._drawn(desc) if self._below(4) else (pick(self.source, INDEX_PATTERNS), {})
+        if not indices and (not allows_pattern(desc, pattern) or (signed(pattern) and _unsigned(desc))):
+            pattern, indices = self._drawn(desc)
+        data = "special" if self._below(12) == 0 else "addr"
+        variant = (like.variant, like.variant, PLAIN, pick(self.source, self.variants or (PLAIN,)))[self._below(4)]
+        return self._case(desc, pattern, indices, data, variant)
+
+    def _case(
+        self, desc: OperatorDesc, pattern: str, indices: Mapping[str, Tensor], data: str, variant: str
     ) -> Case | None:
-        """A case of a descriptor; its patterns and its variant are those of `like`, or others, unless they are given."""
-        pattern = like.index_pattern if like.index_pattern and self._below(2) else pick(self.source, _PATTERNS)
-        indices = [desc.tensors[name] for name in desc.index_tensors()]
-        if signed(pattern) and any(t.data_type.kind != "signed" for t in indices):
-            pattern = "random"
-        if not allows_pattern(desc, pattern):
-            pattern = "neg" if signed(pattern) else "identity"
-        if not indices:
-            pattern = ""
-        data = pick(self.source, rounds(desc, data or ("special" if self._below(12) == 0 else "addr")))
-        if variant is None:
-            variant = (like.variant, like.variant, PLAIN, pick(self.source, self.variants or (PLAIN,)))[self._below(4)]
+        """The case with these indices, or with those of an index pattern; None if it cannot be brought into the variant."""
+        data = pick(
+            self.source, rounds(desc, data)[: 1 + (self._below(4) == 0) * 8]
+        )  # round 0 changes with each address
         path = variant if variant in INDEX_PATHS.values() else VARIANTS[variant].base or PLAIN
-        id = case_id(desc, pattern, data, path)
-        case = Case(id, desc, Filled(desc, id, pattern, data), None, path, pattern or None, data.rstrip("0123456789"))
+        id = case_id(desc, pattern if desc.index_tensors() else "", data, path)
+        filled = Filled(desc, id, "identity" if indices else pattern, data)
+        tensors = _WithIndices(filled, indices) if indices else filled
+        case = Case(id, desc, tensors, None, path, pattern, data.rstrip("0123456789"))
         return case if variant == path else _in_variant(case, variant)
+
+    def _drawn(self, desc: OperatorDesc, sign: Sign | None = None) -> tuple[str, dict[str, Tensor]]:
+        """Index tensors whose values are drawn, and the name of their pattern. Every second value is a limit."""
+        number = self._below(_SEEDS)
+        source = random.Random(number)
+        drawn: Sign = "positive" if _unsigned(desc) else source.choice(_SIGNS if sign is None else (sign,))
+        tensors = {}
+        for name, bounds in desc.index_bounds.items():
+            tensor = desc.tensors[name]
+            period = min(_PERIOD * len(bounds), tensor.element_count)
+            values = [_drawn_index(source, bounds[i % len(bounds)], drawn) for i in range(period)]
+            bits = list(to_bits(tensor.data_type, values))
+            whole = bits * (tensor.element_count // period) + bits[: tensor.element_count % period]
+            tensors[name] = Tensor(tensor.data_type, tensor.sizes, whole)
+        return f"drawn{number}", tensors
 
     # --- moves ---
 
@@ -218,6 +251,34 @@ class NewCases:
         """One tensor gets the sizes of another one."""
         one, other = pick(self.source, tuple(draft.sizes)), pick(self.source, tuple(draft.sizes))
         draft.sizes[one] = draft.sizes[other]
+
+
+class _WithIndices(Mapping[str, Tensor]):
+    """The inputs of a case: the index tensors are given, the others are computed when they are read."""
+
+    def __init__(self, filled: Filled, indices: Mapping[str, Tensor]) -> None:
+        self._filled, self._indices = filled, indices
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._indices[name] if name in self._indices else self._filled[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._filled)
+
+    def __len__(self) -> int:
+        return len(self._filled)
+
+
+def _unsigned(desc: OperatorDesc) -> bool:
+    return any(desc.tensors[name].data_type.kind != "signed" for name in desc.index_tensors())
+
+
+def _drawn_index(source: random.Random, size: int, sign: Sign) -> int:
+    """An index into a dimension of this size: every second one is the first or the last, with either sign."""
+    low, high = {"positive": (0, size - 1), "negative": (-size, -1), "mixed": (-size, size - 1)}[sign]
+    if source.random() < 0.5:
+        return source.choice((low, high) if sign != "mixed" else (low, high, -1, 0))
+    return low + int(source.random() * (high - low + 1))
 
 
 def largest_tensor(case: Case) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -35,12 +36,26 @@ RELATION_KINDS = (
 """What a relation can be. `relate` gives neither `shape` nor `type` nor `error`: `problem_relation` gives the first two."""
 
 
+Label: TypeAlias = tuple[str, str]
+"""What two failures have in common: ("fault", its name), (PART, the name of a fault), or the kind and the text of a relation."""
+
+STALE = "stale"
+"""The kind of relation whose text differs between the cases of one cause: it names an earlier call."""
+
+PART = "part"
+"""The first word of the label of a relation that says: the wrong elements are those of a fault, which changes others too."""
+
+MOST_IN_PART = 6
+"""The most faults that are told of which only the wrong elements agree."""
+
+
 @dataclass(frozen=True)
 class Relation:
     """How a wrong output is related to the right one.
 
     `text` is a sentence. `fault` names a fault model that gives exactly the actual output, and `ties` name all others
-    that do. `explained` is how many of the `wrong` elements the relation explains.
+    that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `part` names
+    a fault model that gives the wrong elements, and would change others too.
     """
 
     kind: str
@@ -49,6 +64,18 @@ class Relation:
     ties: tuple[str, ...] = ()
     explained: int = 0
     wrong: int = 0
+    vague: bool = False
+    part: str | None = None
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What this relation has in common with those of other cases."""
+        if self.part:
+            return ((PART, self.part),)
+        named = tuple(("fault", name) for name in (self.fault, *self.ties) if name)
+        if self.kind == STALE:
+            return (*named, (STALE, ""))
+        return named or ((self.kind, self.text),)
 
 
 @dataclass(frozen=True)
@@ -152,19 +179,21 @@ def _relations(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Relat
         text = "no relation found"
         if not reveals_addresses(wrong.case):
             text += ", and the data does not reveal addresses"
-        yield _relation(wrong, Found("none", text, 0))
+        yield _relation(wrong, Found("none", text, 0, weak=True))
 
 
 def _relation(wrong: WrongOutput, found: Found) -> Relation:
     count = len(wrong.wrong)
-    return Relation(found.kind, found.text, None, (), count if found.explained is None else found.explained, count)
+    explained = count if found.explained is None else found.explained
+    return Relation(found.kind, found.text, None, (), explained, count, found.weak)
 
 
 def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Relation | Found]:
     """Gives all relations in the order of preference."""
     count = len(wrong.wrong)
     stale = list(_stale(wrong, earlier))
-    names = [name for name, bits in _fault_outputs(wrong) if wrong.is_(bits)]
+    fitting = _fitting_faults(wrong)
+    names = [name for name, others in fitting.items() if not others]
     if names:
         # The sort is stable. A fault of all cases comes before one of some; a lost element before a changed value.
         names.sort(key=lambda name: (FAULTS[name].concerns is not None, FAULTS[name].value is not None))
@@ -176,18 +205,25 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
         yield from value_relations(wrong)
     if not wrong.large and reveals_addresses(wrong.case):
         yield from address_relations(wrong)
-    yield from _faults_in_part(wrong)
+    yield from _faults_in_part(wrong, fitting)
     if wrong.tells_of_values() and (wrong.read < 0).any():
         yield from mask_relations(wrong)
     yield from some_missing(wrong)
     yield from any_order(wrong)
 
 
-def _fault_outputs(wrong: WrongOutput) -> Iterator[tuple[str, Bits]]:
-    """Gives the output of each fault model that needs no earlier call, and has the right type and sizes."""
+def _fitting_faults(wrong: WrongOutput) -> dict[str, int]:
+    """The fault models that give all wrong elements, each with the number of other elements that it changes.
+
+    Those that need an earlier call, or give another type or other sizes, are not among them.
+    """
+    fitting: dict[str, int] = {}
     for name, fault in FAULTS.items():
         if not (fault.session or fault.result or fault.equivalent or (wrong.large and not fault.huge)):
-            yield name, fault.bits(wrong.arrays)
+            bits = fault.bits(wrong.arrays)
+            if np.array_equal(bits[wrong.wrong], wrong.wrong_bits):
+                fitting[name] = int(wrong.differs(bits).sum())
+    return fitting
 
 
 def _stale(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Relation]:
@@ -224,18 +260,21 @@ def _faults_of_stale(wrong: WrongOutput, call: Earlier, earlier: Sequence[Earlie
     return names
 
 
-def _faults_in_part(wrong: WrongOutput) -> Iterator[Found]:
-    """The fault model that gives all wrong elements and, of those that do, changes the fewest others."""
+def _faults_in_part(wrong: WrongOutput, fitting: Mapping[str, int]) -> Iterator[Relation]:
+    """The fault models that would change other elements too, those that change the fewest first."""
     addresses, values = wrong.tells() and wrong.tells_of_addresses(len(FAULTS)), wrong.tells_of_values()
-    if not addresses and not values:
-        return
-    changed: dict[str, int] = {}
-    for name, bits in _fault_outputs(wrong):
-        fault = FAULTS[name]
-        tells = (values if fault.value else addresses) and not fault.output
-        if tells and np.array_equal(bits[wrong.wrong], wrong.wrong_bits):
-            changed[name] = int(wrong.differs(bits).sum())
-    if changed and min(changed.values()):
-        name = min(changed, key=lambda name: changed[name])
-        kind = "values" if FAULTS[name].value else "address"
-        yield Found(kind, f"the wrong elements are those of the fault {name}, which would change others too")
+    count = len(wrong.wrong)
+    telling = {
+        name: others
+        for name, others in fitting.items()
+        if others and (values if FAULTS[name].value else addresses) and not FAULTS[name].output
+    }
+    for name in sorted(telling, key=lambda name: telling[name])[:MOST_IN_PART]:
+        yield part_relation(name, count, count)
+
+
+def part_relation(fault: str, explained: int, wrong: int) -> Relation:
+    """Returns the relation that the wrong elements are those of a fault, which would change others too."""
+    kind = "values" if FAULTS[fault].value else "address"
+    text = f"the wrong elements are those of the fault {fault}, which would change others too"
+    return Relation(kind, text, explained=explained, wrong=wrong, part=fault)

@@ -5,7 +5,7 @@ The data must reveal addresses: every element of the input has bits of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2, prod
@@ -57,6 +57,55 @@ def address_relations(wrong: WrongOutput) -> Iterator[Found]:
         if addresses is not None and len(addresses.read) == total and len(addresses.changed) == 1:
             along = f", at another position along {addresses.name(addresses.changed[0])} alone"
         yield Found("address", f"every wrong element is another element of the input{along}", weak=True)
+
+
+@dataclass(frozen=True)
+class CommonRule:
+    """A rule of addresses for outputs of different sizes: for each dimension, by its name, which position is read."""
+
+    parts: Mapping[str, str]
+
+    @classmethod
+    def of(cls, outputs: Sequence[WrongOutput]) -> CommonRule | None:
+        """Returns the simplest rule that explains all wrong elements of these outputs; None if there is none."""
+        common: dict[str, dict[str, float]] = {}
+        for wrong in outputs:
+            fitting = _fitting(wrong)
+            if fitting is None:
+                return None
+            for name, costs in fitting.items():
+                before = common.get(name, costs)
+                common[name] = {text: cost for text, cost in before.items() if text in costs}
+        if not all(common.values()):
+            return None
+        parts = {name: min(costs, key=lambda text: costs[text]) for name, costs in common.items()}
+        return cls(parts) if any(parts.values()) else None
+
+    def explains(self, wrong: WrongOutput) -> bool:
+        """Returns whether the rule explains all wrong elements of an output."""
+        fitting = _fitting(wrong)
+        return fitting is not None and all(self.parts.get(name, "") in costs for name, costs in fitting.items())
+
+    def __str__(self) -> str:
+        """`every wrong element is the input's element with position - 1 along the axis`."""
+        texts = dict.fromkeys(text for text in self.parts.values() if text)
+        return f"every wrong element is the input's element {' and '.join(texts)}"
+
+
+def _fitting(wrong: WrongOutput) -> dict[str, dict[str, float]] | None:
+    """For each dimension, by its name: the rules that give the positions of all wrong elements, with their costs.
+
+    None if a wrong element is not an element of the input.
+    """
+    addresses = _addresses(wrong)
+    if addresses is None or len(addresses.read) < len(wrong.wrong):
+        return None
+    found: dict[str, dict[str, float]] = {}
+    for d, read in enumerate(addresses.read_positions):
+        fits = {rule.text: rule.cost for rule in addresses.every_rule(d) if np.array_equal(rule.positions, read)}
+        name = addresses.name(d)
+        found[name] = {text: cost for text, cost in fits.items() if text in found.get(name, fits)}
+    return found
 
 
 def _addresses(wrong: WrongOutput) -> _Addresses | None:
@@ -161,9 +210,14 @@ class _Addresses:
     # --- rules for the positions along one dimension ---
 
     def _rules_along(self, d: int) -> Iterator[_Rule]:
+        if d in self.changed:
+            yield from self.every_rule(d)
+        else:
+            yield _Rule("", 0, self.right_positions[d])
+
+    def every_rule(self, d: int) -> Iterator[_Rule]:
+        """Gives the rules for the positions along a dimension, also if they are the documented ones."""
         yield _Rule("", 0, self.right_positions[d])
-        if d not in self.changed:
-            return
         yield from self._rules_of_position(d)
         yield from self._rules_of_other_positions(d)
         yield from self._rules_of_index(d)
@@ -192,14 +246,15 @@ class _Addresses:
     def _rules_of_other_positions(self, d: int) -> Iterator[_Rule]:
         n, name = self.sizes[d], self.name(d)
         for other, positions in enumerate(self.right_positions):
-            if other != d and self.sizes[other] > 1:
+            if other != d and (self.sizes[other] > 1 or other in self.wrong.arrays.address.indexed_dimensions):
                 text = f"with the position of {self.name(other)} along {name}"
                 yield _Rule(text, 5, positions % n)
                 yield _Rule(f"{text}, clamped", 6, np.clip(positions, 0, n - 1))
         for dimension, positions in enumerate(np.unravel_index(self.places, self.wrong.sizes)):
-            text = f"with the output's position of dimension {dimension} along {name}"
-            if self.wrong.sizes[dimension] > 1:
-                yield _Rule(text, 5 if len(self.sizes) != len(self.wrong.sizes) or dimension != d else 4, positions % n)
+            if dimension == d and len(self.sizes) == len(self.wrong.sizes):
+                yield _Rule(f"with the output's position along {name}", 4, positions % n)
+            elif self.wrong.sizes[dimension] > 1:
+                yield _Rule(f"with the output's position of dimension {dimension} along {name}", 5, positions % n)
 
     def _rules_of_index(self, d: int) -> Iterator[_Rule]:
         """The position is an index that another dimension should read, or this dimension's own in another meaning."""

@@ -1,16 +1,16 @@
-"""Whether a failure comes back: the case is run again, alone in fresh processes, and after the case that came before it."""
+"""Whether a failure comes back: alone in fresh processes, again and again in one process, and after earlier cases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import cycle, islice, pairwise
 from typing import Literal
 
 from ..cases.case import Case
 from ..verdicts.record import Record
-from .conditions import separate
-from .features import Features
+from .shrink import Budget, shrink, without_some
 
 Run = Callable[[Case], Record]
 """Judges a case."""
@@ -18,59 +18,103 @@ Run = Callable[[Case], Record]
 Fresh = Callable[[], AbstractContextManager[Run]]
 """Opens the provider anew, in a process of its own if it runs in one."""
 
-ALONE = 3
-"""How often a case is run alone."""
+ALONE, MORE_ALONE = 3, 5
+"""How often a case is run alone, and how often more if it does not always fail or always pass."""
+
+IN_A_ROW, ENOUGH = 300, 5
+"""The most runs in one process, and the number of failures that ends them."""
+
+FEWEST = 3
+"""The smallest number of failures from which a period is read."""
 
 AFTER = 2
-"""How often a case is run after the one before it."""
+"""How often a case must fail after an earlier one."""
 
-_FEWEST = 6
-"""The smallest number of failures from which a period is read."""
+MOST_BEFORE = 64
+"""The most earlier cases that are run before a case."""
+
+_LEAVING_OUT = Budget(trials=24, seconds=20.0)
 
 
 @dataclass(frozen=True)
 class Stability:
-    """How reliably a case fails. `after` is the id of the case after which alone it fails."""
+    """How reliably a case fails.
+
+    `after` is the id of the last of the cases after which alone it fails. `period` is (n, r) if every n-th run of a process
+    fails: those whose number has the rest r.
+    """
 
     kind: Literal["always", "sometimes", "periodic", "after"]
     text: str
     after: str | None = None
+    period: tuple[int, int] | None = None
 
 
-def stability(case: Case, before: Case | None, fresh: Fresh, fails: Callable[[Record], bool]) -> Stability:
+def stability(
+    case: Case, twin: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Record], bool]
+) -> Stability:
     """Runs a case that failed again, and returns how reliably it fails.
 
-    `before` is the case that ran before it in the same process, if there is one. `fails` says whether a record shows the
-    same failure.
+    `twin` has the same descriptor and other values. `before` are the cases that ran before it in the same process, the
+    latest first. `fails` says whether a record shows the same failure.
     """
-    alone = [_run(fresh, fails, case) for _ in range(ALONE)]
+    alone = [_fails_after(fresh, fails, (), case) for _ in range(ALONE)]
     if all(alone):
         return Stability("always", f"always ({ALONE} of {ALONE} alone, each in a fresh process)")
-    if not any(alone) and before is not None and all(_run(fresh, fails, before, case) for _ in range(AFTER)):
-        return Stability("after", f"only after {before.id}", before.id)
-    return Stability("sometimes", f"sometimes ({sum(alone)} of {ALONE} alone, each in a fresh process)")
+    if any(alone):
+        alone += [_fails_after(fresh, fails, (), case) for _ in range(MORE_ALONE)]
+        return Stability("sometimes", f"sometimes ({sum(alone)} of {len(alone)} alone, each in a fresh process)")
+    numbers, runs = _in_a_row(case, twin, fresh, fails)
+    gaps = {later - sooner for sooner, later in pairwise(numbers)}
+    if len(numbers) >= FEWEST and len(gaps) == 1 and gaps != {1}:
+        (gap,) = gaps
+        return Stability("periodic", f"every {_ordinal(gap)} run", period=(gap, numbers[0] % gap))
+    earlier = _after(case, before, fresh, fails)
+    if earlier:
+        ids = _ids(earlier)
+        return Stability("after", f"only after {', '.join(ids)}", ids[-1])
+    of_row = f"{len(numbers)} of {runs} in one process"
+    return Stability("sometimes", f"sometimes ({sum(alone)} of {ALONE} alone, each in a fresh process; {of_row})")
 
 
-def _run(fresh: Fresh, fails: Callable[[Record], bool], *cases: Case) -> bool:
-    """Returns whether the last of these cases fails, if they are run one after the other in a fresh process."""
+def _fails_after(fresh: Fresh, fails: Callable[[Record], bool], earlier: Sequence[Case], case: Case) -> bool:
+    """Returns whether a case fails in a fresh process after these cases."""
     with fresh() as run:
-        return fails([run(case) for case in cases][-1])
+        for one in earlier:
+            run(one)
+        return fails(run(case))
 
 
-def period(failing: Sequence[Features], passing: Sequence[Features]) -> Stability | None:
-    """Returns that a failure comes back in every n-th run of a process, if it does; else None.
+def _in_a_row(case: Case, twin: Case, fresh: Fresh, fails: Callable[[Record], bool]) -> tuple[list[int], int]:
+    """Runs a case and its twin in turn, in one fresh process. Returns the numbers of the runs that fail, and of all runs."""
+    numbers: list[int] = []
+    with fresh() as run:
+        for number, one in enumerate(islice(cycle((case, twin)), IN_A_ROW), 1):
+            if fails(run(one)):
+                numbers.append(number)
+                if len(numbers) == ENOUGH:
+                    break
+    return numbers, number
 
-    The feature `call` of the cases says the number of the run.
-    """
-    numbers = [[{"call": given["call"]} for given in some if "call" in given] for some in (failing, passing)]
-    if len(numbers[0]) < _FEWEST or len(numbers[0]) < len(failing) or not numbers[1]:
-        return None
-    found = separate(*numbers)
-    if found is None or len(found.any) != 1 or len(found.any[0]) != 1 or found.any[0][0].op != "%==":
-        return None
-    value = found.any[0][0].value
-    assert isinstance(value, tuple), "a comparison by modulus has a modulus and a rest"
-    return Stability("periodic", f"every {_ordinal(int(value[0]))} run")
+
+def _after(case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Record], bool]) -> tuple[Case, ...]:
+    """Returns the fewest earlier cases, in their order, after which a case fails each time; none if it does not fail so."""
+
+    def each_time(earlier: tuple[Case, ...]) -> bool:
+        return all(_fails_after(fresh, fails, earlier, case) for _ in range(AFTER))
+
+    last, some = tuple(before[:1]), tuple(reversed(before[:MOST_BEFORE]))
+    if last and each_time(last):
+        return last
+    if len(some) > 1 and each_time(some):
+        return shrink(
+            some, each_time, [without_some], key=_ids, budget=Budget(_LEAVING_OUT.trials, _LEAVING_OUT.seconds)
+        )
+    return ()
+
+
+def _ids(cases: Sequence[Case]) -> tuple[str, ...]:
+    return tuple(case.id for case in cases)
 
 
 def _ordinal(number: int) -> str:

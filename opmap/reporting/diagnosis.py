@@ -41,7 +41,7 @@ def _lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str]) -> l
         lines.append(("  or", f"the same on these cases: {', '.join(relation.ties)}"))
     asked = diagnosis.asked
     where = str(cause.condition) if cause.condition else "no simple condition separates them"
-    if asked and asked.contradicting:
+    if asked and not diagnosis.exact:
         where = f"no condition fits all answers; the closest is: {where}"
     lines.append(("  where", where))
     if asked:
@@ -79,7 +79,7 @@ def _group(diagnosis: Diagnosis) -> dict[str, object]:
     return {
         "cases": len(cause.failures),
         "operators": cause.operators,
-        "condition": cause.condition.to_json() if cause.condition and not (asked and asked.contradicting) else None,
+        "condition": cause.condition.to_json() if cause.condition and (diagnosis.exact or not asked) else None,
         "relation": {
             "kind": relation.kind,
             "fault": relation.fault,

@@ -29,8 +29,8 @@ def style(verdict: Verdict) -> str:
     return _STYLES.get(verdict, "red")
 
 
-def print_run(console: Console, records: Sequence[Record], notes: Iterable[str]) -> None:
-    """Prints a table each of the cases, the probes and the contract probes, the first failures and the notes."""
+def print_tables(console: Console, records: Sequence[Record]) -> None:
+    """Prints a table each of the cases, the probes and the contract probes."""
     cases, probes, contract = split(records)
     if cases:
         print_summary(console, cases, "cases")
@@ -38,7 +38,10 @@ def print_run(console: Console, records: Sequence[Record], notes: Iterable[str])
         print_summary(console, probes, "probes (models without a valid descriptor)")
     if contract:
         print_summary(console, contract, "contract probes (what the documentation promises)", "subject")
-    print_failures(console, records)
+
+
+def print_notes(console: Console, notes: Iterable[str]) -> None:
+    """Prints the lines below the tables and the failures."""
     for note in notes:
         console.print(printable(note), style="bold", soft_wrap=True, highlight=False, markup=False)
 

@@ -13,11 +13,13 @@ from opmap.cli import main
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import causes
 from opmap.diagnosis.conditions import Condition
-from opmap.diagnosis.diagnose import Diagnosis, merged
-from opmap.diagnosis.stability import period, stability
-from opmap.execution.providers import open_provider
+from opmap.diagnosis.diagnose import Diagnosis, diagnoses, merged, settled
+from opmap.diagnosis.judged_run import JudgedRun
+from opmap.diagnosis.stability import stability
+from opmap.execution.providers import ProviderMissing, open_provider
 from opmap.faults import open_fault
 from opmap.verdicts.judge import Judge
+from opmap.verdicts.known_failures import SCHEMA
 
 SMOKE = list(catalogue("smoke", variants=False))
 CASES = [case for case in SMOKE if case.id.startswith("gather_nd/")]
@@ -85,23 +87,74 @@ class TestCommand:
             assert text in out
 
 
+class TestValidate:
+    """A red run of `opmap validate` ends with the causes."""
+
+    def run(self, capsys, *more):
+        code = main(["validate", "--filter", "gather_nd/*", *more])
+        return code, " ".join(capsys.readouterr().out.split())
+
+    def test_causes(self, capsys):
+        """One group of lines for each cause, with the command that runs its smallest case again."""
+        code, out = self.run(capsys, "--provider", "fault:output-zero")
+        assert 1 == code
+        for text in ("cause 1 ", " where ", " stable always (3 of 3 alone", " smallest gather_nd/", " again opmap "):
+            assert text in out
+        assert "cause 2" not in out
+
+    def test_green(self, capsys):
+        code, out = self.run(capsys, "--provider", "cpu")
+        assert 0 == code
+        assert "cause" not in out
+
+    def test_other_failures(self, capsys, tmp_path):
+        """A failure that has no cause in a case, as a pass that was not expected, is told in a line of its own."""
+        known = tmp_path / "known.toml"
+        known.write_text(
+            f'schema = "{SCHEMA}"\ncase_ids = 1\n[[known]]\ncase = "gather_nd/example.1"\n'
+            'provider = "cpu"\nverdict = "mismatch"\nreason = "a test"\n'
+        )
+        code, out = self.run(capsys, "--provider", "cpu", "--known-failures", str(known))
+        assert 1 == code
+        assert "unexpected-pass gather_nd/example.1" in out
+
+    def test_provider_is_gone(self, capsys, monkeypatch):
+        """If the provider cannot be opened again, the results are printed all the same."""
+
+        def gone(self):
+            raise ProviderMissing("it is gone")
+
+        monkeypatch.setattr("opmap.session.Session.fresh", gone)
+        assert 1 == main(["validate", "--filter", "gather_nd/example.*", "--provider", "fault:output-zero"])
+        out, err = capsys.readouterr()
+        assert "mismatch" in out
+        assert "opmap: the causes were not found: it is gone" in err
+
+
 class TestCauses:
     """Failures of a run in groups."""
 
     def run(self, name, cases=CASES):
         judge = Judge(open_fault(name), brief=True)
-        return [(case, judge(case)) for case in cases]
+        return JudgedRun([(case, judge(case)) for case in cases])
 
     def test_one(self):
         (cause,) = causes(self.run("last-row-repeated"))
         assert "last-row-repeated" in (cause.relation.fault, *cause.relation.ties)
 
+    def test_most_are_not_searched(self, monkeypatch):
+        """Of many failures some are searched; the others belong to the cause whose fault gives their output."""
+        monkeypatch.setattr("opmap.diagnosis.causes.MOST_RELATED", 5)
+        run = self.run("index-clamped-early")
+        (cause,) = causes(run)
+        assert len(run.failed) == len(cause.failures) > 20
+        assert sum(bool(failure.relations) for failure in cause.failures) <= 10
+
     def test_large_output(self):
         """An output that the record does not list is compared by its digest."""
         large = [case for case in SMOKE if case.desc.output.element_count > 10_000]
         run = self.run("index-clamped-early", [*CASES, *large[:1]])
-        large = [record for _, record in run if record.failed and record.actual.Bits is None]
-        assert large
+        assert any(r.failed and r.actual.Bits is None for _, r in run.judged)
         (cause,) = causes(run)
         assert cause.relation.fault == "index-clamped-early"
 
@@ -110,7 +163,7 @@ class TestCauses:
         monkeypatch.syspath_prepend(str(Path(__file__).parent))
         opened = open_provider("planted_sessions:crashes_at_close")
         judge = Judge(opened)
-        (cause,) = causes([(case, judge(case)) for case in CASES[:2]])
+        (cause,) = causes(JudgedRun([(case, judge(case)) for case in CASES[:2]]))
         opened.close()
         assert "error" == cause.relation.kind
         assert cause.relation.text.startswith("crash at run")
@@ -120,47 +173,100 @@ class TestCauses:
 
     def test_merged(self):
         """A cause that the exact condition of another one covers is a part of it; without an exact one it stays."""
-        (first,), (second,) = causes(self.run("last-row-repeated")), causes(self.run("index-clamped-early"))
-        everything = replace(first, condition=Condition(((),)))
+        run = self.run("index-clamped-early")
+        judge = Judge(open_fault("index-clamped-early"))
+        (cause,) = causes(run)
+        first = replace(cause, failures=cause.failures[:9], condition=Condition(((),)))
+        second = replace(cause, failures=cause.failures[9:])
         for contradicting, left in ((0, []), (1, [second])):
-            diagnosis, others = merged(
-                Diagnosis(everything, asked=Asked(None, contradicting=contradicting)), [second], {}
-            )
+            asked = Asked(first.condition, contradicting=contradicting)
+            diagnosis, others = merged(Diagnosis(first, asked=asked), [second], run, judge)
             assert left == others
-            assert (len(diagnosis.cause.failures) > len(first.failures)) is (not left)
+            assert (len(diagnosis.cause.failures) > 9) is (not left)
+
+    def test_another_cause_is_not_merged(self):
+        """A cause whose relation comes back with other values stays, also if the condition of another one covers it."""
+        judge = Judge(open_fault("index-clamped-early"))
+        run = self.run("index-clamped-early")
+        (cause,) = causes(run)
+        (other,) = causes(self.run("last-row-repeated"))
+        everything = replace(other, condition=Condition(((),)))
+        _, left = merged(Diagnosis(everything, asked=Asked(everything.condition)), [cause], run, judge)
+        assert [cause] == left
+
+    def test_settled(self):
+        """Failures whose values fit another relation by chance belong to the larger cause, as other values show."""
+        run, judge = self.run("index-clamped-early"), Judge(open_fault("index-clamped-early"))
+        (cause,) = causes(run)
+        chance = replace(cause, label=("shift", "by chance"), failures=cause.failures[:3])
+        (found,) = settled(run, [cause, chance], judge)
+        assert cause.label == found.label
+
+    def test_rivals(self):
+        """Two faults in one provider are two causes, each with its own condition."""
+        one, other = (Judge(open_fault(name), brief=True) for name in ("negative-index-as-zero", "output-zero"))
+
+        def judge(case):
+            return (other if case.desc.output.data_type.size == 2 else one)(case)
+
+        @contextmanager
+        def fresh():
+            yield judge
+
+        run = JudgedRun([(case, judge(case)) for case in CASES])
+        found = diagnoses(run, judge, fresh, budget=150)
+        told = {diagnosis.cause.relation.fault: str(diagnosis.cause.condition) for diagnosis in found[:2]}
+        assert "an index < 0" in told["negative-index-as-zero"]
+        assert "data width == 2" in next(text for fault, text in told.items() if fault != "negative-index-as-zero")
 
 
 class TestStability:
     """A case is run again in fresh processes."""
 
-    @pytest.mark.parametrize(
-        ("fails", "kind", "after"),
-        [
-            (lambda before: True, "always", None),
-            (lambda before: before == ["a"], "after", "a"),
-            (lambda before: False, "sometimes", None),
-        ],
-    )
-    def test_kinds(self, fails, kind, after):
+    CASES = [SimpleNamespace(id=id) for id in "abcdefgh"]
+
+    def stability(self, fails, before="a"):
         @contextmanager
         def fresh():
-            before = []
+            earlier = []
 
             def run(case):
-                failed = case.id == "b" and fails(before)
-                before.append(case.id)
+                failed = case.id in "xy" and fails("".join(earlier), len(earlier) + 1)
+                earlier.append(case.id)
                 return failed
 
             yield run
 
-        first, case = SimpleNamespace(id="a"), SimpleNamespace(id="b")
-        found = stability(case, first, fresh, lambda failed: failed)
-        assert (kind, after) == (found.kind, found.after)
+        known = {case.id: case for case in self.CASES}
+        case, twin = SimpleNamespace(id="x"), SimpleNamespace(id="y")
+        return stability(case, twin, [known[id] for id in before], fresh, bool)
 
-    def test_period(self):
-        """Every n-th run of a process is read from enough failures; from few it is not."""
-        failing = [{"call": call} for call in range(37, 400, 37)]
-        passing = [{"call": call} for call in range(1, 400) if call % 37]
-        assert "every 37th run" == period(failing, passing).text
-        assert period(failing[:3], passing) is None
-        assert period(passing, failing) is None
+    def test_always(self):
+        assert "always" == self.stability(lambda before, number: True).kind
+
+    def test_after(self):
+        found = self.stability(lambda before, number: before.endswith("a"))
+        assert ("after", "a") == (found.kind, found.after)
+
+    def test_after_others(self):
+        """The cases that matter are found among many, in the order in which they ran."""
+        found = self.stability(lambda before, number: "b" in before and before.endswith("e"), before="hgedcba")
+        assert "sometimes" == found.kind
+        found = self.stability(lambda before, number: "be" in before.replace("c", "").replace("d", ""), "gfedcba")
+        assert ("after", "only after b, e") == (found.kind, found.text)
+
+    @pytest.mark.parametrize("period", [2, 37, 75])
+    def test_period(self, period):
+        """Every n-th run of a process."""
+        found = self.stability(lambda before, number: number % period == 0)
+        ordinal = {2: "2nd", 37: "37th", 75: "75th"}[period]
+        assert ("periodic", f"every {ordinal} run", (period, 0)) == (found.kind, found.text, found.period)
+
+    def test_sometimes(self):
+        numbers = iter(range(1000))
+        found = self.stability(lambda before, number: next(numbers) % 2 == 1)
+        assert ("sometimes", "sometimes (4 of 8 alone, each in a fresh process)") == (found.kind, found.text)
+
+    def test_never_again(self):
+        found = self.stability(lambda before, number: False)
+        assert "sometimes (0 of 3 alone, each in a fresh process; 0 of 300 in one process)" == found.text

@@ -1,0 +1,61 @@
+"""A run that was judged: its cases with their records, and what else is known of each case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from ..cases.case import Case
+from ..verdicts.record import Record
+from ..vocabulary import Verdict
+from .features import Features, features_of
+
+
+class JudgedRun:
+    """The cases of a run with their records, in the order in which they were judged.
+
+    `calls` has the number of the run in the provider's process by case id, as far as it is known. Features are computed
+    once for each case.
+    """
+
+    def __init__(self, judged: Sequence[tuple[Case, Record]], calls: Mapping[str, int] | None = None) -> None:
+        self.judged, self.calls = judged, calls or {}
+        self._features: dict[str, Features] = {}
+        self._at = {case.id: at for at, (case, _) in enumerate(judged)}
+
+    @cached_property
+    def failed(self) -> list[int]:
+        """The places of the failed cases."""
+        return [n for n, (_, r) in enumerate(self.judged) if r.failed and r.verdict != Verdict.UNEXPECTED_PASS]
+
+    @cached_property
+    def passed(self) -> list[Case]:
+        """The cases that passed."""
+        return [case for case, record in self.judged if record.verdict == Verdict.PASS]
+
+    def features(self, cases: Sequence[Case]) -> list[Features]:
+        """Returns the features of cases of this run."""
+        new = [case for case in cases if case.id not in self._features]
+        for case, given in zip(new, features_of(new), strict=True):
+            call = self.calls.get(case.id)
+            self._features[case.id] = given if call is None else {**given, "call": call}
+        return [self._features[case.id] for case in cases]
+
+    def before(self, case: Case, most: int) -> list[Case]:
+        """Returns up to so many cases that ran before a case in the same process, the latest first.
+
+        If the numbers of the runs are not known, the process is taken to be the same.
+        """
+        found: list[Case] = []
+        call = self.calls.get(case.id)
+        for earlier, _ in reversed(self.judged[max(0, self._at[case.id] - most) : self._at[case.id]]):
+            its = self.calls.get(earlier.id)
+            if call is not None and its is not None and its >= call:
+                break
+            found.append(earlier)
+            call = its if its is not None else call
+        return found
+
+    def record(self, case: Case) -> Record:
+        """Returns the record of a case."""
+        return self.judged[self._at[case.id]][1]
