@@ -223,8 +223,6 @@ class TestCauses:
 class TestStability:
     """A case is run again in fresh processes."""
 
-    CASES = [SimpleNamespace(id=id) for id in "abcdefgh"]
-
     def stability(self, fails, before="a"):
         @contextmanager
         def fresh():
@@ -237,7 +235,7 @@ class TestStability:
 
             yield run
 
-        known = {case.id: case for case in self.CASES}
+        known = {id: SimpleNamespace(id=id) for id in before}
         case, twin = SimpleNamespace(id="x"), SimpleNamespace(id="y")
         return stability(case, twin, [known[id] for id in before], fresh, bool)
 
