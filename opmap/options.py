@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from .cases.case_ids import MEANING
 from .errors import cut, printable, shown
 from .vocabulary import TIERS
 
@@ -218,8 +219,8 @@ SELECTION_OPTIONS = (
         name="case",
         repeated=True,
         metavar="ID|@FILE",
-        help="only the case with this id, or with the ids in a file, one per line (PowerShell needs quotes: '@FILE'); "
-        "may be repeated",
+        help="only the case or probe with this id, of any tier, or with the ids in a file, one per line (PowerShell needs "
+        "quotes: '@FILE'); may be repeated",
         pytest_note="for a file write --opmap-case=@FILE",
     ),
     Option(name="shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N parts of the cases"),
@@ -310,11 +311,15 @@ def add_pytest_options(add_option: Callable[..., object]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command: its help, an example of its use, and a function that declares its options."""
+    """A command: its help, an example of its use, and a function that declares its options.
+
+    `notes` is a text of several lines at the end of its help.
+    """
 
     help: str
     example: str
     add_options: Callable[[argparse.ArgumentParser], None]
+    notes: str = ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -330,7 +335,11 @@ def parser() -> argparse.ArgumentParser:
     )
     for name, command in COMMANDS.items():
         added = commands.add_parser(
-            name, help=command.help, description=command.help, epilog=f"example: {command.example}"
+            name,
+            help=command.help,
+            description=command.help,
+            epilog="\n".join(filter(None, [command.notes, f"example: {command.example}"])),
+            formatter_class=_Help,
         )
         command.add_options(added)
     return parser
@@ -341,6 +350,13 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {printable(cut(message))} (see {self.prog} --help)\n")
+
+
+class _Help(argparse.HelpFormatter):
+    """Fills the text of one line, and keeps the lines of a longer one."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 class _CommandParser(_Parser):
@@ -442,7 +458,9 @@ def _explain(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_dispatch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a DxDispatch JSON file")
+    parser.add_argument(
+        "target", metavar="FILE|CASE", help="a DxDispatch JSON file, or the id of a case of the catalogue"
+    )
     parser.add_argument("--case", metavar="NAME", help="the dispatchable, if the file dispatches several")
 
 
@@ -547,13 +565,14 @@ COMMANDS: dict[str, Command] = {
         add_options=_check,
     ),
     "map": Command(
-        help="Write the ONNX model that is equivalent to a DxDispatch JSON file.",
+        help="Write the ONNX model that is equivalent to a DxDispatch JSON file or to a case of the catalogue.",
         example="opmap map dispatch.json -o model.onnx",
         add_options=_map,
     ),
     "explain": Command(
-        help="Show the documentation's pseudocode, expanded for a descriptor, and how an output element is read.",
-        example="opmap explain dispatch.json --at 1,0",
+        help="Show the documentation's pseudocode, expanded for the descriptor of a file or of a case of the catalogue, and how "
+        "an output element is read.",
+        example="opmap explain gather_nd/example.1 --at 1,0",
         add_options=_explain,
     ),
     "rules": Command(
@@ -575,6 +594,7 @@ COMMANDS: dict[str, Command] = {
         help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",
         example="opmap catalog --tier standard",
         add_options=_catalog,
+        notes=MEANING,
     ),
     "known": Command(
         help="List the known defects of the DirectML EP, or show one with a program that reproduces it.",

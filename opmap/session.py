@@ -20,7 +20,7 @@ from .cases.case import CASE_IDS, Case
 from .cases.catalogue import catalogue
 from .cases.contract_probes import ContractProbe, contract_probes
 from .cases.probes import Probe, probes
-from .cases.selection import Selection, case_ids, has_variant
+from .cases.selection import Selection, case_ids, find_cases, has_variant
 from .descriptors import FEATURE_LEVELS
 from .dxdispatch import Dispatch
 from .errors import InputError, printable
@@ -327,7 +327,8 @@ class Session:
         """The chosen cases, then the chosen probes. Raises InputError if there are none."""
         items: list[Case | Probe | ContractProbe] = [*self._cases_of_provider[0], *self._chosen_probes()]
         if not items and self.provider:
-            raise InputError(self.variants_note or f"--filter must match a case: {self.provider_name} has no probes")
+            option = "--case" if self.selection.ids else "--filter"
+            raise InputError(self.variants_note or f"{option} must match a case: {self.provider_name} has no probes")
         return items
 
     def judge_all(self, advance: Advance = _no_progress) -> None:
@@ -394,9 +395,15 @@ class Session:
             words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
         for name, pairs in options.of_runtime.items():
             words += [word for pair in pairs for word in (f"--{name.replace('_', '-')}", pair)]
-        return shlex.join([*words, "--tier", options.tier, "--case", case.id])
+        return shlex.join([*words, "--case", case.id])
 
     # --- known failures ---
+
+    @cached_property
+    def _tier(self) -> Tier:
+        """The tier that was asked for; if it does not have all the ids that were asked for, the smallest that has them."""
+        ids, tier = self.selection.ids, self.options.tier
+        return find_cases(ids, tier)[0] if ids else tier
 
     def _shipped_failures(self) -> Sequence[KnownFailure]:
         """Returns the known defects of the provider, unless they were switched off. Only the DirectML EP has some."""
@@ -423,7 +430,7 @@ class Session:
             return []
         self.open()
         assert self.active_failures is not None, "open() finds the known failures that apply"
-        tier = self.options.tier
+        tier = self._tier
         contract = contract_probes() if "contract" in tiers_in(tier) else ()
         return self.active_failures.problems(chain(catalogue(tier), probes(), contract), tier)
 
@@ -435,8 +442,8 @@ class Session:
         from .verdicts.known_failures import write
 
         place = (self.active_failures or self._active_failures()).place
-        items = (case for case in catalogue(self.options.tier) if self._has_variant(case))
-        return write(path, self.results.records, place, self.options.tier, items)
+        items = (case for case in catalogue(self._tier) if self._has_variant(case))
+        return write(path, self.results.records, place, self._tier, items)
 
     # --- the end ---
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError, names, shown
 from ..execution.providers import OpenProvider
 from ..files import read_text
 from ..limits import MAX_GLOB, MAX_IDS
-from ..variants import PLAIN, Variant
+from ..variants import PLAIN, VARIANTS, Variant
 from ..vocabulary import CONTRACT, PROBE, Tier, tiers_in
 from .case import Case
 from .catalogue import catalogue
 from .contract_probes import ContractProbe, contract_probes
 from .globs import check_globs, matcher
-from .probes import Probe, select_probes
+from .probes import Probe, probes, select_probes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """Selects cases by glob and id, then keeps one shard of the selection.
 
-    `shard` is (number, count). Only the first shard has probes; each shard has a part of the contract probes. If ids are
-    given, there are neither. Without `variants`, cases that are other cases in a variant are left out. Raises InputError
-    if there are too many globs, or if one is too long.
+    An id may be that of a case, a probe or a contract probe, and is found in every tier. `shard` is (number, count). Only
+    the first shard has probes; each shard has a part of the contract probes. Without `variants`, cases that are other cases
+    in a variant are left out. Raises InputError if there are too many globs, or if one is too long.
     """
 
     tier: Tier = "smoke"
@@ -43,18 +44,24 @@ class Selection:
     def cases(self, advance: Callable[[], None] = lambda: None) -> list[Case]:
         """Returns the selected cases. Calls `advance` for each case that the catalogue gives.
 
-        With ids, the catalogue builds only cases that can have one of the ids. Raises InputError if no case is
-        selected, unless every glob is for probes, or the tier has only contract probes.
+        With ids, the catalogue builds only cases that can have one of the ids. Raises InputError if an id exists in no
+        tier; or if no case is selected, unless every glob or id is for probes, or the tier has only contract probes.
         """
-        if self._without_cases and not self.ids:
+        if self.ids:
+            try:
+                _, found = find_cases(self.ids, self.tier, advance)
+            except InputError as error:
+                raise InputError(f"--case {error}") from None
+            return select(found, globs=self.globs, shard=self.shard) if found else []
+        if self._without_cases:
             return []
 
-        def advancing() -> Iterator[Case]:
-            for case in catalogue(self.tier, self.ids or None, variants=self.variants):
-                advance()
-                yield case
+        def advancing(case: Case) -> Case:
+            advance()
+            return case
 
-        return select(advancing(), globs=self.globs, ids=self.ids, shard=self.shard)
+        cases = map(advancing, catalogue(self.tier, variants=self.variants))
+        return select(cases, globs=self.globs, shard=self.shard)
 
     @property
     def _without_cases(self) -> bool:
@@ -62,20 +69,27 @@ class Selection:
         only_probes = bool(self.globs) and all(glob.startswith(prefixes) for glob in self.globs)
         return self.tier == "contract" or only_probes
 
+    @property
+    def only_contract(self) -> bool:
+        """Whether nothing but contract probes can be selected, because of the ids or the tier."""
+        return all(id.startswith(CONTRACT) for id in self.ids) if self.ids else self.tier == "contract"
+
     def probes(self, provider: OpenProvider) -> list[Probe | ContractProbe]:
         """Returns the probes and contract probes that the provider can run.
 
-        Contract probes are in the tiers `contract` and `full`, and in every tier if a glob begins with `contract/`.
+        With ids, these are the ones that have one of the ids. Contract probes are in the tiers `contract` and `full`, and
+        in every tier if a glob begins with `contract/`.
         """
-        if self.ids:
-            return []
-        plain = self.tier != "contract" and self.shard[0] == 1
+        plain = (bool(self.ids) or self.tier != "contract") and self.shard[0] == 1
         found: list[Probe | ContractProbe] = [*select_probes(provider, self.globs)] if plain else []
-        return [*found, *self._contract_probes(provider)]
+        found += self._contract_probes(provider)
+        wanted = set(self.ids)
+        return [probe for probe in found if not wanted or probe.id in wanted]
 
     def _contract_probes(self, provider: OpenProvider) -> list[ContractProbe]:
-        globs = [glob for glob in self.globs if "contract" in tiers_in(self.tier) or glob.startswith(CONTRACT)]
-        if provider.runs_cases or (not globs and (self.globs or "contract" not in tiers_in(self.tier))):
+        in_tier = "contract" in tiers_in(self.tier) or any(id.startswith(CONTRACT) for id in self.ids)
+        globs = [glob for glob in self.globs if in_tier or glob.startswith(CONTRACT)]
+        if provider.runs_cases or (not globs and (self.globs or not in_tier)):
             return []
         matches = matcher(globs)
         chosen = [
@@ -104,11 +118,13 @@ def has_variant(provider: OpenProvider, variant: Variant) -> bool:
 def case_ids(arguments: Iterable[str]) -> list[str]:
     """Returns case ids; `@FILE` stands for the ids in a file, one per line.
 
-    Raises InputError if a file has none, or if there are too many.
+    Raises InputError if a file has none, if there are too many, or if one is too long.
     """
     ids: list[str] = []
     for argument in arguments:
         if not argument.startswith("@"):
+            if len(argument) > MAX_GLOB:
+                raise InputError(f"--case must be an id of at most {MAX_GLOB} characters, got {len(argument)}")
             ids.append(argument)
             continue
         try:
@@ -135,33 +151,90 @@ def _listed_ids(text: str) -> list[str]:
     return ids
 
 
-def select(
-    cases: Iterable[Case],
-    *,
-    globs: Iterable[str] = (),
-    ids: Iterable[str] = (),
-    shard: tuple[int, int] = (1, 1),
-) -> list[Case]:
-    """Returns the cases that match a glob (if there are globs) and have one of the ids (if there are ids).
+# --- ids ---
 
-    From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected, or if
-    no case has one of the ids.
+_BY_SIZE: tuple[Tier, ...] = ("smoke", "standard", "contract", "full")
+"""The tiers from the quickest to the slowest to build. `full` has what all others have."""
+
+MOST_NEAREST = 3
+"""The most ids that the message about an unknown id suggests."""
+
+
+def find_case(id: str, *, wanted: str = "the id of a case") -> Case:
+    """Returns the case of the catalogue with this id, whatever its tier.
+
+    Raises InputError with the nearest ids if there is none; the message says that it must be `wanted`.
     """
-    globs, missing, (part, parts) = tuple(globs), dict.fromkeys(ids), shard
-    wanted, total, selected = set(missing), 0, []
+    if len(id) > MAX_GLOB:
+        raise InputError(f"must be {wanted}, of at most {MAX_GLOB} characters, got {len(id)}")
+    _, cases = find_cases([id], wanted=wanted)
+    if not cases:
+        raise InputError(f"must be {wanted}, got the id of a probe: {shown(id)}")
+    return cases[0]
+
+
+def find_cases(
+    ids: Collection[str],
+    tier: Tier = "smoke",
+    advance: Callable[[], None] = lambda: None,
+    *,
+    wanted: str = "the id of a case",
+) -> tuple[Tier, list[Case]]:
+    """Returns the tier that has all these ids, and the cases with them in the order of the catalogue.
+
+    The tier is `tier` if it has them all, else the smallest that has. Each id has at most MAX_GLOB characters; those of
+    probes and contract probes count for the tier, and give no case. Calls `advance` for each case. Raises InputError with the nearest ids if one id exists nowhere; the
+    message says that it must be `wanted`.
+    """
+    probe_ids = [id for id in ids if id.startswith((PROBE, CONTRACT))]
+    case_ids = set(ids).difference(probe_ids)
+    known = {*_probe_ids()} if probe_ids else set()
+    needed: set[Tier] = {"contract" if id.startswith(CONTRACT) else "smoke" for id in probe_ids}
+    for candidate in (tier, *(t for t in _BY_SIZE if t not in tiers_in(tier))):
+        found: list[Case] = []
+        for case in catalogue(candidate, case_ids):
+            found.append(case)
+            advance()
+        if len(found) == len(case_ids) and known.issuperset(probe_ids) and needed.issubset(tiers_in(candidate)):
+            return candidate, found
+    known.update(case.id for case in found)
+    unknown = next(id for id in ids if id not in known)
+    nearest = nearest_ids(unknown)
+    hint = f"the nearest: {', '.join(nearest)}" if nearest else "opmap catalog --list prints ids"
+    raise InputError(f"must be {wanted}, got {shown(unknown)} ({hint})")
+
+
+def _probe_ids() -> list[str]:
+    return [*(probe.id for probe in probes()), *(probe.id for probe in contract_probes())]
+
+
+def nearest_ids(id: str) -> list[str]:
+    """Returns the ids that are most like an unknown one: those of the tier `standard`, also in variants, or of probes."""
+    if id.startswith((PROBE, CONTRACT)):
+        return difflib.get_close_matches(id, _probe_ids(), MOST_NEAREST)
+    known = [case.id for case in catalogue("standard", variants=False)]
+    base, _, _ = id.rpartition("/")
+    if base in known:
+        known += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
+    alike = difflib.get_close_matches(id, known, 3 * MOST_NEAREST)
+    existing = {case.id for case in catalogue("standard", alike)}  # a case cannot be brought into every variant
+    return [id for id in alike if id in existing][:MOST_NEAREST]
+
+
+def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int, int] = (1, 1)) -> list[Case]:
+    """Returns the cases that match a glob (if there are globs).
+
+    From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected.
+    """
+    globs, (part, parts) = tuple(globs), shard
+    total, selected = 0, []
     matches = matcher(globs)
     for case in cases:
-        if not matches(case.id) or (wanted and case.id not in wanted):
+        if not matches(case.id):
             continue
-        missing.pop(case.id, None)
         total += 1
         if total % parts == part % parts:
             selected.append(case)
-    if missing:
-        unknown = next(iter(missing))
-        raise InputError(
-            f"--case must be the id of a case in this tier, got {shown(unknown)} (opmap catalog --list prints them)"
-        )
     if not total:
         raise InputError(f"--filter must match a case, got {names([shown(g) for g in globs])}")
     if not selected:

@@ -5,36 +5,55 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ..descriptors import OperatorDesc
-from ..dxdispatch import Dispatch
+from ..cases.case import Case
 from ..errors import InputError
+from ..pseudocode import Line, full_rank
 from ..reporting.terminal import print_line
 from ..tensors import from_bits, plain
-from .dispatches import read_dispatch
+from .dispatches import read_case
 
 
 def run(options: Namespace) -> int:
-    """Prints the documentation's pseudocode and the line that it expands to. Raises InputError for a bad file."""
-    dispatch, desc = read_dispatch(options.file, name=options.case)
-    spec = desc.spec()
+    """Prints the documentation's pseudocode, the tensors, and the line that the pseudocode expands to for their sizes.
+
+    Raises InputError for a bad file or id.
+    """
+    case = read_case(options.target, name=options.case)
+    desc, spec = case.desc, case.desc.spec()
     lines = [f"{spec.operator}  {spec.page.address}"]
     lines += (f"  {text}" for text in spec.pseudocode.text.strip().splitlines())
-    lines += ["expands to", *(f"  {statement}" for statement in desc.statements)]
+    lines += ["for", *(f"  {text}" for text in _members(case))]
+    sizes = desc.pseudocode_sizes
+    expanded = (full_rank(line, sizes) if isinstance(line, Line) else line for line in desc.statements)
+    lines += ["expands to", *(f"  {statement}" for statement in expanded)]
     if options.at is not None:
-        lines += _element(dispatch, desc, options.at)
+        lines += _element(case, options.at)
     for line in lines:
         print_line(line)
     return 0
 
 
-def _element(dispatch: Dispatch, desc: OperatorDesc, at: Sequence[int]) -> list[str]:
+def _members(case: Case) -> list[str]:
+    """Returns a line for each tensor with its name in the pseudocode, its type and sizes, and one for all numbers."""
+    desc = case.desc
+    fields = desc.spec().pseudocode.tensors
+    width = max(map(len, fields))
+    lines = [
+        f"{name:{width}}  {field} {desc.tensors[field].data_type.name} {{{','.join(map(str, desc.tensors[field].sizes))}}}"
+        for name, field in fields.items()
+    ]
+    numbers = ", ".join(f"{name} {value}" for name, value in desc.numbers.items())
+    return [*lines, numbers] if numbers else lines
+
+
+def _element(case: Case, at: Sequence[int]) -> list[str]:
     """Returns how one element of the output is read, down to its value. Raises InputError if there is no such element."""
     try:
-        origin = desc.trace(at, dispatch.tensors)
+        origin = case.desc.trace(at, case.tensors)
     except ValueError as error:
         raise InputError(f"--at {error}") from None
     value: object = "undefined"
     if origin.tensor is not None and origin.address is not None:
-        source = dispatch.tensors[desc.spec().pseudocode.tensors[origin.tensor]]
+        source = case.tensors[case.desc.spec().pseudocode.tensors[origin.tensor]]
         value = plain(from_bits(source.data_type, [source.bits[origin.address]])[0])
     return [f"element [{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]

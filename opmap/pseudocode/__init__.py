@@ -1,7 +1,7 @@
 """DirectML's pseudocode: text, tree, expanded statements, access map, compiled program; a naive evaluator beside it."""
 
 from .access import AccessMap, Address, IndexRead, Move, Term, access_map, strides_of
-from .expansion import COORDINATES, Expansion, canonical, expand
+from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
 from .formulas import Broken, assigned, check, evaluate, right_align, show
 from .interpreter import Program, compile_map, compile_statements, run
 from .naive import Origin, trace
@@ -33,6 +33,7 @@ __all__ = [
     "compile_statements",
     "evaluate",
     "expand",
+    "full_rank",
     "parse_example",
     "parse_formula",
     "parse_lines",

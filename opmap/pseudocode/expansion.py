@@ -49,6 +49,20 @@ def expand(
     return (*(statement for statement in lines if isinstance(statement, Copy)), concrete)
 
 
+def full_rank(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
+    """Returns an expanded line in which each reference has one coordinate per dimension of its tensor.
+
+    A leading dimension that the line leaves out gets the coordinate 0. `sizes` are by the pseudocode's names.
+    """
+
+    def full(reference: Reference) -> Reference:
+        zeros = (Constant(0),) * (len(sizes[reference.tensor]) - len(reference.coordinates))
+        inner = (full(c) if isinstance(c, Reference) else c for c in reference.coordinates)
+        return Reference(reference.tensor, (*zeros, *inner))
+
+    return Line(full(line.target), full(line.source), line.condition)
+
+
 def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str, int]) -> tuple[Line, int]:
     """The line that applies, and how many times to `advance` it.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..errors import PseudocodeError
+from .expansion import full_rank
 from .tree import Constant, Coordinate, Copy, Line, Reference, Statement
 
 Position = tuple[int, ...]
@@ -21,7 +22,8 @@ Tensors = Mapping[str, Sequence[int]]
 class Origin:
     """Where one output element comes from.
 
-    `text` is the statement that writes it, with the value of every index: `output[1, 0] = input[1, indices[0] = 2]`.
+    `text` is the statement that writes it, with one coordinate per dimension of each tensor and the value of every index:
+    `output[1, 0] = input[1, indices[0, 0] = 2]`.
     `tensor` and `address` name the element that is read, row-major. Both are None if the page documents no value.
     """
 
@@ -59,7 +61,7 @@ def trace(
             text = f"{statement.target}{position} = {statement.source}{position}"
             origin = Origin(text, statement.source, _address(at, sizes[statement.source]))
         else:
-            origin = _written(statement, sizes, at, tensors) or origin
+            origin = _written(full_rank(statement, sizes), sizes, at, tensors) or origin
     return origin
 
 
@@ -102,9 +104,9 @@ def _resolve(
     """The reference's text with the values of its indices, and its position; None if an index is out of range."""
     dimensions = sizes[reference.tensor]
     words: list[str] = []
-    position: list[int] = [0] * (len(dimensions) - len(reference.coordinates))
+    position: list[int] = []
     in_range = True
-    for coordinate, size in zip(reference.coordinates, dimensions[len(position) :], strict=True):
+    for coordinate, size in zip(reference.coordinates, dimensions, strict=True):
         match coordinate:
             case Reference():
                 word, place = _resolve(coordinate, coordinates, sizes, tensors)

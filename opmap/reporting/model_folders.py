@@ -17,11 +17,14 @@ from onnx import helper
 
 from ..cases.case import Case, retyped
 from ..cases.catalogue import catalogue, generated, model_index_forms
-from ..errors import InputError
+from ..errors import InputError, MappingError
+from ..execution.arrays import from_array
 from ..files import TEMPORARY, read_bytes, replace
 from ..mapping import ELEMENT_TYPES, MappedModel, map_descriptor
 from ..operators import OPERATORS
 from ..tensors import Tensor
+from ..variants import VARIANTS, Formed
+from ..vocabulary import Verdict
 
 MANIFEST = "manifest.json"
 
@@ -29,21 +32,39 @@ _MOST_ENTRIES = 1_000
 """A model folder of a build has fewer files and folders."""
 
 
-def folder_files(mapped: MappedModel, case: Case) -> dict[str, bytes]:
-    """Returns the files of a model folder by their relative paths: the model, its inputs, and its expected output.
+def formed_model(mapped: MappedModel, case: Case) -> Formed:
+    """Returns the model of a case in the form of its variant. Raises MappingError if the descriptor has no such form."""
+    form = VARIANTS[case.variant].form
+    formed = form.build(mapped, case.round)
+    if formed is None:
+        raise MappingError(f"the descriptor has no form {form.name}", verdict=Verdict.NOT_EXPRESSIBLE)
+    return formed
 
-    The output is left out if the documentation does not define every element of it.
+
+def folder_files(formed: Formed, case: Case) -> dict[str, bytes]:
+    """Returns the files of a model folder by their relative paths: the model, its inputs, and its expected outputs.
+
+    The operator's output is left out if the documentation does not define every element of it.
     """
-    files = {"model.onnx": mapped.model_bytes}
-    for i, (name, tensor) in enumerate(mapped.feed(case.tensors).items()):
-        files[f"test_data_set_0/input_{i}.pb"] = _tensor_proto(name, tensor)
+    files = {"model.onnx": formed.model_bytes, **formed.files}
+    for i, (name, array) in enumerate(formed.feeds(case.round).items()):
+        files[f"test_data_set_0/input_{i}.pb"] = _tensor_proto(name, from_array(array))
+    for i, (name, field) in enumerate(formed.outputs.items()):
+        output = _expected(formed, case, field)
+        if output is not None:
+            files[f"test_data_set_0/output_{i}.pb"] = _tensor_proto(name, output)
+    return files
+
+
+def _expected(formed: Formed, case: Case, field: str) -> Tensor | None:
+    """Returns what an output must hold: the operator's output, or a copy of an input; None if an element is undefined."""
+    if field != case.round.output_field:
+        return formed.mapped.feed(case.tensors).get(field, case.tensors[field])
     expected = case.expected
     defined = [bits for bits in expected if bits is not None]
-    if len(defined) == len(expected):
-        (name,) = case.desc.spec().field_names("output")
-        output = Tensor(case.desc.output.data_type, case.desc.output.sizes, defined)
-        files["test_data_set_0/output_0.pb"] = _tensor_proto(name, output)
-    return files
+    if len(defined) < len(expected):
+        return None
+    return Tensor(case.desc.output.data_type, case.desc.output.sizes, defined)
 
 
 def write_files(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
@@ -105,7 +126,7 @@ def collection() -> dict[str, bytes]:
     entries: dict[str, dict[str, object]] = {}
     for name, case in _cases():
         mapped = map_descriptor(case.desc)
-        of_model = folder_files(mapped, case)
+        of_model = folder_files(formed_model(mapped, case), case)
         entries[name] = {
             "case": case.id,
             "substitutions": [str(s) for s in mapped.substitutions],

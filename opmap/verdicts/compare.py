@@ -135,10 +135,10 @@ class _Floats:
 
 
 def explain(check: Check, wrong: Sequence[int]) -> str:
-    """Returns the number of wrong elements; and for the first one its statement, documented value and actual value.
+    """Returns the number of wrong elements; for the first one its statement, documented and actual value; and all sizes.
 
     If exactly one input element has the actual value, the text names it: the provider may have read that element. An
-    output that must be a copy of an input has no statement.
+    output that must be a copy of an input has no statement. All coordinates have one number per dimension.
     """
     round, actual, first = check.round, check.actual, wrong[0]
     assert actual is not None, "outputs of a wrong type or shape have no elements to compare"
@@ -154,7 +154,13 @@ def explain(check: Check, wrong: Sequence[int]) -> str:
     else:
         statement, read = round.desc.trace(at, round.tensors).text, _only_place(round, got)
     consistent = f", consistent with reading {read}" if read else ""
-    return f"{len(wrong)} of {len(actual.bits)} elements differ: {statement} = {texts[0]}, got {texts[1]}{consistent}"
+    values = f"{statement} = {texts[0]}, got {texts[1]}{consistent}"
+    return f"{len(wrong)} of {len(actual.bits)} elements differ: {values}; sizes {_sizes(round)}"
+
+
+def _sizes(round: Round) -> str:
+    """Returns the sizes of all tensors by the pseudocode's names: `input {1,3}, indices {1,2}, output {1,2}`."""
+    return ", ".join(f"{name} {{{','.join(map(str, sizes))}}}" for name, sizes in round.desc.pseudocode_sizes.items())
 
 
 def _only_place(round: Round, bits: int) -> str | None:

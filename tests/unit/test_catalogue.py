@@ -342,7 +342,7 @@ class TestPatterns:
 
 
 class TestSelection:
-    """Cases are selected by glob, by id and by shard."""
+    """Cases are selected by glob and by shard."""
 
     def test_shards_are_disjoint_and_complete(self):
         """Every case is in exactly one shard, for any number of shards; shards differ by at most one case."""
@@ -357,20 +357,10 @@ class TestSelection:
         assert chosen == [c for c in SMOKE if c.id.startswith("gather/example.") or "/int8/" in c.id]
         assert ["gather/example.2"] == [c.id for c in select(SMOKE, globs=["gather/example.2"])]
 
-    def test_ids(self):
-        """Selected ids come in the catalogue's order; with a filter, a case must match both."""
-        assert ["gather/example.1", "gather/example.2"] == [
-            c.id for c in select(SMOKE, ids=["gather/example.2", "gather/example.1"])
-        ]
-        with pytest.raises(InputError, match=r"--case must be the id of a case in this tier, got 'gather/example.1'"):
-            select(SMOKE, ids=["gather/example.1"], globs=["gather_nd/*"])
-
     def test_nothing_left_is_an_error(self):
         """An empty selection is refused, and the error names the option and its value."""
         with pytest.raises(InputError, match=r"--filter must match a case, got 'nothing', 'GATHER/\*'"):
             select(SMOKE, globs=["nothing", "GATHER/*"])
-        with pytest.raises(InputError, match="--case must be the id of a case in this tier, got 'absent'"):
-            select(SMOKE, ids=["gather/example.1", "absent"])
         with pytest.raises(InputError, match="--shard must have at least one of the 2 selected cases, got 3/4"):
             select(SMOKE[:2], shard=(3, 4))
 

@@ -338,8 +338,9 @@ class TestExplain:
 
         out = capsys.readouterr().out
         assert code == 0
-        assert "output[a, b, c] = input[a, indices[b, c]]" in out
-        assert "output[1, 0, 1] = input[1, indices[0, 1] = 2] = 6" in out
+        assert "  indices  IndicesTensor UINT32 {1,1,2}\n" in out
+        assert "  output[a, b, c] = input[0, a, indices[0, b, c]]\n" in out
+        assert "  output[1, 0, 1] = input[0, 1, indices[0, 0, 1] = 2] = 6.0\n" in out
 
     def test_outside(self, tmp_path, capsys):
         """A coordinate outside the output is bad usage."""

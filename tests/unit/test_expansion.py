@@ -7,7 +7,7 @@ import pytest
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
-from opmap.pseudocode import Copy, Expansion, canonical, expand, parse_lines
+from opmap.pseudocode import Copy, Expansion, Line, canonical, expand, full_rank, parse_lines
 from opmap.pseudocode.expansion import advance
 from opmap.tensors import DataType
 
@@ -150,6 +150,29 @@ class TestExpansion:
         """The error names what is missing."""
         with pytest.raises(PseudocodeError, match=re.escape(message)):
             expand(parse_lines(text), Expansion(rest=rest), {"Axis": 3})
+
+    @pytest.mark.parametrize(
+        "text, full",
+        [
+            ("output[a, b] = input[a, indices[b]]", "output[0, a, b] = input[0, 0, a, indices[0, b]]"),
+            ("output[indices[a]] = input[a]", "output[0, 0, indices[0, a]] = input[0, 0, 0, a]"),
+            ("output[] = input[indices[0], indices[1]]", "output[0, 0, 0] = input[0, 0, indices[0, 0], indices[0, 1]]"),
+            ("output[0, a, b] = input[0, 0, a, b]", "output[0, a, b] = input[0, 0, a, b]"),
+        ],
+    )
+    def test_full_rank(self, text, full):
+        """Each tensor, also one that gives an index, gets a 0 for each leading dimension that is left out."""
+        assert full == str(full_rank(line(text), {"output": (1,) * 3, "input": (1,) * 4, "indices": (1,) * 2}))
+
+    @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+    def test_full_rank_of_the_operators(self, operator):
+        """The lines of each sample have as many coordinates as the descriptor's tensors have dimensions."""
+        for desc in operator.samples():
+            for statement in desc.statements:
+                assert isinstance(statement, Line)
+                full = full_rank(statement, desc.pseudocode_sizes)
+                for reference in (full.target, full.source, *full.target.indices, *full.source.indices):
+                    assert len(reference.coordinates) == len(desc.pseudocode_sizes[reference.tensor])
 
     def test_canonical_forgets_names_only(self):
         """Lines that differ in names only have the same canonical text; other lines have another."""

@@ -309,28 +309,28 @@ class TestTrace:
                 SIZES,
                 (0, 1, 0),
                 [2, 0],
-                ("output[1, 0] = input[1, indices[0] = 2]", 5),
+                ("output[0, 1, 0] = input[1, indices[0, 0] = 2]", 5),
             ),
             (
                 "output[y, x] = input[y, indices[x]]",
                 SIZES,
                 (0, 1, 1),
                 [2, -2],
-                ("output[1, 1] = input[1, indices[1] = -2 -> 1]", 4),
+                ("output[0, 1, 1] = input[1, indices[0, 1] = -2 -> 1]", 4),
             ),
             (
                 "output[y, x] = input[y, indices[x]]",
                 SIZES,
                 (0, 0, 1),
                 [2, 7],
-                ("output[0, 1] = input[0, indices[1] = 7, outside [-3, 2]]", None),
+                ("output[0, 0, 1] = input[0, indices[0, 1] = 7, outside [-3, 2]]", None),
             ),
             (
                 "output[] = input[indices[0], indices[1]]",
                 {"output": (1,), "input": (2, 3), "indices": (2,)},
                 (0,),
                 [1, -3],
-                ("output[] = input[indices[0] = 1, indices[1] = -3 -> 0]", 3),
+                ("output[0] = input[indices[0] = 1, indices[1] = -3 -> 0]", 3),
             ),
             (
                 "output = input",
@@ -379,12 +379,12 @@ class TestTrace:
                 {"output": (1,), "input": (2, 3), "indices": (2,)},
                 (0,),
                 [-3, 1],
-                ("output[] = input[indices[0] = -3, outside [-2, 1], indices[1] = 1]", None),
+                ("output[0] = input[indices[0] = -3, outside [-2, 1], indices[1] = 1]", None),
             ),
         ],
     )
     def test_in_words(self, text, sizes, at, indices, expected):
-        """The line shows every index with its value; an index out of range shows its range and gives no address."""
+        """Each tensor has all its coordinates, and each index its value; one out of range shows its range and gives no address."""
         origin = trace(parse_lines(text), sizes, at, {"indices": indices})
         assert expected == (origin.text, origin.address)
 

@@ -115,17 +115,23 @@ class TestMismatch:
         [
             (
                 [14, 12, 14, 11, 12],
-                "1 of 5 elements differ: output[4] = input[indices[4] = 2] = 13.0, got 12.0, consistent with reading input[1]",
+                "1 of 5 elements differ: output[4] = input[indices[4] = 2] = 13.0, got 12.0, consistent with reading input[1]"
+                "; sizes input {4}, indices {5}, output {5}",
             ),
-            ([0, 12, 14, 0, 13], "2 of 5 elements differ: output[0] = input[indices[0] = 3] = 14.0, got 0.0"),
+            (
+                [0, 12, 14, 0, 13],
+                "2 of 5 elements differ: output[0] = input[indices[0] = 3] = 14.0, got 0.0"
+                "; sizes input {4}, indices {5}, output {5}",
+            ),
             (
                 [14, 12, 14, float("nan"), 13],
-                "1 of 5 elements differ: output[3] = input[indices[3] = 0] = 11.0, got NaN",
+                "1 of 5 elements differ: output[3] = input[indices[3] = 0] = 11.0, got NaN"
+                "; sizes input {4}, indices {5}, output {5}",
             ),
         ],
     )
     def test_of_values(self, answer, message):
-        """The message has the number of wrong elements and explains the first."""
+        """The message has the number of wrong elements, explains the first, and ends with the sizes."""
         record = judge([np.array(answer, "<f4")])
         assert ("mismatch", "compare", message) == (record.verdict, record.stage, record.message)
         assert not record.good
@@ -150,10 +156,21 @@ class TestMismatch:
             in record.message
         )
 
+    def test_in_one_system_of_coordinates(self):
+        """The statement and the element read have one coordinate per dimension, also where the page has fewer."""
+        desc, tensors = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "4")
+        case = Case("case", desc, {name: tensors[name] for name in desc.inputs})
+        answer = to_array(tensors["OutputTensor"]).copy()
+        answer[0, 0, 1] = 2
+        assert (
+            "1 of 6 elements differ: output[0, 0, 1] = input[0, 0, indices[0, 0, 1] = 2] = 3.0, got 2.0, "
+            "consistent with reading input[0, 0, 1]; sizes input {1,3,3}, indices {1,1,2}, output {3,1,2}"
+        ) == judge([answer], case).message
+
     def test_the_element_read_is_named_only_if_it_is_certain(self):
         """A value that the input holds twice does not show which element was read."""
         record = judge([np.array([7], "<f4")], gather(values=(7, 7, 9), indices=(2,)))
-        assert record.message.endswith("= 9.0, got 7.0")
+        assert "= 9.0, got 7.0; sizes " in record.message
 
     @pytest.mark.parametrize(
         ("answer", "message"),

@@ -1,0 +1,329 @@
+"""Case ids: what their parts mean, how a case is found by its id in every tier, and the commands that take an id."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+
+from opmap.cases import selection
+from opmap.cases.case import INDEX_PATHS, case_id, shape_word
+from opmap.cases.case_ids import EXAMPLE, MEANING
+from opmap.cases.selection import Selection, case_ids, find_case, find_cases
+from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS
+from opmap.cli import main
+from opmap.dxdispatch import model_json
+from opmap.errors import InputError
+from opmap.execution.providers import open_provider
+from opmap.limits import MAX_GLOB
+from opmap.operators import OPERATORS
+from opmap.session import Session, SessionOptions
+
+SMOKE = "gather/example.1"
+STANDARD = "gather/int64/d7.axis0.k0/uint32.identity.init/special.534a68"
+FULL = "gather/float64/d6.axis0.k1/uint64.asc/addr.9a525c"
+CONTRACT = "contract/empty/nd"
+PROBE = "probe/gather/bool"
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class TestMeaning:
+    """`opmap catalog --help` explains an id in the words of the code that makes ids."""
+
+    TEXT = " ".join(MEANING.split())
+
+    def test_of_each_part(self):
+        """The explained parts are those of the case itself, and together they are its id."""
+        case = find_case(EXAMPLE)
+        desc, data = case.desc, case.desc.tensors[case.desc.data_tensors()[0]]
+        (indices,) = desc.index_tensors()
+        digest = EXAMPLE.rpartition(".")[2]
+        parts = [
+            desc.operator.lower(),
+            data.data_type.name.lower(),
+            shape_word(data.dimension_count, desc.short_names, desc.numbers),
+            f"{desc.tensors[indices].data_type.name.lower()}.{case.index_pattern}",
+            f".{case.variant}",
+            case.data_pattern,
+            digest,
+        ]
+
+        assert parts == re.findall(r"^  (\S+) {2,}\S", MEANING, re.MULTILINE)
+        assert EXAMPLE == "{}/{}/{}/{}{}/{}.{}".format(*parts)
+        assert EXAMPLE == case_id(desc, case.index_pattern, case.data_pattern, case.variant)
+
+    @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+    def test_of_each_number(self, operator):
+        """Each short name of a number is explained."""
+        for field, short in operator.descriptor.short_names.items():
+            assert re.search(rf"\b{short} is {field}\b", self.TEXT)
+
+    def test_of_each_word(self):
+        """The lists of index patterns, of data patterns and of places of the indices are complete."""
+        listed = {
+            "pattern": self.listed("their pattern: ", " .init "),
+            "path": self.listed("come from: ", "; without"),
+            "data": self.listed("pattern of the data: ", " 60f52e "),
+        }
+
+        assert {*INDEX_PATTERNS} == listed["pattern"]
+        assert {*INDEX_PATHS.values()} - {"plain"} == listed["path"]
+        assert {*DATA_PATTERNS} == listed["data"]
+
+    def listed(self, begin, end):
+        """Returns the words between two texts, without what stands in parentheses."""
+        part = self.TEXT.partition(begin)[2].partition(end)[0]
+        return {word.strip() for word in re.sub(r"\([^)]*\)", "", part).split(",")}
+
+    def test_of_the_digest(self):
+        """Other sizes, and another pattern, give another digest behind the same words."""
+        case = find_case(EXAMPLE)
+        desc, first = case.desc, case.desc.tensors["InputTensor"]
+        other = desc.replace(input_tensor=type(first)(first.data_type, (7, *first.sizes[1:])))
+
+        ids = [case_id(d, "dups", data, "init") for d, data in ((desc, "special"), (other, "special"), (desc, "addr"))]
+        assert EXAMPLE == ids[0]
+        assert ids[0].rpartition(".")[0] == ids[1].rpartition(".")[0]
+        assert 3 == len({id.rpartition(".")[2] for id in ids})
+
+    def test_of_an_example_and_a_variant(self):
+        """The two short ids at the end exist, and the second is the first in another variant."""
+        plain, other = (find_case(id) for id in ("gather/example.1", "gather/example.1/own-queue"))
+        assert ("plain", "own-queue", plain.desc) == (plain.variant, other.variant, other.desc)
+        assert "gather/example.1 is the first" in self.TEXT and "gather/example.1/own-queue" in self.TEXT
+
+    def test_in_the_help(self, capsys):
+        """The help of `catalog` has the text line by line, and no line is wider than a page."""
+        assert 0 == main(["catalog", "--help"])
+        assert MEANING in capsys.readouterr().out
+        assert 100 > max(map(len, MEANING.splitlines()))
+
+    @pytest.mark.skipif(not (REPOSITORY / ".github").is_dir(), reason="only the tests are here")
+    def test_in_the_documents(self):
+        """Every id in the README and the page about cases is the id of a case."""
+        texts = [(REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "opmap/manual/cases.md")]
+        for text in texts:
+            ids = re.findall(r"opmap (?:explain|map|validate --case) (gather[\w.-]*/[^\s`]+)", text)
+            assert EXAMPLE in ids
+            assert ids == [find_case(id).id for id in ids]
+
+
+class TestTiers:
+    """A case is found by its id in every tier, in the smallest tier that has all ids."""
+
+    @pytest.mark.parametrize(
+        "ids, tier, found",
+        [
+            ([SMOKE], "smoke", "smoke"),
+            ([STANDARD], "smoke", "standard"),
+            ([FULL, SMOKE], "smoke", "full"),
+            ([FULL], "standard", "full"),
+            ([SMOKE], "full", "full"),
+            ([SMOKE], "contract", "smoke"),
+            ([CONTRACT], "smoke", "contract"),
+            ([CONTRACT, SMOKE], "standard", "full"),
+            ([PROBE], "smoke", "smoke"),
+            ([PROBE, STANDARD], "contract", "standard"),
+            ([f"{FULL}/default-attribute"], "smoke", "full"),
+        ],
+    )
+    def test_found(self, ids, tier, found):
+        """The tier that was asked for is kept if it has all ids."""
+        result, cases = find_cases(ids, tier)
+
+        assert (found, {id for id in ids if not id.startswith("probe/") and not id.startswith("contract/")}) == (
+            result,
+            {case.id for case in cases},
+        )
+
+    def test_order(self):
+        """The cases come in the order of the catalogue; with a filter, a case must match both."""
+        ids = [STANDARD, "gather/example.2", SMOKE]
+
+        assert [SMOKE, "gather/example.2", STANDARD] == [case.id for case in Selection(ids=ids).cases()]
+        assert [STANDARD] == [case.id for case in Selection(ids=ids, globs=["*/int64/*"]).cases()]
+        with pytest.raises(InputError, match=r"--filter must match a case, got 'gather_nd/\*'"):
+            Selection(ids=ids, globs=["gather_nd/*"]).cases()
+
+    def test_large_tiers_are_built_last(self, monkeypatch):
+        """A tier is looked at only if no smaller one has all ids."""
+        tiers, catalogue = [], selection.catalogue
+
+        def noted(tier, *arguments, **options):
+            tiers.append(tier)
+            return catalogue(tier, *arguments, **options)
+
+        monkeypatch.setattr(selection, "catalogue", noted)
+        for ids, looked_at in (([SMOKE], ["smoke"]), ([SMOKE, STANDARD], ["smoke", "standard"])):
+            tiers.clear()
+            find_cases(ids)
+            assert looked_at == tiers
+
+    def test_probes(self):
+        """Ids of probes and contract probes select these, and no case."""
+        chosen = Selection(ids=[CONTRACT, PROBE])
+
+        assert [] == chosen.cases()
+        assert [PROBE, CONTRACT] == [probe.id for probe in chosen.probes(open_provider("cpu"))]
+        assert [SMOKE] == [case.id for case in Selection(ids=[SMOKE, PROBE], tier="contract").cases()]
+        assert [True, False, True, False] == [
+            Selection(ids=ids, tier=tier).only_contract
+            for ids, tier in (([CONTRACT], "smoke"), ([CONTRACT, SMOKE], "contract"), ([], "contract"), ([], "full"))
+        ]
+
+
+class TestUnknown:
+    """An id that exists nowhere gives one line with the nearest ids."""
+
+    @pytest.mark.parametrize(
+        "id, nearest",
+        [
+            ("gather/exmple.1", "gather/example.1, "),
+            (EXAMPLE.replace("60f52e", "60f52f"), f"{EXAMPLE}, "),
+            ("gather/example.1/own-queu", "gather/example.1/own-queue, "),
+            ("probe/gather/boole", "probe/gather/bool, "),
+            ("contract/empty/n", "contract/empty/nd, "),
+        ],
+    )
+    def test_nearest(self, id, nearest):
+        """The most similar id comes first, also among variants and probes."""
+        with pytest.raises(InputError) as caught:
+            find_cases([SMOKE, id])
+        assert str(caught.value).startswith(f"must be the id of a case, got {id!r} (the nearest: {nearest}")
+        assert str(caught.value).count(", ") <= 3
+
+    def test_nothing_near(self):
+        """Where nothing is similar, the message says how to list the ids."""
+        with pytest.raises(InputError, match=r"--case must be the id of a case, got 'absent' \(opmap catalog --list"):
+            Selection(ids=[SMOKE, "absent"]).cases()
+
+    def test_every_nearest_id_exists(self):
+        """No variant is suggested that the case cannot have."""
+        for id in selection.nearest_ids("gather/example.1/symbolicc"):
+            assert id == find_case(id).id
+
+    def test_no_long_id_is_compared(self, monkeypatch):
+        """An id longer than MAX_GLOB is refused before anything is built."""
+        monkeypatch.setattr(selection, "catalogue", None)
+        for find in (find_case, lambda id: case_ids([id])):
+            with pytest.raises(InputError, match=f"at most {MAX_GLOB} characters, got {MAX_GLOB + 1}"):
+                find("a" * (MAX_GLOB + 1))
+
+
+class TestValidate:
+    """`opmap validate --case` needs no --tier."""
+
+    def test_any_tier(self, capsysbinary):
+        """Cases, probes and contract probes of several tiers run in one command."""
+        options = [word for id in (FULL, STANDARD, PROBE, CONTRACT) for word in ("--case", id)]
+
+        code = main(["validate", "--provider", "cpu", "--json", *options])
+
+        document = json.loads(capsysbinary.readouterr().out)
+        assert 0 == code
+        assert [{STANDARD, FULL}, {PROBE}, {CONTRACT}] == [
+            {record["case"] for record in document[key]} for key in ("cases", "probes", "contract")
+        ]
+
+    def test_again(self):
+        """The command that runs a case again names no tier."""
+        session = Session(SessionOptions(provider="cpu", tier="full", device_id=1))
+        assert f"opmap validate --provider cpu --device-id 1 --case {FULL}" == session.again(find_case(FULL))
+
+    def test_known_failures(self, tmp_path, capsys):
+        """An entry belongs to the tier of the case: it is written with it, and matches again."""
+        file = tmp_path / "known.toml"
+        command = ["validate", "--provider", "fault:output-zero", "--case", STANDARD]
+
+        assert 1 == main([*command, "--write-known-failures", str(file)])
+        text = file.read_text(encoding="utf-8")
+        assert 'tier = "standard"' in text
+        file.write_text(text.replace('tier = "standard"\n', "").replace("TODO", "planted"), encoding="utf-8")
+        assert 0 == main([*command, "--known-failures", str(file)]), capsys.readouterr().err
+
+
+class TestExplain:
+    """`opmap explain` takes an id in place of a file."""
+
+    def test_a_case(self, capsys):
+        """The tensors and the expanded line are shown, with one coordinate per dimension."""
+        code = main(["explain", "gather/example.4", "--at", "1,0,1"])
+
+        out = capsys.readouterr().out
+        assert 0 == code
+        assert "  input    InputTensor FLOAT32 {1,3,3}\n" in out and "  Axis 2, IndexDimensions 2\n" in out
+        assert "  output[a, b, c] = input[0, a, indices[0, b, c]]\n" in out
+        assert "  output[1, 0, 1] = input[0, 1, indices[0, 0, 1] = 2] = 6.0\n" in out
+
+    def test_of_a_large_tier(self, capsys):
+        """The tier is found by itself."""
+        assert 0 == main(["explain", FULL])
+        assert "  input    InputTensor FLOAT64 {" in capsys.readouterr().out
+
+    def test_a_file_comes_first(self, tmp_path, monkeypatch, capsys):
+        """An argument that exists is a file, also if it is the id of a case; a folder is none."""
+        monkeypatch.chdir(tmp_path)
+        other = find_case("gather_nd/example.1")
+        (tmp_path / "gather").mkdir()
+        (tmp_path / SMOKE).write_text(json.dumps(model_json("x", other.desc, other.tensors)), encoding="utf-8")
+        (tmp_path / "gather_nd" / "example.1").mkdir(parents=True)
+
+        assert [0, 0] == [main(["explain", target]) for target in (SMOKE, "gather_nd/example.1")]
+        assert 2 == capsys.readouterr().out.count("DML_OPERATOR_GATHER_ND ")
+
+    @pytest.mark.parametrize(
+        "arguments, said",
+        [
+            (
+                ["gather/exmple.1"],
+                "must be a DxDispatch file or the id of a case, got 'gather/exmple.1' (the nearest: ",
+            ),
+            (["missing.json"], "missing.json: no such file"),
+            ([PROBE], f"must be a DxDispatch file or the id of a case, got the id of a probe: '{PROBE}'"),
+            ([SMOKE, "--case", "x"], "--case must be given with a file only, got 'x' with the id of a case"),
+            ([SMOKE, "--at", "9"], "--at [9] is not an element of sizes {5}"),
+        ],
+    )
+    def test_bad(self, arguments, said, capsys):
+        """One line on stderr, and exit code 2."""
+        assert 2 == main(["explain", *arguments])
+        out, err = capsys.readouterr()
+        assert ("", 1) == (out, err.count("\n"))
+        assert err.startswith(f"opmap: {said}")
+
+
+class TestMap:
+    """`opmap map` writes the model of a case in its variant."""
+
+    def test_plain(self, tmp_path, capsys):
+        """A case without a variant gives the model that its descriptor maps to."""
+        assert 0 == main(["map", SMOKE, "-o", str(tmp_path / "x.onnx")])
+        assert ["InputTensor", "IndicesTensor"] == [v.name for v in onnx.load(tmp_path / "x.onnx").graph.input]
+        assert "variant" not in capsys.readouterr().out
+
+    def test_init(self, tmp_path, capsys):
+        """If the case's indices are an initializer, they are one in the model, and no test data is fed for them."""
+        assert 0 == main(["map", EXAMPLE, "-o", str(tmp_path / "out")])
+
+        assert ["InputTensor"] == [value.name for value in onnx.load(tmp_path / "out" / "model.onnx").graph.input]
+        files = sorted(path.name for path in (tmp_path / "out" / "test_data_set_0").iterdir())
+        assert ["input_0.pb", "output_0.pb"] == files
+        assert "  variant      init: The indices are initializers" in capsys.readouterr().out
+
+    def test_files_and_outputs(self, tmp_path, capsysbinary):
+        """Files beside the model are written too, and a further output gets its expected values."""
+        assert 0 == main(["map", f"{SMOKE}/external", "-o", str(tmp_path / "model.onnx"), "--json"])
+        assert "external" == json.loads(capsysbinary.readouterr().out)["variant"]
+        onnx.checker.check_model(tmp_path / "model.onnx")
+
+        assert 0 == main(["map", f"{SMOKE}/second-output", "-o", str(tmp_path / "two")])
+        assert (tmp_path / "two" / "test_data_set_0" / "output_1.pb").is_file()
+
+    def test_feature_level(self, tmp_path, capsys):
+        """The descriptor must keep the rules of the feature level, as that of a file must."""
+        assert 2 == main(["map", SMOKE, "-o", str(tmp_path / "x.onnx"), "--feature-level", "1_0"])
+        assert "gather/example.1: InputTensor.Sizes: must be of 4 dimensions" in capsys.readouterr().err
