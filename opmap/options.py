@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from .cases.case_ids import MEANING
 from .errors import cut, printable, shown
+from .manual.case_ids import MEANING
 from .vocabulary import TIERS
 
 # --- the types of values: each turns the text of an option into its value, or raises ArgumentTypeError ---
@@ -572,7 +572,7 @@ COMMANDS: dict[str, Command] = {
     "explain": Command(
         help="Show the documentation's pseudocode, expanded for the descriptor of a file or of a case of the catalogue, and how "
         "an output element is read.",
-        example="opmap explain gather_nd/example.1 --at 1,0",
+        example="opmap explain dispatch.json --at 1,0",
         add_options=_explain,
     ),
     "rules": Command(

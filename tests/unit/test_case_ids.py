@@ -11,7 +11,6 @@ import pytest
 
 from opmap.cases import selection
 from opmap.cases.case import INDEX_PATHS, case_id, shape_word
-from opmap.cases.case_ids import EXAMPLE, MEANING
 from opmap.cases.selection import Selection, case_ids, find_case, find_cases
 from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS
 from opmap.cli import main
@@ -19,6 +18,7 @@ from opmap.dxdispatch import model_json
 from opmap.errors import InputError
 from opmap.execution.providers import open_provider
 from opmap.limits import MAX_GLOB
+from opmap.manual.case_ids import EXAMPLE, MEANING
 from opmap.operators import OPERATORS
 from opmap.session import Session, SessionOptions
 
