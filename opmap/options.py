@@ -518,6 +518,14 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     _add(parser, DIRECTML_OPTIONS, "where and how the DirectML execution provider runs")
 
 
+def _survey(parser: argparse.ArgumentParser) -> None:
+    _add(parser, (*PROVIDER_OPTIONS, RERUN_DANGEROUS))
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
+    )
+    _add(parser, DIRECTML_OPTIONS, "where and how the DirectML execution provider runs")
+
+
 def _build(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
@@ -605,6 +613,11 @@ COMMANDS: dict[str, Command] = {
         help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
         example="opmap fuzz --provider dml --seconds 600 --report finds",
         add_options=_fuzz,
+    ),
+    "survey": Command(
+        help="Show what a provider does with indices that are out of range. Nothing is judged, except crashes and stray reads.",
+        example="opmap survey --provider dml",
+        add_options=_survey,
     ),
     "build": Command(
         help="Write the collection of ONNX models with their test data.",

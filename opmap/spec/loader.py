@@ -120,10 +120,18 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
 
 
+class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a page promises in prose: our words for it, and the line on the page."""
+
+    line: int
+    text: str
+
+
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The reference page of one operator.
 
     `number` is the operator's value in DML_OPERATOR_TYPE, `introduced` the first feature level that has it, as `2_1`.
+    `clamped_reads` is the promise that an invalid index reads nothing outside the input; None if the page has none.
     """
 
     operator: str
@@ -137,6 +145,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     support: tuple[Support, ...]
     examples: tuple[SpecExample, ...]
     errata: tuple[Erratum, ...] = ()
+    clamped_reads: Promise | None = None
 
     @property
     def name(self) -> str:

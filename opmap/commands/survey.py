@@ -1,0 +1,58 @@
+"""`opmap survey`: asks a provider what it does with indices that are out of range."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ..cases.invalid_indices import questions
+from ..execution.worker import WorkerProvider
+from ..operators import OPERATORS
+from ..reporting.survey import print_survey, survey_json
+from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
+from ..session import Session, SessionOptions
+from ..verdicts.judge import Judge
+from ..verdicts.survey import Observation, Survey, failures
+
+
+def run(options: Namespace) -> int:
+    """Asks, prints the answers, and returns the exit code. Raises InputError for bad options.
+
+    The exit code is 1 if an answer is wrong, or if nothing was answered. Ctrl-C ends the questions; the answers so far are printed.
+    """
+    session = Session(SessionOptions.read(vars(options)))
+    observations: list[Observation] = []
+    interrupted = False
+    with stdout_for_json(options.json), session:
+        judge = session.open()
+        if isinstance(judge, Judge):
+            try:
+                _ask(judge, observations, dangerous=options.rerun_dangerous)
+            except KeyboardInterrupt:
+                interrupted = True
+        name, device_class = session.provider_name, judge.provider.device_class if isinstance(judge, Judge) else None
+    if not isinstance(judge, Judge):
+        print_error(f"not run: {judge}")
+    if options.json:
+        write_json(survey_json(name, device_class, observations))
+    elif observations:
+        print_survey(console(), f"{name} ({device_class})" if device_class else name, observations)
+    if interrupted:
+        print_error("interrupted")
+        return 130
+    if not isinstance(judge, Judge):
+        return int(options.require_provider)
+    not_run = options.require_provider and any(o.not_run for o in observations)
+    return int(bool(failures(observations)) or not_run or not any(o.answered for o in observations))
+
+
+def _ask(judge: Judge, observations: list[Observation], *, dangerous: bool) -> None:
+    """Asks all questions, and adds each answer to the observations."""
+    provider = judge.provider
+    if isinstance(provider.provider, WorkerProvider) and (dangerous or provider.device_class == "emulated"):
+        provider.provider.ignore_hangs()
+    asked = [question for operator in OPERATORS.values() for question in questions(operator)]
+    survey = Survey(judge, dangerous=dangerous)
+    with progress(len(asked), provider.name) as advance:
+        for question in asked:
+            observations.append(survey.ask(question))
+            advance()
