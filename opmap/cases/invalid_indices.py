@@ -18,11 +18,12 @@ from ..operators import AnyOperator
 from ..operators.random_source import SeededSource
 from ..pseudocode.access import Move
 from ..tensors import DataType, Tensor
-from .case import Case, retyped
+from .case import Case, case_id, retyped
+from .random_cases import dimension_counts, index_types
 from .values import fill
 
-DATA_TYPES = ("UINT8", "FLOAT16", "FLOAT32", "INT64")
-"""The data types that are asked: one for each width."""
+DATA_TYPES = ("FLOAT32", "UINT8", "FLOAT16", "INT64")
+"""The data types that are asked: one for each width. The first one is asked about more descriptors."""
 
 FAR = 100_003
 """How many times the size of the dimension an index lies outside, to be far from every element of the input."""
@@ -51,6 +52,9 @@ MAX_ELEMENTS = 250
 
 SIZES = range(5, 17)
 """The sizes of the dimension that the index points into."""
+
+FEWEST = 3
+"""The fewest output elements that the invalid index chooses."""
 
 DRAWS = 1000
 """How many random descriptors of an operator are looked at."""
@@ -122,6 +126,7 @@ AXIS = "clamped to the axis"
 MEMORY = "clamped to memory"
 WRAPPED = "wrapped"
 CUT = "cut to 32 bits"
+CUT_64 = "cut to 64 bits"
 SIGNED = "read as signed"
 UNSIGNED = "read as unsigned"
 ZERO = "zero"
@@ -131,6 +136,7 @@ EXPLANATIONS: Mapping[str, str] = {
     MEMORY: "the address is computed with the invalid index; an address outside the input becomes that of its first or last element",
     WRAPPED: "the index is taken modulo the size of the axis",
     CUT: "only the low 32 bits of the index or of the address count; with no other word, these are a valid index",
+    CUT_64: "only the low 64 bits of the address count",
     SIGNED: "an unsigned index is taken as a signed one, and counts from the end; with no other word, it is valid then",
     UNSIGNED: "a negative index is taken as an unsigned one",
     ZERO: "every such element is zero; no element of the input is",
@@ -139,11 +145,9 @@ EXPLANATIONS: Mapping[str, str] = {
 
 
 def simplest(explanations: Iterable[str]) -> list[str]:
-    """Returns the explanations of the fewest words, in alphabetical order."""
-    by_words: dict[int, list[str]] = {}
-    for explanation in explanations:
-        by_words.setdefault(explanation.count(","), []).append(explanation)
-    return sorted(by_words[min(by_words)]) if by_words else []
+    """Returns the explanations, in alphabetical order, without those that only add words to another one."""
+    words = {explanation: {*explanation.split(", ")} for explanation in explanations}
+    return sorted(one for one in words if not any(words[other] < words[one] for other in words))
 
 
 @dataclass(frozen=True)
@@ -195,6 +199,7 @@ def predictions(place: Place, index: int, index_type: DataType) -> dict[str, set
             add([reading, MEMORY], (min(max(a, 0), last) for a in linear))
             add([reading, MEMORY], (a if 0 <= a <= last else last for a in linear))
             add([reading, CUT, MEMORY], (min(a % _UINT32, last) for a in linear))
+            add([reading, CUT_64, MEMORY], (min(max(_signed(a, 64), 0), last) for a in linear))
     return predicted
 
 
@@ -203,13 +208,19 @@ def _readings(index: int, index_type: DataType) -> Iterator[tuple[str, int]]:
     yield "", index
     low = index % _UINT32
     if index_type.size == 8:
-        for value in sorted({low, low - _UINT32 if low >= _UINT32 // 2 else low} - {index}):
+        for value in sorted({low, _signed(low, 32)} - {index}):
             yield CUT, value
     elif index < 0:
         yield UNSIGNED, low
-    numbers = 1 << index_type.size * 8
-    if index_type.kind == "unsigned" and index >= numbers // 2:
-        yield SIGNED, index - numbers
+    signed = _signed(index, index_type.size * 8)
+    if signed != index:
+        yield SIGNED, signed
+
+
+def _signed(number: int, bits: int) -> int:
+    """The signed number that the low bits of a number are."""
+    half = 1 << bits - 1
+    return (number + half) % (2 * half) - half
 
 
 def _place(desc: OperatorDesc, field: str, coordinate: int) -> Place:
@@ -235,8 +246,7 @@ def _source(desc: OperatorDesc) -> str:
 
 
 def _case(desc: OperatorDesc, name: str, invalid: Mapping[str, tuple[int, int]]) -> Case:
-    types = (desc.tensors[field].data_type.name for field in (_source(desc), *desc.index_tensors()))
-    return Case("/".join(("survey", desc.operator, *types, name)).lower(), desc, _tensors(desc, invalid))
+    return Case(f"survey/{case_id(desc, name, 'unique')}", desc, _tensors(desc, invalid))
 
 
 def _tensors(desc: OperatorDesc, invalid: Mapping[str, tuple[int, int]]) -> dict[str, Tensor]:
@@ -273,40 +283,63 @@ def questions(operator: AnyOperator) -> list[Question]:
     There are none about an operator that does not read one tensor at indices.
     """
     asked = []
-    for (desc, field, coordinate), index_type, name in product(_places(operator), DataType, DATA_TYPES):
-        typed = retyped(desc, DataType[name], index_type) if index_type.kind != "float" else desc
-        if index_type.kind == "float" or typed.violations():
-            continue
-        low, high = index_type.limits
-        for position in POSITIONS:
-            question = Question(typed, field, coordinate, position)
-            if low <= question.index <= high:
-                asked.append(question)
+    for (first, second), index_type, name in product(_places(operator), index_types(operator.name), DATA_TYPES):
+        for place in (first, second) if name == DATA_TYPES[0] and second is not first else (first,):
+            desc = retyped(place.desc, DataType[name], index_type)
+            if not desc.violations():
+                asked += _questions(desc, place.field, place.coordinate, index_type)
     return asked
 
 
-def _places(operator: AnyOperator) -> list[tuple[OperatorDesc, str, int]]:
-    """Returns (descriptor, field, coordinate) of the places to ask: for each index tensor that of a single index, and those in
-    a tuple of two.
+def _questions(desc: OperatorDesc, field: str, coordinate: int, index_type: DataType) -> Iterator[Question]:
+    """Gives the questions about one place: those whose index the type can hold."""
+    low, high = index_type.limits
+    for position in POSITIONS:
+        question = Question(desc, field, coordinate, position)
+        if low <= question.index <= high:
+            yield question
 
-    Random descriptors, which follow from the operator alone, are looked at. Of each kind of place the one is taken that has
-    elements before the dimension and behind it, and at which the fewest explanations predict the same.
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A place that may be asked. `rank` is smaller for a better one, `ties` is what cannot be told apart there."""
+
+    desc: OperatorDesc
+    field: str
+    coordinate: int
+    rank: tuple[int, ...]
+    ties: frozenset[object]
+
+
+def _places(operator: AnyOperator) -> list[tuple[_Candidate, _Candidate]]:
+    """Returns the places to ask: for each index tensor that of a single index, and those in a tuple of two.
+
+    Each is a pair: the second one tells apart as much as possible of what the first one does not. They are chosen among random
+    descriptors, which follow from the operator alone.
     """
-    source = SeededSource(0)
-    best: dict[tuple[str, int, int], tuple[tuple[int, ...], OperatorDesc]] = {}
+    source, (low, high) = SeededSource(0), dimension_counts(operator.name)
+    kinds: dict[tuple[str, int, int], list[_Candidate]] = {}
     for number in range(DRAWS):
-        desc = operator.draw(source, 2 + number % 3, MAX_ELEMENTS)
+        desc = operator.draw(source, min(max(2 + number % 3, low), high), MAX_ELEMENTS)
         if not _usable(desc):
             continue
         for field, bounds in desc.index_bounds.items():
             for coordinate, size in enumerate(bounds):
                 if size not in SIZES or len(bounds) > 2 or desc.index_counts[field] < 2:
                     continue
-                place, kind = _place(desc, field, coordinate), (field, len(bounds), coordinate)
-                rank = (-place.in_the_middle, _ties(place), desc.output.element_count, number)
-                if kind not in best or rank < best[kind][0]:
-                    best[kind] = rank, desc
-    return [(desc, field, coordinate) for (field, _, coordinate), (_, desc) in sorted(best.items(), key=lambda e: e[0])]
+                place = _place(desc, field, coordinate)
+                if len(place.affected) < FEWEST:
+                    continue
+                ties = frozenset(_ties(place))
+                rank = (-place.in_the_middle, len(ties), desc.output.element_count, number)
+                candidate = _Candidate(desc, field, coordinate, rank, ties)
+                kinds.setdefault((field, len(bounds), coordinate), []).append(candidate)
+    places = []
+    for _, candidates in sorted(kinds.items()):
+        first = min(candidates, key=lambda one: one.rank)
+        second = min(candidates, key=lambda one: (one.rank[0], len(one.ties & first.ties), one.rank))
+        places.append((first, second))
+    return places
 
 
 def _usable(desc: OperatorDesc) -> bool:
@@ -323,16 +356,15 @@ def _usable(desc: OperatorDesc) -> bool:
     return bool(reads) and small and desc.tensors[_source(desc)].element_count % 4 == 0
 
 
-def _ties(place: Place) -> int:
-    """The number of pairs of equally simple explanations that predict the same, over all invalid indices."""
-    ties = 0
+def _ties(place: Place) -> Iterator[object]:
+    """Gives the pairs of explanations that an answer here may name both, each with the index type and the invalid index."""
     for index_type in (DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64):
         low, high = index_type.limits
-        for position in POSITIONS.values():
+        for name, position in POSITIONS.items():
             if low <= position(place.size) <= high:
-                predicted = predictions(place, position(place.size), index_type)
-                ties += sum(
-                    one.count(",") == other.count(",") and not predicted[one].isdisjoint(predicted[other])
-                    for one, other in combinations(predicted, 2)
-                )
-    return ties
+                alike: dict[tuple[int, ...], list[str]] = {}
+                for explanation, possible in predictions(place, position(place.size), index_type).items():
+                    for addresses in possible:
+                        alike.setdefault(addresses, []).append(explanation)
+                for explanations in alike.values():
+                    yield from ((index_type, name, pair) for pair in combinations(simplest(explanations), 2))

@@ -13,12 +13,12 @@ from rich.text import Text
 from ..cases.invalid_indices import POSITIONS, simplest
 from ..dxdispatch import model_json
 from ..errors import printable
-from ..verdicts.survey import NOT_ASKED, AnswerSet, Observation, failures
+from ..verdicts.survey import NOT_ASKED, Observation, failures
 
 SCHEMA = "opmap-survey/1"
 
 MOST_SHOWN = 10
-"""The most failures that are printed."""
+"""The most failures, and reasons not to ask, that are printed."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _rows(groups: dict[tuple[str, str], list[Observation]]) -> list[Row]:
 class _Answer:
     """Explanations that fit several observations."""
 
-    fits: AnswerSet
+    fits: frozenset[str]
     observations: list[Observation] = field(default_factory=list)
 
 
@@ -94,13 +94,13 @@ def _answers(observations: Sequence[Observation]) -> list[tuple[str, bool]]:
 
 
 def _where(some: Sequence[Observation], all: Sequence[Observation]) -> str:
-    """Returns the data types and the places in a tuple that some of the observations have."""
-    parts = []
-    for name in (_data_type, _coordinate):
+    """Returns what the cases of some observations have in common and the others have not: data types, places or sizes."""
+    others = [observation for observation in all if observation not in some]
+    for name in (_data_type, _coordinate, _input):
         names = list(dict.fromkeys(map(name, some)))
-        if {*names} != {*map(name, all)}:
-            parts.append(", ".join(names))
-    return "; ".join(parts) or f"{len(some)} of {len(all)}"
+        if {*names}.isdisjoint(map(name, others)):
+            return ", ".join(names)
+    return f"{len(some)} of {len(all)} cases"
 
 
 def _data_type(observation: Observation) -> str:
@@ -110,6 +110,10 @@ def _data_type(observation: Observation) -> str:
 def _coordinate(observation: Observation) -> str:
     question = observation.question
     return f"index {question.coordinate + 1} of {question.tuple_size}"
+
+
+def _input(observation: Observation) -> str:
+    return f"input {list(observation.question.data.sizes)}"
 
 
 def _type(observation: Observation) -> str:
@@ -122,7 +126,7 @@ def _type(observation: Observation) -> str:
 
 
 def print_survey(console: Console, place: str, observations: Sequence[Observation]) -> None:
-    """Prints the table, what was not asked and why, and the first failures. `place` is the provider and its device class."""
+    """Prints the table, what was not asked and why, and the first failure of each operator and answer. `place` is the provider and its device class."""
     table = Table()
     for name in ("operator", "index type", "invalid index", "answer"):
         table.add_column(name, overflow="fold")
@@ -139,12 +143,14 @@ def print_survey(console: Console, place: str, observations: Sequence[Observatio
     console.print(table)
     for line in _lines(place, observations):
         console.print(printable(line), style="bold", soft_wrap=True, highlight=False, markup=False)
-    wrong = failures(observations)
-    for observation in wrong[:MOST_SHOWN]:
-        text = f"{_subject(observation)}: {observation.failure}"
+    wrong: dict[tuple[str, str], list[Observation]] = {}
+    for observation in failures(observations):
+        key = observation.question.desc.operator, observation.answers[0]
+        wrong.setdefault(key, []).append(observation)
+    for (first, *others), _ in zip(wrong.values(), range(MOST_SHOWN), strict=False):
+        more = f" (and {len(others)} more)" if others else ""
+        text = f"{_subject(first)}: {first.failure}{more}"
         console.print(printable(text), style="red", soft_wrap=True, highlight=False, markup=False)
-    if len(wrong) > MOST_SHOWN:
-        console.print(f"... and {len(wrong) - MOST_SHOWN} more")
 
 
 def _lines(place: str, observations: Iterable[Observation]) -> list[str]:

@@ -6,11 +6,11 @@ input, where the operator's page promises that reads are clamped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from ..cases.invalid_indices import EXPLANATIONS, ZERO, Question, simplest
+from ..descriptors import OperatorDesc
 from ..execution.worker import WorkerLost
 from ..tensors import DataType, Tensor
 from ..vocabulary import Verdict
@@ -42,8 +42,6 @@ ANSWERS = {
 
 _LOSSES = {Verdict.CRASH: CRASH, Verdict.TIMEOUT: HANG, Verdict.DEVICE_LOST: LOST}
 
-AnswerSet: TypeAlias = frozenset[str]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
@@ -55,7 +53,7 @@ class Observation:
     """
 
     question: Question
-    fits: AnswerSet
+    fits: frozenset[str]
     index_type: DataType
     message: str | None = None
     failure: str | None = None
@@ -82,7 +80,8 @@ class Survey:
 
     def __init__(self, judge: Judge, *, dangerous: bool = False):
         self.judge, self.dangerous = judge, dangerous
-        self._problems: dict[str, str | None] = {}
+        self._right: set[OperatorDesc] = set()
+        self._problems: dict[OperatorDesc, str] = {}
         self._crashed: set[tuple[object, ...]] = set()
         self._hung: dict[str, str] = {}
 
@@ -90,74 +89,81 @@ class Survey:
         """Returns the answer to a question. A provider's errors become answers; nothing is raised for them."""
         observation = self._refused(question) or self._ask(question)
         for loss in observation.fits & {*_LOSSES.values()}:
-            self._problems.clear()
+            self._right.clear()
             self._crashed.add(_subject(question))
             if loss != CRASH:
                 self._hung[question.desc.operator] = loss
         return observation
 
     def _refused(self, question: Question) -> Observation | None:
-        """Returns the observation of a question that is not asked, or whose case does not even run with valid indices."""
-        operator, provider = question.desc.operator, self.judge.provider.name
-        reason = None
-        if operator in self._hung and not self.dangerous:
-            reason = f"not asked after a {self._hung[operator]} without --rerun-dangerous"
-        elif _subject(question) in self._crashed:
-            reason = "not asked again after it crashed with other data"
-        if reason:
-            return _not_asked(question, reason)
-        case = question.valid_case
-        if case.id not in self._problems:
-            outcome = self.judge.execute(case)
-            lost = outcome.error is not None and _LOSSES.get(outcome.error.verdict)
-            if lost:
-                text = f"{lost} with valid indices: {outcome.error}"
-                return replace(_observation(question, outcome, lost), message=text, failure=text)
-            self._problems[case.id] = _problem(outcome, provider)
-            if outcome.error is not None and outcome.error.verdict is Verdict.NOT_RUN:
-                return replace(_not_asked(question, str(outcome.error)), not_run=True)
-        problem = self._problems[case.id]
-        return _not_asked(question, problem) if problem else None
+        """Returns the observation of a question that is not asked, or whose descriptor fails with valid indices; or None."""
+        desc = question.desc
+        if desc.operator in self._hung and not self.dangerous:
+            return _not_asked(question, f"after a {self._hung[desc.operator]}, without --rerun-dangerous")
+        if _subject(question) in self._crashed:
+            return _not_asked(question, "it crashed with other data")
+        if desc not in self._right and desc not in self._problems:
+            outcome = self.judge.execute(question.valid_case)
+            error, problem = outcome.error, _problem(outcome, self.judge.provider.name)
+            if isinstance(error, WorkerLost) and error.verdict not in _LOSSES:
+                return replace(_not_asked(question, str(error)), not_run=True)
+            if problem is None:
+                self._right.add(desc)
+                return None
+            self._problems[desc] = problem
+            if error is not None and error.verdict in _LOSSES:
+                answer = _LOSSES[error.verdict]
+                return replace(self._observed(question, outcome, [answer], problem), failure=f"{answer} {problem}")
+        return _not_asked(question, self._problems[desc]) if desc in self._problems else None
 
     def _ask(self, question: Question) -> Observation:
         outcome = self.judge.execute(question.case)
         error, check = outcome.error, outcome.check
         if error is not None and error.verdict in _LOSSES:
             answer = _LOSSES[error.verdict]
-            return replace(_observation(question, outcome, answer, str(error)), failure=f"{answer}: {error}")
+            return replace(self._observed(question, outcome, [answer], str(error)), failure=f"{answer}: {error}")
         if isinstance(error, WorkerLost):
             return replace(_not_asked(question, str(error)), not_run=True)
-        if not _reached(question, outcome):
+        if not (self.judge.provider.runs_cases or _reached(question, outcome)):
             return _not_asked(question, f"an index above {DataType.INT64.limits[1]} cannot be given as INT64")
         if error is not None:
-            return _observation(question, outcome, ERROR, str(error))
+            return self._observed(question, outcome, [ERROR], str(error))
         if not (outcome.placement and outcome.placement.shown):
             return _not_asked(question, f"nothing shows that a node ran on {self.judge.provider.name}")
         assert check is not None, "an outcome without an error has a check"
         if check.actual is None:
-            return _observation(question, outcome, MALFORMED, check.problem)
-        observation = replace(_observation(question, outcome, ""), fits=_fits(question, outcome, check.actual))
+            return self._observed(question, outcome, [MALFORMED], check.problem)
+        observation = self._observed(question, outcome, _fits(question, outcome, check.actual))
         promise, strays = question.desc.spec().clamped_reads, _strays(question, check.actual)
         if promise and strays:
-            text = f"{strays} of {len(question.place.affected)} values stand nowhere in the input: {promise.text}"
-            observation = replace(observation, failure=text)
+            text = f"{strays} of {len(question.place.affected)} values stand nowhere in the input. The page: {promise.text}"
+            return replace(observation, failure=text)
         return observation
 
+    def _observed(
+        self, question: Question, outcome: Outcome, answers: Collection[str], message: str | None = None
+    ) -> Observation:
+        """Returns the observation of a case that was run."""
+        mapped = None if self.judge.provider.runs_cases else outcome.mapped
+        read = mapped.lowered_as.tensors.get(question.field) if mapped is not None else None
+        index_type = read.data_type if read is not None else question.index_type
+        return Observation(question=question, fits=frozenset(answers), index_type=index_type, message=message)
 
-def _fits(question: Question, outcome: Outcome, output: Tensor) -> AnswerSet:
+
+def _fits(question: Question, outcome: Outcome, output: Tensor) -> Collection[str]:
     """Returns the explanations that give exactly the elements that the invalid index chooses, or the one other answer."""
     if outcome.wrong_elements:
-        return frozenset([BESIDE])
+        return [BESIDE]
     values = [output.bits[i] for i in question.place.affected]
     data = question.data.bits
-    fits = {
+    fits = [
         explanation
         for explanation, addresses in question.predictions.items()
         if any([data[a] for a in possible] == values for possible in addresses)
-    }
+    ]
     if not any(values):
-        fits.add(ZERO)
-    return frozenset(fits or [OUTSIDE if _strays(question, output) else INSIDE])
+        fits.append(ZERO)
+    return fits or [OUTSIDE if _strays(question, output) else INSIDE]
 
 
 def _strays(question: Question, output: Tensor) -> int:
@@ -193,13 +199,6 @@ def _subject(question: Question) -> tuple[object, ...]:
 
 def _not_asked(question: Question, reason: str) -> Observation:
     return Observation(question=question, fits=frozenset([NOT_ASKED]), index_type=question.index_type, message=reason)
-
-
-def _observation(question: Question, outcome: Outcome, answer: str, message: str | None = None) -> Observation:
-    mapped = outcome.mapped
-    read = mapped.lowered_as.tensors.get(question.field) if mapped is not None else None
-    index_type = read.data_type if read is not None else question.index_type
-    return Observation(question=question, fits=frozenset([answer]), index_type=index_type, message=message)
 
 
 def failures(observations: Sequence[Observation]) -> list[Observation]:
