@@ -16,6 +16,7 @@ ORDER = (
     "variants",
     "results",
     "diagnosis",
+    "survey",
     "known-failures",
     "dxdispatch",
     "fuzz",

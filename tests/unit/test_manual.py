@@ -15,10 +15,12 @@ import pytest
 import opmap
 from opmap import cli, options
 from opmap.cases.catalogue import catalogue
+from opmap.cases.invalid_indices import POSITIONS
 from opmap.errors import InputError
 from opmap.faults import FAULTS
 from opmap.manual import read_page, titles
 from opmap.verdicts.known_failures import load
+from opmap.verdicts.survey import ANSWERS
 from opmap.vocabulary import Stage, Verdict
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -202,6 +204,13 @@ class TestContent:
 
         assert [(verdict.value, "yes" if verdict.good else "no", verdict.text) for verdict in Verdict] == rows
 
+    def test_answers(self):
+        """survey.md has every answer with its meaning, and every invalid index."""
+        rows = re.findall(r"^\| (.+?) \| (.+) \|$", read("survey").partition("## The answers")[2], re.MULTILINE)
+
+        assert [*ANSWERS.items()] == rows[2 : 2 + len(ANSWERS)]
+        assert {*POSITIONS} <= {*INLINE.findall(read("survey"))}
+
     def test_stages(self):
         """results.md has every stage."""
         assert {stage.value for stage in Stage} <= {*INLINE.findall(read("results"))}
@@ -225,11 +234,11 @@ class TestContent:
         assert capsys.readouterr().out.startswith("0 ['5 of 5 cases proven")
 
     @pytest.mark.skipif(sys.platform == "win32", reason="the sessions are shown as on Linux")
-    @pytest.mark.parametrize("document", ["README.md", "dxdispatch", "documentation"])
+    @pytest.mark.parametrize("document", ["README.md", "dxdispatch", "documentation", "survey"])
     def test_sessions(self, document, tmp_path, monkeypatch, capsys):
         """The commands print what is shown below them; a line `...` stands for any lines."""
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.setenv("COLUMNS", "80" if document == "survey" else "100")
         page = Path(__file__).with_name("pages") / "gather.en-US.md"
         shutil.copy(page, tmp_path / "ns-directml-dml_gather_operator_desc.md")
         if document == "dxdispatch":
