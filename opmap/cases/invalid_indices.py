@@ -139,7 +139,7 @@ EXPLANATIONS: Mapping[str, str] = {
     CUT_64: "only the low 64 bits of the address count",
     SIGNED: "an unsigned index is taken as a signed one, and counts from the end; with no other word, it is valid then",
     UNSIGNED: "a negative index is taken as an unsigned one",
-    ZERO: "every such element is zero; no element of the input is",
+    ZERO: "each element that the invalid index chooses is zero, which no element of the input is",
 }
 """The words of the explanations, each with its meaning. An explanation is one word, or several with commas between."""
 
@@ -282,7 +282,7 @@ def questions(operator: AnyOperator) -> list[Question]:
 
     There are none about an operator that does not read one tensor at indices.
     """
-    asked = []
+    asked: list[Question] = []
     for (first, second), index_type, name in product(_places(operator), index_types(operator.name), DATA_TYPES):
         for place in (first, second) if name == DATA_TYPES[0] and second is not first else (first,):
             desc = retyped(place.desc, DataType[name], index_type)

@@ -159,9 +159,7 @@ def _lines(place: str, observations: Iterable[Observation]) -> list[str]:
         asked[observation.answered] += 1
         if not observation.answered:
             reasons[observation.message or ""] += 1
-    lines = [
-        f"{asked[True]} of {asked.total()} questions answered on {place}; opmap manual survey explains the answers"
-    ]
+    lines = [f"{asked[True]} of {asked.total()} questions answered on {place} (see opmap manual survey)"]
     lines += [f"{NOT_ASKED}: {reason} ({count})" for reason, count in reasons.most_common(MOST_SHOWN)]
     return lines
 
