@@ -1,0 +1,176 @@
+"""The command `opmap survey` on planted backends: its exit code, its document, and what a crash or a hang costs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from opmap.cases.invalid_indices import AXIS, questions
+from opmap.cli import main
+from opmap.commands import survey as command
+from opmap.operators import OPERATORS
+from opmap.tensors import DataType
+from opmap.verdicts.survey import CRASH, ERROR, HANG, NOT_ASKED, Survey
+
+QUESTIONS = {name: questions(operator) for name, operator in OPERATORS.items()}
+
+
+@pytest.fixture(autouse=True)
+def import_backends(monkeypatch):
+    """Lets `planted_answers:NAME` be imported."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+@pytest.fixture
+def survey(capsys, monkeypatch):
+    """Runs the command with fewer questions, and returns its exit code and document."""
+    some = {
+        name: [
+            q
+            for q in asked
+            if q.data.data_type.name in ("FLOAT32", "UINT8")
+            and q.index_type is DataType.INT64
+            and q.position in ("size", "2^63-2", "-far")
+        ]
+        for name, asked in QUESTIONS.items()
+    }
+    monkeypatch.setattr(command, "questions", lambda operator: some[operator.name])
+
+    def run(*arguments):
+        code = main(["survey", *arguments, "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def got(document, operator, position):
+    """Returns the answers to one invalid index."""
+    return [
+        text
+        for o in document["observations"]
+        if (o["operator"], o["position"]) == (f"DML_OPERATOR_{operator}", position)
+        for text in o["answers"]
+    ]
+
+
+class TestCommand:
+    """The command, its exit code and its document."""
+
+    def test_cpu(self, survey):
+        """The CPU EP refuses every invalid index."""
+        code, document = survey("--provider", "cpu", "--require-provider")
+        assert (0, "opmap-survey/1", "CPUExecutionProvider", 0) == (
+            code,
+            document["schema"],
+            document["provider"],
+            document["failures"],
+        )
+        (row,) = [row for row in document["rows"] if "DML_OPERATOR_GATHER" in row["operators"]]
+        assert {
+            "operators": [
+                "DML_OPERATOR_GATHER",
+                "DML_OPERATOR_GATHER_ELEMENTS",
+                "DML_OPERATOR_GATHER_ND",
+                "DML_OPERATOR_GATHER_ND1",
+            ],
+            "index_types": ["INT64"],
+            "indices": ["all"],
+            "answer": ERROR,
+            "failed": False,
+        } == row
+        first = document["observations"][0]
+        assert first["index"] == first["axis_length"] > 0
+        assert "out of data bounds" in first["message"]
+        assert first["dxdispatch"] is None
+
+    def test_crash(self, survey):
+        """A crash is wrong, is not repeated with other data, and ends nothing: a new process answers on."""
+        code, document = survey("--provider", "planted_answers:Crashes")
+        assert 1 == code
+        crashed = got(document, "GATHER", "2^63-2")
+        assert [CRASH, *[NOT_ASKED] * (len(crashed) - 1)] == crashed
+        assert {AXIS} == {*got(document, "GATHER", "-far"), *got(document, "GATHER_ND1", "-far")}
+        assert AXIS in got(document, "GATHER_ND1", "2^63-2")
+        (failure,) = [o for o in document["observations"] if o["failure"]]
+        assert failure["failure"].startswith("crash: the worker process ended with exit code ")
+
+    def test_reproduced(self, survey, tmp_path, capsys):
+        """A failure comes with a DxDispatch file, which crashes again."""
+        _, document = survey("--provider", "planted_answers:Crashes")
+        (failure,) = [o for o in document["observations"] if o["failure"]]
+        (tmp_path / "crash.json").write_text(json.dumps(failure["dxdispatch"]), encoding="utf-8")
+        assert 1 == main(["check", str(tmp_path / "crash.json"), "--provider", "planted_answers:Crashes"])
+        assert "crash" in capsys.readouterr().out
+
+    def test_hang(self, survey):
+        """After a hang, nothing more is asked about the operator; the others are asked."""
+        code, document = survey("--provider", "planted_answers:Hangs", "--timeout-per-case", "1")
+        assert 1 == code
+        hung = got(document, "GATHER", "2^63-2")
+        assert [HANG, *[NOT_ASKED] * (len(hung) - 1)] == hung
+        assert NOT_ASKED in got(document, "GATHER", "size")
+        assert AXIS in got(document, "GATHER_ELEMENTS", "2^63-2")
+
+    def test_crash_with_valid_indices(self, survey):
+        """A crash with valid indices is told once, and that descriptor is not asked again."""
+        code, document = survey("--provider", "planted_answers:CrashesAnyway")
+        assert (1, 1) == (code, document["failures"])
+        (failure,) = [o for o in document["observations"] if o["failure"]]
+        assert failure["failure"].startswith("crash with valid indices: ")
+        assert ("GATHER", "UINT8") == (failure["operator"].removeprefix("DML_OPERATOR_"), failure["data_type"])
+
+    @pytest.mark.parametrize(
+        ("backend", "code"), [("Nowhere", 1), ("NowhereElsewhere", 0), ("Zero", 1), ("Refuses", 0)]
+    )
+    def test_exit_code(self, survey, backend, code):
+        assert code == survey("--provider", f"planted_answers:{backend}", "--in-process")[0]
+
+    def test_nothing_answered(self, survey):
+        """A survey in which no provider answered is red: it shows nothing."""
+        code, document = survey("--provider", "planted_answers:Elsewhere", "--in-process")
+        assert (1, [NOT_ASKED]) == (code, [row["answer"] for row in document["rows"]])
+
+    def test_missing_provider(self, capsys):
+        """Without the provider nothing is asked, which is red only if it is required."""
+        missing = ["survey", "--provider", "QNNExecutionProvider", "--json"]
+        assert (0, 1) == (main(missing), main([*missing, "--require-provider"]))
+        captured = capsys.readouterr()
+        assert [] == json.loads(captured.out.splitlines()[0])["observations"]
+        assert captured.err.startswith("opmap: not run: ")
+
+    def test_interrupted(self, survey, monkeypatch):
+        """Ctrl-C ends the questions; the document has the answers so far."""
+        ask_one = Survey.ask
+
+        def stop(self, question, asked=[]):  # noqa: B006  # counts the calls
+            asked.append(question)
+            if len(asked) > 2:
+                raise KeyboardInterrupt
+            return ask_one(self, question)
+
+        monkeypatch.setattr(Survey, "ask", stop)
+        code, document = survey("--provider", "cpu")
+        assert (130, 2) == (code, len(document["observations"]))
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--provider", "fault:nosuch"], "--provider fault:NAME must name one of"),
+            (["--tier", "standard"], "unknown option --tier"),
+            (["--provider", "cpu", "--adapter", "x"], "--adapter, --device-id and --disable-metacommands are for"),
+        ],
+    )
+    def test_bad_usage(self, capsys, arguments, message):
+        assert 2 == main(["survey", *arguments])
+        captured = capsys.readouterr()
+        assert "" == captured.out
+        assert 1 == len(captured.err.splitlines())
+        assert message in captured.err
+
+    def test_failure_is_printed(self, capsys, survey):
+        """The first failure of each operator is printed, with its type, index and size, and how many more there are."""
+        assert 1 == main(["survey", "--provider", "planted_answers:Nowhere", "--in-process"])
+        lines = capsys.readouterr().out.splitlines()
+        (line,) = [line for line in lines if line.startswith("GATHER, ")]
+        assert line.startswith("GATHER, FLOAT32 data, INT64 indices, size = ")
+        assert line.endswith(" more)")
