@@ -1,114 +1,345 @@
-"""Shrinks a single case: fewer dimensions, smaller sizes and numbers, plainer types and values."""
+"""Shrinks a single case: fewer dimensions, smaller sizes and numbers, a plainer variant, plainer types and values.
+
+Small cases are tried first, because a case with many elements takes long: at the beginning all sizes are cut together, from
+the smallest up, until the case fails. Then each size is lowered alone.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from ..cases.case import Case, case_id, retyped
+from ..cases.in_variants import accepts
 from ..descriptors import OperatorDesc, complete_sizes
 from ..errors import OpmapError
 from ..tensors import DataType, Tensor, to_bits
-from .shrink import Budget, Reduction, shrink, smaller_numbers, without_some
+from ..variants import PLAIN, VARIANTS
+from .shrink import Budget, Trials, smaller_numbers, without_some
+
+_CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536)
+"""The sizes to which all sizes are cut together, one after the other."""
+
+_FREE = 16
+"""The highest of _CAPS with which one size is left as it is, while all others are cut."""
+
+MOST_VALUES = 64
+"""The most values of a tensor of which single ones are changed."""
+
+MOST_PERIODIC = 1 << 14
+"""The most values of a tensor from which some are left out."""
+
+_MOST_TUPLES = 8
+"""The most index tuples that are tried in place of all others."""
+
+_Sizes = Mapping[str, tuple[int, ...]]
+
+_Places = frozenset[tuple[str, int]]
+"""Dimensions that change together: the tensor and the dimension's number."""
 
 
-def shrink_case(case: Case, fails: Callable[[Case], bool], *, budget: Budget | None = None) -> Case:
-    """Returns the smallest valid case that still fails. `case` itself is known to fail."""
-    reductions: list[Reduction[Case]] = [
-        _fewer_dimensions,
-        _smaller_sizes,
-        _smaller_numbers,
-        _plainer_types,
-        _simpler_values,
-    ]
-    return shrink(case, fails, reductions, key=lambda c: (c.desc, _bits(c)), budget=budget)
+def shrink_case(
+    case: Case,
+    fails: Callable[[Case], bool],
+    *,
+    allowed: Callable[[Case], bool] = lambda case: True,
+    budget: Budget | None = None,
+) -> Case:
+    """Returns the smallest valid case that still fails. `case` itself is known to fail.
+
+    Only cases that are `allowed` are tried; asking this is no trial. The result has the variant `plain` if it fails there
+    too. Equal arguments and answers give equal results, unless the seconds of the budget end it.
+    """
+    trials = Trials(fails, _key, budget or Budget())
+    trials.known(case)
+    shrinker = _Shrinker(trials, allowed)
+    before = None
+    while before is not case:
+        before = case
+        case = shrinker.smaller(case)
+    return case
 
 
-def _bits(case: Case) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(tensor.bits) for tensor in case.tensors.values())
+def _key(case: Case) -> Hashable:
+    return case.desc, case.variant, *(tensor.to_bytes() for tensor in case.tensors.values())
 
 
-def _made(case: Case, sizes: Mapping[str, tuple[int, ...]], numbers: Mapping[str, int]) -> Case | None:
-    """Returns a valid case of these sizes and numbers, with the values of `case` as far as they go; None if there is none."""
+@dataclass
+class _Shrinker:
+    """Makes a failing case smaller in one round. Each step returns a failing case: its argument, or a smaller one."""
+
+    trials: Trials[Case]
+    allowed: Callable[[Case], bool]
+
+    def smaller(self, case: Case) -> Case:
+        """Does one round of all steps."""
+        case = self.first(_cut(case)) or case
+        case = self.first(_plainer_variants(case)) or case
+        case = self.repeated(_fewer_dimensions, case)
+        case = self.lower_sizes(case)
+        case = self.repeated(_merged_dimensions, case)
+        case = self.repeated(_fewer_dimensions, case)
+        case = self.repeated(_lower_numbers, case)
+        case = self.first(_plainer_types(case)) or case
+        return self.simpler_values(case)
+
+    def first(self, candidates: Iterable[Case]) -> Case | None:
+        """Returns the first candidate that fails; None if there is none."""
+        for candidate in candidates:
+            if self.trials.budget.spent:
+                return None
+            if self.allowed(candidate) and self.trials(candidate):
+                return candidate
+        return None
+
+    def repeated(self, candidates: Callable[[Case], Iterator[Case]], case: Case) -> Case:
+        """Takes the first candidate that fails, as often as there is one."""
+        while (smaller := self.first(candidates(case))) is not None:
+            case = smaller
+        return case
+
+    def lower_sizes(self, case: Case) -> Case:
+        """Lowers each size alone, and together with equal sizes, until no size goes lower."""
+        changed = True
+        while changed and not self.trials.budget.spent:
+            changed = False
+            for places in _groups(_sizes(case.desc)):
+                name, at = min(places)
+                lower = self.lowest(case, _sizes(case.desc)[name][at], _with_size(case, places))
+                if lower is not None:
+                    case, changed = lower, True
+                    break
+        return case
+
+    def lowest(self, case: Case, number: int, made: Callable[[int], Iterable[Case]], lowest: int = 1) -> Case | None:
+        """Returns the failing case with the lowest number below `number`; None if none fails.
+
+        The lowest three numbers are tried, then the range is halved. A failure that depends on the number's parity is
+        followed in steps of two.
+        """
+        best, passing = None, lowest - 1
+        for low in range(lowest, min(lowest + 3, number)):
+            if (found := self.first(made(low))) is not None:
+                return found
+            passing = low
+        while number - passing > 1:
+            middle = (number + passing) // 2
+            if (found := self.first(made(middle))) is not None:
+                best, number = found, middle
+            else:
+                passing = middle
+        while number - 2 > lowest + 2 and (found := self.first(made(number - 2))) is not None:
+            best, number = found, number - 2
+        return best
+
+    def simpler_values(self, case: Case) -> Case:
+        """Data that counts up, or few different values; indices 0 or in order, else many of them 0 and the others low."""
+        for name in case.desc.data_tensors():
+            count = len(case.tensors[name].bits)
+            counting = _with(case, name, _counting(case.tensors[name].data_type, count))
+            if counting.tensors != case.tensors:
+                case = self.first([counting]) or self.repeated(partial(_fewer_values, name), case)
+        for name in case.desc.index_tensors():
+            case = self.first(_plain_indices(name, case)) or case
+            case = self.repeated(partial(_more_zeros, name), case)
+            case = self.low_indices(name, case)
+        return case
+
+    def low_indices(self, name: str, case: Case) -> Case:
+        """Brings single indices nearer to 0, with their signs."""
+        values = case.tensors[name].integers
+        for at in [at for at, value in enumerate(values) if value not in (0, 1, -1)][:MOST_VALUES]:
+            value = case.tensors[name].integers[at]
+            lower = self.lowest(case, abs(value), partial(_with_index, name, case, at, 1 if value > 0 else -1))
+            case = lower or case
+        return case
+
+
+# --- other sizes and numbers ---
+
+
+def _made(case: Case, sizes: _Sizes, numbers: Mapping[str, int]) -> Iterator[Case]:
+    """Gives the valid cases of these sizes and numbers, with the values of `case` as far as they go."""
     old, cls = case.desc, type(case.desc)
     types = {name: tensor.data_type for name, tensor in old.inputs.items()}
+    data_type = types[cls.data_tensors()[0]]
+    index_type = types[cls.index_tensors()[0]] if cls.index_tensors() else DataType.INT32
     try:
-        desc = complete_sizes(cls, sizes, numbers)
-        desc = retyped(
-            desc, types[cls.data_tensors()[0]], types[cls.index_tensors()[0]] if cls.index_tensors() else DataType.INT32
-        )
-        if desc.violations():
-            return None
+        desc = retyped(complete_sizes(cls, sizes, numbers), data_type, index_type)
+        if desc == old or desc.violations():
+            return
     except (OpmapError, ValueError, LookupError, ArithmeticError):
-        return None
-    return _filled(desc, case.tensors)
+        return
+    wrapped = _filled(desc, case, wrap=True)
+    if is_possible(wrapped):
+        yield wrapped
+        clamped = _filled(desc, case, wrap=False)
+        if clamped.tensors != wrapped.tensors:
+            yield clamped
 
 
-def _filled(desc: OperatorDesc, tensors: Mapping[str, Tensor]) -> Case:
-    """Returns a case with the leading values of `tensors`, repeated; indices are brought into range."""
+def _filled(desc: OperatorDesc, case: Case, *, wrap: bool) -> Case:
+    """Returns a case with the leading values of `case`, repeated.
+
+    An index that the new sizes put out of range is moved: by whole lengths of the dimension with `wrap`, else to the nearest
+    end.
+    """
     filled = {}
     for name, wanted in desc.inputs.items():
-        source = tensors[name]
+        source = case.tensors[name]
+        bits: Sequence[int]
         if name in desc.index_tensors():
-            bounds = desc.index_bounds[name]
-            given = list(source.integers)
-            values = [
-                max(-bounds[i % len(bounds)], min(bounds[i % len(bounds)] - 1, given[i % len(given)]))
-                for i in range(wanted.element_count)
-            ]
-            if wanted.data_type.kind == "unsigned":
-                values = [max(0, value) for value in values]
-            bits = to_bits(wanted.data_type, values)
+            bits = to_bits(wanted.data_type, _moved_indices(desc, case, name, wrap))
+        elif wanted.data_type is source.data_type:
+            bits = array(
+                source.data_type.bits_code, itertools.islice(itertools.cycle(source.bits), wanted.element_count)
+            )
         else:
-            top = 1 << wanted.data_type.size * 8
-            bits = Tensor(
-                wanted.data_type,
-                wanted.sizes,
-                [source.bits[i % len(source.bits)] % top for i in range(wanted.element_count)],
-            ).bits  # type: ignore[assignment]
+            bits = _counting(wanted.data_type, wanted.element_count)
         filled[name] = Tensor(wanted.data_type, wanted.sizes, bits)
-    return Case(case_id(desc, "shrunk", "shrunk"), desc, filled)
+    return _named(dataclasses.replace(case, desc=desc, tensors=filled, file=None))
+
+
+def _moved_indices(desc: OperatorDesc, case: Case, name: str, wrap: bool) -> Iterator[int]:
+    """Gives the indices of `case` for another descriptor. An index that was out of range stays out of range."""
+    low, high = desc.inputs[name].data_type.limits
+    old, new = case.desc.index_bounds[name], desc.index_bounds[name]
+    given = case.tensors[name].integers
+    for at in range(desc.inputs[name].element_count):
+        index, before, bound = given[at % len(given)], old[at % len(given) % len(old)], new[at % len(new)]
+        if not -before <= index < before:
+            yield min(max(index, low), high)
+        elif not wrap:
+            yield max(-bound, low, min(index, bound - 1))
+        elif index >= 0:
+            yield index % bound
+        else:
+            yield max(low, -1 - (-index - 1) % bound)
+
+
+def _named(case: Case) -> Case:
+    """Returns the case with an id of its own."""
+    variant = VARIANTS[case.variant]
+    path = variant.name if variant.base is None else variant.base
+    return dataclasses.replace(case, id=variant.id(case_id(case.desc, "shrunk", "shrunk", path)))
+
+
+def is_possible(case: Case) -> bool:
+    """Whether a case can be brought into its variant. Those of the catalogue's own cases take every descriptor."""
+    variant = VARIANTS[case.variant]
+    return variant.base is None or accepts(variant, dataclasses.replace(case, variant=variant.base))
 
 
 def _sizes(desc: OperatorDesc) -> dict[str, tuple[int, ...]]:
     return {name: tensor.sizes for name, tensor in desc.inputs.items()}
 
 
-def _fewer_dimensions(case: Case) -> Iterator[Case]:
-    """One dimension less in all tensors; the numbers stay, or some of them become one less."""
-    desc = case.desc
-    numbers = dict(desc.numbers)
-    for position in range(desc.output.dimension_count):
-        sizes = {name: s[:position] + s[position + 1 :] for name, s in _sizes(desc).items()}
-        for less in itertools.product((0, 1), repeat=len(numbers)):
-            changed = {name: n - d for (name, n), d in zip(numbers.items(), less, strict=True)}
-            made = _made(case, sizes, changed)
-            if made:
-                yield made
-
-
-def _smaller_sizes(case: Case) -> Iterator[Case]:
-    """A lower size: of one tensor, or of all tensors that have the same one in this dimension."""
+def _cut(case: Case) -> Iterator[Case]:
+    """All sizes cut to a low number; all but one size, and those equal to it."""
     sizes = _sizes(case.desc)
-    for position in range(case.desc.output.dimension_count):
-        for before in sorted({s[position] for s in sizes.values()}, reverse=True):
-            having = [name for name, s in sizes.items() if s[position] == before]
-            for after in smaller_numbers(before, 1):
-                for chosen in [having] if len(having) < 2 else [having, *([name] for name in having)]:
-                    changed = {
-                        n: (*s[:position], after, *s[position + 1 :]) if n in chosen else s for n, s in sizes.items()
-                    }
-                    made = _made(case, changed, case.desc.numbers)
-                    if made:
-                        yield made
+    largest = max(size for own in sizes.values() for size in own)
+    for cap in _CAPS:
+        if cap >= largest:
+            return
+        yield from _made(
+            case, {name: tuple(min(size, cap) for size in own) for name, own in sizes.items()}, case.desc.numbers
+        )
+        if cap <= _FREE:
+            for places in _groups(sizes):
+                kept = {
+                    name: tuple(size if (name, at) in places else min(size, cap) for at, size in enumerate(own))
+                    for name, own in sizes.items()
+                }
+                yield from _made(case, kept, case.desc.numbers)
 
 
-def _smaller_numbers(case: Case) -> Iterator[Case]:
+def _groups(sizes: _Sizes) -> list[_Places]:
+    """Returns the dimensions that may change together, the largest first.
+
+    They have the same size: all of this size; those at one place in several tensors; one in each of several tensors; each
+    alone.
+    """
+    all_places = [(name, at) for name, own in sizes.items() for at in range(len(own)) if own[at] > 1]
+    groups: dict[_Places, int] = {}
+    for name, at in all_places:
+        size = sizes[name][at]
+        alike = [place for place in all_places if sizes[place[0]][place[1]] == size]
+        others = [[place for place in alike if place[0] == other] for other in sizes if other != name]
+        in_each = itertools.product(*filter(None, others))
+        for chosen in (
+            alike,
+            [place for place in alike if place[1] == at],
+            *([(name, at), *chosen] for chosen in in_each),
+            [(name, at)],
+        ):
+            groups.setdefault(frozenset(chosen), size)
+    return sorted(groups, key=lambda places: (-groups[places], -len(places), sorted(places)))
+
+
+def _with_size(case: Case, places: _Places) -> Callable[[int], Iterator[Case]]:
+    """Returns a function that gives the cases with another size at these places."""
+
+    def made(size: int) -> Iterator[Case]:
+        sizes = {
+            name: tuple(size if (name, at) in places else before for at, before in enumerate(own))
+            for name, own in _sizes(case.desc).items()
+        }
+        return _made(case, sizes, case.desc.numbers)
+
+    return made
+
+
+def _fewer_dimensions(case: Case) -> Iterator[Case]:
+    """One dimension less in all tensors, at the same place or at any; the numbers stay, or some become one less."""
+    sizes, numbers = _sizes(case.desc), case.desc.numbers
+    count = case.desc.output.dimension_count
+    same = [(at,) * len(sizes) for at in range(count)]
+    for places in dict.fromkeys((*same, *itertools.product(range(count), repeat=len(sizes)))):
+        fewer = {name: own[:at] + own[at + 1 :] for (name, own), at in zip(sizes.items(), places, strict=True)}
+        for less in itertools.product((0, 1), repeat=len(numbers)):
+            fewer_numbers = {name: n - d for (name, n), d in zip(numbers.items(), less, strict=True)}
+            for made in _made(case, fewer, fewer_numbers):
+                yield made
+                for name in made.desc.index_tensors():
+                    yield _with(made, name, _in_order(made, name))
+
+
+def _merged_dimensions(case: Case) -> Iterator[Case]:
+    """Two dimensions beside each other become one of all their elements and one of size 1; in all tensors, or in one."""
+    sizes = _sizes(case.desc)
+    for at in range(case.desc.output.dimension_count - 1):
+        merging = [name for name, own in sizes.items() if own[at] > 1 and own[at + 1] > 1]
+        for names in [merging, *([name] for name in merging)] if len(merging) > 1 else [merging]:
+            for front in (False, True):
+                merged = dict(sizes)
+                for name in names:
+                    count = sizes[name][at] * sizes[name][at + 1]
+                    both = (count, 1) if front else (1, count)
+                    merged[name] = (*sizes[name][:at], *both, *sizes[name][at + 2 :])
+                if names:
+                    yield from _made(case, merged, case.desc.numbers)
+
+
+def _lower_numbers(case: Case) -> Iterator[Case]:
     for name, number in case.desc.numbers.items():
         for less in smaller_numbers(number):
-            made = _made(case, _sizes(case.desc), {**case.desc.numbers, name: less})
-            if made:
-                yield made
+            yield from _made(case, _sizes(case.desc), {**case.desc.numbers, name: less})
+
+
+# --- plainer variants, types and values ---
+
+
+def _plainer_variants(case: Case) -> Iterator[Case]:
+    """The variant `plain`, then the one that this variant is made of."""
+    base = VARIANTS[case.variant].base
+    for name in dict.fromkeys((PLAIN, base or PLAIN)):
+        if name != case.variant:
+            yield _named(dataclasses.replace(case, variant=name, file=None))
 
 
 def _plainer_types(case: Case) -> Iterator[Case]:
@@ -120,24 +351,68 @@ def _plainer_types(case: Case) -> Iterator[Case]:
         if types != (data, index):
             changed = retyped(desc, *types)
             if not changed.violations():
-                yield _filled(changed, case.tensors)
+                yield _filled(changed, case, wrap=False)
 
 
-def _simpler_values(case: Case) -> Iterator[Case]:
-    """Indices 0, and data that counts up; then single indices 0."""
-    for name, tensor in case.tensors.items():
-        count = len(tensor.bits)
-        top = 1 << tensor.data_type.size * 8
-        if name not in case.desc.index_tensors():
-            yield _with(case, name, [i % top for i in range(count)])
-            continue
-        zero = [0] * count
-        for kept in without_some(range(count)):
-            yield _with(
-                case, name, [b if i in kept else z for i, (b, z) in enumerate(zip(tensor.bits, zero, strict=True))]
-            )
-
-
-def _with(case: Case, name: str, bits: list[int]) -> Case:
+def _with(case: Case, name: str, bits: Sequence[int]) -> Case:
     tensor = case.tensors[name]
-    return Case(case.id, case.desc, {**case.tensors, name: Tensor(tensor.data_type, tensor.sizes, bits)})
+    changed = {**case.tensors, name: Tensor(tensor.data_type, tensor.sizes, array(tensor.data_type.bits_code, bits))}
+    return _named(dataclasses.replace(case, tensors=changed, file=None))
+
+
+def _counting(data_type: DataType, count: int) -> Sequence[int]:
+    """Returns the bits of 1, 2, 3, ...; after the highest number that the type holds exactly it begins again."""
+    if data_type.kind == "float":
+        top = {2: 1 << 11, 4: 1 << 24, 8: 1 << 53}[data_type.size]
+        return to_bits(data_type, [1 + i % top for i in range(count)])
+    return array(data_type.bits_code, [(i + 1) % (1 << data_type.size * 8) for i in range(count)])
+
+
+def _fewer_values(name: str, case: Case) -> Iterator[Case]:
+    """The first values without some of them, repeated. Of many values, at least a quarter is left out."""
+    bits = case.tensors[name].bits
+    if len(bits) > MOST_PERIODIC:
+        return
+    period = next(n for n in range(1, len(bits) + 1) if all(map(operator.eq, bits[n:], bits)))
+    for kept in without_some(bits[:period]):
+        if period > MOST_VALUES and (period - len(kept)) * 4 < period:
+            return
+        if kept:
+            yield _with(case, name, list(itertools.islice(itertools.cycle(kept), len(bits))))
+
+
+def _plain_indices(name: str, case: Case) -> Iterator[Case]:
+    """All indices 0; all the same; the numbers of the elements in order."""
+    tensor, coordinates = case.tensors[name], len(case.desc.index_bounds[name])
+    count = len(tensor.bits) // coordinates
+    yield _with(case, name, [0] * len(tensor.bits))
+    tuples = dict.fromkeys(zip(*[iter(tensor.bits)] * coordinates, strict=True))
+    if len(tuples) > 1:
+        for one in itertools.islice(tuples, _MOST_TUPLES):
+            yield _with(case, name, one * count)
+        yield _with(case, name, _in_order(case, name))
+
+
+def _in_order(case: Case, name: str) -> Sequence[int]:
+    """Returns the bits of the indices 0, 1, 2, ...; after the last one of the dimension it begins again."""
+    tensor, bounds = case.desc.inputs[name], case.desc.index_bounds[name]
+    coordinates = len(bounds)
+    return to_bits(tensor.data_type, [i // coordinates % bounds[i % coordinates] for i in range(tensor.element_count)])
+
+
+def _more_zeros(name: str, case: Case) -> Iterator[Case]:
+    """More indices 0: half of those that are not, then a quarter, down to single ones if there are few."""
+    bits = case.tensors[name].bits
+    set_ones = [at for at, value in enumerate(bits) if value]
+    for kept in without_some(set_ones):
+        if len(set_ones) - len(kept) < len(set_ones) // MOST_VALUES:
+            return
+        places = set(kept)
+        yield _with(case, name, [value if at in places else 0 for at, value in enumerate(bits)])
+
+
+def _with_index(name: str, case: Case, at: int, sign: int, distance: int) -> Iterator[Case]:
+    """The case with one index at this distance from 0."""
+    values = list(case.tensors[name].integers)
+    values[at] = sign * distance
+    yield _with(case, name, to_bits(case.tensors[name].data_type, values))

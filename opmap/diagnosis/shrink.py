@@ -22,6 +22,8 @@ class Budget:
     seconds: float = 300.0
     clock: Callable[[], float] = time.monotonic
     used: int = 0
+    spent: bool = False
+    """Whether a trial was refused."""
     _end: float | None = field(default=None, repr=False)
 
     def spend(self) -> bool:
@@ -29,52 +31,36 @@ class Budget:
         if self._end is None:
             self._end = self.clock() + self.seconds
         if self.used >= self.trials or self.clock() > self._end:
+            self.spent = True
             return False
         self.used += 1
         return True
 
 
 @dataclass
-class Shrinking(Generic[T]):
-    """Makes one failing value smaller.
+class Trials(Generic[T]):
+    """Tries values, each at most once, until the budget is spent.
 
-    `fails(value)` returns True if a smaller value still fails. `key(value)` returns a key to compare values by: a value
-    whose key was tried before is not tried again.
+    `fails(value)` returns True if a value still fails. `key(value)` returns a key to compare values by: a value whose key
+    was tried before is not tried again.
     """
 
     fails: Callable[[T], bool]
-    reductions: Sequence[Reduction[T]]
     key: Callable[[T], Hashable] = repr
     budget: Budget = field(default_factory=Budget)
     _tried: set[Hashable] = field(default_factory=set)
 
-    def run(self, value: T) -> T:
-        """Returns the smallest failing value that was found: none of the reductions makes it smaller.
-
-        Ends earlier when the budget is spent.
-        """
+    def known(self, value: T) -> None:
+        """Notes a value that is known to fail, so that it is not tried."""
         self._tried.add(self.key(value))
-        changed = True
-        while changed:
-            changed = False
-            for reduction in self.reductions:
-                smaller = self._reduce(value, reduction)
-                while smaller is not None:
-                    value, changed = smaller, True
-                    smaller = self._reduce(value, reduction)
-        return value
 
-    def _reduce(self, value: T, reduction: Reduction[T]) -> T | None:
-        for candidate in reduction(value):
-            key = self.key(candidate)
-            if key in self._tried:
-                continue
-            if not self.budget.spend():
-                return None
-            self._tried.add(key)
-            if self.fails(candidate):
-                return candidate
-        return None
+    def __call__(self, value: T) -> bool:
+        """Returns whether a value fails. Returns False if it was tried before, or if the budget is spent."""
+        key = self.key(value)
+        if key in self._tried or not self.budget.spend():
+            return False
+        self._tried.add(key)
+        return self.fails(value)
 
 
 def shrink(
@@ -85,8 +71,29 @@ def shrink(
     key: Callable[[T], Hashable] = repr,
     budget: Budget | None = None,
 ) -> T:
-    """Returns the smallest value that still fails. `value` itself is known to fail and is not tried again."""
-    return Shrinking(fails, reductions, key, budget or Budget()).run(value)
+    """Returns the smallest value that still fails: none of the reductions makes it smaller.
+
+    Ends earlier when the budget is spent. `value` itself is known to fail and is not tried again.
+    """
+    trials = Trials(fails, key, budget or Budget())
+    trials.known(value)
+    changed = True
+    while changed:
+        changed = False
+        for reduction in reductions:
+            while (smaller := _first(trials, reduction(value))) is not None:
+                value, changed = smaller, True
+    return value
+
+
+def _first(trials: Trials[T], candidates: Iterable[T]) -> T | None:
+    """Returns the first candidate that fails; None if there is none, or if the budget is spent before."""
+    for candidate in candidates:
+        if trials(candidate):
+            return candidate
+        if trials.budget.spent:
+            return None
+    return None
 
 
 def without_some(items: Sequence[E]) -> Iterator[tuple[E, ...]]:

@@ -1,15 +1,25 @@
 """Shrinking: the smallest failing value, within its limits, for any value and for cases."""
 
+import dataclasses
 from math import prod
 
 import pytest
 
 from opmap import catalogue
+from opmap.cases.case import Case, retyped
+from opmap.cases.in_variants import accepts
 from opmap.cases.random_cases import data_types, dimension_counts, draw_case, draw_descriptor, index_types
+from opmap.cases.values import Filled
+from opmap.descriptors import complete_sizes
 from opmap.diagnosis.case import shrink_case
+from opmap.diagnosis.causes import failure_of
+from opmap.diagnosis.same_failure import SameFailure
 from opmap.diagnosis.shrink import Budget, shrink, smaller_numbers, without_some
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
+from opmap.session import open_judge
+from opmap.tensors import DataType, Tensor
+from opmap.variants import VARIANTS
 
 
 def fewer(items):
@@ -105,3 +115,123 @@ class TestShrinkCase:
         assert 2 == smallest.desc.output.element_count
         assert not smallest.desc.violations()
         assert None not in smallest.desc.interpret(smallest.tensors)
+
+    @pytest.mark.parametrize(
+        ("variant", "needed", "left"),
+        [
+            ("init", lambda case: True, "plain"),
+            ("init", lambda case: case.variant == "init", "init"),
+            ("symbolic", lambda case: True, "plain"),
+            ("symbolic", lambda case: case.variant == "symbolic", "symbolic"),
+            ("another-shape", lambda case: case.variant != "plain", "another-shape"),
+        ],
+    )
+    def test_variant(self, variant, needed, left):
+        """The variant stays if the failure needs it, and every case that is tried can have it; else it becomes plain."""
+        case = dataclasses.replace(big("GATHER_ELEMENTS", (5, 4, 3), (5, 4, 3), Axis=1), variant=variant)
+        base = VARIANTS[variant].base
+
+        def fails(tried):
+            assert tried.variant in ("plain", "init") or accepts(
+                VARIANTS[variant], dataclasses.replace(tried, variant=base)
+            )
+            return needed(tried)
+
+        smallest = shrink_case(case, fails)
+        assert left == smallest.variant
+        assert {"plain": 4, "init": 4}.get(left, 5) == smallest.id.count("/")
+        assert smallest.desc.output.element_count < 4
+
+    def test_allowed(self):
+        """A case that is not allowed is not tried."""
+        case = big("GATHER", (8, 9), (1, 10), Axis=0, IndexDimensions=1)
+
+        def fails(tried):
+            assert tried.desc.output.element_count % 2 == 0
+            return True
+
+        smallest = shrink_case(case, fails, allowed=lambda tried: tried.desc.output.element_count % 2 == 0)
+        assert 2 == smallest.desc.output.element_count
+
+    def test_index(self):
+        """An index comes as near to 0 as the failure allows."""
+        case = big("GATHER", (300,), (40,), Axis=0, IndexDimensions=1)
+        smallest = shrink_case(case, lambda tried: max(tried.tensors["IndicesTensor"].integers) >= 37)
+        assert [37] == list(smallest.tensors["IndicesTensor"].integers)
+        assert (38,) == smallest.desc.inputs["InputTensor"].sizes
+
+    def test_index_out_of_range(self):
+        """An index that is out of range stays so, while the sizes become smaller."""
+        case = big("GATHER", (30, 4), (1, 5), Axis=0, IndexDimensions=1)
+        indices = Tensor.from_values(DataType.INT64, (1, 5), [1, 2, 2**40, 3, 4])
+        case = dataclasses.replace(case, tensors={**case.tensors, "IndicesTensor": indices})
+        smallest = shrink_case(case, lambda tried: None in tried.expected)
+        assert [(1,), (1,)] == [tensor.sizes for tensor in smallest.desc.inputs.values()]
+        assert [1] == list(smallest.tensors["IndicesTensor"].integers)
+
+    def test_data(self):
+        """Data that the failure needs stays, without the rest."""
+        case = big("GATHER", (20,), (20,), pattern="identity", Axis=0, IndexDimensions=1)
+        needed = set(case.tensors["InputTensor"].bits[11:13])
+        smallest = shrink_case(case, lambda tried: needed <= set(tried.tensors["InputTensor"].bits))
+        assert needed == set(smallest.tensors["InputTensor"].bits)
+        assert (2,) == smallest.desc.inputs["InputTensor"].sizes
+
+
+def big(operator, data, indices, data_type="FLOAT32", pattern="random", **numbers):
+    """Returns a case of these sizes and numbers, with INT64 indices."""
+    cls = OPERATORS[operator].descriptor
+    desc = complete_sizes(cls, {"InputTensor": data, "IndicesTensor": indices}, numbers)
+    desc = retyped(desc, DataType[data_type], DataType.INT64)
+    return Case("big", desc, dict(Filled(desc, "big", pattern, "addr")), None, "plain", pattern, "addr")
+
+
+LONG = big("GATHER", (1, 5, 4, 257, 2), (1, 1, 1, 50, 5), pattern="neg", Axis=3, IndexDimensions=2)
+SAME = big("GATHER_ELEMENTS", (5, 4, 10, 10, 5), (5, 4, 10, 10, 5), pattern="neg", Axis=3)
+TUPLES = big(
+    "GATHER_ND1",
+    (5, 4, 10, 20, 5),
+    (1, 5, 4, 50, 2),
+    InputDimensionCount=5,
+    IndicesDimensionCount=4,
+    BatchDimensionCount=2,
+)
+ODD = big("GATHER_ELEMENTS", (5, 3, 11, 13, 5), (5, 3, 11, 13, 5), "INT16", Axis=3)
+
+
+class TestPlanted:
+    """A planted failure of five dimensions and some thousand elements becomes the smallest tensor that shows it."""
+
+    @pytest.mark.parametrize(
+        ("provider", "case", "inputs", "trials"),
+        [
+            ("planted_backends:AxisBefore", SAME, [(1, 1, 3, 3, 1), (1, 1, 3, 3, 1)], 160),
+            ("planted_backends:OddHalves", ODD, [(2,), (3,)], 60),
+            ("planted_backends:NegativeOnLongAxis", LONG, [(129,), (1,)], 160),
+            ("planted_backends:SignedByteIndex", LONG, [(129,), (1,)], 140),
+            ("planted_backends:TuplesRotate", TUPLES, [(1, 2), (2, 2)], 90),
+            ("planted_backends:FirstBatch", TUPLES, [(2, 1, 2), (2, 1, 2)], 130),
+            ("fault:negative-index-as-zero", SAME, [(2,), (1,)], 40),
+            ("fault:output-zero", SAME, [(1,), (1,)], 20),
+            ("fault:index-off-by-one", TUPLES, [(2,), (1,)], 40),
+        ],
+    )
+    def test_smallest(self, provider, case, inputs, trials):
+        """The relation stays, the inputs have these sizes, and few trials are needed; it is the same each time."""
+        judge = open_judge(provider, place={"in_process": ":" in provider and not provider.startswith("fault:")})
+        failure = failure_of(case, judge(case))
+        same = SameFailure(failure)
+        assert case.desc.output.element_count >= 5000
+
+        found = []
+        for _ in range(2):
+            budget = Budget()
+            smallest = shrink_case(case, lambda tried: same(tried, judge(tried)), budget=budget)
+            found.append((smallest.desc, *map(list, (tensor.bits for tensor in smallest.tensors.values()))))
+        assert found[0] == found[1]
+        assert same(smallest, judge(smallest))
+        relation = same.relation(failure_of(smallest, judge(smallest)))
+        assert failure.relations[0].kind == "none" or relation.kind == failure.relations[0].kind
+        assert relation.fault == failure.relations[0].fault or failure.relations[0].fault is None
+        assert inputs == [tensor.sizes for tensor in smallest.desc.inputs.values()]
+        assert budget.used <= trials
