@@ -150,14 +150,13 @@ class Session:
         provider that does not exist, and for options that the provider does not take.
         """
         if self._opened is None:
-            self._opened = self._open()
+            self._opened = self._open(self.options)
             shipped = self._shipped_failures()
             if self.known_failures or shipped:
                 self.active_failures = self._active_failures(shipped)
         return self._opened
 
-    def _open(self) -> Judge | ProviderMissing:
-        options = self.options
+    def _open(self, options: SessionOptions) -> Judge | ProviderMissing:
         try:
             return open_judge(
                 options.provider,
@@ -186,12 +185,14 @@ class Session:
         return self.provider.name if self.provider else self.options.provider
 
     @contextmanager
-    def fresh(self) -> Iterator[Judge]:
+    def fresh(self, *entries: tuple[str, str], **changes: Any) -> Iterator[Judge]:
         """Opens the provider anew, in a process of its own if it runs in one, and gives the judge on it.
 
-        Raises ProviderMissing if it cannot be opened again.
+        `changes` are options that replace those of the run, `entries` are further session configuration entries. Raises
+        ProviderMissing if the provider cannot be opened so, InputError if it does not take an option.
         """
-        judge = self._open()
+        options = dataclasses.replace(self.options, **changes)
+        judge = self._open(dataclasses.replace(options, session_option=(*options.session_option, *entries)))
         if not isinstance(judge, Judge):
             raise judge
         try:

@@ -97,7 +97,7 @@ class Judge:
         if self.provider.runs_cases:
             return self._execute_case(case, round)
         try:
-            mapped = self._map(case)
+            mapped = self.map(case)
             formed = VARIANTS[case.variant].form.build(mapped, round)
             if formed is None:
                 message = f"the descriptor has no form {VARIANTS[case.variant].form.name}"
@@ -111,7 +111,7 @@ class Judge:
         mapped = None
         try:
             if OPERATORS[case.desc.operator].lower is not None:
-                mapped = self._map(case)
+                mapped = self.map(case)
             outputs = self.provider.run_case(case)
         except MappingError as error:
             return Outcome(case=case, round=round, error=error)
@@ -183,7 +183,8 @@ class Judge:
         assert dispatch.desc is not None, "a dispatch that is not refused must have a descriptor"
         return self(Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file))
 
-    def _map(self, case: Case) -> MappedModel:
+    def map(self, case: Case) -> MappedModel:
+        """Returns the model of a case in the variant `plain`. Raises MappingError if it has none."""
         return map_descriptor(
             case.desc,
             index_conversion=self.index_conversion or ("directml" if self.provider.directml else "graph"),
