@@ -425,6 +425,26 @@ def _diagnose(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _shrink(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shrunk", metavar="CASE", help="the id of a case of any tier, or a DxDispatch JSON file")
+    parser.add_argument("--case", metavar="NAME", help="the dispatchable, if the file dispatches several")
+    _add(parser, (*PROVIDER_OPTIONS, RERUN_DANGEROUS))
+    parser.add_argument(
+        "--trials", type=count, default=500, metavar="N", help="run at most N smaller cases (default: 500)"
+    )
+    parser.add_argument(
+        "--seconds", type=seconds, default=60.0, metavar="S", help="how long to try smaller cases (default: 60)"
+    )
+    parser.add_argument("--no-sides", action="store_true", help="do not look for whose fault it is")
+    parser.add_argument(
+        "-o", "--output", type=path, metavar="FILE", help="write the smallest case into this DxDispatch JSON file"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document on stdout; all other text goes to stderr"
+    )
+    _add(parser, DIRECTML_OPTIONS, "where and how the DirectML execution provider runs")
+
+
 def _check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a DxDispatch JSON file")
     _add(parser, (*PROVIDER_OPTIONS, NO_SHIPPED_KNOWN_FAILURES, RERUN_DANGEROUS))
@@ -566,6 +586,11 @@ COMMANDS: dict[str, Command] = {
         help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact.",
         example="opmap diagnose --provider fault:negative-index-as-zero",
         add_options=_diagnose,
+    ),
+    "shrink": Command(
+        help="Make a failing case as small as it goes, and say whose fault it is.",
+        example="opmap shrink dispatch.json --provider fault:output-zero -o smallest.json",
+        add_options=_shrink,
     ),
     "check": Command(
         help="Judge the dispatches of DxDispatch JSON files.",
