@@ -415,6 +415,7 @@ def _validate(parser: argparse.ArgumentParser) -> None:
 
 
 def _diagnose(parser: argparse.ArgumentParser) -> None:
+    _add_target(parser, nargs="?", note=" (default: the cases of the tier)")
     _validate(parser)
     parser.add_argument(
         "--budget",
@@ -426,8 +427,7 @@ def _diagnose(parser: argparse.ArgumentParser) -> None:
 
 
 def _shrink(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shrunk", metavar="CASE", help="the id of a case of any tier, or a DxDispatch JSON file")
-    parser.add_argument("--case", metavar="NAME", help="the dispatchable, if the file dispatches several")
+    _add_dispatch(parser)
     _add(parser, (*PROVIDER_OPTIONS, RERUN_DANGEROUS))
     parser.add_argument(
         "--trials", type=count, default=500, metavar="N", help="run at most N smaller cases (default: 500)"
@@ -477,10 +477,13 @@ def _explain(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_target(parser: argparse.ArgumentParser, **more: Any) -> None:
+    help = "a DxDispatch JSON file, or the id of a case of the catalogue"
+    parser.add_argument("target", metavar="FILE|CASE", help=help + more.pop("note", ""), **more)
+
+
 def _add_dispatch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target", metavar="FILE|CASE", help="a DxDispatch JSON file, or the id of a case of the catalogue"
-    )
+    _add_target(parser)
     parser.add_argument("--case", metavar="NAME", help="the dispatchable, if the file dispatches several")
 
 

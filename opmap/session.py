@@ -117,11 +117,11 @@ class Session:
     `opmap validate` calls `choose`, `judge_all`, `close` and `finish` in this order. The pytest plugin takes `cases` and
     `probes`, and calls `judge` for one item at a time. The provider is opened when it is first needed.
 
-    With `brief`, the record of a case that passed holds a digest of its output instead of the values. Raises InputError
+    `cases` are run in place of those that the options choose; then no probe is run. With `brief`, the record of a case that passed holds a digest of its output instead of the values. Raises InputError
     if the file of known failures cannot be used.
     """
 
-    def __init__(self, options: SessionOptions, *, brief: bool = True):
+    def __init__(self, options: SessionOptions, *, brief: bool = True, cases: Sequence[Case] | None = None):
         self.options, self.brief = options, brief
         self.known_failures: tuple[KnownFailure, ...] = ()
         if options.known_failures:
@@ -139,7 +139,8 @@ class Session:
         """Case id -> the number of its last run in the provider's process, from 1. Records do not hold it: it differs
         after a run was resumed."""
         self._opened: Judge | ProviderMissing | None = None
-        self._cases: list[Case] | None = None
+        self._cases = None if cases is None else list(cases)
+        self._only_cases = cases is not None
 
     # --- the provider ---
 
@@ -262,7 +263,7 @@ class Session:
         return shuffled(self._chosen_probes(), self.options.shuffle)
 
     def _chosen_probes(self) -> list[Probe | ContractProbe]:
-        return self.selection.probes(self.provider) if self.provider else []
+        return self.selection.probes(self.provider) if self.provider and not self._only_cases else []
 
     # --- judging ---
 

@@ -80,6 +80,9 @@ class Verdict(enum.StrEnum):
     UNEXPECTED_PASS = "unexpected-pass", False, "The case passed, although a known failure says that it fails."
 
 
+DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
+"""The verdicts whose cases are not run again, unless somebody asks for it: each may cost the machine its display."""
+
 VALUE_KINDS: Mapping[str, str] = {
     "nan-payload": "NaN payload",
     "denormals-as-zero": "denormals as zero",

@@ -12,12 +12,17 @@ from ..reporting.tables import print_notes
 from ..reporting.terminal import console, progress, write_json
 from ..session import Session
 from ..verdicts.judge import Judge
+from .dispatches import read_case
 from .validate import run_and_diagnose
 
 
 def run(options: Namespace) -> int:
-    """Runs the cases, and prints the cause of each group of failures. Returns the exit code of the run."""
-    return run_and_diagnose(options, partial(_diagnoses, budget=options.budget), _show)
+    """Runs the cases, or the one that is named, and prints the cause of each group of failures. Returns the exit code of the run.
+
+    Raises InputError for bad options or files.
+    """
+    cases = None if options.target is None else [read_case(options.target, feature_level=options.feature_level)]
+    return run_and_diagnose(options, partial(_diagnoses, budget=options.budget), _show, cases)
 
 
 def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnosis]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..cases.case import Case
 from ..errors import InputError
-from ..pseudocode import Line, full_rank
+from ..pseudocode import Line, full_rank, show
 from ..reporting.terminal import print_line
 from ..tensors import from_bits, plain
 from .dispatches import read_case
@@ -39,7 +39,7 @@ def _members(case: Case) -> list[str]:
     fields = desc.spec().pseudocode.tensors
     width = max(map(len, fields))
     lines = [
-        f"{name:{width}}  {field} {desc.tensors[field].data_type.name} {{{','.join(map(str, desc.tensors[field].sizes))}}}"
+        f"{name:{width}}  {field} {desc.tensors[field].data_type.name} {show(desc.tensors[field].sizes)}"
         for name, field in fields.items()
     ]
     numbers = ", ".join(f"{name} {value}" for name, value in desc.numbers.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from argparse import Namespace
@@ -10,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..cases.case import Case
-from ..cases.catalogue import catalogue
 from ..diagnosis.case import shrink_case
 from ..diagnosis.causes import Failure, failure_of
 from ..diagnosis.relation import Relation
@@ -18,10 +16,8 @@ from ..diagnosis.same_failure import SameFailure
 from ..diagnosis.shrink import Budget
 from ..diagnosis.sides import Sides, sides_json, whose_fault
 from ..dxdispatch import model_json
-from ..errors import InputError, shown
 from ..execution.worker import WorkerProvider
 from ..files import to_json
-from ..limits import MAX_GLOB
 from ..reporting.diagnosis import describe_case
 from ..reporting.model_folders import write_files
 from ..reporting.terminal import print_line, progress, stdout_for_json, write_json
@@ -29,12 +25,10 @@ from ..session import Session, SessionOptions
 from ..variants import PLAIN
 from ..verdicts.judge import Judge
 from ..verdicts.record import Record
-from ..vocabulary import Verdict
-from .dispatches import read_dispatch
+from ..vocabulary import DANGEROUS, Verdict
+from .dispatches import read_case
 
 SCHEMA = "opmap-shrink/1"
-
-_DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 
 _MOST_SHOWN = 32
 """The most values of a tensor that are printed."""
@@ -42,7 +36,7 @@ _MOST_SHOWN = 32
 
 def run(options: Namespace) -> int:
     """Shrinks the case, and prints what is left of it. Returns 1 if the case fails or cannot be run, else 0."""
-    case = _find(options.shrunk, options.case, options.feature_level)
+    case = read_case(options.target, name=options.case, feature_level=options.feature_level)
     session = Session(SessionOptions.read({**vars(options), "case": ()}), brief=False)
     with stdout_for_json(options.json), session:
         record = _judged(session, case)
@@ -74,23 +68,6 @@ def run(options: Namespace) -> int:
     return session.exit_code
 
 
-def _find(text: str, name: str | None, level: str | None) -> Case:
-    """Returns the case of the catalogue with this id, of any tier; or the dispatch in this file.
-
-    Raises InputError if there is none.
-    """
-    if text.lower().endswith(".json") or os.path.isfile(text):
-        dispatch, desc = read_dispatch(text, name=name, feature_level=level)
-        return Case(dispatch.name or "", desc, dispatch.tensors, text)
-    if name is not None:
-        raise InputError("--case is for a file that dispatches several")
-    found = next(catalogue("full", [text]), None) if len(text) <= MAX_GLOB else None
-    if found is None:
-        wanted = "CASE must be the id of a case or a DxDispatch JSON file"
-        raise InputError(f"{wanted}, got {shown(text)} (opmap catalog --list --tier full prints the ids)")
-    return found
-
-
 def _judged(session: Session, case: Case) -> Record:
     """Returns the record of a case. A case that is known to hang is not run; other known failures are not looked at."""
     judge = session.open()
@@ -109,7 +86,7 @@ class _Shrunk:
         self.failure = self.smallest = failure_of(case, record)
         self.budget, self.seconds, self.stopped = budget, 0.0, ""
         self._judge, self._same = judge, SameFailure(self.failure)
-        if record.verdict in _DANGEROUS and not dangerous:
+        if record.verdict in DANGEROUS and not dangerous:
             self.stopped = f"a {record.verdict} is run again only with --rerun-dangerous"
             return
         start = time.monotonic()

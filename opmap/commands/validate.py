@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis, quick_diagnoses
 from ..diagnosis.judged_run import JudgedRun
 from ..errors import InputError, OpmapError
@@ -27,13 +28,18 @@ def run(options: Namespace) -> int:
 
 
 def run_and_diagnose(
-    options: Namespace, diagnose: Diagnose | None, show: Callable[[Session, list[Diagnosis], bool], None]
+    options: Namespace,
+    diagnose: Diagnose | None,
+    show: Callable[[Session, list[Diagnosis], bool], None],
+    cases: Sequence[Case] | None = None,
 ) -> int:
-    """Runs the cases, finds the causes of the failures, and calls `show` with them. Returns the exit code.
+    """Runs these cases, or those that the options choose; finds the causes of the failures, and calls `show` with them.
+
+    Returns the exit code.
 
     Raises InputError for bad options or files. A file that cannot be written at the end is told after the results.
     """
-    session = Session(SessionOptions.read(vars(options)))
+    session = Session(SessionOptions.read(vars(options)), cases=cases)
     with progress(None, "choosing cases") as advance:
         session.choose(advance)
     with stdout_for_json(options.json), session:

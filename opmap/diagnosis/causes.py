@@ -30,6 +30,7 @@ from .relation import (
     problem_relation,
     relations,
     reveals_addresses,
+    without_numbers,
 )
 from .relations_addresses import CommonRule
 from .relations_wrong import WrongOutput
@@ -109,7 +110,7 @@ class Cause:
         if self.rule:
             wrong = telling_output(failure)
             return wrong is not None and self.rule.explains(wrong)
-        return not self.relation.vague and self.label in failure.labels
+        return not self.relation.vague and without_numbers(self.label) in set(map(without_numbers, failure.labels))
 
 
 def causes(run: JudgedRun) -> list[Cause]:

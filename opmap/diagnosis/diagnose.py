@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ..cases.case import Case
 from ..verdicts.record import Record
-from ..vocabulary import Verdict
+from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
 from .case import shrink_case
 from .causes import Cause, Failure, best_label, case_size, cause_of, causes, failure_of, telling_output, whole_relation
@@ -18,6 +18,7 @@ from .new_cases import NewCases
 from .relation import Relation
 from .relations_addresses import CommonRule
 from .shrink import Budget
+from .sides import OpenWith, Sides, whose_fault
 from .stability import MOST_BEFORE, Fresh, Run, Stability, stability
 
 SHRINKING = Budget(trials=200, seconds=20.0)
@@ -28,13 +29,14 @@ TWINS = 4
 MOST_ASKED_AGAIN = 5
 """The most failures of one cause that are asked again."""
 
+MOST_SIDES = 3
+"""The number of causes, the largest first, of which it is asked whose fault they are."""
+
 MOST_LEARNED = 40
 """The most failed answers whose relations are searched."""
 
 MOST_STARTS = 10
 """The number of failing cases, the smallest first, among which one is sought that can be made smaller."""
-
-_DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,14 @@ class Diagnosis:
     """What is known of one cause.
 
     `stability` is None if the failure was not run again. `asked` holds the questions that made the condition exact.
-    `shrunk` is a smaller case than those of the run, if one was found.
+    `shrunk` is a smaller case than those of the run, if one was found. `sides` says whose fault it is, if that was asked.
     """
 
     cause: Cause
     stability: Stability | None = None
     asked: Asked | None = None
     shrunk: Failure | None = None
+    sides: Sides | None = None
 
     @property
     def smallest(self) -> Failure:
@@ -76,7 +79,7 @@ def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool 
 def diagnoses(
     run: JudgedRun,
     judge: Run,
-    fresh: Fresh,
+    fresh: OpenWith,
     *,
     budget: int,
     dangerous: bool = False,
@@ -94,6 +97,11 @@ def diagnoses(
         if diagnosis.stability is not None and diagnosis.stability.kind == "always":
             diagnosis = make_condition_exact(diagnosis, run, judge, [*done, *map(Diagnosis, left)], budget=budget)
             diagnosis, left = merged(diagnosis, left, run, judge)
+        if len(done) < MOST_SIDES:
+            smallest = diagnosis.smallest
+            diagnosis = replace(
+                diagnosis, sides=whose_fault(smallest.case, smallest.record, fresh, dangerous=dangerous)
+            )
         done.append(diagnosis)
         advance()
     return done
@@ -102,7 +110,7 @@ def diagnoses(
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
     """Returns the cause with its stability. Hangs and lost devices are run again only if `dangerous`."""
     smallest = cause.smallest
-    if smallest.record.verdict in _DANGEROUS and not dangerous:
+    if smallest.record.verdict in DANGEROUS and not dangerous:
         return Diagnosis(cause)
     before = run.before(smallest.case, MOST_BEFORE)
     twin = NewCases([smallest.case], seed=0).twin(smallest.case)

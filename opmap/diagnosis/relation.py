@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -91,6 +92,12 @@ class Earlier:
     bits: Sequence[int]
     sizes: tuple[int, ...]
     data_type: DataType
+
+
+def without_numbers(label: Label) -> Label:
+    """Returns a label without the numbers in its text: they depend on the sizes of the case."""
+    kind, text = label
+    return (kind, text) if kind in ("fault", PART) else (kind, re.sub(r"\d+", "#", text))
 
 
 def relate(case: Case, actual: Sequence[int], *, earlier: Sequence[Earlier] = ()) -> Relation:

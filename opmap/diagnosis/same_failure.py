@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from ..cases.case import Case
 from ..faults import FAULTS
 from ..verdicts.record import Record
 from ..vocabulary import Verdict
-from .causes import Failure, Label, failure_of
-from .relation import Relation
+from .causes import Failure, failure_of
+from .relation import Label, Relation, without_numbers
 
 
 class SameFailure:
@@ -22,7 +21,7 @@ class SameFailure:
 
     def __init__(self, failure: Failure):
         self._verdict = failure.record.verdict
-        self._wanted = [_without_numbers(label) for label in failure.simplest]
+        self._wanted = [without_numbers(label) for label in failure.simplest]
         self._any = self._verdict == Verdict.MISMATCH and failure.relations[0].kind == "none"
 
     def __call__(self, case: Case, record: Record) -> bool:
@@ -45,10 +44,5 @@ class SameFailure:
 
     def _label(self, failure: Failure) -> Label | None:
         """Returns the label of a failure that is the first of the wanted ones; None if it has none of them."""
-        labels = {_without_numbers(label): label for label in reversed(failure.labels)}
+        labels = {without_numbers(label): label for label in reversed(failure.labels)}
         return next((labels[wanted] for wanted in self._wanted if wanted in labels), None)
-
-
-def _without_numbers(label: Label) -> Label:
-    kind, text = label
-    return (kind, text) if kind == "fault" else (kind, re.sub(r"\d+", "#", text))

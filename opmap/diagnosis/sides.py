@@ -29,7 +29,7 @@ from ..variants import PLAIN, VARIANTS
 from ..variants.ways import ARENA_OFF
 from ..verdicts.judge import Judge
 from ..verdicts.record import Record, TensorRecord
-from ..vocabulary import Verdict
+from ..vocabulary import DANGEROUS, Verdict
 from .case import is_possible
 
 RUNS = 5
@@ -47,8 +47,6 @@ _ENDED = (Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 """The verdicts after which a side is not run again: each costs a process, or a device."""
 
 _WITHOUT_ANSWER = (Verdict.UNSUPPORTED, Verdict.NOT_EXPRESSIBLE, Verdict.NOT_RUN, Verdict.SKIPPED)
-
-_DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ class _Asking:
 
     def may_run_again(self, record: Record) -> bool:
         """Whether a case with this record may be run again."""
-        return self.dangerous or record.verdict not in _DANGEROUS
+        return self.dangerous or record.verdict not in DANGEROUS
 
     @contextmanager
     def opened(self, *entries: tuple[str, str], **options: Any) -> Iterator[Judge]:

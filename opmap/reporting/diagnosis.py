@@ -9,8 +9,10 @@ from rich.text import Text
 
 from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.sides import sides_json
 from ..dxdispatch import model_json
 from ..errors import printable
+from ..pseudocode import show
 
 SCHEMA = "opmap-diagnosis/1"
 
@@ -48,6 +50,8 @@ def _lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str]) -> l
         lines.append(("  asked", str(asked)))
     if diagnosis.stability:
         lines.append(("  stable", diagnosis.stability.text))
+    if diagnosis.sides:
+        lines += [("  sides", line) for line in str(diagnosis.sides).splitlines()]
     lines.append(("  smallest", f"{smallest.case.id}: {describe_case(smallest.case)}"))
     if smallest.record.message:
         lines.append(("  there", smallest.record.message))
@@ -64,7 +68,7 @@ def _count(diagnosis: Diagnosis) -> str:
 def describe_case(case: Case) -> str:
     """Returns the tensors of a case with their types and sizes, and its numbers, by DirectML's names."""
     desc = case.desc
-    parts = [f"{name} {tensor.data_type.name} {list(tensor.sizes)}" for name, tensor in desc.tensors.items()]
+    parts = [f"{name} {tensor.data_type.name} {show(tensor.sizes)}" for name, tensor in desc.tensors.items()]
     return ", ".join([f"DML_OPERATOR_{desc.operator}", *parts, *(f"{n} {v}" for n, v in desc.numbers.items())])
 
 
@@ -89,6 +93,7 @@ def _group(diagnosis: Diagnosis) -> dict[str, object]:
         },
         "stability": stability.kind if stability else None,
         "after": stability.after if stability else None,
+        "side": sides_json(diagnosis.sides) if diagnosis.sides else None,
         "smallest": {"case": smallest.id, "dxdispatch": model_json(smallest.id, smallest.desc, smallest.tensors)},
         "asked": {
             "runs": asked.runs if asked else 0,

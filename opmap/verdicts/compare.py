@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from ..pseudocode import strides_of
+from ..pseudocode import show, strides_of
 from ..tensors import DataType, Tensor, from_bits, plain
 from ..variants import Check, Round
 from ..vocabulary import VALUE_KINDS
@@ -160,7 +160,7 @@ def explain(check: Check, wrong: Sequence[int]) -> str:
 
 def _sizes(round: Round) -> str:
     """Returns the sizes of all tensors by the pseudocode's names: `input {1,3}, indices {1,2}, output {1,2}`."""
-    return ", ".join(f"{name} {{{','.join(map(str, sizes))}}}" for name, sizes in round.desc.pseudocode_sizes.items())
+    return ", ".join(f"{name} {show(sizes)}" for name, sizes in round.desc.pseudocode_sizes.items())
 
 
 def _only_place(round: Round, bits: int) -> str | None:

@@ -61,7 +61,7 @@ from ..machine.facts import DeviceClass
 from ..machine.runtimes import FAMILY
 from ..operators import OPERATORS
 from ..tensors import DataType
-from ..vocabulary import TIERS, VALUE_KINDS, Stage, Tier, Verdict
+from ..vocabulary import DANGEROUS, TIERS, VALUE_KINDS, Stage, Tier, Verdict
 from .failure_patterns import Group, kinds_of, patterns, stable_text
 from .record import Record
 
@@ -82,9 +82,6 @@ TODO = "TODO: why"
 
 EXCUSABLE = tuple(v for v in Verdict if not v.good and v not in (Verdict.NOT_RUN, Verdict.UNEXPECTED_PASS))
 """The verdicts that an entry may expect."""
-
-DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)
-"""The verdicts whose cases are not run again, unless the entry says otherwise: each may cost the machine its display."""
 
 GLOB_KEYS = ("case", "variant", "provider", "adapter")
 """The keys of an entry that hold a glob."""
