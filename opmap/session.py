@@ -128,6 +128,10 @@ class Session:
             from .verdicts.known_failures import load
 
             self.known_failures = load(options.known_failures)
+            if any(entry.cause for entry in self.known_failures):
+                from .diagnosis.known_causes import check_causes
+
+                check_causes(self.known_failures, options.known_failures)
         if options.write_known_failures:
             from .verdicts.known_failures import check_new
 
@@ -138,6 +142,7 @@ class Session:
         self.calls: dict[str, int] = {}
         """Case id -> the number of its last run in the provider's process, from 1. Records do not hold it: it differs
         after a run was resumed."""
+        self._before: list[tuple[Case, Record]] = []
         self._opened: Judge | ProviderMissing | None = None
         self._cases = None if cases is None else list(cases)
         self._only_cases = cases is not None
@@ -281,7 +286,10 @@ class Session:
             return self._skipped(item, danger)
         records = [_judge_once(item, judge) for _ in range(self.options.repeat)]
         self.calls[item.id] = judge.provider.provider.calls
-        return known.settle(item, records) if known else settle(records)
+        settled = known.settle(item, records) if known else settle(records)
+        if isinstance(item, Case):
+            self._before.append((item, records[-1]))
+        return settled
 
     def _skipped(self, item: Case | Probe | ContractProbe, danger: KnownFailure) -> Record:
         """Returns the record of a case or probe that is not run, because it is known to hang or to lose the device."""
@@ -420,7 +428,17 @@ class Session:
 
         options = self.options
         file = options.known_failures or ""
-        return active_failures(self.open(), options.provider, self.known_failures, file, shipped=shipped)
+        return active_failures(
+            self.open(), options.provider, self.known_failures, file, shipped=shipped, other_cause=self._other_cause
+        )
+
+    def _other_cause(self, entry: KnownFailure, case: Case, record: Record) -> str | None:
+        """Returns the cause of a failed case in words, if it is not the one that a known failure says; else None."""
+        from .diagnosis.causes import earlier_calls
+        from .diagnosis.known_causes import other_cause
+
+        run = [*self._before, (case, record)]
+        return other_cause(entry, case, record, lambda: earlier_calls(run, len(run) - 1, self.calls))
 
     @cached_property
     def problems(self) -> list[str]:
@@ -441,11 +459,13 @@ class Session:
 
         Raises InputError if the file exists or cannot be written.
         """
+        from .diagnosis.known_causes import WrittenCauses
         from .verdicts.known_failures import write
 
         place = (self.active_failures or self._active_failures()).place
         items = (case for case in catalogue(self._tier) if self._has_variant(case))
-        return write(path, self.results.records, place, self._tier, items)
+        causes = WrittenCauses({case.id: case for case in self.cases})
+        return write(path, self.results.records, place, self._tier, items, causes)
 
     # --- the end ---
 

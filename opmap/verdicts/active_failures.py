@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase, translate
 from typing import Any, TypeAlias
 
@@ -26,6 +26,9 @@ from .tally import NOT_RUN
 Item: TypeAlias = Case | Probe | ContractProbe
 """What an entry can match."""
 
+OtherCause: TypeAlias = Callable[[KnownFailure, Case, Record], "str | None"]
+"""Returns the cause of a failed case in words, if it is not the one that an entry says; else None."""
+
 
 class Place(PlaceKeys, frozen=True, kw_only=True):
     """Where a run takes place. None means: unknown."""
@@ -35,7 +38,8 @@ class ActiveFailures:
     """The entries that apply in one place: those of a user's file, and those that opmap ships.
 
     `file` is named in messages about the user's entries. `today` (default: the present day) decides which of them have
-    expired. A shipped entry is looked at only if no entry of the user matches.
+    expired. A shipped entry is looked at only if no entry of the user matches. `other_cause` compares the cause of a failure
+    with the one that an entry says. Without it, an entry that says one accepts nothing.
     """
 
     def __init__(
@@ -46,9 +50,10 @@ class ActiveFailures:
         shipped: Iterable[KnownFailure] = (),
         file: str = "",
         today: datetime.date | None = None,
+        other_cause: OtherCause | None = None,
     ):
         today = today or datetime.date.today()
-        self.entries, self.place, self.file = entries, place, file
+        self.entries, self.place, self.file, self._other_cause = entries, place, file, other_cause
         self.expired = [i for i, e in enumerate(entries) if e.until is not None and e.until < today]
         self.active = [i for i, e in enumerate(entries) if i not in self.expired and applies(e, place)]
         self._own = _Matcher({i: entries[i] for i in self.active})
@@ -73,13 +78,15 @@ class ActiveFailures:
         """Returns the record of a case or probe after its entries were taken into account.
 
         The expected failure becomes `known-failure`. A good verdict becomes `unexpected-pass`, unless an entry says that
-        the item may pass. Any other verdict stays, and its message adds the expected one.
+        the item may pass. Any other verdict stays, and its message adds the expected one. So does a failure of another
+        cause than the entry says.
         """
         expectations = self.expectations(item)
         if not expectations or record.verdict in (Verdict.NOT_RUN, *_KNOWN):
             return record
-        fitting = next((entry for entry in expectations if entry.describes(record)), None)
-        entry = fitting or expectations[0]
+        other_causes = {e: self._cause_but(e, item, record) for e in expectations if e.describes(record)}
+        fitting = next((entry for entry, cause in other_causes.items() if cause is None), None)
+        entry = fitting or next(iter(other_causes), expectations[0])
         verdict: Verdict = record.verdict
         message = f": {record.message}" if record.message else ""
         if fitting:
@@ -91,10 +98,21 @@ class ActiveFailures:
             verdict = Verdict.UNEXPECTED_PASS
             got = "" if record.verdict == Verdict.PASS else f", got {record.verdict}{message}"
             message = f"expected {entry.expected}: {entry.why}{got}"
+        elif entry in other_causes:
+            causes = f"known: {entry.cause}, got: {other_causes[entry]}"
+            message = f"expected {entry.verdict} for another cause ({causes}): {entry.why}{message}"
         else:
             got = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}"
             message = f"expected {entry.expected}: {entry.why}, got {got}{message}"
         return msgspec.structs.replace(record, verdict=verdict, message=message)
+
+    def _cause_but(self, entry: KnownFailure, item: Item, record: Record) -> str | None:
+        """Returns the cause of a failure in words, if it is not the one that the entry says; else None."""
+        if not entry.cause:
+            return None
+        if self._other_cause is None or not isinstance(item, Case):
+            return "a cause that is not known"
+        return self._other_cause(entry, item, record)
 
     def settle(self, item: Item, records: Sequence[Record]) -> Record:
         """Returns one record for an item that was judged several times, after its entries were taken into account.
@@ -198,13 +216,14 @@ def active_failures(
     file: str,
     *,
     shipped: Sequence[KnownFailure] = (),
+    other_cause: OtherCause | None = None,
 ) -> ActiveFailures:
     """Returns the entries of a file that apply where a judge runs, and the shipped ones.
 
     If the provider is missing, `judge` is the error that says so, and the place is known by the provider's name alone.
     """
     place = locate(judge, [*entries, *shipped]) if isinstance(judge, Judge) else Place(provider=full_name(provider))
-    return ActiveFailures(entries, place, shipped=shipped, file=file)
+    return ActiveFailures(entries, place, shipped=shipped, file=file, other_cause=other_cause)
 
 
 def _without_versions(entry: KnownFailure) -> KnownFailure:

@@ -1,16 +1,16 @@
 """Groups the failures of a run, so that one entry of a file of known failures describes many of them.
 
-A pattern says which cases an entry matches. It is used only if every case of the tier that it matches failed in the same way.
-Where the values decide (the failures have kinds), cases that it matches may also have passed.
+A pattern says which cases an entry matches. It is used only if every case of the tier that it matches failed in the same way,
+and for the same cause as far as the caller can tell. Where the values decide (the failures have kinds), cases that it matches may also have passed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..cases.case import Case
 from ..vocabulary import VALUE_KINDS, Stage, Verdict
@@ -22,6 +22,15 @@ MANY = 3
 
 SHORTEST = 8
 """The smallest number of characters that a text must have to tell one error from another."""
+
+CommonCause: TypeAlias = "Callable[[Sequence[Record]], Mapping[str, str] | None]"
+"""Returns the keys of an entry that say the cause of failures of one way; None if one entry cannot say it for all."""
+
+
+def no_cause(failures: Sequence[Record]) -> Mapping[str, str]:
+    """Returns no keys: the cause is not looked at."""
+    return {}
+
 
 _VARIABLE = re.compile(
     r"""'[^']*' | "[^"]*" | \[[^]]*\] | \([^)]*\) | \{[^}]*\} | [^\s:;,]*\d[^\s:;,]* | [^ -~]+""", re.VERBOSE
@@ -55,12 +64,16 @@ class Way(NamedTuple):
 
 @dataclass
 class Group:
-    """The cases of the tier that a pattern matches: `failures` with their `ways`, whether others `passed`, or did neither."""
+    """The cases of the tier that a pattern matches: `failures` with their `ways`, whether others `passed`, or did neither.
+
+    `cause` are the keys of an entry that say the cause of all failures.
+    """
 
     failures: list[Record] = field(default_factory=list)
     ways: set[Way] = field(default_factory=set)
     passed: bool = False
     others: bool = False
+    cause: Mapping[str, str] = field(default_factory=dict)
 
     def usable(self, pattern: Pattern) -> bool:
         """Returns whether one entry with this pattern can describe the failures, and hides nothing else."""
@@ -70,7 +83,9 @@ class Group:
         return not self.passed or (way.only_values and pattern.type is not None)
 
 
-def patterns(items: Iterable[object], records: Sequence[Record]) -> dict[Pattern, Group]:
+def patterns(
+    items: Iterable[object], records: Sequence[Record], cause: CommonCause = no_cause
+) -> dict[Pattern, Group]:
     """Returns the patterns whose entries describe many failures each, those with the most failures first.
 
     `items` are the cases and probes of the tier, also those that were not run. Probes are in no pattern.
@@ -91,17 +106,20 @@ def patterns(items: Iterable[object], records: Sequence[Record]) -> dict[Pattern
                 group.passed = True
             else:
                 group.others = True
-    return dict(_chosen(groups))
+    return dict(_chosen(groups, cause))
 
 
-def _chosen(groups: Mapping[Pattern, Group]) -> Iterator[tuple[Pattern, Group]]:
+def _chosen(groups: Mapping[Pattern, Group], cause: CommonCause) -> Iterator[tuple[Pattern, Group]]:
     """Gives the patterns that are used. Each describes at least MANY failures that no pattern before it describes."""
     described: set[str | None] = set()
     for pattern, group in sorted(groups.items(), key=lambda entry: (-len(entry[1].failures), entry[0].order)):
         new = {record.case for record in group.failures} - described
-        if len(new) >= MANY and group.usable(pattern):
+        if len(new) < MANY or not group.usable(pattern):
+            continue
+        keys = cause(group.failures)
+        if keys is not None:
             described |= new
-            yield pattern, group
+            yield pattern, replace(group, cause=keys)
 
 
 def _patterns_of(case: Case) -> Iterator[Pattern]:

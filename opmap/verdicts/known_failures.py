@@ -2,7 +2,7 @@
 
 A case with an entry is still run. The run is red if the case does not fail as the entry says (see `active_failures`).
 
-    schema = "opmap-known-failures/4"
+    schema = "opmap-known-failures/5"
     case_ids = 1
 
     [[known]]
@@ -22,6 +22,9 @@ A case with an entry is still run. The run is red if the case does not fail as t
     stage = "compare"
     message = "elements differ"             # a text that the record's message must contain
     kinds = ["nan-payload"]                 # of a mismatch: the kinds of wrong values that are all right, and no others
+    relation = "address"                    # of a mismatch: a kind of relation, or "KIND: TEXT" (see diagnosis.relation)
+    fault = "index-clamped"                 # of a mismatch: a fault model that gives exactly this output
+    digest = "9f86d081..."                  # of a mismatch of one case: the SHA-256 of its wrong output
     may_pass = false                        # whether a pass is all right: the failure depends on memory or on time
     dangerous = false                       # whether the case is run only with --rerun-dangerous
     reason = "the driver makes signalling NaNs quiet"
@@ -33,8 +36,10 @@ A case with an entry is still run. The run is red if the case does not fail as t
 allows any value; `may_pass` is then false, and `dangerous` is true for the verdicts `timeout` and `device-lost`. If several
 entries match a case, the first one counts.
 
-Files of the schemas /1 and /2 have neither `variant`, `package`, `message`, `may_pass` nor `dangerous`, and files up to /3
-have no `kinds`.
+`relation`, `fault` and `digest` say the cause. Without one of them, an entry accepts every fault that fails in its way.
+
+Files of the schemas /1 and /2 have neither `variant`, `package`, `message`, `may_pass` nor `dangerous`, files up to /3 have
+no `kinds`, and files up to /4 say no cause.
 """
 
 from __future__ import annotations
@@ -62,20 +67,24 @@ from ..machine.runtimes import FAMILY
 from ..operators import OPERATORS
 from ..tensors import DataType
 from ..vocabulary import DANGEROUS, TIERS, VALUE_KINDS, Stage, Tier, Verdict
-from .failure_patterns import Group, kinds_of, patterns, stable_text
+from .failure_patterns import CommonCause, Group, kinds_of, no_cause, patterns, stable_text
 from .record import Record
 
 if TYPE_CHECKING:
     from .active_failures import Place
 
-SCHEMA = "opmap-known-failures/4"
-OLD_SCHEMAS = ("opmap-known-failures/1", "opmap-known-failures/2", "opmap-known-failures/3")
+SCHEMA = "opmap-known-failures/5"
+OLD_SCHEMAS = tuple(f"opmap-known-failures/{version}" for version in range(1, 5))
 
 NEW_KEYS = {
     "opmap-known-failures/3": ("variant", "package", "message", "may_pass", "dangerous"),
     "opmap-known-failures/4": ("kinds",),
+    "opmap-known-failures/5": ("relation", "fault", "digest"),
 }
 """The first schema that has them -> keys that files of the schemas before it do not have."""
+
+SHOWN_DIGITS = 12
+"""The number of digits of a digest that a message shows."""
 
 TODO = "TODO: why"
 """The reason in an entry that opmap wrote. `load` refuses it, so that a person fills in the reason."""
@@ -85,6 +94,9 @@ EXCUSABLE = tuple(v for v in Verdict if not v.good and v not in (Verdict.NOT_RUN
 
 GLOB_KEYS = ("case", "variant", "provider", "adapter")
 """The keys of an entry that hold a glob."""
+
+CAUSE_KEYS = ("relation", "fault", "digest")
+"""The keys of an entry that say what happened to the output."""
 
 VERSION_KEYS = ("driver", "directml", "onnxruntime", "feature_level")
 """The keys of an entry that hold a range of versions."""
@@ -114,6 +126,9 @@ class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=T
     stage: str | None = None
     message: str | None = None
     kinds: tuple[str, ...] | None = None
+    relation: str | None = None
+    fault: str | None = None
+    digest: str | None = None
     may_pass: bool = False
     dangerous: bool | None = None
     reason: str
@@ -126,10 +141,17 @@ class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def expected(self) -> str:
-        """The expected verdict, with the stage, the kinds and the message if the entry names them."""
+        """The expected verdict, with the stage, the kinds, the message and the cause if the entry names them."""
         stage = f" at {self.stage}" if self.stage else ""
         kinds = f" of {', '.join(VALUE_KINDS[kind] for kind in self.kinds)}" if self.kinds else ""
-        return f"{self.verdict}{stage}{kinds}{f' with {self.message!r}' if self.message else ''}"
+        message = f" with {self.message!r}" if self.message else ""
+        return f"{self.verdict}{stage}{kinds}{message}{f' ({self.cause})' if self.cause else ''}"
+
+    @property
+    def cause(self) -> str:
+        """The expected cause in words; empty if the entry accepts any."""
+        digest = self.digest and f"digest {self.digest[:SHOWN_DIGITS]}"
+        return ", ".join(filter(None, (self.fault and f"fault {self.fault}", self.relation, digest)))
 
     @property
     def is_dangerous(self) -> bool:
@@ -137,7 +159,7 @@ class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=T
         return self.verdict in DANGEROUS if self.dangerous is None else self.dangerous
 
     def describes(self, record: Record) -> bool:
-        """Returns whether a record shows the failure that this entry expects."""
+        """Returns whether a record shows the failure that this entry expects, whatever its cause is."""
         return (
             record.verdict == self.verdict
             and self.stage in (None, record.stage)
@@ -201,7 +223,7 @@ def _read(text: str) -> tuple[KnownFailure, ...]:
 
 def _check_limits(entries: Sequence[KnownFailure]) -> None:
     """Raises InputError if a text of an entry is too long, or if there are too many globs."""
-    globs = sum(entry.case is None or bool(re.search(r"[*?[]", entry.case)) for entry in entries)
+    globs = sum(entry.case is None or _is_glob(entry.case) for entry in entries)
     if globs > MAX_GLOBS:
         raise InputError(f"must have at most {MAX_GLOBS} entries with a glob or without a case, got {globs}")
     for i, entry in enumerate(entries):
@@ -265,8 +287,30 @@ def problems(entry: KnownFailure, *, free_issue: bool = False) -> Iterator[tuple
             yield "kinds", f"must have each kind once, got {len(entry.kinds)} kinds"
         elif entry.verdict != Verdict.MISMATCH:
             yield "kinds", f"must stand beside the verdict mismatch, got {entry.verdict}"
+    yield from _problems_of_cause(entry)
     if entry.issue is not None and not free_issue and not re.fullmatch(r"https?://\S+", entry.issue):
         yield "issue", f"must be an address, as https://..., got {entry.issue!r}"
+
+
+def _problems_of_cause(entry: KnownFailure) -> Iterator[tuple[str, str]]:
+    """Yields (key, message) for what is wrong with `relation`, `fault` and `digest`, without the names in them."""
+    compared = entry.verdict == Verdict.MISMATCH and entry.stage in (None, Stage.COMPARE)
+    for key in (key for key in CAUSE_KEYS if getattr(entry, key) is not None):
+        if not getattr(entry, key):
+            yield key, "must hold a text, or be left out"
+        if not compared:
+            stage = f" at stage {entry.stage}" if entry.stage else ""
+            yield key, f"must stand beside the verdict mismatch at stage compare, got {entry.verdict}{stage}"
+    if entry.digest is not None:
+        if not re.fullmatch("[0-9a-f]{64}", entry.digest):
+            yield "digest", f"must be a SHA-256 in 64 lowercase hexadecimal digits, got {shown(entry.digest)}"
+        elif entry.case is None or _is_glob(entry.case):
+            got = f"the glob {entry.case!r}" if entry.case else "no case"
+            yield "digest", f"must stand beside the id of one case, got {got}: the wrong bits of two cases differ"
+
+
+def _is_glob(case: str) -> bool:
+    return bool(re.search(r"[*?[]", case))
 
 
 def short_operator(name: str) -> str:
@@ -295,23 +339,32 @@ def check_new(path: str | Path) -> None:
         remove(path)
 
 
-def write(path: str | Path, records: Iterable[Record], place: Place, tier: Tier, items: Iterable[object] = ()) -> int:
+def write(
+    path: str | Path,
+    records: Iterable[Record],
+    place: Place,
+    tier: Tier,
+    items: Iterable[object] = (),
+    cause: CommonCause = no_cause,
+) -> int:
     """Writes entries for the failed records, and returns how many. The reasons are left for a person to fill in.
 
     `items` are all cases and probes of the tier that the provider has. If all of them that a pattern matches failed in one
-    way, there is one entry with this pattern (see `failure_patterns`). Every other failure gets its own entry. An
-    unexpected pass gets none: its entry has to be removed. Raises InputError if the file exists or cannot be written.
+    way, there is one entry with this pattern (see `failure_patterns`). Every other failure gets its own entry. `cause` gives
+    the keys that say the cause. An unexpected pass gets no entry: its entry has to be removed. Raises InputError if the file exists or cannot be written.
     """
     records = list(records)
     failures = [r for r in records if r.verdict in EXCUSABLE]
-    groups = patterns(items, records) if failures else {}
+    groups = patterns(items, records, cause) if failures else {}
     described = {record.case for group in groups.values() for record in group.failures}
     entries: list[tuple[dict[str, object], str]] = []
     for pattern, group in groups.items():
-        entries.append((pattern._asdict() | _failure(group.failures, may_pass=group.passed), _comment(group)))
+        keys = pattern._asdict() | _failure(group.failures, may_pass=group.passed) | group.cause
+        entries.append((keys, _comment(group)))
     for record in failures:
         if record.case not in described:
-            entries.append(({"case": record.case} | _failure([record]), record.message or record.verdict))
+            keys = {"case": record.case} | _failure([record]) | (cause([record]) or {})
+            entries.append((keys, record.message or record.verdict))
     where = {"provider": escape(place.provider), "adapter": place.adapter and escape(place.adapter)}
     end = {"tier": None if tier == TIERS[0] else tier, "reason": TODO}
     lines = [f"schema = {_quoted(SCHEMA)}", f"case_ids = {CASE_IDS}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
@@ -30,6 +31,13 @@ class TensorRecord(msgspec.Struct, frozen=True):
     Bits: list[str | None] | None
     Digest: str | None = None
     Differences: list[dict[str, object]] | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """The SHA-256 of the bit patterns, each little-endian; None if they are not known."""
+        if self.Bits is None or None in self.Bits:
+            return self.Digest
+        return hashlib.sha256(b"".join(bytes.fromhex(bits)[::-1] for bits in self.Bits if bits)).hexdigest()
 
 
 class PlacementRecord(msgspec.Struct, frozen=True):

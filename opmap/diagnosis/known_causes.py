@@ -1,0 +1,163 @@
+"""The causes of known failures: what an entry of the file says of a wrong output, compared with a record, and written.
+
+A fault model and a digest stand for one output of a case. A relation of whole outputs does so too, if its text leaves no
+element open; the others (`an input's element one position further`) do not say which elements are wrong.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from ..cases.case import Case
+from ..errors import InputError, shown
+from ..faults import FAULTS, FaultProvider
+from ..faults.case_arrays import CaseArrays
+from ..verdicts.known_failures import SHOWN_DIGITS, KnownFailure
+from ..verdicts.record import Record
+from ..vocabulary import Stage, Verdict
+from .causes import Label, failure_of
+from .relation import RELATION_KINDS, Earlier
+from .relations_wrong import MAX_OUTPUT
+
+KINDS = tuple(kind for kind in RELATION_KINDS if kind not in ("fault", "error", "none"))
+"""The kinds of relations that an entry can name. The other three have keys of their own, or say nothing."""
+
+_EXACT = {
+    "zero": ".*",
+    "missing": "(?!some ).*",
+    "shift": "the output is rotated .*",
+    "permutation": "(?!.* in another order$).*",
+    "repeat": "(each|every) (?!element is the same ).*|the (first|last) element is a copy of .*",
+    "shape": ".*",
+    "type": ".*",
+}
+"""Kind of relation -> the texts that leave no element open: two outputs of a case with such a text are equal."""
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def check_causes(entries: Sequence[KnownFailure], file: str) -> None:
+    """Raises InputError, with the place in the file, for a fault model or a kind of relation that does not exist."""
+    for i, entry in enumerate(entries):
+        for key, problem in _problems(entry):
+            raise InputError(problem, path=f"$.known[{i}].{key}", file=file)
+
+
+def _problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
+    if entry.fault is not None and entry.fault not in FAULTS:
+        near = _nearest(entry.fault, FAULTS)
+        yield "fault", f"must name one of the {len(FAULTS)} planted faults (opmap faults lists them), got {near}"
+    if entry.relation is not None:
+        kind, _, text = entry.relation.partition(": ")
+        if kind not in KINDS or (not text and kind != entry.relation):
+            wanted = f"one of {', '.join(KINDS)}, alone or as 'KIND: TEXT'"
+            yield "relation", f"must be {wanted}, got {_nearest(kind, KINDS)}"
+
+
+def _nearest(name: str, names: Sequence[str] | Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.4)
+    return f"{shown(name)}{f'; the nearest is {near[0]}' if near else ''}"
+
+
+def other_cause(
+    entry: KnownFailure, case: Case, record: Record, earlier: Callable[[], Sequence[Earlier]] = tuple
+) -> str | None:
+    """Returns the cause of a failed case in words, if it is not the one that an entry says; else None.
+
+    `earlier` gives the outputs of the calls before the case, for causes that depend on them.
+    """
+    digest = record.actual.digest if record.actual else None
+    same_digest = entry.digest in (None, digest)
+    same_fault = entry.fault is None or _gives(entry.fault, case, record)
+    if same_digest and same_fault and entry.relation is None:
+        return None  # the relations of an output take much longer
+    failure = failure_of(case, record, earlier())
+    same_fault = same_fault or ("fault", entry.fault) in failure.labels
+    same_relation = entry.relation is None or any(entry.relation in (k, f"{k}: {t}") for k, t in failure.labels)
+    if same_digest and same_fault and same_relation:
+        return None
+    relation = failure.relations[0]
+    words = f"fault {relation.fault}" if relation.fault else f"{relation.kind}: {relation.text}"
+    return f"digest {digest[:SHOWN_DIGITS]}, {words}" if entry.digest and digest else words
+
+
+def _gives(name: str, case: Case, record: Record) -> bool:
+    """Returns whether a fault model that needs no earlier call gives exactly the output of a record."""
+    fault, actual = FAULTS[name], record.actual
+    if fault.session or fault.result or actual is None or actual.DataType != case.desc.output.data_type.name:
+        return False
+    (output,) = FaultProvider(fault).run_arrays(CaseArrays(case))
+    return hashlib.sha256(output.tobytes()).hexdigest() == actual.digest
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+class WrittenCauses:
+    """Gives the keys of an entry that say the cause of failures. With them, the entry accepts one output of each case.
+
+    `cases` are the cases of the run by their ids.
+    """
+
+    def __init__(self, cases: Mapping[str, Case]):
+        self._cases = cases
+        self._labels: dict[str, Collection[Label]] = {}
+
+    def __call__(self, failures: Sequence[Record]) -> Mapping[str, str] | None:
+        """Returns the keys for failures of one way; None if no fault model and no relation says it for all of them.
+
+        A fault model comes before the digest of one case, and the relation of many last. There are no keys for an output
+        that changes from run to run, for a probe, and for a failure that is no mismatch.
+        """
+        first, *others = sorted(failures, key=_is_large)
+        if first.verdict != Verdict.MISMATCH or first.stage != Stage.COMPARE or first.case not in self._cases:
+            return {}
+        faults = self._common(self._faults(first), others)
+        if faults:
+            return {"fault": faults[0][1]}
+        if not others and first.actual and first.actual.digest:
+            return {"digest": first.actual.digest}
+        exact = [(kind, text) for kind, text in self._labels_of(first) if re.fullmatch(_EXACT.get(kind, "(?!)"), text)]
+        relations = self._common(exact, others)
+        return {"relation": ": ".join(relations[0])} if relations else None
+
+    def _common(self, labels: Sequence[Label], records: Sequence[Record]) -> Sequence[Label]:
+        """Returns the labels that all records have as well."""
+        for record in records:
+            labels = [label for label in labels if self._has(label, record)]
+            if not labels:
+                break
+        return labels
+
+    def _has(self, label: Label, record: Record) -> bool:
+        kind, name = label
+        tried = record.case in self._labels and not _is_large(record)
+        if not tried and kind == "fault" and _gives(name, self._case(record), record):
+            return True
+        return label in self._labels_of(record)
+
+    def _faults(self, record: Record) -> list[Label]:
+        """Returns the fault models that give the output of a record. Of a very large output, few are tried."""
+        if not _is_large(record):
+            return [label for label in self._labels_of(record) if label[0] == "fault"]
+        case = self._case(record)
+        tried = [n for n, fault in FAULTS.items() if fault.huge or case.desc.output.element_count <= MAX_OUTPUT]
+        return [("fault", name) for name in tried if _gives(name, case, record)]
+
+    def _labels_of(self, record: Record) -> Collection[Label]:
+        case = self._case(record)
+        if case.id not in self._labels:
+            self._labels[case.id] = () if _is_large(record) else failure_of(case, record).labels.keys()
+        return self._labels[case.id]
+
+    def _case(self, record: Record) -> Case:
+        return self._cases[record.case or ""]
+
+
+def _is_large(record: Record) -> bool:
+    """Whether the record holds a digest of the wrong output in place of its elements."""
+    return record.actual is not None and record.actual.Bits is None
