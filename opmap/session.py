@@ -41,6 +41,7 @@ from .verdicts.run import Run, not_run, settle, shuffled
 from .vocabulary import TIERS, Tier, Verdict, tiers_in
 
 if TYPE_CHECKING:  # loaded only if a run has known failures
+    from .diagnosis.known_causes import KnownCauses
     from .verdicts.active_failures import ActiveFailures
     from .verdicts.known_failures import KnownFailure
 
@@ -435,10 +436,15 @@ class Session:
     def _other_cause(self, entry: KnownFailure, case: Case, record: Record) -> str | None:
         """Returns the cause of a failed case in words, if it is not the one that a known failure says; else None."""
         from .diagnosis.causes import earlier_calls
-        from .diagnosis.known_causes import other_cause
 
         run = [*self._before, (case, record)]
-        return other_cause(entry, case, record, lambda: earlier_calls(run, len(run) - 1, self.calls))
+        return self._known_causes.other_cause(entry, case, record, lambda: earlier_calls(run, len(run) - 1, self.calls))
+
+    @cached_property
+    def _known_causes(self) -> KnownCauses:
+        from .diagnosis.known_causes import KnownCauses
+
+        return KnownCauses()
 
     @cached_property
     def problems(self) -> list[str]:

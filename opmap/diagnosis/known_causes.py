@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..cases.case import Case
 from ..errors import InputError, shown
 from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import CaseArrays
+from ..verdicts.compare import undefined
 from ..verdicts.known_failures import SHOWN_DIGITS, KnownFailure
 from ..verdicts.record import Record
 from ..vocabulary import Stage, Verdict
@@ -24,6 +25,9 @@ from .relations_wrong import MAX_OUTPUT
 
 KINDS = tuple(kind for kind in RELATION_KINDS if kind not in ("fault", "error", "none"))
 """The kinds of relations that an entry can name. The other three have keys of their own, or say nothing."""
+
+MOST_NAMED = 200
+"""The number of failures of another cause whose cause is looked for, although the verdict does not depend on it."""
 
 _EXACT = {
     "zero": ".*",
@@ -49,40 +53,61 @@ def check_causes(entries: Sequence[KnownFailure], file: str) -> None:
 
 def _problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
     if entry.fault is not None and entry.fault not in FAULTS:
-        near = _nearest(entry.fault, FAULTS)
-        yield "fault", f"must name one of the {len(FAULTS)} planted faults (opmap faults lists them), got {near}"
+        wanted = f"must name one of the {len(FAULTS)} planted faults (opmap faults lists them)"
+        yield "fault", f"{wanted}, got {shown(entry.fault)}{_nearest(entry.fault, FAULTS)}"
     if entry.relation is not None:
-        kind, _, text = entry.relation.partition(": ")
-        if kind not in KINDS or (not text and kind != entry.relation):
-            wanted = f"one of {', '.join(KINDS)}, alone or as 'KIND: TEXT'"
-            yield "relation", f"must be {wanted}, got {_nearest(kind, KINDS)}"
+        kind, colon, text = entry.relation.partition(": ")
+        if kind not in KINDS or (colon and not text):
+            hint = "; a fault model is named by the key fault" if kind == "fault" else _nearest(kind, KINDS)
+            wanted = f"must be one of {', '.join(KINDS)}, alone or as 'KIND: TEXT'"
+            yield "relation", f"{wanted}, got {shown(entry.relation)}{hint}"
 
 
-def _nearest(name: str, names: Sequence[str] | Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.4)
-    return f"{shown(name)}{f'; the nearest is {near[0]}' if near else ''}"
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name[:100], [n for n in names if n != name], n=1, cutoff=0.4)
+    return f"; the nearest is {near[0]}" if near else ""
 
 
-def other_cause(
-    entry: KnownFailure, case: Case, record: Record, earlier: Callable[[], Sequence[Earlier]] = tuple
-) -> str | None:
-    """Returns the cause of a failed case in words, if it is not the one that an entry says; else None.
+class KnownCauses:
+    """Compares the causes of failures with those that entries say.
 
-    `earlier` gives the outputs of the calls before the case, for causes that depend on them.
+    The relations of a wrong output take long. They are looked for if the answer depends on them, and else for the words of
+    the first MOST_NAMED failures.
     """
-    digest = record.actual.digest if record.actual else None
-    same_digest = entry.digest in (None, digest)
-    same_fault = entry.fault is None or _gives(entry.fault, case, record)
-    if same_digest and same_fault and entry.relation is None:
-        return None  # the relations of an output take much longer
-    failure = failure_of(case, record, earlier())
-    same_fault = same_fault or ("fault", entry.fault) in failure.labels
-    same_relation = entry.relation is None or any(entry.relation in (k, f"{k}: {t}") for k, t in failure.labels)
-    if same_digest and same_fault and same_relation:
-        return None
-    relation = failure.relations[0]
-    words = f"fault {relation.fault}" if relation.fault else f"{relation.kind}: {relation.text}"
-    return f"digest {digest[:SHOWN_DIGITS]}, {words}" if entry.digest and digest else words
+
+    def __init__(self) -> None:
+        self._named = 0
+
+    def other_cause(
+        self, entry: KnownFailure, case: Case, record: Record, earlier: Callable[[], Sequence[Earlier]] = tuple
+    ) -> str | None:
+        """Returns the cause of a failed case in words, if it is not the one that an entry says; else None.
+
+        `earlier` gives the outputs of the calls before the case, for causes that depend on them.
+        """
+        digest = record.actual.digest if record.actual else None
+        same_digest = entry.digest in (None, digest)
+        same_fault = entry.fault is None or _gives(entry.fault, case, record)
+        if same_digest and same_fault and entry.relation is None:
+            return None
+        differs = not same_digest or (entry.relation is None and not _needs_relations(entry.fault, case))
+        found = digest and f"digest {digest[:SHOWN_DIGITS]}"
+        if differs and found and self._named >= MOST_NAMED:
+            return found
+        self._named += 1
+        relations = failure_of(case, record, earlier()).relations
+        faults = {name for relation in relations for name in (relation.fault, *relation.ties)}
+        texts = {text for relation in relations for text in (relation.kind, f"{relation.kind}: {relation.text}")}
+        if not differs and (same_fault or entry.fault in faults) and entry.relation in (None, *texts):
+            return None
+        first = relations[0]
+        words = f"fault {first.fault}" if first.fault else f"{first.kind}: {first.text}"
+        return f"{found}, {words}" if entry.digest and found else words
+
+
+def _needs_relations(name: str | None, case: Case) -> bool:
+    """Returns whether `_gives` does not say enough: a fault between calls or of the list of outputs, an undefined value."""
+    return name is not None and bool(FAULTS[name].session or FAULTS[name].result or undefined(case.expected))
 
 
 def _gives(name: str, case: Case, record: Record) -> bool:

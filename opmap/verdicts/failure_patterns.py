@@ -83,9 +83,7 @@ class Group:
         return not self.passed or (way.only_values and pattern.type is not None)
 
 
-def patterns(
-    items: Iterable[object], records: Sequence[Record], cause: CommonCause = no_cause
-) -> dict[Pattern, Group]:
+def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCause = no_cause) -> dict[Pattern, Group]:
     """Returns the patterns whose entries describe many failures each, those with the most failures first.
 
     `items` are the cases and probes of the tier, also those that were not run. Probes are in no pattern.

@@ -24,7 +24,6 @@ A case with an entry is still run. The run is red if the case does not fail as t
     kinds = ["nan-payload"]                 # of a mismatch: the kinds of wrong values that are all right, and no others
     relation = "address"                    # of a mismatch: a kind of relation, or "KIND: TEXT" (see diagnosis.relation)
     fault = "index-clamped"                 # of a mismatch: a fault model that gives exactly this output
-    digest = "9f86d081..."                  # of a mismatch of one case: the SHA-256 of its wrong output
     may_pass = false                        # whether a pass is all right: the failure depends on memory or on time
     dangerous = false                       # whether the case is run only with --rerun-dangerous
     reason = "the driver makes signalling NaNs quiet"
@@ -36,7 +35,8 @@ A case with an entry is still run. The run is red if the case does not fail as t
 allows any value; `may_pass` is then false, and `dangerous` is true for the verdicts `timeout` and `device-lost`. If several
 entries match a case, the first one counts.
 
-`relation`, `fault` and `digest` say the cause. Without one of them, an entry accepts every fault that fails in its way.
+`relation` and `fault` say the cause, and so does `digest`, beside the id of one case: the SHA-256 of its wrong output. Without
+one of them, an entry accepts every fault that fails in its way.
 
 Files of the schemas /1 and /2 have neither `variant`, `package`, `message`, `may_pass` nor `dangerous`, files up to /3 have
 no `kinds`, and files up to /4 say no cause.
@@ -359,11 +359,11 @@ def write(
     described = {record.case for group in groups.values() for record in group.failures}
     entries: list[tuple[dict[str, object], str]] = []
     for pattern, group in groups.items():
-        keys = pattern._asdict() | _failure(group.failures, may_pass=group.passed) | group.cause
+        keys = pattern._asdict() | _failure(group.failures, may_pass=group.passed) | dict(group.cause)
         entries.append((keys, _comment(group)))
     for record in failures:
         if record.case not in described:
-            keys = {"case": record.case} | _failure([record]) | (cause([record]) or {})
+            keys = {"case": record.case} | _failure([record]) | dict(cause([record]) or {})
             entries.append((keys, record.message or record.verdict))
     where = {"provider": escape(place.provider), "adapter": place.adapter and escape(place.adapter)}
     end = {"tier": None if tier == TIERS[0] else tier, "reason": TODO}

@@ -409,14 +409,14 @@ class TestFile:
     """An error in the file gives one line with the file, the place in it, and the problem."""
 
     def test_whole(self, tmp_path):
-        """The example in the module's docstring has every key, and can be loaded."""
+        """The example in the module's docstring has every key but the digest of one case, and can be loaded."""
         text = "\n".join(line.strip() for line in known_failures.__doc__.splitlines() if line.startswith("    "))
         file = tmp_path / "known.toml"
         file.write_text(text, encoding="utf-8")
 
         (known,) = load(file)
 
-        assert [] == [key for key, value in msgspec.structs.asdict(known).items() if value is None]
+        assert ["digest"] == [key for key, value in msgspec.structs.asdict(known).items() if value is None]
         assert datetime.date(2027, 1, 1) == known.until
 
     @pytest.mark.parametrize(
@@ -475,8 +475,8 @@ class TestFile:
     @pytest.mark.parametrize(
         "head, said",
         [
-            ("", r"\$\.schema: must be 'opmap-known-failures/4', got None"),
-            ('schema = "opmap-known-failures/5"\nnovel = 1', "got 'opmap-known-failures/5'"),
+            ("", r"\$\.schema: must be 'opmap-known-failures/5', got None"),
+            ('schema = "opmap-known-failures/6"\nnovel = 1', "got 'opmap-known-failures/6'"),
             (
                 f'schema = "{SCHEMA}"\ncase_ids = 2',
                 r"\$\.case_ids: must be a version of the case ids from 1 to 1, got 2",
@@ -521,6 +521,9 @@ class TestFile:
             (2, 3, {"may_pass": True}),
             (3, 4, {"kinds": ["nan-payload"]}),
             (1, 4, {"kinds": ["nan-payload"]}),
+            (4, 5, {"relation": "shift"}),
+            (4, 5, {"fault": "index-clamped"}),
+            (3, 5, {"digest": "0" * 64}),
         ],
     )
     def test_new_keys(self, schema, needed, keys, tmp_path):
