@@ -42,6 +42,7 @@ from .vocabulary import TIERS, Tier, Verdict, tiers_in
 
 if TYPE_CHECKING:  # loaded only if a run has known failures
     from .diagnosis.known_causes import KnownCauses
+    from .diagnosis.relation import Earlier
     from .verdicts.active_failures import ActiveFailures
     from .verdicts.known_failures import KnownFailure
 
@@ -436,9 +437,13 @@ class Session:
     def _other_cause(self, entry: KnownFailure, case: Case, record: Record) -> str | None:
         """Returns the cause of a failed case in words, if it is not the one that a known failure says; else None."""
         from .diagnosis.causes import earlier_calls
+        from .diagnosis.judged_run import JudgedRun
 
-        run = [*self._before, (case, record)]
-        return self._known_causes.other_cause(entry, case, record, lambda: earlier_calls(run, len(run) - 1, self.calls))
+        def earlier() -> Sequence[Earlier]:
+            run = JudgedRun([*self._before, (case, record)], self.calls)
+            return earlier_calls(run, len(run.judged) - 1)
+
+        return self._known_causes.other_cause(entry, case, record, earlier)
 
     @cached_property
     def _known_causes(self) -> KnownCauses:

@@ -19,8 +19,8 @@ from ..verdicts.compare import undefined
 from ..verdicts.known_failures import SHOWN_DIGITS, KnownFailure
 from ..verdicts.record import Record
 from ..vocabulary import Stage, Verdict
-from .causes import Label, failure_of
-from .relation import RELATION_KINDS, Earlier
+from .causes import failure_of
+from .relation import RELATION_KINDS, Earlier, Label
 from .relations_wrong import MAX_OUTPUT
 
 KINDS = tuple(kind for kind in RELATION_KINDS if kind not in ("fault", "error", "none"))
