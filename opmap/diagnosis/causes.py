@@ -145,6 +145,8 @@ def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause
     ordered = tuple(sorted(failures, key=lambda failure: case_size(failure.case)))
     passing = run.features(run.passed)
     condition = separate(run.features([failure.case for failure in ordered]), passing) if passing else None
+    if len(ordered) == len(run.judged):
+        condition = Condition(((),))
     return Cause(label, whole_relation(label, ordered), ordered, condition)
 
 

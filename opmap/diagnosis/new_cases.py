@@ -94,6 +94,7 @@ class NewCases:
             self._fewer_dimensions,
             self._exchange,
             self._equal,
+            self._operator,
         )
 
     def near(self, case: Case) -> Case | None:
@@ -177,6 +178,14 @@ class NewCases:
 
     def _below(self, end: int) -> int:
         return self.source.integer(0, end - 1)
+
+    def _operator(self, draft: _Draft) -> None:
+        """Another operator with the same sizes, if its tensors have the same names. It keeps the numbers that it has too."""
+        cls = pick(self.source, tuple(OPERATORS.values())).descriptor
+        spec = cls.spec()
+        if set(spec.field_names("input")) == set(draft.sizes):
+            draft.cls = cls
+            draft.numbers = {name: draft.numbers.get(name, self._below(8)) for name in spec.field_names("uint")}
 
     def _data_type(self, draft: _Draft) -> None:
         draft.data_type = pick(self.source, data_types(draft.cls.operator))

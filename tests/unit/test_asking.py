@@ -146,7 +146,7 @@ class TestNewCases:
         new, alone = NewCases([case], 1), set()
         for _ in range(600):
             near = new.near(case)
-            if near is not None:
+            if near is not None and type(near.desc) is type(desc):
                 members = {f.name for f in dataclasses.fields(desc)}
                 changed = {n for n in members if getattr(near.desc, n) != getattr(desc, n)} - {"output_tensor"}
                 alone |= changed if len(changed) == 1 else set()

@@ -131,6 +131,17 @@ class TestValidate:
         assert "opmap: the causes were not found: it is gone" in err
 
 
+class TwoFaults:
+    """Judges 16-bit data on one provider, and all other data on another one."""
+
+    def __init__(self, others, wide):
+        self.judges, self.provider, self.index_conversion = {2: wide}, others.provider, None
+        self.others = others
+
+    def __call__(self, case):
+        return self.judges.get(case.desc.output.data_type.size, self.others)(case)
+
+
 class TestCauses:
     """Failures of a run in groups."""
 
@@ -204,13 +215,11 @@ class TestCauses:
 
     def test_rivals(self):
         """Two faults in one provider are two causes, each with its own condition."""
-        one, other = (Judge(open_fault(name), brief=True) for name in ("negative-index-as-zero", "output-zero"))
-
-        def judge(case):
-            return (other if case.desc.output.data_type.size == 2 else one)(case)
+        names = ("negative-index-as-zero", "output-zero")
+        judge = TwoFaults(*(Judge(open_fault(name), brief=True) for name in names))
 
         @contextmanager
-        def fresh():
+        def fresh(**changes):
             yield judge
 
         run = JudgedRun([(case, judge(case)) for case in CASES])

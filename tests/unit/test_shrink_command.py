@@ -37,8 +37,8 @@ class TestShrunk:
         code, out, _ = shrink("gather/example.1", "--provider", "fault:index-off-by-one")
         assert 1 == code
         lines = [" ".join(line.split()) for line in out.splitlines()]
-        assert lines[0].startswith("case gather/example.1 (mismatch): DML_OPERATOR_GATHER, InputTensor FLOAT32 [4]")
-        assert "InputTensor FLOAT32 [2], IndicesTensor INT32 [1], OutputTensor FLOAT32 [1]" in lines[1]
+        assert lines[0].startswith("case gather/example.1 (mismatch): DML_OPERATOR_GATHER, InputTensor FLOAT32 {4}")
+        assert "InputTensor FLOAT32 {2}, IndicesTensor INT32 {1}, OutputTensor FLOAT32 {1}" in lines[1]
         assert ["InputTensor [1.0, 2.0]", "IndicesTensor [0]"] == lines[2:4]
         assert "(as fault:index-off-by-one)" in lines[4]
         assert lines[6].startswith("trials ")
@@ -119,7 +119,7 @@ class TestShrunk:
         code, out, _ = shrink("gather/example.1", "--provider", "fault:output-zero", "--no-sides")
         assert (1, 4) == (code, len(runs))
         assert "stopped: not tried: 2 hangs" in out
-        assert "InputTensor FLOAT32 [1]" in out
+        assert "InputTensor FLOAT32 {1}" in out
 
 
 class TestNothing:
@@ -137,11 +137,11 @@ class TestNothing:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["gather/nope"], "CASE must be the id of a case or a DxDispatch JSON file, got 'gather/nope'"),
-            (["x" * 10_000], "CASE must be the id of a case"),
-            ([""], "CASE must be the id of a case"),
+            (["gather/nope"], "must be a DxDispatch file or the id of a case, got 'gather/nope'"),
+            (["x" * 10_000], "must be a DxDispatch file or the id of a case"),
+            ([""], "must be a DxDispatch file or the id of a case"),
             (["no-such-file.json"], "no-such-file.json: no such file"),
-            (["gather/example.1", "--case", "x"], "--case is for a file that dispatches several"),
+            (["gather/example.1", "--case", "x"], "--case must be given with a file only"),
             (["gather/example.1", "--trials", "0"], "--trials: must be a whole number from 1 on, got '0'"),
             (["gather/example.1", "--provider", "fault:nosuch"], "got 'nosuch'"),
         ],

@@ -13,7 +13,7 @@ import pytest
 from opmap.cli import main
 from opmap.errors import InputError
 from opmap.reporting import terminal
-from opmap.reporting.tables import print_run
+from opmap.reporting.tables import print_failures, print_notes, print_tables
 from opmap.verdicts.record import Record
 from opmap.vocabulary import Verdict
 
@@ -62,7 +62,9 @@ class TestEscapes:
             message=HOSTILE,
         )
 
-        print_run(terminal.console(), [record], [HOSTILE])
+        print_tables(terminal.console(), [record])
+        print_failures(terminal.console(), [record])
+        print_notes(terminal.console(), [HOSTILE])
 
         out = capsys.readouterr().out
         assert out.count(SHOWN) >= 7

@@ -134,7 +134,7 @@ class TestWriteKnownFailures:
 
         out, err = capsys.readouterr()
         assert 2 == code
-        assert "mismatch  gather/example.1" in out
+        assert "gather/example.1: DML_OPERATOR_GATHER" in out
         assert 1 + report == err.count("No space left on device") == err.count("\n")
         assert not (tmp_path / "k.toml").exists()
         if report:
