@@ -22,6 +22,9 @@ Conjunction: TypeAlias = tuple[Comparison, ...]
 MOST_COMPARISONS, MOST_IN_EACH = 5, 3
 """The most comparisons in a single conjunction, and in each of two. More would follow chance in place of a cause."""
 
+BETTER = 0.03
+"""By how much a comparison must lower the share of the cases for which a condition is wrong."""
+
 FIRST_PASSING = 400
 """The number of passing cases that the search begins with. Those that contradict its result are added."""
 
@@ -82,7 +85,7 @@ def separate(failing: Sequence[Features], passing: Sequence[Features]) -> Condit
 
 
 def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition:
-    """Returns a condition that is wrong for few of the cases: one comparison after the other, while it gets better.
+    """Returns a condition that is wrong for few of the cases: one comparison after the other, while it gets clearly better.
 
     The failing cases and the passing ones count alike, however many there are of each. Neither may be empty.
     """
@@ -97,7 +100,7 @@ def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Con
             return float((missed | ~held[c][0]).mean() + (wrong & held[c][1]).mean())
 
         best = min(options, key=lambda c: (errors(c), c.cost, c.order), default=None)
-        if best is None or errors(best) >= missed.mean() + wrong.mean() - 0.01:
+        if best is None or errors(best) >= missed.mean() + wrong.mean() - BETTER:
             break
         chosen, missed, wrong = (*chosen, best), missed | ~held[best][0], wrong & held[best][1]
     about = Condition((_sorted(chosen),))

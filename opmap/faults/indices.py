@@ -92,10 +92,8 @@ def _last_dimension_ignored(address: Address) -> Address:
 
 
 def _first_dimension_ignored(address: Address) -> Address:
-    """Ignores the first dimension of each index tensor that has several."""
-    return address.change_reads(
-        lambda read: dataclasses.replace(read, steps=read.steps[1:]) if len(read.steps) > 1 else read
-    )
+    """Ignores the first dimension of each index tensor."""
+    return address.change_reads(lambda read: dataclasses.replace(read, steps=read.steps[1:]))
 
 
 def _size_of_last_dimension(address: Address) -> Address:

@@ -84,7 +84,7 @@ NOT_CONCERNED = {
         int16-through-float16 sign-bit-lost-16 word-low-half-only word-64-cut word-64-extended word-64-halves-swapped
         words-16-swapped """,
     "GRID": """
-        index-scalar-as-zero index-axis-of-one-unwrapped indices-transposed indices-first-row-only tuple-reversed
+        index-scalar-as-zero index-axis-of-one-unwrapped indices-transposed tuple-reversed
         tuple-last-coordinate-dropped tuple-first-coordinate-repeated tuple-planar leading-block-ignored
         leading-order-reversed trailing-block-ignored trailing-order-reversed batch-0-of-data batch-0-of-indices
         batch-ignored batch-order-reversed rank-above-4-leading-ignored rank-8-first-ignored denormals-flushed-float16
