@@ -8,8 +8,8 @@ import io
 import sys
 from collections.abc import Sequence
 
+from .command_options import parser
 from .errors import OpmapError
-from .options import parser
 from .reporting.terminal import abandon_stdout, open_closed_streams, print_error
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from opmap.cases.catalogue import catalogue
 from opmap.cli import main
+from opmap.command_options import COMMANDS
 from opmap.dxdispatch import model_json
 from opmap.errors import InputError
-from opmap.options import COMMANDS
 
 EXAMPLES = {case.id: case for case in catalogue("smoke") if "/example." in case.id}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import opmap
-from opmap import cli, options
+from opmap import cli, command_options
 from opmap.cases.catalogue import catalogue
 from opmap.cases.invalid_indices import POSITIONS
 from opmap.errors import InputError
@@ -168,7 +168,7 @@ class TestDocuments:
     @each_document
     def test_commands(self, document):
         """Every `opmap ...` that is shown can be parsed; a name alone is the name of a command."""
-        parser = options.parser()
+        parser = command_options.parser()
         for arguments in command_lines(read(document)):
             try:
                 parser.parse_args(arguments if len(arguments) > 1 else [*arguments, "--help"])
@@ -178,7 +178,7 @@ class TestDocuments:
     @each_document
     def test_options(self, document, pytestconfig):
         """Every option named in the text exists: in a command, in the pytest plugin, or in the tool that the page is about."""
-        names = long_options(options.parser())
+        names = long_options(command_options.parser())
         if document == "tools/dml_linux/README.md":
             tool = (REPOSITORY / "tools" / "dml_linux" / "dml_linux.py").read_text(encoding="utf-8")
             names |= {*re.findall(r'"(--[a-z]+)"', tool), "--privileged"}  # the last one is Docker's

@@ -8,7 +8,8 @@ import pytest
 
 from opmap import Session, SessionOptions
 from opmap.cases.probes import probes
-from opmap.options import PROVIDER, SHARED_OPTIONS, add_pytest_options, parser
+from opmap.command_options import parser
+from opmap.options import PROVIDER, SHARED_OPTIONS, add_pytest_options
 from opmap.vocabulary import Verdict
 
 WRITTEN = {"report", "resume", "write_known_failures"}
