@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from .errors import cut, printable, shown
+from .errors import cut, short_line, shown
 from .manual.case_ids import MEANING
 from .options import (
     DIRECTML_OPTIONS,
@@ -74,7 +74,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {printable(cut(message))} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: {short_line(message)} (see {self.prog} --help)\n")
 
 
 class _Help(argparse.HelpFormatter):

@@ -49,7 +49,7 @@ class InputError(OpmapError, ValueError):
     """
 
     def __init__(self, message: str, *, path: str | None = None, file: str | None = None, rule: str | None = None):
-        self.message, self.path, self.file, self.rule = _line(message), path and _line(path), file, rule
+        self.message, self.path, self.file, self.rule = short_line(message), path and short_line(path), file, rule
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -135,8 +135,12 @@ def told(value: Callable[[], object]) -> str:
 
 def clean(text: str) -> str:
     """Returns a text from outside in one line of at most MAX_MESSAGE characters, without what UTF-8 cannot encode."""
-    encodable = text[:MAX_MESSAGE].encode("utf-8", "backslashreplace").decode("utf-8")
-    return " ".join(encodable.split())[:MAX_MESSAGE]
+    return " ".join(encodable(text[:MAX_MESSAGE]).split())[:MAX_MESSAGE]
+
+
+def encodable(text: str) -> str:
+    """Returns the text with what UTF-8 cannot encode escaped (`\\udc80`): half of a surrogate pair."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def printable(text: str) -> str:
@@ -149,6 +153,11 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Returns the text in one line, with its control characters escaped."""
     return printable(" ".join(text.split()))
+
+
+def short_line(text: str) -> str:
+    """Returns the beginning of a text in one line, with its control characters and line breaks escaped (see `cut`)."""
+    return printable(cut(text))
 
 
 def cut(text: str, limit: int = MAX_LINE) -> str:
@@ -180,7 +189,3 @@ class _Shown(reprlib.Repr):
 
 
 _SHOWN = _Shown()
-
-
-def _line(text: str) -> str:
-    return printable(cut(text))

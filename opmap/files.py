@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .errors import InputError
+from .errors import InputError, encodable
 from .limits import MAX_DIGITS, MAX_FILE_BYTES, MAX_KEY_PARTS, MAX_NESTING, MAX_TOML_BYTES
 
 _T = TypeVar("_T")
@@ -121,7 +121,7 @@ def to_json(value: object) -> bytes:
 def _escaped(value: object) -> object:
     """Returns a value of builtin types whose texts can be written as UTF-8."""
     if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()
+        return encodable(value)
     if isinstance(value, dict):
         return {_escaped(key): _escaped(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, Protocol, get_args
 import msgspec
 import numpy as np
 
-from ..errors import ProviderError, cut, printable, shown
+from ..errors import ProviderError, short_line, shown
 from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_SIZES
 from ..machine.facts import Fact
 from ..vocabulary import Stage
@@ -232,7 +232,7 @@ def read(source: Source) -> Message | None:
             try:
                 message: Message = _decoder.decode(header)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise FrameError(f"a frame's header is wrong: {printable(cut(str(error)))}") from None
+                raise FrameError(f"a frame's header is wrong: {short_line(str(error))}") from None
             finally:
                 _body.content = bytearray()
             if _body.taken != length:
