@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import one_line
+from ..errors import cut, one_line
 
 _LONGEST_MESSAGE = 400
 
@@ -30,10 +30,7 @@ class Finding:
     older: bool = False
 
     def __post_init__(self) -> None:
-        message = one_line(self.message)
-        if len(message) > _LONGEST_MESSAGE:
-            message = message[: _LONGEST_MESSAGE - 1] + "…"
-        object.__setattr__(self, "message", message)
+        object.__setattr__(self, "message", cut(one_line(self.message), _LONGEST_MESSAGE))
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.kind}: {self.message}" + (f" [{self.erratum}]" if self.erratum else "")
