@@ -11,8 +11,9 @@ from ..cases.case import Case, retyped
 from ..cases.covering_arrays import Combination, arrays, combinations, has_arrays
 from ..cases.in_variants import classes as variant_classes
 from ..cases.parameters import WIDTHS, WORLD, classify, extra_classes, parameters
-from ..descriptors import OperatorDesc, TensorDesc
+from ..descriptors import OperatorDesc
 from ..operators import OPERATORS, AnyOperator, size_classes
+from ..pseudocode import show
 from ..spec import SpecExample
 from ..tensors import DataType
 from ..variants import VARIANTS
@@ -167,9 +168,6 @@ def _identity(desc: OperatorDesc) -> tuple[object, ...]:
 
 
 def _text(desc: OperatorDesc) -> str:
-    def braces(tensor: TensorDesc) -> str:
-        return f"{{{','.join(map(str, tensor.sizes))}}}"
-
-    sizes = (f"{name} {braces(tensor)}" for name, tensor in desc.tensors.items())
+    sizes = (f"{name} {show(tensor.sizes)}" for name, tensor in desc.tensors.items())
     numbers = (f"{name} {number}" for name, number in desc.numbers.items())
     return f"descriptor {desc.output.data_type.name}, {', '.join((*sizes, *numbers))}"

@@ -2,11 +2,11 @@
 
 from .access import AccessMap, Address, IndexRead, Move, Term, access_map, strides_of
 from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
-from .formulas import Broken, assigned, check, evaluate, right_align, show
+from .formulas import Broken, assigned, check, evaluate, right_align
 from .interpreter import Program, compile_map, compile_statements, run
 from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
-from .tree import Copy, Example, ExampleTensor, Line, Reference, Statement
+from .tree import Copy, Example, ExampleTensor, Line, Reference, Statement, show
 
 __all__ = [
     "COORDINATES",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import PseudocodeError
-from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement
+from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement, show
 
 Sizes = tuple[int, ...]
 
@@ -199,7 +199,7 @@ def aligned(reference: Reference, sizes: Sequence[int]) -> list[tuple[Coordinate
     """
     skipped = len(sizes) - len(reference.coordinates)
     if skipped < 0 or any(size != 1 for size in sizes[: max(skipped, 0)]):
-        raise PseudocodeError(f"{reference} does not address a tensor of sizes {_braces(sizes)}")
+        raise PseudocodeError(f"{reference} does not address a tensor of sizes {show(sizes)}")
     coordinates = []
     for coordinate in reference.coordinates:
         if isinstance(coordinate, Rest):
@@ -211,7 +211,7 @@ def aligned(reference: Reference, sizes: Sequence[int]) -> list[tuple[Coordinate
 def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
     target, source = _sizes(statement.target, statement, sizes), _sizes(statement.source, statement, sizes)
     if target != source:
-        raise PseudocodeError(f"{statement}: the sizes {_braces(target)} and {_braces(source)} differ")
+        raise PseudocodeError(f"{statement}: the sizes {show(target)} and {show(source)} differ")
     return statement
 
 
@@ -286,7 +286,3 @@ def _sizes(tensor: str, statement: Statement, sizes: Mapping[str, Sizes]) -> Siz
     if tensor not in sizes:
         raise PseudocodeError(f"{statement}: {tensor} is not a tensor of the operator")
     return tuple(sizes[tensor])
-
-
-def _braces(sizes: Sequence[int]) -> str:
-    return "{" + ",".join(map(str, sizes)) + "}"

@@ -26,6 +26,7 @@ from .tree import (
     Repeat,
     Slice,
     Sum,
+    show,
 )
 
 Item = int | str | Repeat
@@ -225,8 +226,3 @@ def _subject(node: Expression, environment: Environment) -> str:
 def _with_value(node: Expression | Interval, value: str) -> str:
     """`Axis + 1 = 2`, or the value alone if the text is the value."""
     return value if str(node) == value else f"{node} = {value}"
-
-
-def show(value: object) -> str:
-    """Returns a value as the pages write it: lists in braces, without spaces."""
-    return "{" + ",".join(map(show, value)) + "}" if isinstance(value, (tuple, list)) else str(value)

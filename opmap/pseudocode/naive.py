@@ -12,7 +12,7 @@ from itertools import product
 
 from ..errors import PseudocodeError
 from .expansion import full_rank
-from .tree import Constant, Coordinate, Copy, Line, Reference, Statement
+from .tree import Constant, Coordinate, Copy, Line, Reference, Statement, show
 
 Position = tuple[int, ...]
 Tensors = Mapping[str, Sequence[int]]
@@ -52,8 +52,7 @@ def trace(
     output = _output(statements)
     at = tuple(at)
     if len(at) != len(sizes[output]) or any(not 0 <= c < s for c, s in zip(at, sizes[output], strict=True)):
-        braces = ",".join(map(str, sizes[output]))
-        raise PseudocodeError(f"[{', '.join(map(str, at))}] is not an element of sizes {{{braces}}}")
+        raise PseudocodeError(f"[{', '.join(map(str, at))}] is not an element of sizes {show(sizes[output])}")
     origin = Origin(f"{output}[{', '.join(map(str, at))}] is written by no statement")
     for statement in statements:
         if isinstance(statement, Copy):

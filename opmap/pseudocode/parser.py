@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, cast
@@ -34,6 +33,7 @@ from .tree import (
     Statement,
     Subscript,
     Sum,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _build() -> type[Build]:
             flat, shape = _flatten(values)
             if shape != sizes:
                 raise PseudocodeError(
-                    f"{name} has Sizes {_braces(sizes)} and values of sizes {_braces(shape)}", offset=name.start_pos
+                    f"{name} has Sizes {show(sizes)} and values of sizes {show(shape)}", offset=name.start_pos
                 )
             return str(name), ExampleTensor(sizes, str(data_type), flat)
 
@@ -260,7 +260,3 @@ def _flatten(rows: _Rows) -> tuple[tuple[_Number, ...], _Sizes]:
     if len({shape for _, shape in flattened}) != 1:
         raise PseudocodeError("rows differ in length")
     return tuple(value for values, _ in flattened for value in values), (len(rows), *flattened[0][1])
-
-
-def _braces(sizes: Iterable[int]) -> str:
-    return "{" + ",".join(map(str, sizes)) + "}"

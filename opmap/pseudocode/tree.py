@@ -257,3 +257,11 @@ class Example:
     fields: dict[str, int]
     tensors: dict[str, ExampleTensor]
     expansion: Line | None = None
+
+
+# --- values --------------------------------------------------------------------------------------------------------
+
+
+def show(value: object) -> str:
+    """Returns a value as the pages write it: lists in braces, without spaces."""
+    return "{" + ",".join(map(show, value)) + "}" if isinstance(value, (tuple, list)) else str(value)
