@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -31,6 +30,7 @@ from .execution.providers import (
     refuse_directml_options,
     refuse_runtime_options,
 )
+from .files import read_bytes
 from .mapping import IndexConversion
 from .reporting.bundle import Bundle
 from .reporting.results_folder import identity
@@ -126,10 +126,12 @@ class Session:
     def __init__(self, options: SessionOptions, *, brief: bool = True, cases: Sequence[Case] | None = None):
         self.options, self.brief = options, brief
         self.known_failures: tuple[KnownFailure, ...] = ()
+        self._known_failures_digest: str | None = None
         if options.known_failures:
             from .verdicts.known_failures import load
 
             self.known_failures = load(options.known_failures)
+            self._known_failures_digest = _digest(read_bytes(options.known_failures))
             if any(entry.cause for entry in self.known_failures):
                 from .diagnosis.known_causes import check_causes
 
@@ -367,11 +369,10 @@ class Session:
     def _selection_json(self) -> dict[str, object]:
         """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""
         options = self.options
-        known_failures = Path(options.known_failures).read_bytes() if options.known_failures else None
         return {
             "ids": _digest("\n".join(item.id for item in self.items).encode()),
             "case_ids": CASE_IDS,
-            "known_failures": known_failures and _digest(known_failures),
+            "known_failures": self._known_failures_digest,
             "no_shipped_known_failures": options.no_shipped_known_failures,
             "rerun_dangerous": options.rerun_dangerous,
             "repeat": options.repeat,
