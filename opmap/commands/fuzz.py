@@ -28,7 +28,10 @@ _EVERY = 10.0
 
 
 def run(options: Namespace) -> int:
-    """Searches, and prints what was found. Returns 1 if something was found, or if the provider supports nothing. Raises InputError for bad options."""
+    """Searches, and prints what was found.
+
+    Returns 1 if something was found, or if the provider supports nothing. Raises InputError for bad options.
+    """
     if options.provider.startswith("fault:"):
         raise InputError("--provider fault:NAME takes cases in place of models, so it has no sequences")
     asked = SessionOptions.read(vars(options))
@@ -158,15 +161,13 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         if folder:
             print_line(f"  program: {Path(folder.path(find))}")
     total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
-    extra = [
-        f"{progress.duplicates} failed like a find",
-        f"{progress.known} are known",
-        f"{progress.both} fail on the CPU EP too",
+    others = [
+        (progress.duplicates, "failed like a find"),
+        (progress.known, "are known"),
+        (progress.both, "fail on the CPU EP too"),
+        (progress.unstable, "did not fail again"),
+        (progress.unsupported, "are not supported"),
     ]
-    extra.append(f"{progress.unstable} did not fail again")
-    extra.append(f"{progress.unsupported} are not supported")
-    counts = (progress.duplicates, progress.known, progress.both, progress.unstable, progress.unsupported)
-    shown = [text for text, count in zip(extra, counts, strict=True) if count]
-    print_line("; ".join([total, *shown]))
+    print_line("; ".join([total, *(f"{count} {text}" for count, text in others if count)]))
     if progress.stopped:
         print_line(f"stopped: {progress.stopped}")

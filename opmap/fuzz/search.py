@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
 
@@ -81,19 +82,29 @@ Known = Callable[[Plan, Failure], bool]
 """Returns whether a failure is known already, from outside this run."""
 
 
-@dataclass
-class Progress:
-    """How far a search is. `seconds` counts the search without the shrinking."""
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
-    next: int = 0
-    seconds: float = 0.0
-    sequences: int = 0
-    duplicates: int = 0
-    known: int = 0
-    both: int = 0
-    unstable: int = 0
-    unsupported: int = 0
-    shrinking: float = 0.0
+
+@dataclass
+class Counts:
+    """How far a search is, in numbers. `seconds` counts the search without the shrinking."""
+
+    next: Count = 0
+    seconds: Seconds = 0.0
+    sequences: Count = 0
+    duplicates: Count = 0
+    known: Count = 0
+    both: Count = 0
+    unstable: Count = 0
+    unsupported: Count = 0
+    shrinking: Seconds = 0.0
+
+
+@dataclass
+class Progress(Counts):
+    """How far a search is, what it has found, and why it stopped."""
+
     finds: list[Find] = field(default_factory=list)
     stopped: str | None = None
 

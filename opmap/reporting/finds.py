@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
 from ..execution.steps import AnyStep
-from ..fuzz.search import Find, Progress
+from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
 from .reproducer import Wanted, program
 from .results_folder import Option, ResultsFolder
@@ -123,38 +123,17 @@ class FindsFolder:
         if seed is not None or type(before) is not int:
             self._files.check_same({"seed": before}, {"seed": seed})
         self.seed = before if type(before) is int else seed or 0
-        for name in _COUNTS:
-            setattr(self.progress, name, getattr(run.progress, name))
         finds: dict[str, Find] = {}
         for number, find in self._files.read_lines(Find):
             if not _ID.fullmatch(find.id):
                 self._files.refuse("id must be the kind and a number", number)
             finds[find.id] = find
-        self.progress.finds = list(finds.values())
+        self.progress = Progress(**vars(run.progress), finds=list(finds.values()))
 
 
 _ID = re.compile(r"[a-z]+-\d{1,9}", re.ASCII)
 """The id of a find, from which the name of its program is made."""
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
-
-
-class _Progress(msgspec.Struct):
-    """The counts of a search (see `Progress`)."""
-
-    next: Count = 0
-    seconds: Seconds = 0.0
-    sequences: Count = 0
-    duplicates: Count = 0
-    known: Count = 0
-    both: Count = 0
-    unstable: Count = 0
-    unsupported: Count = 0
-    shrinking: Seconds = 0.0
-
-
-_COUNTS = tuple(field.name for field in msgspec.structs.fields(_Progress))
+_COUNTS = tuple(field.name for field in dataclasses.fields(Counts))
 
 
 class _Run(msgspec.Struct):
@@ -162,4 +141,4 @@ class _Run(msgspec.Struct):
 
     schema: str
     settings: dict[str, Option]
-    progress: _Progress
+    progress: Counts
