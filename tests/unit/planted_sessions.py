@@ -1,9 +1,10 @@
 """Backends with sessions, as a third party would write them: they run models with onnx.reference and do not use opmap.
 
-Each public function is a factory for `--provider planted_sessions:NAME`. `right` is the backend without an error.
+Each name at the end is a factory for `--provider planted_sessions:NAME`. `right` is the backend without an error.
 """
 
 import os
+from functools import partial
 
 import numpy as np
 import onnx
@@ -162,45 +163,14 @@ class Ordered(Session):
         return values if outputs is None else values[: len(outputs)]
 
 
-def right():
-    return Backend(Session)
-
-
-def stale():
-    return Backend(Stale)
-
-
-def ignores_defaults():
-    return Backend(IgnoresDefaults)
-
-
-def fails_after_close():
-    return Backend(FailsAfterClose)
-
-
-def crashes_older():
-    return Backend(CrashesOlder)
-
-
-def crashes_at_close():
-    return Backend(CrashesAtClose)
-
-
-def wrong_and_crashes():
-    return Backend(WrongAndCrashes)
-
-
-def fails_at_close():
-    return Backend(FailsAtClose)
-
-
-def clamps_and_fails():
-    return Backend(ClampsAndFails)
-
-
-def unchecked():
-    return Backend(Unchecked)
-
-
-def ordered():
-    return Backend(Ordered)
+right = partial(Backend, Session)
+stale = partial(Backend, Stale)
+ignores_defaults = partial(Backend, IgnoresDefaults)
+fails_after_close = partial(Backend, FailsAfterClose)
+crashes_older = partial(Backend, CrashesOlder)
+crashes_at_close = partial(Backend, CrashesAtClose)
+wrong_and_crashes = partial(Backend, WrongAndCrashes)
+fails_at_close = partial(Backend, FailsAtClose)
+clamps_and_fails = partial(Backend, ClampsAndFails)
+unchecked = partial(Backend, Unchecked)
+ordered = partial(Backend, Ordered)
