@@ -136,9 +136,9 @@ def _directml(
         provider.perform(Drop(name=""))
         if failed.error is None:
             return provider, hello
-        problem = (
-            problem or f"{DIRECTML} cannot create a session{f' on {adapter.name}' if adapter else ''}: {failed.error}"
-        )
+        if not problem:  # the first adapter's is told
+            place = f" on {adapter.name}" if adapter else ""
+            problem = f"{DIRECTML} cannot create a session{place}: {failed.error}"
     raise ProviderError(problem)
 
 
