@@ -171,7 +171,7 @@ def _unlike(failures: Sequence[Features], passing: Sequence[Case]) -> list[Case]
 
 
 def _shows_faults(case: Case) -> bool:
-    """Whether most faults would change the output of a case. If not, it is no witness that its features are harmless."""
+    """Whether most faults would change the output of a case. If not, it does not show that its features are harmless."""
     return (
         case.desc.output.element_count >= 4
         and case.index_pattern not in _WEAK_PATTERNS

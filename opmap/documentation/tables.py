@@ -121,7 +121,10 @@ class Tables:
             self._level_is_unknown(line)
 
     def _level_is_unknown(self, line: int) -> None:
-        """Notes once that a table has no feature level. It may be the table of any level."""
+        """Adds a finding for a table whose feature level is unknown, at its first row only.
+
+        It may be the table of any level, so each level may have a row that is not read.
+        """
         if not self._is_lost:
             message = "support: no heading names the feature level of this table; it is not compared"
             self.findings.append(Finding("unreadable", line, "support", message))

@@ -105,7 +105,7 @@ class OpenProvider:
         return self.provider.environment() if isinstance(self.provider, WorkerProvider) else collect()
 
     def driver(self, facts: Mapping[str, Fact]) -> str | None:
-        """Returns the driver version of the provider's adapter in these facts; None if they do not hold exactly one."""
+        """Returns the driver version that the facts give for the provider's adapter; None if they give none, or several."""
         adapters = msgspec.to_builtins(facts["adapters"].value or []) if "adapters" in facts else []
         versions = {a["driver_version"]["value"] for a in adapters if a["name"] == self.adapter}
         return versions.pop() if len(versions) == 1 else None
