@@ -143,11 +143,18 @@ def _causes(run: JudgedRun, failures: Sequence[Failure]) -> list[Cause]:
 def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause:
     """Returns the cause with this label and these failures; its condition separates them from the cases that passed."""
     ordered = tuple(sorted(failures, key=lambda failure: case_size(failure.case)))
-    passing = run.features(run.passed)
-    condition = separate(run.features([failure.case for failure in ordered]), passing) if passing else None
-    if len(ordered) == len(run.judged):
-        condition = Condition(((),))
-    return Cause(label, whole_relation(label, ordered), ordered, condition)
+    return Cause(label, whole_relation(label, ordered), ordered, _condition(run, [failure.case for failure in ordered]))
+
+
+def _condition(run: JudgedRun, failed: Sequence[Case]) -> Condition | None:
+    """The condition that separates cases from those that passed. The number of a call is a part only if none does without."""
+    if len(failed) == len(run.judged):
+        return Condition(((),))
+    if not run.passed:
+        return None
+    return separate(run.features(failed), run.features(run.passed)) or separate(
+        run.features(failed, calls=True), run.features(run.passed, calls=True)
+    )
 
 
 def _claimant(found: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:

@@ -29,6 +29,9 @@ TWINS = 4
 MOST_ASKED_AGAIN = 5
 """The most failures of one cause that are asked again."""
 
+MOST_PARTS = 2
+"""The most dimensions whose positions a rule of addresses changes. A rule for more of them fits by chance."""
+
 MOST_SIDES = 3
 """The number of causes, the largest first, of which it is asked whose fault they are."""
 
@@ -237,9 +240,10 @@ def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
     found = replace(cause, label=label, relation=whole_relation(label, known))
     if found.relation.explained == found.relation.wrong and not found.relation.vague:
         return found
-    telling = [wrong for failure in new if (wrong := telling_output(failure)) is not None]
-    rule = CommonRule.of(telling)
-    if rule is None:
+    outputs = [(failure, wrong) for failure in new if (wrong := telling_output(failure)) is not None]
+    telling = [wrong for _, wrong in outputs]
+    rule = None if all(found.claims(failure) for failure, _ in outputs) else CommonRule.of(telling)
+    if rule is None or len(rule.texts) > MOST_PARTS:
         return found
     explained = sum(len(wrong.wrong) for wrong in telling)
     return replace(found, rule=rule, relation=Relation("address", str(rule), None, (), explained, found.relation.wrong))

@@ -33,13 +33,16 @@ class JudgedRun:
         """The cases that passed."""
         return [case for case, record in self.judged if record.verdict == Verdict.PASS]
 
-    def features(self, cases: Sequence[Case]) -> list[Features]:
-        """Returns the features of cases of this run."""
+    def features(self, cases: Sequence[Case], *, calls: bool = False) -> list[Features]:
+        """Returns the features of cases of this run; with `calls` also `call`, where it is known."""
         new = [case for case in cases if case.id not in self._features]
         for case, given in zip(new, features_of(new), strict=True):
-            call = self.calls.get(case.id)
-            self._features[case.id] = given if call is None else {**given, "call": call}
-        return [self._features[case.id] for case in cases]
+            self._features[case.id] = given
+        found = [self._features[case.id] for case in cases]
+        if not calls:
+            return found
+        numbers = [self.calls.get(case.id) for case in cases]
+        return [given if n is None else {**given, "call": n} for given, n in zip(found, numbers, strict=True)]
 
     def before(self, case: Case, most: int) -> list[Case]:
         """Returns up to so many cases that ran before a case in the same process, the latest first.

@@ -86,10 +86,14 @@ class CommonRule:
         fitting = _fitting(wrong)
         return fitting is not None and all(self.parts.get(name, "") in costs for name, costs in fitting.items())
 
+    @property
+    def texts(self) -> list[str]:
+        """The parts in words, without those of dimensions along which nothing changes."""
+        return list(dict.fromkeys(text for text in self.parts.values() if text))
+
     def __str__(self) -> str:
         """`every wrong element is the input's element with position - 1 along the axis`."""
-        texts = dict.fromkeys(text for text in self.parts.values() if text)
-        return f"every wrong element is the input's element {' and '.join(texts)}"
+        return f"every wrong element is the input's element {' and '.join(self.texts)}"
 
 
 def _fitting(wrong: WrongOutput) -> dict[str, dict[str, float]] | None:
