@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from .diagnosis.feature_names import FEATURES
 from .errors import cut, short_line, shown
 from .manual.case_ids import MEANING
 from .options import (
@@ -45,6 +47,14 @@ class Command:
     example: str
     add_options: Callable[[argparse.ArgumentParser], None]
     notes: str = ""
+
+
+def _features() -> str:
+    """Returns the features that a condition of `diagnose` names, each with its meaning."""
+    lines = ["features, of which conditions are made:"]
+    for name, meaning in FEATURES.items():
+        lines += textwrap.wrap(meaning, 78, initial_indent=f"  {name:17} ", subsequent_indent=" " * 20)
+    return "\n".join([*lines, "  A.Sizes == B.Sizes  Whether two tensors have equal sizes."])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -311,6 +321,7 @@ COMMANDS: dict[str, Command] = {
         help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact.",
         example="opmap diagnose --provider fault:negative-index-as-zero",
         add_options=_diagnose,
+        notes=_features(),
     ),
     "shrink": Command(
         help="Make a failing case as small as it goes, and say whose fault it is.",

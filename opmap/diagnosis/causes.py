@@ -16,7 +16,7 @@ from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import CaseArrays
 from ..variants import PLAIN
 from ..verdicts.failure_patterns import stable_text
-from ..verdicts.record import Record, TensorRecord
+from ..verdicts.record import Record
 from ..vocabulary import Verdict
 from .conditions import Condition, separate
 from .judged_run import JudgedRun
@@ -30,13 +30,17 @@ from .relation import (
     problem_relation,
     relations,
     reveals_addresses,
+    session_faults,
     without_numbers,
 )
 from .relations_addresses import CommonRule
-from .relations_wrong import WrongOutput
+from .relations_wrong import MAX_OUTPUT, WrongOutput
 
-MOST_BACK = 40
-"""How many calls back an output may come from."""
+MOST_BACK, MOST_BACK_ALIKE = 40, 4000
+"""How many calls back an output may come from; and one with the same type and sizes, which a cache may have kept."""
+
+FEWEST_CALLS = 10
+"""The fewest calls from which a fault model of a session is read."""
 
 MOST_RELATED = 200
 """The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
@@ -119,7 +123,10 @@ def causes(run: JudgedRun) -> list[Cause]:
     If many cases failed, an even choice is searched for relations. Another failure belongs to the cause whose fault gives
     its output, or whose condition holds for it. If there is none, it is searched too.
     """
-    listed = [n for n in run.failed if not _is_large(run.judged[n][1])]
+    of_sessions = _session_faults(run)
+    if of_sessions:
+        return _causes(run, [_of_session(of_sessions, *run.judged[n]) for n in run.failed])
+    listed = [n for n in run.failed if not is_large(run.judged[n][1])]
     chosen = set(listed[:: max(1, -(-len(listed) // MOST_RELATED))])
     searched = [failure_of(*run.judged[n], earlier_calls(run, n)) for n in sorted(chosen)]
     others = [n for n in run.failed if n not in chosen]
@@ -166,7 +173,7 @@ def _claimant(found: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
     alike, arrays = [cause for cause in found if cause.mismatch], CaseArrays(case)
     for cause in alike:
         kind, name = cause.label
-        if kind == "fault" and _gives(name, arrays, record.actual):
+        if kind == "fault" and gives(name, arrays, record):
             return cause
     (given,) = run.features([case])
     return next((cause for cause in alike if cause.condition and cause.condition.holds(given)), None)
@@ -183,16 +190,18 @@ def failure_of(case: Case, record: Record, earlier: Sequence[Earlier] = ()) -> F
 def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
     """Returns the outputs of the calls before the n-th case, in the same process: the documented one, and the actual one.
 
-    They go back at most MOST_BACK calls.
+    They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE.
     """
     found: list[Earlier] = []
     case = run.judged[n][0]
-    call = run.calls.get(case.id)
-    for before in run.before(case, MOST_BACK):
+    call, own = run.calls.get(case.id), case.desc.output
+    for before in run.before(case, MOST_BACK_ALIKE):
         its = run.calls.get(before.id)
         if call is None or its is None:
             break
         record, output = run.record(before), before.desc.output
+        if call - its > MOST_BACK and (output.data_type, output.sizes) != (own.data_type, own.sizes):
+            continue
         outputs: list[Sequence[int]] = [[bits or 0 for bits in before.expected]]
         if record.failed and (actual := _own_output(before, record)):
             outputs.append(actual)
@@ -200,21 +209,56 @@ def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
     return found
 
 
-def _is_large(record: Record) -> bool:
-    """Whether the record holds a digest of the wrong output in place of its elements."""
+def _session_faults(run: JudgedRun) -> list[str]:
+    """Returns the fault models of a session that give exactly the outputs of all calls of a run, right and wrong ones.
+
+    There are none if the numbers of the calls are not known, or if the run had other calls between its cases.
+    """
+    processes: list[list[tuple[Case, Sequence[int] | None]]] = []
+    expected = 0
+    for case, record in run.judged:
+        call = run.calls.get(case.id)
+        if call not in (1, expected):
+            return []
+        if call == 1:
+            processes.append([])
+        expected = call + 1
+        output = None if record.verdict != Verdict.PASS else [bits or 0 for bits in case.expected]
+        processes[-1].append((case, _own_output(case, record) if record.failed else output))
+    if len(run.judged) < FEWEST_CALLS or not any(run.judged[n][1].verdict == Verdict.MISMATCH for n in run.failed):
+        return []
+    found = [set(session_faults(process)) for process in processes]
+    return [name for name in FAULTS if all(name in names for names in found)]
+
+
+def _of_session(faults: Sequence[str], case: Case, record: Record) -> Failure:
+    """Returns a failure that fault models of a session explain; a failure without an output shows what its record says."""
+    if record.verdict != Verdict.MISMATCH:
+        return failure_of(case, record)
+    actual = _own_output(case, record)
+    wrong = 0 if actual is None else len(WrongOutput.of(case, actual).wrong)
+    first, *others = faults
+    return Failure(case, record, (Relation("fault", FAULTS[first].text, first, tuple(others), wrong, wrong),))
+
+
+def is_large(record: Record) -> bool:
+    """Returns whether the record holds a digest of the wrong output in place of its elements."""
     return record.actual is not None and record.actual.Bits is None
 
 
-def _gives(name: str, arrays: CaseArrays, actual: TensorRecord) -> bool:
-    """Returns whether a fault model gives exactly this output."""
-    fault = FAULTS[name]
-    if fault.session or fault.result:
+def faults_of_large(case: Case, record: Record) -> list[str]:
+    """Returns the fault models that give the output of a record that holds its digest. Of a very large one, few are tried."""
+    arrays, small = CaseArrays(case), case.desc.output.element_count <= MAX_OUTPUT
+    return [name for name, fault in FAULTS.items() if (fault.huge or small) and gives(name, arrays, record)]
+
+
+def gives(name: str, arrays: CaseArrays, record: Record) -> bool:
+    """Returns whether a fault model that needs no earlier call gives exactly the output of a record."""
+    fault, actual = FAULTS[name], record.actual
+    if fault.session or fault.result or actual is None or actual.DataType != arrays.data_type.name:
         return False
     (output,) = FaultProvider(fault).run_arrays(arrays)
-    if actual.Bits is None:
-        return hashlib.sha256(output.tobytes()).hexdigest() == actual.Digest
-    width = arrays.data_type.size
-    return [f"{bits:0{width * 2}x}" for bits in output.reshape(-1).view(f"<u{width}").tolist()] == actual.Bits
+    return hashlib.sha256(output.tobytes()).hexdigest() == actual.digest
 
 
 def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> list[Relation]:
@@ -227,7 +271,10 @@ def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> lis
     actual = _own_output(case, record)
     if actual is not None:
         return relations(case, actual, earlier=earlier)
-    why = "too large to be kept" if _is_large(record) else "not the case's own"
+    names = faults_of_large(case, record) if is_large(record) else []
+    if names:
+        return [Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]))]
+    why = "too large to be kept" if is_large(record) else "not the case's own"
     return [Relation("none", f"no relation found: the wrong output is {why}", vague=True)]
 
 

@@ -8,7 +8,8 @@ from functools import cached_property
 from math import log2
 from typing import Literal, TypeAlias
 
-from .features import CATEGORIES, FEATURES, FLAGS, Value
+from .feature_names import FEATURES
+from .features import CATEGORIES, FLAGS, Value
 
 Op: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "%==", "%!=", "same"]
 

@@ -16,38 +16,12 @@ import numpy as np
 from ..cases.case import INDEX_PATHS, Case
 from ..descriptors import OperatorDesc
 from ..pseudocode import strides_of
+from .feature_names import FEATURES
 
 Value: TypeAlias = int | str | bool
 
 Features: TypeAlias = Mapping[str, Value]
 """Feature -> value. A feature that the case does not have is absent. `same_sizes(…)` gives the names of further entries."""
-
-FEATURES: Mapping[str, str] = {
-    "operator": "The operator's name without DML_OPERATOR_.",
-    "data_type": "The data type of the output, and of the tensors whose elements are moved to it.",
-    "data_width": "The size of one element of that data type, in bytes.",
-    "index_type": "The data type of the indices.",
-    "index_path": "How the indices reach the operator: input, initializer, one (an initializer of one element) or node.",
-    "dimension_count": "The DimensionCount of the output.",
-    "axis": "The member Axis.",
-    "axis_from_end": "The number of dimensions behind the axis: 0 for the last dimension.",
-    "axis_length": "The size of the dimension that the indices point into; for index tuples, the largest of these sizes.",
-    "index_dimensions": "The member IndexDimensions.",
-    "tuple_size": "The number of coordinates in one index tuple.",
-    "batch_dimensions": "The number of batch dimensions.",
-    "before": "The product of the sizes before the indexed dimensions.",
-    "block": "The product of the sizes behind the indexed dimensions.",
-    "index_count": "The number of indices; an index tuple counts as one index.",
-    "output_elements": "The number of elements of the output.",
-    "output_bytes": "The size of the output in bytes, without padding.",
-    "negative": "Whether an index is negative.",
-    "duplicates": "Whether two indices name the same place; -1 and the last index are the same.",
-    "variant": "The variant in which the case is brought to the provider.",
-    "index_rank": "The number of meaningful dimensions of the index tensor.",
-    "data_pattern": "How the data is chosen: addr (each element is unique) or special (values that conversions change).",
-    "call": "The number of the run in the provider's process, from 1.",
-}
-"""Feature -> its meaning."""
 
 CATEGORIES = ("operator", "data_type", "index_type", "index_path", "variant", "data_pattern")
 """The features whose values are words."""
@@ -59,15 +33,9 @@ NUMBERS = tuple(name for name in FEATURES if name not in (*CATEGORIES, *FLAGS))
 """The features whose values are whole numbers."""
 
 
-def features(case: Case, *, call: int | None = None) -> dict[str, Value]:
-    """Returns the features of a case with a valid descriptor.
-
-    `call` is the number of its run in the provider's process; None if it is not known.
-    """
-    found = _with_values(case, _of_indices(case))
-    if call is not None:
-        found["call"] = call
-    return found
+def features(case: Case) -> dict[str, Value]:
+    """Returns the features of a case with a valid descriptor; all but `call`, which belongs to a run."""
+    return _with_values(case, _of_indices(case))
 
 
 def features_of(cases: Sequence[Case]) -> list[dict[str, Value]]:

@@ -7,21 +7,19 @@ element open; the others (`an input's element one position further`) do not say 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..cases.case import Case
 from ..errors import InputError, shown
-from ..faults import FAULTS, FaultProvider
+from ..faults import FAULTS
 from ..faults.case_arrays import CaseArrays
 from ..verdicts.compare import undefined
 from ..verdicts.known_failures import SHOWN_DIGITS, KnownFailure
 from ..verdicts.record import Record
 from ..vocabulary import Stage, Verdict
-from .causes import failure_of
+from .causes import failure_of, faults_of_large, gives, is_large
 from .relation import RELATION_KINDS, Earlier, Label
-from .relations_wrong import MAX_OUTPUT
 
 KINDS = tuple(kind for kind in RELATION_KINDS if kind not in ("fault", "error", "none"))
 """The kinds of relations that an entry can name. The other three have keys of their own, or say nothing."""
@@ -87,7 +85,7 @@ class KnownCauses:
         """
         digest = record.actual.digest if record.actual else None
         same_digest = entry.digest in (None, digest)
-        same_fault = entry.fault is None or _gives(entry.fault, case, record)
+        same_fault = entry.fault is None or gives(entry.fault, CaseArrays(case), record)
         if same_digest and same_fault and entry.relation is None:
             return None
         differs = not same_digest or (entry.relation is None and not _needs_relations(entry.fault, case))
@@ -110,15 +108,6 @@ def _needs_relations(name: str | None, case: Case) -> bool:
     return name is not None and bool(FAULTS[name].session or FAULTS[name].result or undefined(case.expected))
 
 
-def _gives(name: str, case: Case, record: Record) -> bool:
-    """Returns whether a fault model that needs no earlier call gives exactly the output of a record."""
-    fault, actual = FAULTS[name], record.actual
-    if fault.session or fault.result or actual is None or actual.DataType != case.desc.output.data_type.name:
-        return False
-    (output,) = FaultProvider(fault).run_arrays(CaseArrays(case))
-    return hashlib.sha256(output.tobytes()).hexdigest() == actual.digest
-
-
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
@@ -138,7 +127,7 @@ class WrittenCauses:
         A fault model comes before the digest of one case, and the relation of many last. There are no keys for an output
         that changes from run to run, for a probe, and for a failure that is no mismatch.
         """
-        first, *others = sorted(failures, key=_is_large)
+        first, *others = sorted(failures, key=is_large)
         if first.verdict != Verdict.MISMATCH or first.stage != Stage.COMPARE or first.case not in self._cases:
             return {}
         faults = self._common(self._faults(first), others)
@@ -160,29 +149,22 @@ class WrittenCauses:
 
     def _has(self, label: Label, record: Record) -> bool:
         kind, name = label
-        tried = record.case in self._labels and not _is_large(record)
-        if not tried and kind == "fault" and _gives(name, self._case(record), record):
+        tried = record.case in self._labels and not is_large(record)
+        if not tried and kind == "fault" and gives(name, CaseArrays(self._case(record)), record):
             return True
         return label in self._labels_of(record)
 
     def _faults(self, record: Record) -> list[Label]:
         """Returns the fault models that give the output of a record. Of a very large output, few are tried."""
-        if not _is_large(record):
+        if not is_large(record):
             return [label for label in self._labels_of(record) if label[0] == "fault"]
-        case = self._case(record)
-        tried = [n for n, fault in FAULTS.items() if fault.huge or case.desc.output.element_count <= MAX_OUTPUT]
-        return [("fault", name) for name in tried if _gives(name, case, record)]
+        return [("fault", name) for name in faults_of_large(self._case(record), record)]
 
     def _labels_of(self, record: Record) -> Collection[Label]:
         case = self._case(record)
         if case.id not in self._labels:
-            self._labels[case.id] = () if _is_large(record) else failure_of(case, record).labels.keys()
+            self._labels[case.id] = () if is_large(record) else failure_of(case, record).labels.keys()
         return self._labels[case.id]
 
     def _case(self, record: Record) -> Case:
         return self._cases[record.case or ""]
-
-
-def _is_large(record: Record) -> bool:
-    """Whether the record holds a digest of the wrong output in place of its elements."""
-    return record.actual is not None and record.actual.Bits is None

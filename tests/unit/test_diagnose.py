@@ -17,7 +17,8 @@ from opmap.diagnosis.diagnose import Diagnosis, diagnoses, merged, settled
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.stability import stability
 from opmap.execution.providers import ProviderMissing, open_provider
-from opmap.faults import open_fault
+from opmap.faults import FAULTS, open_fault
+from opmap.session import Session, SessionOptions
 from opmap.verdicts.judge import Judge
 from opmap.verdicts.known_failures import SCHEMA
 
@@ -85,6 +86,76 @@ class TestCommand:
         )
         for text in texts:
             assert text in out
+
+
+class TestBackends:
+    """Backends whose faults are no fault models; tools/score_diagnoses.py runs all of them on all operators."""
+
+    def groups(self, diagnose, name, *more):
+        _, document = diagnose(f"planted_backends:{name}", "--budget", "200", *more)
+        return document["groups"]
+
+    def test_every_37th(self, diagnose):
+        """A backend that answers every 37th call with an earlier output; the period is asked for."""
+        (group,) = self.groups(diagnose, "Every37th", "--filter", "gather_nd1/*")
+        assert ("stale", "periodic") == (group["relation"]["kind"], group["stability"])
+        assert [[{"feature": "call", "is": "%==", "value": [37, 0]}]] == group["condition"]["any"]
+
+    def test_odd_halves(self, diagnose):
+        """One cause, although a single wrong element fits many relations."""
+        (group,) = self.groups(diagnose, "OddHalves", "--filter", "gather_nd1/*")
+        features = {(c["feature"], c["is"]): c["value"] for c in group["condition"]["any"][0]}
+        assert {("data_width", "=="): 2, ("output_elements", "%=="): [2, 1]}.items() <= features.items()
+        assert "the last element is a copy of the one before it" == group["relation"]["text"]
+
+    def test_negative_on_long_axis(self, diagnose):
+        """The condition is about values too; the relation is a fault model's, where it applies."""
+        group, *others = self.groups(diagnose, "NegativeOnLongAxis", "--filter", "gather_nd1/*")
+        assert not others
+        assert {"feature": "axis_length", "is": ">", "value": 128} in group["condition"]["any"][0]
+        assert {"feature": "negative", "is": "==", "value": True} in group["condition"]["any"][0]
+        assert "provider" == group["side"]["odd_one_out"]
+
+    def test_one_case(self, diagnose, tmp_path):
+        """A case of any tier, or a file, in place of the cases of a tier."""
+        groups = self.groups(diagnose, "TuplesRotate", "gather_nd/example.2")
+        assert [1] == [group["cases"] for group in groups]
+        file = tmp_path / "case.json"
+        file.write_text(json.dumps(groups[0]["smallest"]["dxdispatch"]))
+        (group,) = self.groups(diagnose, "TuplesRotate", str(file))
+        assert groups[0]["relation"]["text"] == group["relation"]["text"]
+
+    @pytest.mark.parametrize("target", ["gather_nd/nope", "nope.json"])
+    def test_no_such_case(self, target, capsys):
+        assert 2 == main(["diagnose", target, "--provider", "cpu"])
+        out, err = capsys.readouterr()
+        assert ("", 1) == (out, err.count("\n"))
+        assert target in err
+
+    def test_finished_run(self, tmp_path, capsys, monkeypatch):
+        """With --resume, the records of a run that is finished are diagnosed; its cases are not run again."""
+        options = ["--provider", "fault:output-zero", "--filter", "gather_nd/example.*"]
+        main(["validate", *options, "--report", str(tmp_path / "r")])
+        capsys.readouterr()
+        monkeypatch.setattr("opmap.session.Session.judge", None)
+        assert 1 == main(["diagnose", *options, "--resume", str(tmp_path / "r"), "--json", "--budget", "20"])
+        assert "output-zero" in json.loads(capsys.readouterr().out)["groups"][0]["relation"]["fault"]
+
+
+NAMED = (
+    "index-off-by-one", "negative-index-as-zero", "index-8-bits-signed", "batch-0-of-data", "tuple-reversed",
+    "output-transposed", "last-row-repeated", "run-previous-output", "kept-output-by-sizes", "denormals-flushed",
+    "float32-through-float16", "result-one-element-more",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name in FAULTS])
+def test_fault_is_named(name):
+    """A fault model that runs as a provider is named, or one that cannot be told apart; the tool runs all of them."""
+    with Session(SessionOptions.read({"provider": f"fault:{name}", "tier": "standard", "shard": (1, 40)})) as session:
+        session.judge_all()
+        cause, *_ = causes(JudgedRun(session.judged, session.calls))
+    assert name in (cause.relation.fault, *cause.relation.ties)
 
 
 class TestValidate:
