@@ -9,7 +9,7 @@ from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis, quick_diagnoses
 from ..diagnosis.judged_run import JudgedRun
 from ..errors import InputError, OpmapError
-from ..reporting.diagnosis import MOST_SHOWN, print_causes
+from ..reporting.diagnosis import MOST_CHECKED, print_causes
 from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
 from ..session import Session, SessionOptions
@@ -85,7 +85,7 @@ def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis]:
 
 def _quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
     dangerous = session.options.rerun_dangerous
-    return quick_diagnoses(run, session.fresh, most=MOST_SHOWN, dangerous=dangerous)
+    return quick_diagnoses(run, session.fresh, most=MOST_CHECKED, dangerous=dangerous)
 
 
 def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:

@@ -128,19 +128,26 @@ def causes(run: JudgedRun) -> list[Cause]:
         return _causes(run, [_of_session(of_sessions, *run.judged[n]) for n in run.failed])
     listed = [n for n in run.failed if not is_large(run.judged[n][1])]
     chosen = set(listed[:: max(1, -(-len(listed) // MOST_RELATED))])
-    searched = [failure_of(*run.judged[n], earlier_calls(run, n)) for n in sorted(chosen)]
+    searched = [_searched(run, n) for n in sorted(chosen)]
     others = [n for n in run.failed if n not in chosen]
     found = _causes(run, searched)
-    unclaimed = [n for n in others if _claimant(found, run, n) is None]
-    if unclaimed:
-        searched += [failure_of(*run.judged[n], earlier_calls(run, n)) for n in unclaimed]
-        found = _causes(run, searched)
-    more: dict[Label, list[Failure]] = {}
-    for n in set(others) - set(unclaimed):
-        cause = _claimant(found, run, n) or found[0]
-        more.setdefault(cause.label, []).append(Failure(*run.judged[n]))
-    found = [cause_of(run, cause.label, [*cause.failures, *more.get(cause.label, ())]) for cause in found]
+    claimed = {n: cause.label for n in others if (cause := _claimant(found, run, n))}
+    if len(claimed) < len(others):
+        found = _causes(run, [*searched, *(_searched(run, n) for n in others if n not in claimed)])
+    more: dict[Label, list[Failure]] = {cause.label: [] for cause in found}
+    for n, label in claimed.items():
+        more[label if label in more else found[0].label].append(Failure(*run.judged[n]))
+    found = [cause_of(run, c.label, [*c.failures, *more[c.label]]) if more[c.label] else c for c in found]
     return sorted(found, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
+
+
+def _searched(run: JudgedRun, n: int) -> Failure:
+    """The n-th case of the run with its relations. Outputs of earlier calls are looked at if nothing else is certain."""
+    failure = failure_of(*run.judged[n])
+    first = failure.relations[0]
+    certain = first.explained == first.wrong and not first.vague and first.kind != "values"
+    earlier = [] if certain else earlier_calls(run, n)
+    return failure_of(*run.judged[n], earlier) if earlier else failure
 
 
 def _causes(run: JudgedRun, failures: Sequence[Failure]) -> list[Cause]:

@@ -16,8 +16,8 @@ from ..pseudocode import show
 
 SCHEMA = "opmap-diagnosis/1"
 
-MOST_SHOWN = 10
-"""The most causes that are printed."""
+MOST_SHOWN, MOST_CHECKED = 10, 5
+"""The most causes that are printed; and that `opmap validate` runs again, to see whether they are stable."""
 
 
 def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]) -> None:
