@@ -109,6 +109,10 @@ class Cause:
         """Whether the outputs are wrong. If not, there are none: an error, a crash, a hang."""
         return self.smallest.record.verdict == Verdict.MISMATCH
 
+    def is_like(self, record: Record) -> bool:
+        """Returns whether a record has failed in the manner of this cause: with a wrong output, or without one."""
+        return record.failed and (record.verdict == Verdict.MISMATCH) == self.mismatch
+
     def claims(self, failure: Failure) -> bool:
         """Returns whether a searched failure shows the relation of this cause."""
         if self.rule:

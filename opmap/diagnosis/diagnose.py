@@ -117,16 +117,11 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
         return Diagnosis(cause)
     before = run.before(smallest.case, MOST_BEFORE)
     twin = NewCases([smallest.case], seed=0).twin(smallest.case)
-    found = stability(smallest.case, twin, before, fresh, _like(cause))
+    found = stability(smallest.case, twin, before, fresh, cause.is_like)
     if found.period:
         condition = Condition(((Comparison("call", "%==", found.period),),))
         cause = replace(cause, condition=condition)
     return Diagnosis(cause, found)
-
-
-def _like(cause: Cause) -> Callable[[Record], bool]:
-    """Returns a function that says whether a record has failed in the manner of a cause: with a wrong output, or without."""
-    return lambda record: record.failed and (record.verdict == Verdict.MISMATCH) == cause.mismatch
 
 
 def settled(run: JudgedRun, found: Sequence[Cause], judge: Run) -> list[Cause]:
@@ -160,7 +155,7 @@ def _twins(cause: Cause, judge: Run) -> list[Failure]:
         new = NewCases([failure.case], seed=0)
         for _ in range(TWINS):
             twin = new.twin(failure.case, data="addr")
-            if twin.id not in found and _like(cause)(record := judge(twin)):
+            if twin.id not in found and cause.is_like(record := judge(twin)):
                 found[twin.id] = failure_of(twin, record)
     return list(found.values())
 
@@ -193,7 +188,7 @@ class Asking:
         record = self.judge(case)
         if record.good:
             return False if record.verdict == Verdict.PASS else None
-        if not _like(self.cause)(record) or not self._own(case, record):
+        if not self.cause.is_like(record) or not self._own(case, record):
             return None
         if len(self.failures) < MOST_LEARNED:
             self.failures.append((case, record))
@@ -257,7 +252,7 @@ def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
         if condition is not None and not condition.holds(features(case)):
             return False
         record = judge(case)
-        return _like(cause)(record) and (cause.relation.vague or cause.claims(failure_of(case, record)))
+        return cause.is_like(record) and (cause.relation.vague or cause.claims(failure_of(case, record)))
 
     known = [failure.case for failure in cause.failures]
     operators = {case.desc.operator for case in known}
