@@ -85,7 +85,7 @@ class TestFuzz:
         assert 0 == cli.main(["fuzz", "--provider", "cpu", "--seconds", "1"])
         out, err = capsys.readouterr()
         assert out.count("\n") == 1
-        assert "sequences on CPUExecutionProvider in 1 s: 0 found" in out
+        assert re.search(r"sequences on CPUExecutionProvider in \d+ s: 0 found", out)
         assert "" == err
 
     def test_found(self, stale, capsys, tmp_path):
@@ -107,13 +107,13 @@ class TestFuzz:
     def test_without_sessions(self, stale, capsys):
         """A provider that has only `run` gets sequences that need no more."""
         assert 0 == cli.main(["fuzz", "--provider", "stale_provider:Right", "--seconds", "1"])
-        assert "1 s: 0 found" in capsys.readouterr().out
+        assert re.search(r" in \d+ s: 0 found", capsys.readouterr().out)
 
     @pytest.mark.parametrize(("name", "code"), [("Picky", 0), ("Nothing", 1)])
     def test_unsupported(self, stale, name, code, capsys):
         """What a provider does not support is counted. If it supports nothing, the search shows nothing."""
         assert code == cli.main(["fuzz", "--provider", f"stale_provider:{name}", "--seconds", "1"])
-        assert re.search(r"1 s: 0 found; \d+ are not supported", capsys.readouterr().out)
+        assert re.search(r" in \d+ s: 0 found; \d+ are not supported", capsys.readouterr().out)
 
     def test_resume(self, capsys, tmp_path):
         """A search goes on with its own seed, at the next sequence; another seed is refused."""
