@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from ..cases.case import Case
 from ..faults import FAULTS, FaultProvider
@@ -225,21 +226,23 @@ def _session_faults(run: JudgedRun) -> list[str]:
 
     There are none if the numbers of the calls are not known, or if the run had other calls between its cases.
     """
-    processes: list[list[tuple[Case, Sequence[int] | None]]] = []
-    expected = 0
-    for case, record in run.judged:
-        call = run.calls.get(case.id)
-        if call not in (1, expected):
-            return []
-        if call == 1:
-            processes.append([])
-        expected = call + 1
-        output = None if record.verdict != Verdict.PASS else [bits or 0 for bits in case.expected]
-        processes[-1].append((case, _own_output(case, record) if record.failed else output))
-    if len(run.judged) < FEWEST_CALLS or not any(run.judged[n][1].verdict == Verdict.MISMATCH for n in run.failed):
+    calls = [run.calls.get(case.id, 0) for case, _ in run.judged]
+    follow = all(call in (1, before + 1) and call for before, call in pairwise([0, *calls]))
+    if len(calls) < FEWEST_CALLS or not follow:
         return []
-    found = [set(session_faults(process)) for process in processes]
+    if not any(run.judged[n][1].verdict == Verdict.MISMATCH for n in run.failed):
+        return []
+    firsts = [at for at, call in enumerate(calls) if call == 1]
+    processes = (run.judged[first:end] for first, end in pairwise([*firsts, len(calls)]))
+    found = [set(session_faults((case, _output(case, record)) for case, record in process)) for process in processes]
     return [name for name in FAULTS if all(name in names for names in found)]
+
+
+def _output(case: Case, record: Record) -> Sequence[int] | None:
+    """The output of a case that passed or failed; None if it is not known."""
+    if record.verdict == Verdict.PASS:
+        return [bits or 0 for bits in case.expected]
+    return _own_output(case, record) if record.failed else None
 
 
 def _of_session(faults: Sequence[str], case: Case, record: Record) -> Failure:

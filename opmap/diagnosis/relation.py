@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -142,13 +142,15 @@ def problem_relation(case: Case, problem: str) -> Relation:
     return Relation(kind, problem, names[0] if names else None, tuple(names[1:]))
 
 
-def session_faults(calls: Sequence[tuple[Case, Sequence[int] | None]]) -> list[str]:
+def session_faults(calls: Iterable[tuple[Case, Sequence[int] | None]]) -> list[str]:
     """Returns the fault models of a session that give exactly the outputs of these calls, in their order.
 
     `calls` are all calls of one process from its first one on; an output that is not known is None.
     """
     runs = {name: fault.session() for name, fault in FAULTS.items() if fault.session}
     for case, actual in calls:
+        if not runs:
+            break
         arrays = CaseArrays(case)
         wrong = None if actual is None else WrongOutput.of(case, actual)
         runs = {name: run for name, run in runs.items() if _agrees(run(arrays), wrong)}
