@@ -152,7 +152,7 @@ NAMED = (
 @pytest.mark.parametrize("name", [name for name in NAMED if name in FAULTS])
 def test_fault_is_named(name):
     """A fault model that runs as a provider is named, or one that cannot be told apart; the tool runs all of them."""
-    with Session(SessionOptions.read({"provider": f"fault:{name}", "tier": "standard", "shard": (1, 40)})) as session:
+    with Session(SessionOptions.read({"provider": f"fault:{name}", "tier": "standard", "shard": (1, 20)})) as session:
         session.judge_all()
         cause, *_ = causes(JudgedRun(session.judged, session.calls))
     assert name in (cause.relation.fault, *cause.relation.ties)
