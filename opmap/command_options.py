@@ -295,6 +295,30 @@ def _known(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folders", nargs="+", type=path, metavar="DIR", help="the folder of a results bundle")
+    parser.add_argument(
+        "-o", "--output", required=True, type=path, metavar="DIR", help="write the whole bundle into this new folder"
+    )
+
+
+def _diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folders", nargs="+", type=path, metavar="DIR", help="the folders of two or more bundles, the oldest first"
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--markdown", action="store_true", help="print Markdown")
+    output.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _schema(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name",
+        choices=("run", "record", "diagnosis", "diff"),
+        help="run.json, a line of results.jsonl, diagnosis.json, or what `opmap diff --json` prints",
+    )
+
+
 def _doctor(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
@@ -384,6 +408,21 @@ COMMANDS: dict[str, Command] = {
         help="Write the collection of ONNX models with their test data.",
         example="opmap build -o models",
         add_options=_build,
+    ),
+    "merge": Command(
+        help="Join the results bundles of shards and adapters into one. Says what is missing, doubled or different.",
+        example="opmap merge shard1 shard2 -o whole",
+        add_options=_merge,
+    ),
+    "diff": Command(
+        help="Compare results bundles: the causes of failures that came, went or changed, then the verdicts of the cases.",
+        example="opmap diff yesterday today",
+        add_options=_diff,
+    ),
+    "schema": Command(
+        help="Print the JSON Schema of a file of the results bundle.",
+        example="opmap schema diagnosis",
+        add_options=_schema,
     ),
     "doctor": Command(
         help="Show what is installed, which providers and adapters can run, and what to do about problems.",

@@ -6,6 +6,9 @@ MAX_FILE_BYTES = 64 * 2**20
 MAX_RECORD_BYTES = 16 * 2**20
 """The longest line of `results.jsonl` and `finds.jsonl`, in bytes."""
 
+MAX_RECORDS = 1_000_000
+"""The most lines of `results.jsonl` that are read. The tier `full` has an eighth of that."""
+
 MAX_PAGE_BYTES = 1_000_000
 """The largest documentation page, in bytes of UTF-8."""
 

@@ -43,6 +43,7 @@ from .vocabulary import TIERS, Tier, Verdict, tiers_in
 if TYPE_CHECKING:  # loaded only if a run has known failures
     from .diagnosis.known_causes import KnownCauses
     from .diagnosis.relation import Earlier
+    from .reporting.documents import DiagnosisDocument
     from .verdicts.active_failures import ActiveFailures
     from .verdicts.known_failures import KnownFailure
 
@@ -497,10 +498,24 @@ class Session:
             return 130
         return int(bool(self.problems) or self.results.red(required=self.options.require_provider))
 
-    def finish(self) -> int:
-        """Completes the results bundle, and returns the exit code."""
+    def complete(self) -> None:
+        """Writes all records in their order, and the totals, into the results bundle: whatever comes later, they are there."""
         if self.bundle:
-            self.bundle.close(self.results.records, self.exit_code, self.problems)
+            self.bundle.complete(self.results.records, self.exit_code, self.problems)
+
+    def finish(self, diagnosis: DiagnosisDocument | None = None) -> int:
+        """Completes the results bundle, writes its reports, and returns the exit code.
+
+        `diagnosis` holds the causes of the failures; None if they were not sought or not found.
+        """
+        if self.bundle:
+            if not self.bundle.completed:
+                self.complete()
+            records, problems, notes = self.results.records, self.problems, self.notes
+            try:
+                self.bundle.write_reports(records, self.exit_code, problems=problems, notes=notes, diagnosis=diagnosis)
+            finally:
+                self.bundle.release()
         return self.exit_code
 
 

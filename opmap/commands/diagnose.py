@@ -7,7 +7,7 @@ from functools import partial
 
 from ..diagnosis.diagnose import Diagnosis, diagnoses
 from ..diagnosis.judged_run import JudgedRun
-from ..reporting.diagnosis import diagnosis_json, print_causes
+from ..reporting.diagnosis import diagnosis_document, print_causes
 from ..reporting.tables import print_notes
 from ..reporting.terminal import console, progress, write_json
 from ..session import Session
@@ -36,7 +36,7 @@ def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnos
 
 def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
     if as_json:
-        write_json(diagnosis_json(session.provider_name, found))
+        write_json(diagnosis_document(session.provider_name, found, session.again))
         return
     out = console()
     print_causes(out, found, session.again)

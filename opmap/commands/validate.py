@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis, quick_diagnoses
 from ..diagnosis.judged_run import JudgedRun
 from ..errors import InputError, OpmapError
-from ..reporting.diagnosis import MOST_CHECKED, print_causes
+from ..reporting.bundle import RECORDS
+from ..reporting.diagnosis import MOST_CHECKED, diagnosis_document, print_causes
 from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
 from ..session import Session, SessionOptions
@@ -24,7 +26,8 @@ def run(options: Namespace) -> int:
 
     The results are printed also if a file cannot be written at the end; the exit code is 2 then.
     """
-    return run_and_diagnose(options, None if options.json else _quick, _show)
+    diagnosed = not options.json or options.report or options.resume
+    return run_and_diagnose(options, _quick if diagnosed else None, _show)
 
 
 def run_and_diagnose(
@@ -35,52 +38,63 @@ def run_and_diagnose(
 ) -> int:
     """Runs these cases, or those that the options choose; finds the causes of the failures, and calls `show` with them.
 
-    Returns the exit code.
+    Returns the exit code. The results are written before the causes are sought, the causes and reports after that.
 
     Raises InputError for bad options or files. A file that cannot be written at the end is told after the results.
     """
     session = Session(SessionOptions.read(vars(options)), cases=cases)
     with progress(None, "choosing cases") as advance:
         session.choose(advance)
+    unwritten: list[str] = []
     with stdout_for_json(options.json), session:
         with progress(len(session.items), session.provider_name) as advance:
             session.judge_all(advance)
         for problem in session.problems:
             print_error(problem)
-        unwritten = _written(session, options)
-        found = _diagnosed(session, diagnose) if diagnose else []
-    show(session, found, options.json)
+        with _noting(unwritten):
+            _write_known_failures(session, options)
+        with _noting(unwritten):
+            session.complete()
+        found = _diagnosed(session, diagnose) if diagnose else None
+        if not session.bundle or session.bundle.completed:
+            with _noting(unwritten):
+                session.finish(
+                    None if found is None else diagnosis_document(session.provider_name, found, session.again)
+                )
+    show(session, found or [], options.json)
     for problem in unwritten:
         print_error(problem)
     return 2 if unwritten else session.exit_code
 
 
-def _written(session: Session, options: Namespace) -> list[str]:
-    """Writes the file of known failures that was asked for, and completes the bundle. Returns what could not be written."""
-    unwritten: list[str] = []
-    if options.write_known_failures:
-        try:
-            count = session.write_known_failures(options.write_known_failures)
-            print_error(f"{options.write_known_failures}: {count} entries, please fill in the reason of each")
-        except InputError as error:
-            unwritten.append(str(error))
+@contextmanager
+def _noting(unwritten: list[str]) -> Iterator[None]:
+    """Notes an error of writing: it ends nothing, and is told at the end."""
     try:
-        session.finish()
+        yield
     except InputError as error:
         unwritten.append(str(error))
-    return unwritten
 
 
-def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis]:
-    """Returns the causes of the failures; none if the provider cannot be asked any more, which is printed."""
+def _write_known_failures(session: Session, options: Namespace) -> None:
+    """Writes the file of known failures that was asked for."""
+    if options.write_known_failures:
+        count = session.write_known_failures(options.write_known_failures)
+        print_error(f"{options.write_known_failures}: {count} entries, please fill in the reason of each")
+
+
+def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
+    """Returns the causes of the failures; None if they were not sought to the end, which is printed if it is an error."""
+    if session.results.interrupted:
+        return None
     run = JudgedRun(session.judged, session.calls)
-    if not run.failed or session.results.interrupted:
+    if not run.failed:
         return []
     try:
         return diagnose(session, run)
     except (OpmapError, KeyboardInterrupt) as error:
         print_error(f"the causes were not found: {error or 'interrupted'}")
-        return []
+        return None
 
 
 def _quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
@@ -101,5 +115,5 @@ def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
     print_failures(out, [record for record in records if record.case not in told])
     print_notes(out, session.notes)
     if session.bundle:
-        path = session.bundle.folder / "results.jsonl"
+        path = session.bundle.folder / RECORDS
         out.print(f"results: {path}", soft_wrap=True, highlight=False, markup=False)

@@ -1,16 +1,30 @@
-"""The results bundle: a folder with `run.json` (what was asked for, where, the totals) and `results.jsonl` (one record per line)."""
+"""The results bundle that a run writes: `run.json` (what was asked for, where, the totals), `results.jsonl` (one record per
+line), and the reports that are made of these at the end."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from ..errors import InputError
 from ..files import to_json
 from ..verdicts.record import SCHEMA, Record
-from .results_folder import Option, ResultsFolder
+from .documents import DiagnosisDocument, Option
+from .json_files import decode
+from .junit import Suite, junit
+from .results_folder import RUN, ResultsFolder, formatted
+from .summary import append_step_summary, summary
+
+RECORDS, DIAGNOSIS, JUNIT, SUMMARY = "results.jsonl", "diagnosis.json", "junit.xml", "summary.md"
+
+REPORTS = (DIAGNOSIS, JUNIT, SUMMARY)
+"""The files that are made of the results at the end of a run."""
+
+FILES = (RUN, RECORDS, *REPORTS)
+"""The names of all files of a bundle."""
 
 
 class Bundle:
@@ -33,7 +47,7 @@ class Bundle:
         ids: Collection[str] = (),
         resume: bool = False,
     ):
-        self._files = ResultsFolder(folder, "results.jsonl", resume=resume)
+        self._files = ResultsFolder(folder, RECORDS, resume=resume)
         self.folder = self._files.path
         self._selection = to_json(selection)
         self._run: dict[str, object] = {
@@ -42,9 +56,12 @@ class Bundle:
             "environment": None,
         }
         self.done: list[Record] = []
+        self.completed = False
         try:
             if resume:
                 self._read(frozenset(ids))
+            for name in REPORTS:
+                self._files.remove_file(name)
             self._write_run(None)
             self._files.start_lines(self.done)
         except BaseException:
@@ -60,16 +77,41 @@ class Bundle:
         self._run["environment"] = msgspec.Raw(to_json(facts))
         self._write_run(None)
 
-    def close(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
-        """Writes all records once more in this order, and the totals of the run. Nothing is written after this."""
+    def complete(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
+        """Writes all records once more in this order, and the totals of the run. The folder stays locked for its reports."""
         records = list(records)
         self._run["problems"] = msgspec.Raw(to_json(list(problems)))
         totals = Counter(str(record.verdict) for record in records)
         try:
             self._files.write_lines(records)
             self._write_run({"verdicts": dict(sorted(totals.items())), "exit_code": exit_code})
-        finally:
+        except BaseException:
             self.release()
+            raise
+        self.completed = True
+
+    def close(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
+        """Completes the bundle, and gives the folder free. Nothing is written after this."""
+        self.complete(records, exit_code, problems)
+        self.release()
+
+    def write_reports(
+        self,
+        records: Sequence[Record],
+        exit_code: int,
+        *,
+        problems: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        diagnosis: DiagnosisDocument | None = None,
+    ) -> None:
+        """Writes junit.xml, summary.md and, if the causes were found, diagnosis.json. Takes the arguments of `summary`."""
+        selection = decode(self._selection, dict[str, Option])
+        text = summary(selection, records, exit_code, problems=problems, notes=notes, diagnosis=diagnosis)
+        if diagnosis:
+            self._files.write_file(DIAGNOSIS, formatted(diagnosis))
+        self._files.write_file(JUNIT, junit([Suite(selection, records, exit_code, problems)]))
+        self._files.write_file(SUMMARY, text.encode(errors="backslashreplace"))
+        append_step_summary(text)
 
     def release(self) -> None:
         """Gives the folder free for other runs, as it is. Nothing is written after this."""
@@ -81,6 +123,9 @@ class Bundle:
     def _read(self, ids: frozenset[str]) -> None:
         """Reads the records of an interrupted run. A line that was not written to its end is left out."""
         run = self._files.read_run(_Run)
+        if run.parts is not None:
+            message = "--resume must be the bundle of one run, got one that opmap merge wrote"
+            raise InputError(message, file=str(self.folder))
         now = msgspec.json.decode(self._selection)
         self._files.check_same({"schema": run.schema, **run.selection}, {"schema": SCHEMA, **now})
         self._run["environment"] = run.environment
@@ -101,3 +146,4 @@ class _Run(msgspec.Struct):
     schema: str
     selection: dict[str, Option]
     environment: msgspec.Raw = msgspec.Raw(b"null")
+    parts: msgspec.Raw | None = None

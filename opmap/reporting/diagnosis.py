@@ -1,9 +1,10 @@
-"""The causes of a red run: in the terminal, one group of lines for each; and as the document of `diagnose --json`."""
+"""The causes of a red run: in the terminal, one group of lines for each; and as the document of diagnosis.json."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -13,11 +14,22 @@ from ..diagnosis.sides import sides_json
 from ..dxdispatch import model_json
 from ..errors import printable
 from ..pseudocode import show
-
-SCHEMA = "opmap-diagnosis/1"
+from .documents import (
+    DIAGNOSIS_SCHEMA,
+    AskedDocument,
+    ConditionDocument,
+    DiagnosisDocument,
+    Group,
+    RelationDocument,
+    SidesDocument,
+    SmallestDocument,
+)
 
 MOST_SHOWN, MOST_CHECKED = 10, 5
 """The most causes that are printed; and that `opmap validate` runs again, to see whether they are stable."""
+
+MOST_ELEMENTS = 2**16
+"""The most elements of all tensors of a case that the document holds as a DxDispatch file."""
 
 
 def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]) -> None:
@@ -72,32 +84,44 @@ def describe_case(case: Case) -> str:
     return ", ".join([f"DML_OPERATOR_{desc.operator}", *parts, *(f"{n} {v}" for n, v in desc.numbers.items())])
 
 
-def diagnosis_json(provider: str, diagnoses: Sequence[Diagnosis]) -> dict[str, object]:
-    """Returns the document that `diagnose --json` prints."""
-    return {"schema": SCHEMA, "provider": provider, "groups": [_group(diagnosis) for diagnosis in diagnoses]}
+def diagnosis_document(
+    provider: str, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]
+) -> DiagnosisDocument:
+    """Returns the document that `diagnose --json` prints and diagnosis.json holds. `again` is that of print_causes."""
+    groups = [_group(diagnosis, again) for diagnosis in diagnoses]
+    return DiagnosisDocument(schema=DIAGNOSIS_SCHEMA, provider=provider, groups=groups)
 
 
-def _group(diagnosis: Diagnosis) -> dict[str, object]:
+def _group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
     cause, stability, asked = diagnosis.cause, diagnosis.stability, diagnosis.asked
-    relation, smallest = cause.relation, diagnosis.smallest.case
-    return {
-        "cases": len(cause.failures),
-        "operators": cause.operators,
-        "condition": cause.condition.to_json() if cause.condition and (diagnosis.exact or not asked) else None,
-        "relation": {
-            "kind": relation.kind,
-            "fault": relation.fault,
-            "ties": list(relation.ties),
-            "text": relation.text,
-            "explains": [relation.explained, relation.wrong],
-        },
-        "stability": stability.kind if stability else None,
-        "after": stability.after if stability else None,
-        "side": sides_json(diagnosis.sides) if diagnosis.sides else None,
-        "smallest": {"case": smallest.id, "dxdispatch": model_json(smallest.id, smallest.desc, smallest.tensors)},
-        "asked": {
-            "runs": asked.runs if asked else 0,
-            "failing": asked.failing if asked else 0,
-            "passing": asked.passing if asked else 0,
-        },
-    }
+    relation, smallest, record = cause.relation, diagnosis.smallest.case, diagnosis.smallest.record
+    condition = cause.condition.to_json() if cause.condition and (diagnosis.exact or not asked) else None
+    return Group(
+        cases=len(cause.failures),
+        ids=[failure.case.id for failure in cause.failures],
+        verdicts=sorted({failure.record.verdict for failure in cause.failures}),
+        operators=cause.operators,
+        condition=msgspec.convert(condition, ConditionDocument | None),
+        relation=RelationDocument(
+            relation.kind, relation.fault, list(relation.ties), relation.text, (relation.explained, relation.wrong)
+        ),
+        stability=stability.kind if stability else None,
+        stability_text=stability.text if stability else None,
+        after=stability.after if stability else None,
+        side=msgspec.convert(sides_json(diagnosis.sides), SidesDocument) if diagnosis.sides else None,
+        smallest=SmallestDocument(
+            smallest.id,
+            describe_case(smallest),
+            record.message,
+            _dxdispatch(smallest),
+        ),
+        asked=AskedDocument(asked.runs, asked.failing, asked.passing) if asked else AskedDocument(0, 0, 0),
+        again=again(cause.smallest.case),
+    )
+
+
+def _dxdispatch(case: Case) -> dict[str, object] | None:
+    """Returns a case as a DxDispatch file; None if that is too large."""
+    if sum(tensor.element_count for tensor in case.desc.tensors.values()) > MOST_ELEMENTS:
+        return None
+    return {**model_json(case.id, case.desc, case.tensors)}

@@ -12,8 +12,9 @@ import msgspec
 from ..execution.steps import AnyStep
 from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
+from .documents import Option
 from .reproducer import Wanted, program
-from .results_folder import Option, ResultsFolder
+from .results_folder import ResultsFolder
 
 SCHEMA = "opmap-fuzz/1"
 

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import os
-import re
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from ..errors import InputError, cut
 from ..execution.providers import OpenProvider
-from ..files import TEMPORARY, read_bytes, to_json, write_file
-from ..limits import MAX_NESTING, MAX_RECORD_BYTES, MAX_SHOWN
+from ..files import TEMPORARY, remove, to_json, write_file
+from ..limits import MAX_SHOWN
+from .documents import Option
 from .folder_lock import NAME as LOCK
 from .folder_lock import FolderLock
+from .json_files import read_json, read_lines
 
 T = TypeVar("T")
 
 RUN = "run.json"
 
-Option: TypeAlias = bool | int | float | str | list[str] | None
-"""One thing that was asked for, as run.json holds it."""
+
+def formatted(value: object) -> bytes:
+    """Returns a value as a JSON file that people read."""
+    return msgspec.json.format(to_json(value), indent=2) + b"\n"
 
 
 def identity(provider: OpenProvider | None) -> dict[str, str | None]:
@@ -77,26 +79,13 @@ class ResultsFolder:
 
     def read_run(self, type: type[T]) -> T:
         """Returns what run.json holds."""
-        try:
-            content = read_bytes(self.path / RUN)
-        except InputError as error:
-            raise InputError(f"--resume: {error.message}", file=str(self.path / RUN)) from None
-        return self._decoded(content, type, RUN)
+        with _resuming():
+            return read_json(self.path / RUN, type)
 
     def read_lines(self, type: type[T]) -> Iterator[tuple[int, T]]:
         """Yields the number and the value of each line. A last line that was not written to its end is left out."""
-        path = self.path / self.lines
-        if not path.exists():
-            return
-        if not path.is_file():
-            raise InputError("--resume: must be a file", file=str(path))
-        with self._writing(), open(path, "rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_RECORD_BYTES + 1), b""), 1):
-                if len(line) > MAX_RECORD_BYTES:
-                    self.refuse(f"must be a line of at most {MAX_RECORD_BYTES} bytes", number)
-                if not line.endswith(b"\n"):
-                    return
-                yield number, self._decoded(line, type, self.lines, number)
+        with _resuming():
+            yield from read_lines(self.path / self.lines, type)
 
     def refuse(self, message: str, line: int) -> None:
         """Raises InputError for a line that this run cannot go on with."""
@@ -117,23 +106,11 @@ class ResultsFolder:
                 message = f"--resume must go on with the same {cut(key, MAX_SHOWN)}: {wanted}, got {got}"
                 raise InputError(message, file=str(self.path))
 
-    def _decoded(self, content: bytes, type: type[T], name: str, line: int | None = None) -> T:
-        """Returns the value of a JSON text. Raises InputError if it is not of this type, or nested too deeply."""
-        try:
-            if _nesting(content) <= MAX_NESTING:
-                return msgspec.json.decode(content, type=type)
-            message = f"must be nested at most {MAX_NESTING} deep"
-        except ValueError as error:
-            message = str(error)
-        raise InputError(f"--resume: {message}", path=f"line {line}" if line else None, file=str(self.path / name))
-
     # --- writing ---
 
     def write_run(self, content: object) -> None:
         """Writes run.json."""
-        text = msgspec.json.format(to_json(content), indent=2) + b"\n"
-        with self._writing():
-            write_file(self.path / RUN, text)
+        self.write_file(RUN, formatted(content))
 
     def write_lines(self, values: Iterable[object]) -> None:
         """Writes a line for each value in place of the lines that are there."""
@@ -166,6 +143,11 @@ class ResultsFolder:
             (self.path / name).parent.mkdir(exist_ok=True)
             write_file(self.path / name, content)
 
+    def remove_file(self, name: str) -> None:
+        """Removes a file of the folder, if it is there."""
+        with self._writing(), suppress(FileNotFoundError):
+            remove(self.path / name)
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Makes an error of the operating system one line."""
@@ -190,16 +172,10 @@ def _line(value: object) -> bytes:
     return to_json(value) + b"\n"
 
 
-_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-"""A string of JSON, also one that does not end."""
-
-_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-"""Bracket -> by how much it changes the depth of nesting."""
-
-
-def _nesting(content: bytes) -> int:
-    """Returns how deeply the brackets of a JSON text are nested; the number of brackets if these are few."""
-    opening = content.count(b"[") + content.count(b"{")
-    if opening <= MAX_NESTING:
-        return opening
-    return max(accumulate(_STEPS.get(byte, 0) for byte in _TEXT.sub(b"", content)), default=0)
+@contextmanager
+def _resuming() -> Iterator[None]:
+    """Says in an error of reading that the folder is the one to go on with."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"--resume: {error.message}", path=error.path, file=error.file) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from rich.console import Console
@@ -29,15 +30,44 @@ def style(verdict: Verdict) -> str:
     return _STYLES.get(verdict, "red")
 
 
+@dataclass(frozen=True)
+class Counts:
+    """A table of counts: a row per operator, a column per verdict that occurs. `footer` has the sums, `verdicts` the columns."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    footer: list[str]
+    verdicts: list[Verdict]
+
+
 def print_tables(console: Console, records: Sequence[Record]) -> None:
     """Prints a table each of the cases, the probes and the contract probes."""
+    for counts in count_tables(records):
+        table = Table(show_footer=True)
+        for column, foot in zip(counts.header, counts.footer, strict=True):
+            if foot.isdecimal():
+                colour = next((style(verdict) for verdict in counts.verdicts if verdict == column), None)
+                table.add_column(column, justify="right", no_wrap=bool(colour), style=colour, footer=foot)
+            else:
+                table.add_column(column, overflow="fold", footer=foot)
+        for row in counts.rows:
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        console.print(Text(printable(counts.title)), style="italic", soft_wrap=True)
+        console.print(table)
+
+
+def count_tables(records: Sequence[Record]) -> list[Counts]:
+    """Returns a table each of the cases, the probes and the contract probes, as far as there are some."""
     cases, probes, contract = split(records)
+    tables = []
     if cases:
-        print_summary(console, cases, "cases")
+        tables.append(_counts(cases, "cases"))
     if probes:
-        print_summary(console, probes, "probes (models without a valid descriptor)")
+        tables.append(_counts(probes, "probes (models without a valid descriptor)"))
     if contract:
-        print_summary(console, contract, "contract probes (what the documentation promises)", "subject")
+        tables.append(_counts(contract, "contract probes (what the documentation promises)", "subject"))
+    return tables
 
 
 def print_notes(console: Console, notes: Iterable[str]) -> None:
@@ -46,10 +76,8 @@ def print_notes(console: Console, notes: Iterable[str]) -> None:
         console.print(printable(note), style="bold", soft_wrap=True, highlight=False, markup=False)
 
 
-def print_summary(
-    console: Console, records: Sequence[Record], title: str, kind: Literal["operator", "subject"] = "operator"
-) -> None:
-    """Prints a title and a table with a row per operator, and a column per verdict that occurs.
+def _counts(records: Sequence[Record], title: str, kind: Literal["operator", "subject"] = "operator") -> Counts:
+    """Returns a table with a row per operator, and a column per verdict that occurs.
 
     A table of contract probes has a row per subject: the second level of their ids. The title says where the cases ran; if
     they ran on several providers or device classes, there is a row for each of them.
@@ -57,32 +85,28 @@ def print_summary(
     verdicts = [v for v in Verdict if any(r.verdict == v for r in records)]
     places = {_place(record) for record in records}
     several = len(places) > 1
-    title = title if several else f"{title} on {places.pop()}"
-    table = Table(show_footer=True)
-    table.add_column(kind, footer="all", overflow="fold")
-    if several:
-        table.add_column("ran on", overflow="fold")
-    table.add_column("proven", justify="right", footer=str(sum(r.proven for r in records)))
     asserted = any(r.asserted for r in records)
-    if asserted:
-        table.add_column("asserted", justify="right", footer=str(sum(r.asserted for r in records)))
-    for verdict in verdicts:
-        count = sum(r.verdict == verdict for r in records)
-        table.add_column(verdict, justify="right", no_wrap=True, style=style(verdict), footer=str(count))
-    table.add_column("cases", justify="right", footer=str(len(records)))
+    header = [kind, *(["ran on"] if several else []), "proven", *(["asserted"] if asserted else [])]
+
+    def numbers(group: Sequence[Record]) -> list[str]:
+        counts = Counter(r.verdict for r in group)
+        shown = [str(sum(r.proven for r in group)), *([str(sum(r.asserted for r in group))] if asserted else [])]
+        return [*shown, *(str(counts[v] or "") for v in verdicts), str(len(group))]
+
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         name = record.operator if kind == "operator" else (record.case or "").split("/")[1]
         groups.setdefault((name or "?", _place(record)), []).append(record)
-    for (operator, place), group in groups.items():
-        counts = Counter(r.verdict for r in group)
-        texts = [operator.removeprefix("DML_OPERATOR_"), *([place] if several else [])]
-        names = (Text(printable(text)) for text in texts)
-        cells = [str(counts[v] or "") for v in verdicts]
-        shown = [str(sum(r.proven for r in group)), *([str(sum(r.asserted for r in group))] if asserted else [])]
-        table.add_row(*names, *shown, *cells, str(len(group)))
-    console.print(Text(printable(title)), style="italic", soft_wrap=True)
-    console.print(table)
+    return Counts(
+        title=title if several else f"{title} on {places.pop()}",
+        header=[*header, *verdicts, "cases"],
+        rows=[
+            [operator.removeprefix("DML_OPERATOR_"), *([place] if several else []), *numbers(group)]
+            for (operator, place), group in groups.items()
+        ],
+        footer=["all", *([""] if several else []), *numbers(records)],
+        verdicts=verdicts,
+    )
 
 
 def _place(record: Record) -> str:

@@ -1,0 +1,15 @@
+"""`opmap schema`: prints the JSON Schema of a file of the results bundle."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ..reporting.documents import json_schema
+from ..reporting.results_folder import formatted
+from ..reporting.terminal import write_json
+
+
+def run(options: Namespace) -> int:
+    """Prints the schema."""
+    write_json(formatted(json_schema(options.name)).rstrip())
+    return 0

@@ -1,0 +1,181 @@
+"""The types of the JSON files in a results bundle. `opmap schema` prints a JSON Schema for each of them."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ..diagnosis.sides import OddOneOut
+from ..machine.facts import Fact
+from ..verdicts.record import SCHEMA, Record
+from ..vocabulary import Verdict
+
+DIAGNOSIS_SCHEMA = "opmap-diagnosis/1"
+
+Option: TypeAlias = bool | int | float | str | list[str] | None
+"""One thing that was asked for, as run.json holds it."""
+
+Facts: TypeAlias = dict[str, Fact]
+"""The facts about the machine and the software by their names (see opmap.machine.environment)."""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """The number of records by verdict, and the exit code of the run."""
+
+    verdicts: dict[Verdict, int]
+    exit_code: int
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a merged bundle. `records` is the number of its lines in results.jsonl; the lines of the parts follow each other.
+
+    The other keys are those of the part's own run.json.
+    """
+
+    selection: dict[str, Option]
+    environment: Facts | None = None
+    problems: list[str] = []
+    totals: Totals | None = None
+    records: int
+
+
+class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What run.json holds.
+
+    `selection` holds the options, and on which software and device the provider ran. `environment` is null before the end
+    of a run and if the provider is missing; `totals` is null if the run has not ended. `problems` are lines about known
+    failures that are out of date.
+
+    `parts` is there in a merged bundle only. Then `selection` holds what all parts have in common, `environment` is null if
+    they differ, and `problems` also says what `opmap merge` said.
+    """
+
+    schema: str
+    selection: dict[str, Option]
+    environment: Facts | None = None
+    problems: list[str] = []
+    totals: Totals | None = None
+    parts: list[Part] | None = None
+
+
+# --- diagnosis.json ---
+
+
+class ComparisonDocument(msgspec.Struct, frozen=True):
+    """One comparison of a feature of a case with a value."""
+
+    feature: str
+    op: str = msgspec.field(name="is")
+    value: bool | int | str | list[int] = msgspec.field()
+
+
+class ConditionDocument(msgspec.Struct, frozen=True):
+    """The cases that fail: those for which all comparisons of one of the lists in `any` hold."""
+
+    text: str
+    any: list[list[ComparisonDocument]]
+
+
+class RelationDocument(msgspec.Struct, frozen=True):
+    """What happened to the outputs. `explains` holds how many wrong elements are as the relation says, and how many there are.
+
+    `fault` is the planted fault that gives exactly these outputs; `ties` are others that give the same.
+    """
+
+    kind: str
+    fault: str | None
+    ties: list[str]
+    text: str
+    explains: tuple[int, int]
+
+
+class SideDocument(msgspec.Struct, frozen=True):
+    """One side: what was changed, and how many of its runs failed."""
+
+    change: str
+    failures: int
+    runs: int
+
+
+class SidesDocument(msgspec.Struct, frozen=True):
+    """Whose fault a failure is (see opmap.diagnosis.sides)."""
+
+    odd_one_out: OddOneOut | None
+    text: str
+    flips: list[str]
+    sides: list[SideDocument]
+    left_out: dict[str, str]
+
+
+class SmallestDocument(msgspec.Struct, frozen=True):
+    """The smallest case: its id, its tensors in words, and the message of its record.
+
+    `dxdispatch` is the case as a DxDispatch file; null if its tensors are too large for that.
+    """
+
+    case: str
+    text: str
+    message: str | None
+    dxdispatch: dict[str, object] | None
+
+
+class AskedDocument(msgspec.Struct, frozen=True):
+    """How many new descriptors were run to make a condition exact, and how many of them fail and pass."""
+
+    runs: int
+    failing: int
+    passing: int
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause: the failures that have it.
+
+    `ids` are the cases of the run that fail so; `cases` counts them. `condition` is null if none is exact. `stability` is
+    null if the smallest case was not run again; `stability_text` says it in words, and `after` names the case after which
+    alone it fails. `side` is null if it was not asked. `again` is the command that runs a case of the group again.
+    """
+
+    cases: int
+    ids: list[str]
+    verdicts: list[Verdict]
+    operators: list[str]
+    condition: ConditionDocument | None
+    relation: RelationDocument
+    stability: Literal["always", "sometimes", "periodic", "after"] | None
+    stability_text: str | None
+    after: str | None
+    side: SidesDocument | None
+    smallest: SmallestDocument
+    asked: AskedDocument
+    again: str
+
+
+class DiagnosisDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What diagnosis.json holds, and what `diagnose --json` prints: the causes of the failures, the largest first."""
+
+    schema: str
+    provider: str
+    groups: list[Group]
+
+
+DOCUMENTS: dict[str, tuple[type, str]] = {
+    "run": (RunDocument, SCHEMA),
+    "record": (Record, ""),
+    "diagnosis": (DiagnosisDocument, DIAGNOSIS_SCHEMA),
+}
+"""Name -> the type of a JSON file, or of a line of it, and the value of its key `schema`."""
+
+
+def json_schema(name: str) -> dict[str, object]:
+    """Returns the JSON Schema (2020-12) of one of the DOCUMENTS."""
+    type, version = DOCUMENTS[name]
+    schema = msgspec.json.schema(type, schema_hook=_any)
+    if version:
+        schema["$defs"][type.__name__]["properties"]["schema"] = {"const": version}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{name} of opmap", **schema}
+
+
+def _any(type: type) -> dict[str, object]:
+    """Returns the schema of a type that msgspec does not know: `object`, for any value."""
+    return {}

@@ -1,0 +1,107 @@
+"""Reads results bundles that runs or `opmap merge` wrote, perhaps elsewhere: each file is checked before it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ..errors import InputError, shown
+from ..limits import MAX_GLOB, MAX_RECORDS
+from ..verdicts.record import SCHEMA, Record
+from .bundle import DIAGNOSIS, RECORDS
+from .documents import DIAGNOSIS_SCHEMA, DiagnosisDocument, Part, RunDocument
+from .json_files import T, read_json, read_lines
+from .results_folder import RUN
+
+
+@dataclass(frozen=True)
+class WrittenBundle:
+    """A bundle in a folder. `diagnosis` is None if the causes were not sought or not found."""
+
+    folder: Path
+    run: RunDocument
+    diagnosis: DiagnosisDocument | None
+
+    @property
+    def parts(self) -> list[Part]:
+        """The runs that were merged; of a bundle that is not merged, the one run. `records` of that is MAX_RECORDS."""
+        run = self.run
+        if run.parts is not None:
+            return run.parts
+        return [
+            Part(
+                selection=run.selection,
+                environment=run.environment,
+                problems=run.problems,
+                totals=run.totals,
+                records=MAX_RECORDS,
+            )
+        ]
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        """Yields each record with the number of its part. The file is read anew each time.
+
+        Raises InputError if the file cannot be read, has too many lines, or holds no record, a case twice in a part, or
+        another number of records than the parts say.
+        """
+        path = self.folder / RECORDS
+        ends = [(number, part.records) for number, part in enumerate(self.parts)]
+        part, left, seen = -1, 0, set[str]()
+        line = 0
+        for line, record in read_lines(path, Record):
+            if line > MAX_RECORDS:
+                raise InputError(f"must have at most {MAX_RECORDS} lines", file=str(path))
+            while not left:
+                if not ends:
+                    raise self._another_number(line)
+                (part, left), seen = ends.pop(0), set()
+            if record.case is None or len(record.case) > MAX_GLOB:
+                message = f"case must be an id of at most {MAX_GLOB} characters, got {shown(record.case)}"
+                raise InputError(message, path=f"line {line}", file=str(path))
+            if record.case in seen:
+                message = f"must be the only record of {record.case}"
+                raise InputError(message, path=f"line {line}", file=str(path))
+            seen.add(record.case)
+            left -= 1
+            yield part, record
+        if self.run.parts is not None and (left or any(count for _, count in ends)):
+            raise self._another_number(line)
+
+    def _another_number(self, lines: int) -> InputError:
+        wanted = sum(part.records for part in self.parts)
+        message = f"must have {wanted} lines, as the parts in {RUN} say, got {lines}"
+        return InputError(message, file=str(self.folder / RECORDS))
+
+
+def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
+    """Returns the bundle in a folder; its records are read by `records`.
+
+    Raises InputError if the folder holds no bundle, one of another schema, or a file that cannot be read.
+    """
+    path = Path(folder)
+    if not (path / RUN).is_file():
+        got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
+        raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
+    run = _document(path / RUN, RunDocument, SCHEMA)
+    if run.parts is not None and any(not 0 <= part.records <= MAX_RECORDS for part in run.parts):
+        raise InputError(f"records must be from 0 to {MAX_RECORDS}", path="$.parts", file=str(path / RUN))
+    found = (path / DIAGNOSIS).exists()
+    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument, DIAGNOSIS_SCHEMA) if found else None
+    return WrittenBundle(path, run, diagnosis)
+
+
+class _Versioned(msgspec.Struct):
+    """A document of any schema."""
+
+    schema: str
+
+
+def _document(path: Path, type: type[T], schema: str) -> T:
+    got = read_json(path, _Versioned).schema
+    if got != schema:
+        raise InputError(f"schema must be {schema}, got {shown(got)}", file=str(path))
+    return read_json(path, type)
