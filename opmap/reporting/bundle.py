@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -146,4 +147,4 @@ class _Run(msgspec.Struct):
     schema: str
     selection: dict[str, Option]
     environment: msgspec.Raw = msgspec.Raw(b"null")
-    parts: msgspec.Raw | None = None
+    parts: Any = None

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ..diagnosis.relation import STALE, Label, without_numbers
 from ..diagnosis.sides import OddOneOut
 from ..machine.facts import Fact
 from ..verdicts.record import SCHEMA, Record
@@ -27,6 +28,10 @@ class Totals(msgspec.Struct, frozen=True):
     exit_code: int
 
 
+PLACE = ("provider", "platform", "package", "version", "device_class", "adapter_name", "driver")
+"""The keys of a selection that say on which software and device the provider ran."""
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a merged bundle. `records` is the number of its lines in results.jsonl; the lines of the parts follow each other.
 
@@ -38,6 +43,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str] = []
     totals: Totals | None = None
     records: int
+
+    @property
+    def place(self) -> tuple[Option, ...]:
+        """On which software and device the provider ran. Results of two runs at one place belong together."""
+        return tuple(self.selection.get(name) for name in PLACE)
 
 
 class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +159,19 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     smallest: SmallestDocument
     asked: AskedDocument
     again: str
+
+    @property
+    def label(self) -> Label:
+        """What this group has in common with those of the same cause in other runs."""
+        relation = self.relation
+        if relation.fault:
+            return ("fault", relation.fault)
+        return (STALE, "") if relation.kind == STALE else without_numbers((relation.kind, relation.text))
+
+    @property
+    def where(self) -> str:
+        """The condition in words."""
+        return self.condition.text if self.condition else "no exact condition"
 
 
 class DiagnosisDocument(msgspec.Struct, frozen=True, kw_only=True):

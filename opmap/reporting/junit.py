@@ -30,14 +30,16 @@ class Suite:
     problems: Sequence[str] = ()
 
 
-def junit(suites: Sequence[Suite]) -> bytes:
-    """Returns the XML document, with a test suite per run and a test case per record.
+def junit(suites: Sequence[Suite], problems: Sequence[str] = ()) -> bytes:
+    """Returns the XML document, with a test suite per run and a test case per record. `problems` are those of all runs together.
 
     A run that is red although no case failed has a failed test case `run` more, which says why.
     """
     root = ET.Element("testsuites", name="opmap")
     for suite in suites:
         root.append(_suite(suite))
+    if problems:
+        root.append(_counted(ET.Element("testsuite", name="opmap merge"), list(map(_problem, problems))))
     ET.indent(root)
     content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return content + b"\n"
@@ -54,6 +56,11 @@ def _suite(suite: Suite) -> ET.Element:
     if suite.exit_code and not problems and not any(record.failed for record in suite.records):
         problems = [_why(suite.exit_code)]
     cases += [_problem(problem) for problem in problems]
+    return _counted(element, cases)
+
+
+def _counted(element: ET.Element, cases: Sequence[ET.Element]) -> ET.Element:
+    """Returns a test suite with these test cases, and their number by result."""
     for kind, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         element.set(plural, str(sum(case.find(kind) is not None for case in cases)))
     element.set("tests", str(len(cases)))

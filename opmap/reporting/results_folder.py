@@ -48,12 +48,12 @@ def identity(provider: OpenProvider | None) -> dict[str, str | None]:
 class ResultsFolder:
     """A folder that this process alone writes, until `release`. Its files change only in the methods that write.
 
-    `lines` is the name of the file with one value per line. The folder must be new or empty, or with `resume` hold a
+    `lines` is the name of the file with one value per line, `option` the option that named the folder. The folder must be new or empty, or with `resume` hold a
     run.json. Raises InputError if it does not, if another run writes into it, or if a file cannot be read or written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], lines: str, *, resume: bool):
-        self.path, self.lines = Path(path), lines
+    def __init__(self, path: str | os.PathLike[str], lines: str, *, resume: bool = False, option: str = "--report"):
+        self.path, self.lines, self._option = Path(path), lines, option
         self._file: BinaryIO | None = None
         with self._writing():
             if not resume:
@@ -71,9 +71,8 @@ class ResultsFolder:
         if resume and not (self.path / RUN).is_file():
             raise InputError(f"--resume must be the folder of an interrupted run, with {RUN}", file=str(self.path))
         if not resume and any(not entry.name.startswith(TEMPORARY) for entry in self.path.iterdir()):
-            raise InputError(
-                "--report must be a new or empty folder (--resume continues an interrupted run)", file=str(self.path)
-            )
+            hint = " (--resume continues an interrupted run)" if self._option == "--report" else ""
+            raise InputError(f"{self._option} must be a new or empty folder{hint}", file=str(self.path))
 
     # --- reading ---
 

@@ -96,7 +96,7 @@ def _cause(number: int, group: Group) -> str:
     lines = [
         f"## Cause {number}: {plain(relation.text)}\n",
         f"- {count}{fault}" + (f"; explains {explained:,} of {wrong:,} wrong elements" if wrong else ""),
-        f"- where: {plain(group.condition.text) if group.condition else 'no exact condition'}",
+        f"- where: {plain(group.where)}",
     ]
     if group.stability_text:
         lines.append(f"- stable: {plain(group.stability_text)}")

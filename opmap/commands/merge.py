@@ -1,0 +1,23 @@
+"""`opmap merge`: joins results bundles into one."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ..reporting.bundle import RECORDS
+from ..reporting.merge import Merging
+from ..reporting.terminal import print_error, print_line
+from ..reporting.written_bundle import read_bundle
+
+
+def run(options: Namespace) -> int:
+    """Writes the whole bundle, and says what is missing, doubled or different. Returns the exit code of the whole.
+
+    Raises InputError if a folder is no bundle, or if the new one cannot be written.
+    """
+    merging = Merging([read_bundle(folder) for folder in options.folders])
+    code = merging.write(options.output)
+    for problem in merging.problems:
+        print_error(problem)
+    print_line(f"results: {options.output}/{RECORDS}")
+    return code
