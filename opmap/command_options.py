@@ -314,8 +314,10 @@ def _diff(parser: argparse.ArgumentParser) -> None:
 def _schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
-        choices=("run", "record", "diagnosis", "diff"),
-        help="run.json, a line of results.jsonl, diagnosis.json, or what `opmap diff --json` prints",
+        metavar="NAME",
+        choices=("run", "record", "diagnosis", "diff", "diff-table"),
+        help="run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), diff or diff-table (what opmap diff "
+        "--json prints of two bundles, and of more)",
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ..reporting.documents import json_schema
 from ..reporting.results_folder import formatted
+from ..reporting.schemas import json_schema
 from ..reporting.terminal import write_json
 
 

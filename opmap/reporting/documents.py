@@ -9,7 +9,6 @@ import msgspec
 from ..diagnosis.relation import STALE, Label, without_numbers
 from ..diagnosis.sides import OddOneOut
 from ..machine.facts import Fact
-from ..verdicts.record import SCHEMA, Record
 from ..vocabulary import Verdict
 
 DIAGNOSIS_SCHEMA = "opmap-diagnosis/1"
@@ -180,25 +179,3 @@ class DiagnosisDocument(msgspec.Struct, frozen=True, kw_only=True):
     schema: str
     provider: str
     groups: list[Group]
-
-
-DOCUMENTS: dict[str, tuple[type, str]] = {
-    "run": (RunDocument, SCHEMA),
-    "record": (Record, ""),
-    "diagnosis": (DiagnosisDocument, DIAGNOSIS_SCHEMA),
-}
-"""Name -> the type of a JSON file, or of a line of it, and the value of its key `schema`."""
-
-
-def json_schema(name: str) -> dict[str, object]:
-    """Returns the JSON Schema (2020-12) of one of the DOCUMENTS."""
-    type, version = DOCUMENTS[name]
-    schema = msgspec.json.schema(type, schema_hook=_any)
-    if version:
-        schema["$defs"][type.__name__]["properties"]["schema"] = {"const": version}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{name} of opmap", **schema}
-
-
-def _any(type: type) -> dict[str, object]:
-    """Returns the schema of a type that msgspec does not know: `object`, for any value."""
-    return {}

@@ -87,8 +87,9 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
         got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
     run = _document(path / RUN, RunDocument, SCHEMA)
-    if run.parts is not None and any(not 0 <= part.records <= MAX_RECORDS for part in run.parts):
-        raise InputError(f"records must be from 0 to {MAX_RECORDS}", path="$.parts", file=str(path / RUN))
+    if run.parts is not None and not (run.parts and all(0 <= part.records <= MAX_RECORDS for part in run.parts)):
+        message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
+        raise InputError(message, path="$.parts", file=str(path / RUN))
     found = (path / DIAGNOSIS).exists()
     diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument, DIAGNOSIS_SCHEMA) if found else None
     return WrittenBundle(path, run, diagnosis)

@@ -1,0 +1,86 @@
+"""The table of several results bundles: which cause is in which run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import printable
+from ..vocabulary import Verdict
+from .comparison import ReadRun, compare
+from .documents import Group
+from .markdown import code, plain, table
+
+SCHEMA = "opmap-diff-table/1"
+
+
+class CauseRow(msgspec.Struct, frozen=True):
+    """A cause, and the number of its cases in each run; 0 if a run does not have it."""
+
+    text: str
+    fault: str | None
+    cases: list[int]
+
+
+class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `opmap diff DIR DIR DIR --json` prints. Each list has an entry per run.
+
+    `causes_known` says whether the run has a diagnosis. `worse` says whether a run is worse than the one before it.
+    """
+
+    schema: str = SCHEMA
+    runs: list[str]
+    causes_known: list[bool]
+    causes: list[CauseRow]
+    verdicts: dict[Verdict, list[int]]
+    worse: list[bool]
+
+
+def compare_all(runs: Sequence[ReadRun]) -> TableDocument:
+    """Returns the table of runs and causes."""
+    first: dict[object, Group] = {}
+    counts: dict[object, list[int]] = {}
+    for number, run in enumerate(runs):
+        for group in run.groups:
+            first.setdefault(group.label, group)
+            counts.setdefault(group.label, [0] * len(runs))[number] += group.cases
+    return TableDocument(
+        runs=[run.name for run in runs],
+        causes_known=[run.bundle.diagnosis is not None for run in runs],
+        causes=[CauseRow(group.relation.text, group.relation.fault, counts[label]) for label, group in first.items()],
+        verdicts={v: [run.verdicts[v] for run in runs] for v in Verdict if any(run.verdicts[v] for run in runs)},
+        worse=[False, *(compare(old, new).worse for old, new in pairwise(runs))],
+    )
+
+
+def _table_rows(found: TableDocument) -> Iterator[list[str]]:
+    """Yields the rows of the table: causes, verdicts, and whether a run is worse than the one before."""
+    for cause in found.causes:
+        name = f"{cause.text}{f' (as fault:{cause.fault})' if cause.fault else ''}"
+        known = zip(cause.cases, found.causes_known, strict=True)
+        yield [name, *(f"{count or ''}" if there else "?" for count, there in known)]
+    for verdict, numbers in found.verdicts.items():
+        yield [verdict, *(f"{count or ''}" for count in numbers)]
+    yield ["worse than the run before", *("worse" if worse else "" for worse in found.worse)]
+
+
+def print_table(console: Console, found: TableDocument) -> None:
+    """Prints the table."""
+    shown = Table()
+    shown.add_column("cause, verdict", overflow="fold")
+    for name in found.runs:
+        shown.add_column(Text(printable(name)), justify="right", overflow="fold")
+    for row in _table_rows(found):
+        shown.add_row(*(Text(printable(cell)) for cell in row))
+    console.print(shown)
+
+
+def markdown_table(found: TableDocument) -> str:
+    """Returns the table as Markdown."""
+    rows = ([plain(cell) for cell in row] for row in _table_rows(found))
+    return table(["cause, verdict", *map(code, found.runs)], rows, right=range(1, len(found.runs) + 1))

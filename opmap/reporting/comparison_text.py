@@ -1,0 +1,129 @@
+"""A comparison of two results bundles in the terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from ..errors import printable
+from .comparison import CaseChange, CauseChange, DiffDocument, is_worse
+from .markdown import block, code, plain, table
+
+MOST_CASES = 10
+"""The most cases of each kind of change that are listed."""
+
+_STYLES = {"came": "bold red", "worse": "bold red", "went": "green", "better": "green"}
+
+_KINDS = {
+    "worse": "worse than before",
+    "bits": "fail as before, with other wrong bits",
+    "changed": "have another verdict, neither worse nor better",
+    "new": "new",
+    "gone": "gone",
+    "better": "better than before",
+}
+"""What became of a case -> the same as the predicate of a sentence about several cases."""
+
+
+def verdict_line(found: DiffDocument) -> str:
+    """Returns whether something got worse, and what."""
+    came = sum(change.change == "came" for change in found.causes)
+    cases = sum(map(is_worse, found.cases))
+    parts = [f"{came} cause{'s' if came > 1 else ''} came" if came else "", _cases(cases, "worse") if cases else ""]
+    return f"worse: {', '.join(filter(None, parts))}" if found.worse else "nothing got worse"
+
+
+def _cases(count: int, what: str) -> str:
+    return f"{count:,} case{'s are' if count > 1 else ' is'} {what}"
+
+
+def print_comparison(console: Console, found: DiffDocument) -> None:
+    """Prints what changed: causes first, then verdicts and environment, then the cases, and the verdict last."""
+    for name, text in _lines(found):
+        line = Text.assemble((f"{name:11}", _STYLES.get(name, "dim")), printable(f" {text}"))
+        console.print(line, soft_wrap=True, highlight=False)
+    console.print(verdict_line(found), style="bold red" if found.worse else "bold green", highlight=False)
+
+
+def _lines(found: DiffDocument) -> Iterator[tuple[str, str]]:
+    yield "old", found.old
+    yield "new", found.new
+    for cause in found.causes:
+        yield cause.change, _cause(cause)
+        yield from (("  where", line) for line in _where(cause))
+        side = cause.new or cause.old
+        if side:
+            yield "  smallest", side.smallest
+    if not found.causes:
+        yield "causes", _no_causes(found)
+    for verdict, (old, new) in found.verdicts.items():
+        yield "verdicts", f"{verdict} {old:,}{f' -> {new:,} ({new - old:+,})' if old != new else ''}"
+    for fact in found.environment:
+        yield "environment", f"{fact.name}: {_value(fact.old)} -> {_value(fact.new)}"
+    for kind, changes in _by_kind(found.cases):
+        for change in changes[:MOST_CASES]:
+            yield kind, _case(change)
+        if len(changes) > MOST_CASES:
+            yield kind, f"... and {len(changes) - MOST_CASES:,} more"
+    for note in found.notes:
+        yield "note", note
+
+
+def _no_causes(found: DiffDocument) -> str:
+    return "none came, went or changed" if found.causes_known else "not compared"
+
+
+def _by_kind(cases: Sequence[CaseChange]) -> Iterator[tuple[str, list[CaseChange]]]:
+    for kind in _KINDS:
+        if changes := [change for change in cases if change.change == kind]:
+            yield kind, changes
+
+
+def _cause(cause: CauseChange) -> str:
+    counts = [side.cases for side in (cause.old, cause.new) if side]
+    side = cause.new or cause.old
+    verdicts = ", ".join(side.verdicts) if side else ""
+    number = " -> ".join(f"{count:,}" for count in dict.fromkeys(counts))
+    fault = f" (as fault:{cause.fault})" if cause.fault else ""
+    return f"{number} case{'' if counts == [1] else 's'} ({verdicts}): {cause.text}{fault}"
+
+
+def _where(cause: CauseChange) -> list[str]:
+    texts = dict.fromkeys(side.where for side in (cause.old, cause.new) if side)
+    stable = dict.fromkeys(side.stability for side in (cause.old, cause.new) if side)
+    lines = [" -> ".join(texts)]
+    return [*lines, f"stable: {' -> '.join(str(kind) for kind in stable)}"] if len(stable) > 1 else lines
+
+
+def _case(change: CaseChange) -> str:
+    place = f" on {change.place}" if change.place else ""
+    verdicts = [str(verdict) for verdict in dict.fromkeys((change.old, change.new)) if verdict]
+    message = f": {change.message}" if change.message and change.change in ("worse", "bits", "new") else ""
+    return f"{change.case}{place}: {' -> '.join(verdicts)}{message}"
+
+
+def _value(value: str | None) -> str:
+    return "none" if value is None else value
+
+
+def markdown(found: DiffDocument) -> str:
+    """Returns the comparison as Markdown."""
+    parts = [f"# opmap diff: {plain(verdict_line(found))}\n\n{code(found.old)} → {code(found.new)}\n"]
+    rows = [[cause.change, plain(_cause(cause)), plain("; ".join(_where(cause)))] for cause in found.causes]
+    parts.append(
+        "## Causes\n\n"
+        + (table(["change", "cause", "where"], rows) if rows else f"{_no_causes(found).capitalize()}.\n")
+    )
+    counts = [[verdict, f"{old:,}", f"{new:,}"] for verdict, (old, new) in found.verdicts.items()]
+    parts.append(f"## Verdicts\n\n{table(['verdict', 'old', 'new'], counts, right=(1, 2))}")
+    if found.environment:
+        facts = [[plain(fact.name), code(_value(fact.old)), code(_value(fact.new))] for fact in found.environment]
+        parts.append(f"## Environment\n\n{table(['what', 'old', 'new'], facts)}")
+    for kind, changes in _by_kind(found.cases):
+        more = [f"... and {len(changes) - MOST_CASES:,} more"] if len(changes) > MOST_CASES else []
+        lines = [*map(_case, changes[:MOST_CASES]), *more]
+        parts.append(f"## Cases that {'' if kind in ('bits', 'changed') else 'are '}{_KINDS[kind]}\n\n{block(lines)}")
+    parts.append(block(found.notes))
+    return "\n".join(filter(None, parts))
