@@ -11,4 +11,6 @@ settings.register_profile("default", **SLOW)
 settings.register_profile("ci", **SLOW, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
+os.environ.pop("GITHUB_STEP_SUMMARY", None)  # the bundles of tests are no results of the CI run
+
 pytest.register_assert_rewrite("dxdispatch_models")

@@ -235,7 +235,7 @@ def _wrong(record: Record) -> str | None:
         if record.stage is None or record.actual is None:
             return None
         actual = record.actual
-        digest = actual.digest or hashlib.sha256(to_json([actual.Bits, actual.Differences])).hexdigest()
+        digest = actual.Digest or hashlib.sha256(to_json([actual.Bits, actual.Differences])).hexdigest()
         return f"{actual.DataType} {actual.Sizes} {digest}"
     return f"{record.stage} {record.path}" if record.verdict == Verdict.ERROR else None
 

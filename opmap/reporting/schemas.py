@@ -32,4 +32,4 @@ def json_schema(name: str) -> dict[str, object]:
 
 def _any(type: type) -> dict[str, object]:
     """Returns the schema of a type that msgspec does not know: `object`, for any value."""
-    return {}
+    return {"description": "Any JSON value."}

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from documentation_pages import PAGES
 from dxdispatch_models import gather, lying
+from rich.console import Console
 
 from opmap import spec
 from opmap.cases import covering_arrays
@@ -33,6 +34,10 @@ from opmap.execution import frames
 from opmap.execution.steps import Clear, Run
 from opmap.limits import MAX_LINE
 from opmap.reporting.bundle import Bundle
+from opmap.reporting.comparison import ReadRun, compare
+from opmap.reporting.comparison_text import markdown, print_comparison
+from opmap.reporting.merge import Merging
+from opmap.reporting.written_bundle import read_bundle
 from opmap.spec import read_spec
 from opmap.verdicts import known_failures
 from opmap.verdicts.record import Record, TensorRecord
@@ -345,6 +350,68 @@ def _bundle_target(name: str) -> Target:
     return Target(name, seeds, feed)
 
 
+_MERGED = {
+    "schema": "opmap-results/1",
+    "selection": {"provider": "p", "shard": "1/1"},
+    "parts": [
+        {
+            "selection": {"provider": "p", "adapter_name": name, "shard": "1/2"},
+            "environment": {
+                "packages": {"value": {"onnx": "1"}, "source": "s"},
+                "loaded_modules": {
+                    "value": [{"path": "a\\\\b.dll", "file_version": "1", "sha256": "0a"}],
+                    "source": "s",
+                },
+                "adapters": {"value": [{"name": name, "driver_version": {"value": "3"}}], "source": "s"},
+            },
+            "problems": ["a"],
+            "totals": {"verdicts": {"pass": 1}, "exit_code": 0},
+            "records": 1,
+        }
+        for name in ("a", "b")
+    ],
+}
+
+_GROUP = {
+    "cases": 1,
+    "ids": ["case/0"],
+    "verdicts": ["mismatch"],
+    "operators": ["o"],
+    "condition": {"text": "t", "any": [[{"feature": "axis", "is": ">=", "value": 1}]]},
+    "relation": {"kind": "shift", "fault": None, "ties": [], "text": "by 1", "explains": [1, 2]},
+    "stability": "always",
+    "stability_text": "always",
+    "after": None,
+    "side": None,
+    "smallest": {"case": "case/0", "text": "t", "message": None, "dxdispatch": {}},
+    "asked": {"runs": 0, "failing": 0, "passing": 0},
+    "again": "opmap",
+}
+
+
+def _written_target(name: str, document: object) -> Target:
+    """Returns the target for one file of a bundle that is merged, and compared with a good one."""
+
+    def feed(data: bytes, folder: Path) -> None:
+        good = _bundle_folder(folder)
+        bad = folder / "bad"
+        shutil.rmtree(bad, ignore_errors=True)
+        shutil.copytree(good, bad)
+        (bad / name).write_bytes(data)
+        bundles = [read_bundle(good), read_bundle(bad)]
+        document = compare(*map(ReadRun, bundles))
+        markdown(document)
+        print_comparison(Console(file=io.StringIO()), document)
+        shutil.rmtree(folder / "merged", ignore_errors=True)
+        Merging(bundles).write(folder / "merged")
+
+    return Target(f"written {name}", lambda _: [json.dumps(document).encode() + b"\n"], feed)
+
+
+_MISMATCH = {"case": "case/0", "verdict": "mismatch", "stage": "compare", "message": "m", "provider": "p"} | {
+    "actual": {"DataType": "UINT8", "Sizes": [1], "Values": [1], "Bits": ["07"], "Digest": None, "Differences": None}
+}
+
 TARGETS = {
     target.name: target
     for target in (
@@ -360,5 +427,8 @@ TARGETS = {
         Target("ids", _ids_seeds, _feed_ids),
         _bundle_target("run.json"),
         _bundle_target("results.jsonl"),
+        _written_target("run.json", _MERGED),
+        _written_target("diagnosis.json", {"schema": "opmap-diagnosis/1", "provider": "p", "groups": [_GROUP]}),
+        _written_target("results.jsonl", _MISMATCH),
     )
 }

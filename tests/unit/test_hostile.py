@@ -5,7 +5,9 @@ import random
 import pytest
 from hostile_targets import TARGETS, attack, mutate
 
-COUNTS = {"npy": 3_000, "run.json": 200, "results.jsonl": 200}
+_WRITTEN = ("written run.json", "written diagnosis.json", "written results.jsonl")
+
+COUNTS = {"npy": 3_000, "run.json": 200, "results.jsonl": 200, **dict.fromkeys(_WRITTEN, 150)}
 """Target -> how many inputs it gets if not 1,000, so that each target takes about two seconds."""
 
 

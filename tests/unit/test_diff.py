@@ -1,0 +1,317 @@
+"""`opmap diff`: which causes came and went, which cases are worse, and what else is other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from bundle_folders import schema_of, validate
+
+from opmap.cli import main
+from opmap.machine.facts import Fact
+from opmap.reporting.bundle import Bundle
+
+RUNS = {
+    "clamped": "fault:index-clamped-early",
+    "zero": "fault:negative-index-as-zero",
+    "cpu": "cpu",
+}
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """Returns a folder with a bundle of each of RUNS."""
+    folder = tmp_path_factory.mktemp("bundles")
+    for name, provider in RUNS.items():
+        validate(folder / name, "--provider", provider, "--filter", "gather/*", "--filter", "gather_nd/example.*")
+    return folder
+
+
+@pytest.fixture
+def bundles(made, tmp_path, monkeypatch):
+    """Works in a folder with copies of these bundles."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def diff(bundles, capsys):
+    """Returns a function that compares bundles. It returns the exit code and the document."""
+
+    def diff(*names: str) -> tuple[int, dict]:
+        capsys.readouterr()
+        code = main(["diff", *names, "--json"])
+        document = json.loads(capsys.readouterr().out)
+        schema_of("diff" if len(names) == 2 else "diff-table").validate(document)
+        return code, document
+
+    return diff
+
+
+def records(folder) -> list[dict]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_bytes().splitlines()]
+
+
+def write_records(folder, changed: list[dict]) -> None:
+    text = "".join(f"{json.dumps(record)}\n" for record in changed)
+    (folder / "results.jsonl").write_text(text, encoding="utf-8", newline="\n")
+
+
+def change_json(file, change) -> None:
+    """Calls `change` with the document of a file, and writes it back."""
+    document = json.loads(file.read_bytes())
+    change(document)
+    file.write_text(json.dumps(document), encoding="utf-8")
+
+
+def kinds(document: dict) -> list[tuple[str, str]]:
+    return [(change["case"], change["change"]) for change in document["cases"]]
+
+
+class TestCauses:
+    """Causes are compared by what happened to the outputs, and by the condition."""
+
+    def test_two_faults(self, diff, bundles, capsys):
+        """Two runs with two different faults: both causes are named, in every form."""
+        code, document = diff("clamped", "zero")
+
+        assert (1, True) == (code, document["worse"])
+        assert [("came", "negative-index-as-zero"), ("went", "index-clamped-early")] == [
+            (cause["change"], cause["fault"]) for cause in document["causes"]
+        ]
+        for more in ([], ["--markdown"]):
+            assert 1 == main(["diff", "clamped", "zero", *more])
+            out = capsys.readouterr().out
+            assert "fault:negative-index-as-zero" in out and "fault:index-clamped-early" in out
+            assert "a negative index means element 0" in out and "the last element of the axis cannot be reached" in out
+
+    def test_same(self, diff, bundles, capsys):
+        """Nothing changed between a run and itself."""
+        code, document = diff("clamped", "clamped")
+
+        assert (0, False, [], [], []) == (
+            code,
+            *(document[name] for name in ("worse", "causes", "cases", "environment")),
+        )
+        assert 0 == main(["diff", "clamped", "clamped"])
+        assert "none came, went or changed" in capsys.readouterr().out
+
+    def test_better(self, diff):
+        """A repaired fault is no reason for exit code 1."""
+        code, document = diff("clamped", "cpu")
+
+        assert 0 == code
+        assert ["went"] == [cause["change"] for cause in document["causes"]]
+        assert {"better", "new"} == {change for _, change in kinds(document)}
+
+    def test_changed(self, diff, bundles, capsys):
+        """Another condition of the same relation is a change of one cause; that alone is not worse."""
+        shutil.copytree("clamped", "other")
+        condition = {"text": "Axis >= 1", "any": [[{"feature": "axis", "is": ">=", "value": 1}]]}
+        change_json(bundles / "other" / "diagnosis.json", lambda d: d["groups"][0].update(condition=condition))
+
+        code, document = diff("clamped", "other")
+
+        assert 0 == code
+        (cause,) = document["causes"]
+        assert ("changed", "Axis >= 1") == (cause["change"], cause["new"]["where"])
+        main(["diff", "clamped", "other"])
+        assert " -> Axis >= 1" in capsys.readouterr().out
+
+    def test_same_condition_first(self, diff, bundles):
+        """Of two causes with one relation, those with the same condition are the same."""
+
+        def split(document: dict) -> None:
+            group = document["groups"][0]
+            document["groups"] = [
+                group | {"cases": n, "condition": {"text": f"Axis >= {n}", "any": []}} for n in (1, 2)
+            ]
+
+        def swap(document: dict) -> None:
+            document["groups"].reverse()
+
+        change_json(bundles / "clamped" / "diagnosis.json", split)
+        shutil.copytree("clamped", "other")
+        change_json(bundles / "other" / "diagnosis.json", swap)
+
+        assert [] == diff("clamped", "other")[1]["causes"]
+
+    def test_numbers(self, diff, bundles):
+        """A number in the text of a relation depends on the sizes of the cases: it makes no other cause."""
+        relation = {"kind": "shift", "fault": None, "ties": [], "text": "moved by 1", "explains": [1, 1]}
+        change_json(bundles / "clamped" / "diagnosis.json", lambda d: d["groups"][0].update(relation=relation))
+        shutil.copytree("clamped", "other")
+        moved = relation | {"text": "moved by 2"}
+        change_json(bundles / "other" / "diagnosis.json", lambda d: d["groups"][0].update(relation=moved))
+
+        assert [] == diff("clamped", "other")[1]["causes"]
+
+    def test_no_diagnosis(self, diff, bundles, capsys):
+        """Without a diagnosis no cause came or went: that is said."""
+        (bundles / "clamped" / "diagnosis.json").unlink()
+
+        _, document = diff("clamped", "zero")
+
+        assert (False, []) == (document["causes_known"], document["causes"])
+        assert ["clamped: there is no diagnosis.json, so that causes are not compared"] == document["notes"]
+        main(["diff", "clamped", "zero"])
+        assert "causes      not compared" in capsys.readouterr().out
+
+
+class TestCases:
+    """The results of single cases."""
+
+    @pytest.mark.parametrize(
+        "old, new, change, worse",
+        [
+            ("pass", "mismatch", "worse", 1),
+            ("pass", "unsupported", "worse", 1),
+            ("not-run", "mismatch", "worse", 1),
+            ("mismatch", "known-failure", "better", 0),
+            ("mismatch", "pass", "better", 0),
+            ("mismatch", "crash", "changed", 0),
+            ("unsupported", "not-run", "changed", 0),
+            (None, "crash", "new", 1),
+            (None, "pass", "new", 0),
+            ("pass", None, "gone", 0),
+        ],
+    )
+    def test_verdicts(self, old, new, change, worse, diff, bundles):
+        """A case that passed or did not fail, and does so no more, is worse; so is a new one that fails."""
+        shutil.copytree("cpu", "other")
+        case = records(bundles / "cpu")[0]["case"]
+        for folder, verdict in (("cpu", old), ("other", new)):
+            first, *others = records(bundles / folder)
+            write_records(bundles / folder, [*([first | {"verdict": verdict}] if verdict else []), *others])
+
+        code, document = diff("cpu", "other")
+
+        assert (worse, [(case, change)]) == (code, kinds(document))
+
+    @pytest.mark.parametrize("changes, found", [({"Bits": ["ff"], "Values": None}, True), ({}, False)])
+    def test_bits(self, changes, found, diff, bundles):
+        """A case that fails as before, with other wrong bits, has changed; that alone is not worse."""
+        shutil.copytree("clamped", "other")
+        lines = records(bundles / "other")
+        record = next(line for line in lines if line["verdict"] == "mismatch")
+        record["message"] = "another text"
+        record["actual"] |= changes
+        write_records(bundles / "other", lines)
+
+        code, document = diff("clamped", "other")
+
+        assert (0, [(record["case"], "bits")] if found else []) == (code, kinds(document))
+
+    def test_error(self, diff, bundles):
+        """An error at another place is a change; another text of it is none."""
+        error = records(bundles / "cpu")[0] | {"verdict": "error", "stage": "load", "path": "a.cc:1", "message": "0x1"}
+        for folder, changes in {"cpu": {}, "text": {"message": "0x2"}, "place": {"path": "a.cc:2"}}.items():
+            if folder != "cpu":
+                shutil.copytree("cpu", folder)
+            write_records(bundles / folder, [error | changes])
+
+        assert [] == kinds(diff("cpu", "text")[1])
+        assert [(error["case"], "bits")] == kinds(diff("cpu", "place")[1])
+
+    def test_many(self, bundles, capsys):
+        """Of many cases the first are listed, and the rest is counted."""
+        main(["diff", "cpu", "clamped"])
+
+        lines = capsys.readouterr().out.splitlines()
+        worse = [line for line in lines if line.startswith("worse  ")]
+        assert 11 == len(worse) and " more" in worse[-1]
+        assert lines[-1].startswith("worse: 1 cause came, ")
+
+
+class TestEnvironment:
+    """What else is other: the driver, DirectML.dll, packages, options."""
+
+    def test_facts(self, diff, bundles):
+        """Each fact is named, with both values; what is the same is not."""
+
+        def facts(version: str) -> dict[str, object]:
+            module = {"path": "C:\\x\\DirectML.dll", "file_version": version, "sha256": version * 20}
+            adapter = {"name": "GPU", "driver_version": {"value": version, "source": "s"}}
+            return {
+                "packages": Fact({"onnx": "1", "onnxruntime-directml": version}, "p"),
+                "loaded_modules": Fact([module], "m"),
+                "adapters": Fact([adapter], "a"),
+                "python": Fact("3.11", "p"),
+            }
+
+        for name, version in (("a", "1.1"), ("b", "2.2")):
+            bundle = Bundle(name, {"provider": "DmlExecutionProvider", "driver": version, "ids": version})
+            bundle.environment(facts(version))
+            bundle.close([], 0)
+
+        _, document = diff("a", "b")
+
+        assert {
+            "driver": ("1.1", "2.2"),
+            "package onnxruntime-directml": ("1.1", "2.2"),
+            "directml.dll": ("1.1 (SHA-256 1.11.11.11.1)", "2.2 (SHA-256 2.22.22.22.2)"),
+            "driver of GPU": ("1.1", "2.2"),
+        } == {change["name"]: (change["old"], change["new"]) for change in document["environment"]}
+
+    def test_adapters(self, diff, bundles):
+        """Bundles with several adapters are compared adapter by adapter."""
+        main(["merge", "clamped", "cpu", "-o", "old"])
+        main(["merge", "cpu", "clamped", "-o", "new"])
+        main(["merge", "cpu", "zero", "-o", "other"])
+
+        assert [] == kinds(diff("old", "new")[1])
+        changes = diff("old", "other")[1]["cases"]
+        assert {("fault:index-clamped-early", "gone"), ("fault:negative-index-as-zero", "new")} == {
+            (change["place"], change["change"]) for change in changes
+        }
+
+    def test_notes(self, diff, bundles):
+        """A run that has not ended, and other case ids, are said."""
+        change_json(bundles / "cpu" / "run.json", lambda run: run.update(totals=None))
+        change_json(bundles / "cpu" / "run.json", lambda run: run["selection"].update(case_ids=0))
+
+        notes = diff("cpu", "zero")[1]["notes"]
+
+        assert "cpu: the run has not ended" == notes[0]
+        assert "the ids of the cases have another version" in notes[1]
+
+
+class TestTable:
+    """Three bundles and more give a table of runs and causes."""
+
+    def test_table(self, diff, bundles, capsys):
+        """A row per cause, a column per run; a run that is worse than the one before makes the exit code 1."""
+        code, document = diff("cpu", "clamped", "zero", "zero")
+
+        assert (1, [False, True, True, False]) == (code, document["worse"])
+        counts = {cause["fault"]: [bool(count) for count in cause["cases"]] for cause in document["causes"]}
+        assert {
+            "index-clamped-early": [False, True, False, False],
+            "negative-index-as-zero": [False, False, True, True],
+        } == counts
+        for more in ([], ["--markdown"]):
+            assert 1 == main(["diff", "cpu", "clamped", "zero", *more])
+            assert (
+                "fault:index-clamped-early" in "".join(capsys.readouterr().out.split("\n│ ")).replace("\n", "") or more
+            )
+
+    def test_not_worse(self, diff):
+        """Runs that only get better give exit code 0."""
+        assert 0 == diff("clamped", "cpu", "cpu")[0]
+
+    def test_unknown(self, bundles, capsys):
+        """A run without a diagnosis has a question mark, not a gap."""
+        (bundles / "clamped" / "diagnosis.json").unlink()
+
+        main(["diff", "cpu", "clamped", "zero", "--markdown"])
+
+        assert "| ? |" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("arguments", [["cpu"], ["cpu", "zero", "--json", "--markdown"], []])
+    def test_bad_usage(self, arguments, bundles, capsys):
+        """One bundle, no bundle, and two forms of output are bad usage: one line."""
+        assert 2 == main(["diff", *arguments])
+
+        assert 1 == capsys.readouterr().err.count("\n")

@@ -1,0 +1,252 @@
+"""`opmap merge`: one bundle of many; what is missing, doubled or different is said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+from bundle_folders import check_bundle, validate
+
+from opmap.cli import main
+from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
+from opmap.reporting.bundle import FILES
+
+FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """Returns a folder with the bundles `one`, `two`, `three` (shards of a red run), `whole` (all of them) and `cpu`."""
+    folder = tmp_path_factory.mktemp("bundles")
+    for number, name in enumerate(("one", "two", "three"), 1):
+        validate(folder / name, *FAULT, "--shard", f"{number}/3")
+    validate(folder / "whole", *FAULT)
+    validate(folder / "cpu", "--provider", "cpu", "--filter", "gather/example.*")
+    return folder
+
+
+@pytest.fixture
+def bundles(made, tmp_path, monkeypatch):
+    """Works in a folder with copies of these bundles."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def merge(bundles, capsys):
+    """Returns a function that merges bundles into `new`. It returns the exit code, and the lines about problems."""
+
+    def merge(*names: str) -> tuple[int, list[str]]:
+        capsys.readouterr()
+        code = main(["merge", *names, "-o", "new"])
+        return code, capsys.readouterr().err.splitlines()
+
+    return merge
+
+
+def cases(folder) -> list[str]:
+    return sorted(json.loads(line)["case"] for line in (folder / "results.jsonl").read_bytes().splitlines())
+
+
+def run_of(folder) -> dict:
+    return json.loads((folder / "run.json").read_bytes())
+
+
+def write_run(folder, **changes: object) -> None:
+    """Changes keys of run.json."""
+    (folder / "run.json").write_text(json.dumps(run_of(folder) | changes), encoding="utf-8")
+
+
+class TestMerge:
+    """Shards and adapters become one bundle."""
+
+    def test_shards(self, merge, bundles):
+        """All shards give the cases, totals and causes of the whole run; the bundle fits its schemas."""
+        assert (1, []) == merge("one", "two", "three")  # red, as its parts are
+
+        assert sorted(FILES) == sorted(path.name for path in (bundles / "new").iterdir())
+        check_bundle(bundles / "new")
+        assert cases(bundles / "whole") == cases(bundles / "new")
+        whole, new = run_of(bundles / "whole"), run_of(bundles / "new")
+        assert whole["totals"] == new["totals"] and whole["environment"] == new["environment"]
+        (group,) = json.loads((bundles / "new" / "diagnosis.json").read_bytes())["groups"]
+        assert (5, [12, 12]) == (group["cases"], group["relation"]["explains"])
+        assert "shard" not in new["selection"] and "smoke" == new["selection"]["tier"]
+        assert 3 == len(list(ET.parse(bundles / "new" / "junit.xml").getroot()))
+        assert "5 of 5 cases and probes failed" in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
+
+    def test_adapters(self, merge, bundles):
+        """The same cases at two places are not doubled."""
+        assert (1, []) == merge("whole", "cpu")
+
+        assert 10 == len(cases(bundles / "new"))
+        assert [5, 5] == [part["records"] for part in run_of(bundles / "new")["parts"]]
+
+    def test_green(self, merge, bundles):
+        """A green bundle alone stays green."""
+        assert (0, []) == merge("cpu")
+
+    def test_merged_again(self, merge, bundles):
+        """A merged bundle can be merged with what was missing."""
+        merge("one", "two")
+        (bundles / "new").rename("both")
+
+        assert (1, []) == merge("both", "three")
+
+        assert cases(bundles / "whole") == cases(bundles / "new")
+        check_bundle(bundles / "new")
+
+    def test_resume(self, merge, capsys):
+        """A merged bundle is no run that can go on."""
+        merge("one", "two", "three")
+
+        assert 2 == main(["validate", *FAULT, "--resume", "new"])
+
+        err = capsys.readouterr().err
+        assert "new: --resume must be the bundle of one run, got one that opmap merge wrote\n" in err
+        assert 1 == err.count("\n")
+
+
+class TestProblems:
+    """What makes the whole less than it seems is one line each, and exit code 1."""
+
+    def test_missing(self, merge, bundles):
+        """A shard that is missing is named, also in the new bundle."""
+        line = "missing: shard 2/3"
+
+        assert (1, [f"opmap: {line}"]) == merge("one", "three")
+
+        assert [line] == run_of(bundles / "new")["problems"]
+        assert line in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
+        assert line in (bundles / "new" / "junit.xml").read_text(encoding="utf-8")
+
+    def test_missing_of_green(self, merge, bundles):
+        """A missing shard makes a green bundle red."""
+        for folder in ("a", "b"):
+            shutil.copytree("cpu", folder)
+        write_run(bundles / "a", selection=run_of(bundles / "a")["selection"] | {"shard": "2/999999999"})
+
+        code, lines = merge("a")
+
+        assert 1 == code
+        assert ["opmap: missing: shard 1/999999999, 3/999999999, 4/999999999, 5/999999999, 6/999999999, 7/999999999, "
+                "8/999999999, 9/999999999, 10/999999999, 11/999999999 and 999,999,988 more"] == lines  # fmt: skip
+
+    def test_doubled(self, merge, bundles):
+        """A case in two bundles of one place is there once; the line says from where."""
+        doubled = len(cases(bundles / "one"))
+
+        code, lines = merge("whole", "one", "two", "three")
+
+        assert 1 == code
+        assert f"opmap: one: {doubled} cases are in whole too; one record of each is kept" in lines[0]
+        assert cases(bundles / "whole") == cases(bundles / "new")
+        assert [5, 0, 0, 0] == [part["records"] for part in run_of(bundles / "new")["parts"]]
+        check_bundle(bundles / "new")
+
+    def test_other_verdict(self, merge, bundles):
+        """Of two records of a case, the failed one is kept: a merged bundle hides no failure."""
+        text = (bundles / "whole" / "results.jsonl").read_text(encoding="utf-8")
+        shutil.copytree("whole", "passed")
+        (bundles / "passed" / "results.jsonl").write_text(
+            text.replace('"mismatch"', '"pass"'), encoding="utf-8", newline="\n"
+        )
+
+        for names in (("passed", "whole"), ("whole", "passed")):
+            _, lines = merge(*names)
+            assert "5 cases are in" in lines[0] and "5 of them with another verdict" in lines[0]
+            assert {"mismatch": 5} == run_of(bundles / "new")["totals"]["verdicts"]
+            shutil.rmtree("new")
+
+    def test_different(self, merge, bundles):
+        """Other options are named with both values."""
+        write_run(bundles / "two", selection=run_of(bundles / "two")["selection"] | {"tier": "standard", "repeat": 2})
+
+        _, lines = merge("one", "two")
+
+        assert 'opmap: two: other options than in one: repeat 2, not 1; tier "standard", not "smoke"' in lines
+
+    def test_not_ended(self, merge, bundles):
+        """A run that was killed, or interrupted, and causes that nobody sought."""
+        write_run(bundles / "one", totals=None)
+        write_run(bundles / "two", totals={"verdicts": {}, "exit_code": 130})
+        (bundles / "three" / "diagnosis.json").unlink()
+
+        code, lines = merge("one", "two", "three")
+
+        assert 1 == code
+        assert [
+            "opmap: one: the run has not ended",
+            "opmap: two: the run was interrupted",
+            "opmap: three: the causes of its failures are missing: there is no diagnosis.json",
+        ] == lines
+
+
+REFUSALS = {
+    "no folder": (None, None, "whole: must be the folder of a results bundle, got no such folder"),
+    "no bundle": ("run.json", None, "whole: must be the folder of a results bundle, got a folder without run.json"),
+    "schema": ("run.json", b'{"schema":"opmap-results/9"}', "schema must be opmap-results/1, got 'opmap-results/9'"),
+    "other folder": ("run.json", b'{"schema":"opmap-fuzz/1","options":{}}', "got 'opmap-fuzz/1'"),
+    "no JSON": ("run.json", b"x", "run.json: JSON is malformed"),
+    "nested": ("run.json", b"[" * 200_000, "run.json: must be nested at most 64 deep"),
+    "no parts": ("run.json", b'{"schema":"opmap-results/1","selection":{},"parts":[]}', "must hold a part"),
+    "negative": ("run.json", b'{"schema":"opmap-results/1","selection":{},"parts":[{"selection":{},"records":-1}]}', "$.parts"),
+    "too few": ("run.json", b'{"schema":"opmap-results/1","selection":{},"parts":[{"selection":{},"records":4}]}', "must have 4 lines"),
+    "too many": ("run.json", b'{"schema":"opmap-results/1","selection":{},"parts":[{"selection":{},"records":6}]}', "got 5"),
+    "broken line": ("results.jsonl", b"{\n", "results.jsonl: line 1: "),
+    "no record": ("results.jsonl", b"{}\n", "missing required field `verdict`"),
+    "no case": ("results.jsonl", b'{"verdict":"pass"}\n', "case must be an id of at most 500 characters, got None"),
+    "long case": ("results.jsonl", b'{"verdict":"pass","case":"%s"}\n' % (b"x" * 501), "at most 500 characters"),
+    "twice": ("results.jsonl", b'{"verdict":"pass","case":"a"}\n' * 2, "line 2: must be the only record of a"),
+    "long line": ("results.jsonl", b'"%s"\n' % (b"x" * MAX_RECORD_BYTES), f"at most {MAX_RECORD_BYTES} bytes"),
+    "diagnosis": ("diagnosis.json", b'{"schema":"opmap-diagnosis/2"}', "got 'opmap-diagnosis/2'"),
+    "no groups": ("diagnosis.json", b'{"schema":"opmap-diagnosis/1","provider":"x"}', "missing required field `groups`"),
+    "large": ("diagnosis.json", b" " * (MAX_FILE_BYTES + 1), f"at most {MAX_FILE_BYTES} bytes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [("merge", "-o", "new", "cpu"), ("diff", "cpu"), ("diff", "cpu", "cpu")])
+@pytest.mark.parametrize("file, content, message", REFUSALS.values(), ids=REFUSALS)
+def test_refused(command, file, content, message, bundles, capsys):
+    """A folder that is no bundle, or a broken one, is one line and exit code 2; nothing is written."""
+    if file is None:
+        shutil.rmtree("whole")
+    elif content is None:
+        (bundles / "whole" / file).unlink()
+    else:
+        (bundles / "whole" / file).write_bytes(content)
+    capsys.readouterr()
+
+    assert 2 == main([*command, "whole"])
+
+    out, err = capsys.readouterr()
+    assert message in err and 1 == err.count("\n") and "whole" in err
+    assert "" == out and not (bundles / "new").exists()
+
+
+class TestOutput:
+    """The new folder is new."""
+
+    def test_not_empty(self, merge, bundles):
+        """A folder with files is refused; -o may not be a bundle that is read."""
+        assert 2 == main(["merge", "cpu", "-o", "cpu"])
+        (bundles / "new").mkdir()
+        (bundles / "new" / "mine").touch()
+
+        assert (2, ["opmap: new: -o must be a new or empty folder"]) == merge("cpu")
+
+        assert ["mine"] == [path.name for path in (bundles / "new").iterdir()]
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="a symbolic link needs a privilege there")
+    def test_link(self, merge, bundles):
+        """A link to a device, which never ends, is refused."""
+        (bundles / "cpu" / "results.jsonl").unlink()
+        (bundles / "cpu" / "results.jsonl").symlink_to("/dev/zero")
+
+        code, (line,) = merge("cpu")
+
+        assert 2 == code and "results.jsonl: must be a file" in line

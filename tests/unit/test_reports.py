@@ -1,0 +1,223 @@
+"""The reports in a results bundle: junit.xml, summary.md, diagnosis.json; and the JSON Schema of each JSON file."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import jsonschema
+import pytest
+from bundle_folders import check_bundle, schema_of, validate
+from markdown_it import MarkdownIt
+
+from opmap.cli import main
+from opmap.errors import ProviderError
+from opmap.reporting.bundle import FILES, Bundle
+from opmap.reporting.junit import Suite, junit
+from opmap.reporting.markdown import block, code, plain, table
+from opmap.reporting.schemas import DOCUMENTS, json_schema
+from opmap.reporting.summary import STEP_SUMMARY, summary
+from opmap.verdicts.record import Record
+from opmap.vocabulary import Stage, Verdict
+
+FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
+GREEN = ["--provider", "cpu", "--filter", "gather/example.*"]
+ABSENT = ["--provider", "AbsentExecutionProvider", "--filter", "gather/example.*"]
+
+MARKUP = "</x><img src=x onerror=alert(1)> | `a` ``b`` [l](https://e.x) www.e.x *b* _i_ &lt; \x1b[2J\n# h \ud800 \ufffe"
+"""A text that does something wherever it is not escaped."""
+
+
+class TestFiles:
+    """A run that has ended leaves all files, also if something fails after the cases ran."""
+
+    @pytest.mark.parametrize("command", ["validate", "diagnose"])
+    @pytest.mark.parametrize("arguments", [FAULT, GREEN, ABSENT], ids=["red", "green", "absent"])
+    def test_schemas(self, command, arguments, tmp_path):
+        """The files of a real run fit their schemas."""
+        main([command, *arguments, "--report", str(tmp_path), *(["--budget", "20"] if command == "diagnose" else [])])
+
+        assert sorted(FILES) == sorted(path.name for path in tmp_path.iterdir())
+        check_bundle(tmp_path)
+
+    @pytest.mark.parametrize("name", DOCUMENTS)
+    def test_schema_refuses(self, name):
+        """A schema is not so wide that it takes anything."""
+        with pytest.raises(jsonschema.ValidationError):
+            schema_of(name).validate({"schema": "other"})
+
+    def test_schema_command(self, capsys):
+        """`opmap schema NAME` prints the schema; another name is bad usage."""
+        codes = [main(["schema", "run"]), main(["schema", "other"])]
+
+        assert [0, 2] == codes
+        assert json_schema("run") == json.loads(capsys.readouterr().out)
+
+    def test_causes(self, tmp_path):
+        """diagnosis.json names the cause, its cases, and the command that runs one of them again."""
+        assert 1 == validate(tmp_path, *FAULT)
+
+        (group,) = json.loads((tmp_path / "diagnosis.json").read_bytes())["groups"]
+        assert ("index-clamped-early", 5) == (group["relation"]["fault"], group["cases"])
+        assert {f"gather/example.{n}" for n in range(1, 6)} == set(group["ids"])
+        assert group["again"].startswith("opmap validate --provider fault:index-clamped-early --case gather/example.")
+
+    def test_json(self, tmp_path, capsysbinary):
+        """With --json, stdout has the document alone, and the bundle is the same."""
+        validate(tmp_path / "a", *FAULT)
+        capsysbinary.readouterr()
+        validate(tmp_path / "b", *FAULT, "--json")
+
+        assert "opmap-results/1" == json.loads(capsysbinary.readouterr().out)["schema"]
+        for name in FILES:
+            assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+    def test_diagnosing_fails(self, tmp_path, monkeypatch, capsys):
+        """The results are there before the causes are sought; then there is no diagnosis.json that says there is none."""
+
+        def fails(*_: object, **__: object) -> None:
+            run = json.loads((tmp_path / "run.json").read_bytes())
+            assert {"mismatch": 5} == run["totals"]["verdicts"]
+            raise ProviderError("gone")
+
+        monkeypatch.setattr("opmap.commands.validate.quick_diagnoses", fails)
+
+        assert 1 == validate(tmp_path, *FAULT)
+
+        assert "the causes were not found: gone" in capsys.readouterr().err
+        assert {*FILES} - {"diagnosis.json"} == {path.name for path in tmp_path.iterdir()}
+
+    def test_diagnosing_breaks(self, tmp_path, monkeypatch):
+        """Also an error of opmap itself costs no result, and the folder is free for --resume."""
+        with monkeypatch.context() as patch:
+            patch.setattr("opmap.commands.validate.quick_diagnoses", lambda *_, **__: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                validate(tmp_path, *FAULT)
+
+        assert ["results.jsonl", "run.json"] == sorted(path.name for path in tmp_path.iterdir())
+        assert 1 == json.loads((tmp_path / "run.json").read_bytes())["totals"]["exit_code"]
+        assert 1 == main(["validate", *FAULT, "--resume", str(tmp_path)])
+        assert sorted(FILES) == sorted(path.name for path in tmp_path.iterdir())
+
+    def test_resumed(self, tmp_path):
+        """The reports of an earlier end are gone while a resumed run goes on: they would say less than there is."""
+        for name in ("diagnosis.json", "junit.xml", "summary.md"):
+            (tmp_path / name).write_text("old", encoding="utf-8")
+        (tmp_path / "run.json").write_text('{"schema":"opmap-results/1","selection":{}}', encoding="utf-8")
+
+        Bundle(tmp_path, {}, resume=True).release()
+
+        assert ["results.jsonl", "run.json"] == sorted(path.name for path in tmp_path.iterdir())
+
+
+class TestJUnit:
+    """junit.xml is red exactly if the run is."""
+
+    RECORDS = (
+        Record(case="gather/a", operator="DML_OPERATOR_GATHER", verdict=Verdict.PASS),
+        Record(case="gather/b", operator="DML_OPERATOR_GATHER", verdict=Verdict.MISMATCH, message=MARKUP),
+        Record(case="gather/c", verdict=Verdict.ERROR, stage=Stage.LOAD, message="no"),
+        Record(case="gather/d", verdict=Verdict.NOT_RUN, message="gone"),
+        Record(case="gather/e", verdict=Verdict.KNOWN_FAILURE),
+    )
+
+    def test_verdicts(self):
+        """A mismatch is a failure, an error is an error, what was not run or is known is skipped; no text is markup."""
+        root = ET.fromstring(junit([Suite({"provider": MARKUP, "tier": "smoke"}, self.RECORDS, 1)]))
+
+        (suite,) = root
+        kinds = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
+        assert {"gather/a": [], "gather/b": ["failure"], "gather/c": ["error"], "gather/d": ["skipped"]} | {
+            "gather/e": ["skipped"]
+        } == kinds
+        assert ("5", "1", "1", "2") == tuple(suite.get(name) for name in ("tests", "failures", "errors", "skipped"))
+        assert {"testsuites", "testsuite", "properties", "property", "testcase", "failure", "error", "skipped"} == {
+            element.tag for element in root.iter()
+        }
+        failure = root.find(".//failure")
+        assert failure is not None and "</x><img src=x onerror=alert(1)>" in (failure.get("message") or "")
+
+    @pytest.mark.parametrize(
+        "exit_code, problems, message",
+        [(1, (), "the run is red: a case was not run"), (130, (), "interrupted"), (1, ("stale",), "stale")],
+    )
+    def test_red_without_failure(self, exit_code, problems, message):
+        """A run that is red although no case failed has a test case that says why."""
+        root = ET.fromstring(junit([Suite({}, self.RECORDS[:1], exit_code, problems)]))
+
+        (failure,) = root.iter("failure")
+        assert message in (failure.get("message") or "")
+
+    def test_green(self, tmp_path):
+        """A green run has no failure."""
+        assert 0 == validate(tmp_path, *GREEN)
+
+        root = ET.parse(tmp_path / "junit.xml").getroot()
+        assert 5 == len(list(root.iter("testcase")))
+        assert not list(root.iter("failure")) and not list(root.iter("error"))
+
+
+class TestSummary:
+    """summary.md says what was tested on what, the verdict, and the causes."""
+
+    def test_red(self, tmp_path):
+        """The verdict is the heading, then come the causes, then the counts."""
+        validate(tmp_path, *FAULT)
+
+        text = (tmp_path / "summary.md").read_text(encoding="utf-8")
+        assert text.startswith("# opmap: 5 of 5 cases and probes failed\n\nTier `smoke` on `fault:index-clamped-early`")
+        assert "## Cause 1: the last element of the axis cannot be reached" in text
+        assert "| GATHER | 0 | 5 | 5 | 5 |" in text
+        assert text.index("## Cause 1") < text.index("| GATHER |")
+
+    @pytest.mark.parametrize(
+        "arguments, heading",
+        [(GREEN, "none of 5 cases and probes failed"), (ABSENT, "none of 5 cases and probes was run")],
+    )
+    def test_not_red(self, arguments, heading, tmp_path):
+        """A run in which nothing ran does not look like one in which all passed."""
+        validate(tmp_path, *arguments)
+
+        assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith(f"# opmap: {heading}\n")
+
+    def test_step_summary(self, tmp_path, monkeypatch):
+        """GitHub's page of the run gets the summary too, after what other steps wrote."""
+        page = tmp_path / "page.md"
+        page.write_text("before\n", encoding="utf-8")
+        monkeypatch.setenv(STEP_SUMMARY, str(page))
+
+        validate(tmp_path / "r", *FAULT)
+
+        assert f"before\n{(tmp_path / 'r' / 'summary.md').read_text(encoding='utf-8')}\n" == page.read_text(
+            encoding="utf-8"
+        )
+
+    def test_step_summary_missing(self, tmp_path, monkeypatch, capsys):
+        """A page that cannot be written is one line and exit code 2; the bundle is complete."""
+        monkeypatch.setenv(STEP_SUMMARY, str(tmp_path / "no" / "page.md"))
+
+        assert 2 == validate(tmp_path / "r", *FAULT)
+
+        assert "GITHUB_STEP_SUMMARY must name a file that can be written" in capsys.readouterr().err
+        assert sorted(FILES) == sorted(path.name for path in (tmp_path / "r").iterdir())
+
+    def test_markup(self):
+        """Nothing from outside becomes a link, an image, HTML or a heading."""
+        records = [Record(case=MARKUP, operator=MARKUP, provider=MARKUP, verdict=Verdict.MISMATCH, message=MARKUP)]
+        text = summary({"provider": MARKUP, "tier": MARKUP}, records, 1, problems=[MARKUP], notes=[MARKUP])
+
+        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+        kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
+        assert not kinds & {"html_block", "html_inline", "link_open", "image", "em_open"}
+        assert 1 == sum(token.type == "heading_open" and token.tag == "h1" for token in tokens)
+        assert 2 == sum(token.type == "fence" for token in tokens) - 1
+
+    @pytest.mark.parametrize("text", [MARKUP, "`", "a|b", "", " x ", "```", "\\|"])
+    def test_cells(self, text):
+        """A text in a table stays in its cell, and a text in a block in its block."""
+        cells = MarkdownIt("gfm-like", {"linkify": False}).render(table(["a", "b"], [[plain(text), code(text)]]))
+        lines = MarkdownIt().parse(block([text, "end"]))
+
+        assert (1, 2) == (cells.count("<tbody>"), cells.count("<td>"))
+        assert "<img" not in cells and "<a " not in cells
+        assert ["fence"] == [token.type for token in lines]
