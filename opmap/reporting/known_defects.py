@@ -10,15 +10,13 @@ from rich.text import Text
 
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
-from ..cases.contract_probes import ContractProbe, ContractStep, contract_probes
+from ..cases.contract_probes import ContractProbe, contract_probes
 from ..errors import InputError
 from ..execution.sessions import DIRECTML
-from ..execution.steps import AnyStep, Result, Together
 from ..known import Defect
-from ..mapping import map_descriptor
-from ..variants import VARIANTS, Formed, Round, Walk
 from ..vocabulary import TIERS
-from .reproducer import Wanted, program
+from .rehearsal import performed
+from .reproducer import program
 
 PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
 """The packages with the DirectML EP, each a column of the table."""
@@ -96,44 +94,3 @@ def find_item(id: str) -> Case | ContractProbe:
         for case in catalogue(tier, [id]):
             return case
     raise InputError(f"there is no case and no contract probe {id!r}")
-
-
-_Performed = list[tuple[AnyStep, Wanted]]
-
-
-def performed(item: Case | ContractProbe) -> _Performed:
-    """Returns the steps of a case or contract probe, each with the outputs that it must return."""
-    return _performed(item) if isinstance(item, Case) else [(step.step, _wanted(step)) for step in item.steps]
-
-
-def _wanted(step: ContractStep) -> Wanted:
-    """Returns what a step of a contract probe must return."""
-    if isinstance(step.step, Together):
-        return step.expect
-    return step.wanted if step.wanted is not None or not step.maybe else "maybe"
-
-
-def _performed(case: Case) -> _Performed:
-    variant = VARIANTS[case.variant]
-    formed = variant.form.build(map_descriptor(case.desc, index_conversion="directml"), case.round)
-    assert formed is not None, "a case of the catalogue has the form of its variant"
-    walk = _Rehearsal(formed, case.round)
-    variant.way.go(walk)
-    return walk.performed
-
-
-class _Rehearsal(Walk):
-    """A walk without a provider: it notes the steps, and the outputs that each of them must return."""
-
-    def __init__(self, formed: Formed, first: Round):
-        super().__init__(self._note, formed, first, DIRECTML)
-        self.performed: _Performed = []
-
-    def _note(self, step: AnyStep) -> Result:
-        self.performed.append((step, None))
-        return Result()
-
-    def check(self, round: Round, result: Result, label: str = "", wanted: Sequence[str] | None = None) -> None:
-        """Notes the expected outputs of the last step."""
-        arrays = self.expected_arrays(round)
-        self.performed[-1] = self.performed[-1][0], {name: arrays[name] for name in wanted or self.formed.outputs}

@@ -13,17 +13,18 @@ from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 
 import msgspec
+import numpy as np
 from onnx import helper
 
 from ..cases.case import Case, retyped
 from ..cases.catalogue import catalogue, generated, model_index_forms
 from ..errors import InputError, MappingError
-from ..execution.arrays import from_array
+from ..execution.arrays import to_array
 from ..files import TEMPORARY, read_bytes, replace
-from ..mapping import ELEMENT_TYPES, MappedModel, map_descriptor
+from ..mapping import MappedModel, map_descriptor
 from ..operators import OPERATORS
 from ..tensors import Tensor
-from ..variants import VARIANTS, Formed
+from ..variants import VARIANTS, Formed, Round
 from ..vocabulary import Verdict
 
 MANIFEST = "manifest.json"
@@ -47,24 +48,36 @@ def folder_files(formed: Formed, case: Case) -> dict[str, bytes]:
     The operator's output is left out if the documentation does not define every element of it.
     """
     files = {"model.onnx": formed.model_bytes, **formed.files}
-    for i, (name, array) in enumerate(formed.feeds(case.round).items()):
-        files[f"test_data_set_0/input_{i}.pb"] = _tensor_proto(name, from_array(array))
+    round = case.round
+    for i, (name, array) in enumerate(formed.feeds(round).items()):
+        files[f"test_data_set_0/input_{i}.pb"] = tensor_proto(name, array)
     for i, (name, field) in enumerate(formed.outputs.items()):
-        output = _expected(formed, case, field)
+        output = _expected(formed, round, field)
         if output is not None:
-            files[f"test_data_set_0/output_{i}.pb"] = _tensor_proto(name, output)
+            files[f"test_data_set_0/output_{i}.pb"] = tensor_proto(
+                name, output.reshape(formed.output_sizes(name, round))
+            )
     return files
 
 
-def _expected(formed: Formed, case: Case, field: str) -> Tensor | None:
+def _expected(formed: Formed, round: Round, field: str) -> np.ndarray | None:
     """Returns what an output must hold: the operator's output, or a copy of an input; None if an element is undefined."""
-    if field != case.round.output_field:
-        return formed.mapped.feed(case.tensors).get(field, case.tensors[field])
-    expected = case.expected
-    defined = [bits for bits in expected if bits is not None]
-    if len(defined) < len(expected):
+    if field != round.output_field:
+        return to_array(formed.mapped.feed(round.tensors).get(field, round.tensors[field]))
+    defined = [bits for bits in round.expected if bits is not None]
+    if len(defined) < len(round.expected):
         return None
-    return Tensor(case.desc.output.data_type, case.desc.output.sizes, defined)
+    return to_array(Tensor(round.desc.output.data_type, round.desc.output.sizes, defined))
+
+
+def tensor_proto(name: str, array: np.ndarray, text: str = "") -> bytes:
+    """Returns the file of a tensor in ONNX's test data. `text` is its documentation."""
+    element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+    proto = helper.make_tensor(name, element_type, array.shape, array.tobytes(), raw=True)
+    if text:
+        proto.doc_string = text
+    serialized: bytes = proto.SerializeToString(deterministic=True)
+    return serialized
 
 
 def write_files(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
@@ -243,9 +256,3 @@ def _cases() -> Iterator[tuple[str, Case]]:
         for index_type, pattern in model_index_forms():
             case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
             yield f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case
-
-
-def _tensor_proto(name: str, tensor: Tensor) -> bytes:
-    proto = helper.make_tensor(name, ELEMENT_TYPES[tensor.data_type], tensor.sizes, tensor.to_bytes(), raw=True)
-    serialized: bytes = proto.SerializeToString(deterministic=True)
-    return serialized

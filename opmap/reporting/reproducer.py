@@ -6,28 +6,21 @@ provider is its first argument; the default is the one on which the failure was 
 
 from __future__ import annotations
 
-import base64
 import keyword
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-import onnx
-import onnx.parser
-import onnx.printer
-from onnx import numpy_helper
 
 from ..execution import steps
 from ..execution.steps import AnyStep, Setup
+from .literals import array_literal, bytes_literal, model_literal
 
 Wanted = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]] | Literal["refused", "maybe"] | None
 """What a step must return: outputs by name, of the step `together` of each of its runs; an error; or nothing that is checked.
 
 With `maybe`, the step may fail."""
-
-_LONG = 48
-"""Arrays with more elements are written as bytes."""
 
 _SESSION = """
 def session(model, level=None, config={{}}, {parameters}):
@@ -57,6 +50,30 @@ _INITIALIZERS = """    given = {name: ort.OrtValue.ortvalue_from_numpy(array) fo
         options.add_initializer(name, value)
 """
 
+_ORT_FORMAT = """    if ort_format:
+        saving = ort.SessionOptions()
+        saving.log_severity_level = 4
+        saving.optimized_model_filepath = os.path.join(tempfile.mkdtemp(), "model.ort")
+        saving.add_session_config_entry("session.save_model_format", "ORT")
+        ort.InferenceSession(model, saving, providers=[PROVIDER], enable_fallback=0)
+        model = saving.optimized_model_filepath
+"""
+
+_ASYNC = """
+def run_async(session, names, feeds):
+    done, answer = threading.Event(), []
+
+    def finish(outputs, _, error):
+        answer.extend((outputs, error))
+        done.set()
+
+    session.run_async(names, feeds, finish, None, None)
+    done.wait()
+    if answer[1]:
+        raise RuntimeError(answer[1])
+    return answer[0]
+"""
+
 _CHECK = """
 def check(label, got, wanted):
     global wrong
@@ -78,11 +95,18 @@ def run_options(config):
 
 def program(performed: Sequence[tuple[AnyStep, Wanted]], *, title: str, provider: str) -> str:
     """Returns the program that performs these steps. `provider` is the default execution provider, by its full name."""
-    return _Writer([step for step, _ in performed]).write(performed, title, provider)
+    return ProgramWriter([step for step, _ in performed]).write(performed, title, provider)
 
 
-class _Writer:
-    """Writes one program."""
+class ProgramWriter:
+    """Writes one program. A subclass may write arrays and models elsewhere, and check and print more."""
+
+    check = _CHECK
+    """The function that compares the outputs of a step with the wanted ones."""
+
+    parameters: Sequence[str] = ()
+    body = ""
+    """The first parameters of the function that creates a session, and lines of it, beside those that the steps need."""
 
     def __init__(self, all_steps: Sequence[AnyStep]) -> None:
         self.steps = all_steps
@@ -97,30 +121,66 @@ class _Writer:
         for number, (step, wanted) in enumerate(performed, 1):
             self._step(step, wanted, f"{type(step).__name__.lower()} {number}")
         body = "\n".join(self.lines)
-        models = "\n".join(f"{name} = {_model(raw)}" for raw, name in self.models.items())
-        quoted = title.replace("\\", "/").replace('"', "'")
+        models = "\n".join(f"{name} = {self.model(raw)}" for raw, name in self.models.items())
+        head = self.head(title, provider, f"{models}\n{body}")
+        parts = [head, models, self._session()]
+        parts += [self.check] if "check(" in body else []
+        parts += [_OPTIONS] if "run_options(" in body else []
+        parts += [_ASYNC] if "run_async(" in body else []
+        return "\n".join(part.rstrip("\n") + "\n" for part in parts if part) + f"\n\n{self.main(body)}\n"
+
+    # --- what a subclass may write in another way ---
+
+    def head(self, title: str, provider: str, text: str) -> str:
+        """Returns the beginning: the docstring, the imports that `text` needs, and the constants."""
         imports = ["import sys", "", "import numpy as np"]
-        if "onnx.parser" in models:
+        if "onnx.parser" in text:
             imports.append("import onnx.parser")
         imports.append("import onnxruntime as ort")
-        if any(setup.profile for setup in self.setups) or "tempfile" in body:
+        if any(setup.profile or setup.ort_format for setup in self.setups) or "tempfile" in text:
             imports[:1] = ["import os", "import sys", "import tempfile"]
-        if "base64" in models:
+        if "base64" in text:
             imports.insert(0, "import base64")
-        if "ThreadPoolExecutor" in body:
+        if "ThreadPoolExecutor" in text:
             imports.insert(0, "from concurrent.futures import ThreadPoolExecutor")
+        if "run_async(" in text:
+            imports.insert(imports.index("import sys") + 1, "import threading")
+        quoted = title.replace("\\", "/").replace('"', "'")
         head = [f'"""{quoted}"""', *imports, "", f"PROVIDER = sys.argv[1] if len(sys.argv) > 1 else {provider!r}"]
-        if "DEVICE" in body:
+        if "DEVICE" in text:
             head.append('DEVICE = "dml" if PROVIDER == "DmlExecutionProvider" else "cpu"')
-        parts = ["\n".join(head), "wrong = False", models, self._session()]
-        parts += [_CHECK] if "check(" in body else []
-        parts += [_OPTIONS] if "run_options(" in body else []
-        return "\n".join(part.rstrip("\n") + "\n" for part in parts if part) + f"\n\n{body}\nsys.exit(int(wrong))\n"
+        return "\n".join(head) + "\n\nwrong = False\n"
+
+    def main(self, body: str) -> str:
+        """Returns the end: the steps, and the exit."""
+        return f"{body}\nsys.exit(int(wrong))"
+
+    def model(self, raw: bytes) -> str:
+        """Returns an expression with the bytes of a model."""
+        return model_literal(raw)
+
+    def content(self, name: str, content: np.ndarray) -> str:
+        """Returns an expression with the bytes of a file that a session needs."""
+        return bytes_literal(content)
+
+    def array(self, array: np.ndarray) -> str:
+        """Returns an expression with exactly this array; masked elements stay masked."""
+        if isinstance(array, np.ma.MaskedArray):
+            return f"np.ma.array({self.array(np.ma.getdata(array))}, mask={self.array(np.ma.getmaskarray(array))})"
+        return array_literal(array)
+
+    def opened(self, name: str) -> None:
+        """Is called after the lines that open a session of this name."""
+
+    # --- sessions ---
 
     def _session(self) -> str:
         """Returns the function that creates a session, with the options that this program needs."""
         setups = self.setups
-        body, parameters = "", []
+        body, parameters = self.body, list(self.parameters)
+        if any(s.threads != 1 for s in setups):
+            parameters.append("threads=1")
+            body += "    options.intra_op_num_threads = threads\n"
         if any(s.free_dimensions for s in setups):
             parameters.append("sizes={}")
             body += "    for name, size in sizes.items():\n        options.add_free_dimension_override_by_name(name, size)\n"
@@ -144,6 +204,9 @@ class _Writer:
             parameters.append("provider_options={}")
         if any(s.disabled_optimizers for s in setups):
             parameters.append("disabled=()")
+        if any(s.ort_format for s in setups):  # the last of the body: other options are not for the saving
+            parameters.append("ort_format=False")
+            body += _ORT_FORMAT
         return _SESSION.format(
             parameters=", ".join(parameters),
             body=body,
@@ -163,11 +226,13 @@ class _Writer:
             ("devices", setup.devices, False),
             ("provider_options", setup.options, {}),
             ("disabled", setup.disabled_optimizers, []),
+            ("ort_format", setup.ort_format, False),
+            ("threads", setup.threads, 1),
         ):
             if value != default:
                 arguments.append(f"{name}={value!r}")
         if setup.initializers:
-            arguments.append(f"initializers={_feeds(setup.initializers)}")
+            arguments.append(f"initializers={self._feeds(setup.initializers)}")
         if setup.cpu_nodes and not all(s.cpu_nodes for s in self.setups):
             arguments.append("alone=False")
         return f"session({', '.join(arguments)})"
@@ -206,20 +271,22 @@ class _Writer:
                     for file, content in {**step.files, step.setup.file_name: step.model}.items():
                         add(f"os.makedirs(os.path.dirname(os.path.join(folder_{name}, {file!r})), exist_ok=True)")
                         add(f"with open(os.path.join(folder_{name}, {file!r}), 'wb') as file:")
-                        add(f"    file.write({_bytes(content)})")
+                        add(f"    file.write({self.content(file, content)})")
                     add("before = os.getcwd()")
                     add(f"os.chdir(folder_{name})")
                     add(f"{name} = {self._call(repr(step.setup.file_name), step.setup)}")
                     add("os.chdir(before)")
+                    self.opened(name)
                     return
                 raw = step.model.tobytes()
                 model = self.models.setdefault(raw, f"MODEL{len(self.models) + 1}")
                 add(f"{name} = {self._call(model, step.setup)}")
+                self.opened(name)
             case steps.Put():
                 name = _name(step.value)
                 self._made(name)
                 place = "DEVICE" if step.place == steps.DEVICE else repr(step.place)
-                add(f"{name} = ort.OrtValue.ortvalue_from_numpy({_array(step.array)}, {place}, 0)")
+                add(f"{name} = ort.OrtValue.ortvalue_from_numpy({self.array(step.array)}, {place}, 0)")
             case steps.Allocate():
                 name = _name(step.value)
                 self._made(name)
@@ -227,7 +294,7 @@ class _Writer:
                 arguments = f"{step.sizes!r}, np.{step.type}, {place}, 0"
                 add(f"{name} = ort.OrtValue.ortvalue_from_shape_and_type({arguments})")
             case steps.Update():
-                add(f"{_name(step.value)}.update_inplace({_array(step.array)})")
+                add(f"{_name(step.value)}.update_inplace({self.array(step.array)})")
             case steps.Get():
                 self._check(label, f"{{{step.value!r}: {_name(step.value)}.numpy()}}", wanted)
             case steps.Run():
@@ -272,7 +339,7 @@ class _Writer:
         add("def again(session, feeds, names):")
         add("    names = names or [output.name for output in session.get_outputs()]")
         add(f"    return [dict(zip(names, session.run(names, feeds))) for _ in range({step.times})]")
-        calls = [f"pool.submit(again, {_name(r.session)}, {_feeds(r.feeds)}, {_outputs(r)})" for r in step.runs]
+        calls = [f"pool.submit(again, {_name(r.session)}, {self._feeds(r.feeds)}, {_outputs(r)})" for r in step.runs]
         add("with ThreadPoolExecutor() as pool:")
         add(f"    futures = [{', '.join(calls)}]")
         for number, _ in enumerate(step.runs):
@@ -295,7 +362,7 @@ class _Writer:
 
     def _check(self, label: str, got: str, wanted: Mapping[str, np.ndarray] | None) -> None:
         if wanted is not None:
-            values = ", ".join(f"{name!r}: {_array(array)}" for name, array in wanted.items())
+            values = ", ".join(f"{name!r}: {self.array(array)}" for name, array in wanted.items())
             self.lines.append(f"check({label!r}, {got}, {{{values}}})")
         elif not got.isidentifier():
             self.lines.append(f"got = {got}")
@@ -305,7 +372,7 @@ class _Writer:
         options = f", run_options({step.config!r})" if step.config else ""
         self.lines.append(f"names = {outputs if step.outputs else f'[output.name for output in {name}.get_outputs()]'}")
         if step.values or step.keep or step.method == "values":
-            feeds = [f"{n!r}: ort.OrtValue.ortvalue_from_numpy({_array(a)})" for n, a in step.feeds.items()]
+            feeds = [f"{n!r}: ort.OrtValue.ortvalue_from_numpy({self.array(a)})" for n, a in step.feeds.items()]
             feeds += [f"{n!r}: {_name(v)}" for n, v in step.values.items()]
             call = f"{name}.run_with_ort_values(names, {{{', '.join(feeds)}}}{options})"
             self.lines.append(f"values = dict(zip(names, {call}))")
@@ -313,9 +380,14 @@ class _Writer:
                 self._made(_name(value))
                 self.lines.append(f"{_name(value)} = values.pop({output!r})")
             self.lines.append("got = {n: value.numpy() for n, value in values.items()}")
+        elif step.method == "async":
+            self.lines.append(f"got = dict(zip(names, run_async({name}, names, {self._feeds(step.feeds)})))")
         else:
-            self.lines.append(f"got = dict(zip(names, {name}.run(names, {_feeds(step.feeds)}{options})))")
+            self.lines.append(f"got = dict(zip(names, {name}.run(names, {self._feeds(step.feeds)}{options})))")
         self._check(label, "got", wanted)
+
+    def _feeds(self, feeds: Mapping[str, np.ndarray]) -> str:
+        return f"{{{', '.join(f'{name!r}: {self.array(array)}' for name, array in feeds.items())}}}"
 
     def _bind(self, step: steps.Bind) -> None:
         name, add = _name(step.session), self.lines.append
@@ -323,7 +395,7 @@ class _Writer:
             self.bound[name] = []
             add(f"{name}_binding = {name}.io_binding()")
         for key, array in step.feeds.items():
-            add(f"{name}_binding.bind_cpu_input({key!r}, {_array(array)})")
+            add(f"{name}_binding.bind_cpu_input({key!r}, {self.array(array)})")
         for key, value in step.values.items():
             add(f"{name}_binding.bind_ortvalue_input({key!r}, {_name(value)})")
         if step.synchronize:
@@ -342,65 +414,23 @@ class _Writer:
 def _name(text: str) -> str:
     """Returns a Python name for the name of a session or value."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
-    taken = {"session", "check", "wrong", "names", "values", "got", "run_options", "np", "ort", "sys", "os", "onnx"}
+    taken = {
+        "session",
+        "check",
+        "run_async",
+        "wrong",
+        "names",
+        "values",
+        "got",
+        "run_options",
+        "np",
+        "ort",
+        "sys",
+        "os",
+        "onnx",
+    }
     return f"x_{name}" if name in taken or keyword.iskeyword(name) or not name[:1].isalpha() else name
 
 
 def _outputs(step: steps.Run) -> str:
     return repr(list(step.outputs)) if step.outputs is not None else "None"
-
-
-def _feeds(feeds: Mapping[str, np.ndarray]) -> str:
-    return f"{{{', '.join(f'{name!r}: {_array(array)}' for name, array in feeds.items())}}}"
-
-
-def _array(array: np.ndarray) -> str:
-    """Returns an expression with exactly these bits."""
-    dtype = f"np.{'bool_' if array.dtype == np.bool_ else array.dtype.name}"
-    if array.size == 0:
-        return f"np.zeros({array.shape!r}, {dtype})"
-    if array.size > _LONG:
-        return f"np.frombuffer({_bytes(array)}, {dtype}).reshape({array.shape!r})"
-    values = array.tolist()
-    if np.array(values, array.dtype).tobytes() == array.tobytes() and np.isfinite(array).all():
-        return f"np.array({values!r}, {dtype})"
-    words = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
-    return f"np.array({words.tolist()!r}, np.uint{8 * array.dtype.itemsize}).view({dtype})"
-
-
-def _bytes(array: np.ndarray) -> str:
-    return f"bytes.fromhex({array.tobytes().hex()!r})"
-
-
-def _model(raw: bytes) -> str:
-    """Returns an expression with the bytes of a model: as ONNX text if that says the same, else as base64."""
-    try:
-        model = onnx.load_from_string(raw)
-        text = onnx.printer.to_text(model)
-        if '"""' not in text and "\\" not in text and _same(onnx.parser.parse_model(text), model):
-            return f'onnx.parser.parse_model("""\n{text}\n""").SerializeToString()'
-    except Exception:  # the parser and the printer do not know everything that a model can have
-        pass
-    return f"base64.b64decode({base64.b64encode(raw).decode()!r})"
-
-
-def _same(one: onnx.ModelProto, other: onnx.ModelProto) -> bool:
-    """Returns whether two models are equal, however they write the values of their tensors."""
-    for model in (one, other):
-        _plain(model.graph)
-    for field in ("producer_name", "producer_version", "domain", "doc_string", "model_version"):
-        one.ClearField(field)
-        other.ClearField(field)
-    return bool(one == other)
-
-
-def _plain(graph: onnx.GraphProto) -> None:
-    for tensor in graph.initializer:
-        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
-    for node in graph.node:
-        if not node.domain:
-            node.ClearField("domain")
-        for attribute in node.attribute:
-            attribute.ClearField("doc_string")
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                _plain(attribute.g)

@@ -17,7 +17,7 @@ import onnx
 from ..descriptors import OperatorDesc
 from ..execution.arrays import to_array
 from ..mapping import MappedModel
-from ..operators import Substitution
+from ..operators import OPERATORS, Substitution
 from ..tensors import Tensor
 from ..vocabulary import Tier
 
@@ -79,6 +79,18 @@ class Formed:
         """The serialized model, with the same bytes on every platform."""
         serialized: bytes = self.model.SerializeToString(deterministic=True)
         return serialized
+
+    def output_sizes(self, name: str, round: Round) -> tuple[int, ...]:
+        """Returns the sizes that a graph output has after a run of this round.
+
+        A `dynamic` model has no Reshapes: its output has the sizes of the ONNX node's.
+        """
+        if self.dynamic:
+            lower = OPERATORS[round.desc.operator].lower
+            assert lower is not None, "a mapped descriptor has a lowering"
+            return lower(round.desc).output_shape
+        (value,) = [value for value in self.model.graph.output if value.name == name]
+        return tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
 
 
 def plain_feeds(mapped: MappedModel, round: Round) -> dict[str, np.ndarray]:

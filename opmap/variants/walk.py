@@ -139,12 +139,7 @@ class Walk:
         for name, field in self.formed.outputs.items():
             expected, data_type, _ = self._expected(round, field)
             tensor = Tensor(data_type, (len(expected),), [bits or 0 for bits in expected])
-            (shape,) = [
-                [d.dim_value for d in value.type.tensor_type.shape.dim]
-                for value in self.formed.model.graph.output
-                if value.name == name
-            ]
-            arrays[name] = to_array(tensor).reshape(shape)
+            arrays[name] = to_array(tensor).reshape(self.formed.output_sizes(name, round))
         return arrays
 
     # --- what was seen ---

@@ -1,0 +1,67 @@
+"""Python expressions for arrays, bytes and ONNX models, of which the programs that reproduce a failure consist."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx.printer
+from onnx import numpy_helper
+
+LONG = 48
+"""Arrays with more elements are written as bytes."""
+
+
+def array_literal(array: np.ndarray) -> str:
+    """Returns an expression with exactly these bits."""
+    dtype = f"np.{'bool_' if array.dtype == np.bool_ else array.dtype.name}"
+    if array.size == 0:
+        return f"np.zeros({array.shape!r}, {dtype})"
+    if array.size > LONG:
+        return f"np.frombuffer({bytes_literal(array)}, {dtype}).reshape({array.shape!r})"
+    values = array.tolist()
+    if np.array(values, array.dtype).tobytes() == array.tobytes() and np.isfinite(array).all():
+        return f"np.array({values!r}, {dtype})"
+    words = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+    return f"np.array({words.tolist()!r}, np.uint{8 * array.dtype.itemsize}).view({dtype})"
+
+
+def bytes_literal(array: np.ndarray) -> str:
+    """Returns an expression with the bytes of an array."""
+    return f"bytes.fromhex({array.tobytes().hex()!r})"
+
+
+def model_literal(raw: bytes) -> str:
+    """Returns an expression with the bytes of a model: as ONNX text if that says the same, else as base64."""
+    try:
+        model = onnx.load_from_string(raw)
+        text = onnx.printer.to_text(model)
+        if '"""' not in text and "\\" not in text and _same(onnx.parser.parse_model(text), model):
+            return f'onnx.parser.parse_model("""\n{text}\n""").SerializeToString()'
+    except Exception:  # the parser and the printer do not know everything that a model can have
+        pass
+    return f"base64.b64decode({base64.b64encode(raw).decode()!r})"
+
+
+def _same(one: onnx.ModelProto, other: onnx.ModelProto) -> bool:
+    """Returns whether two models are equal, however they write the values of their tensors."""
+    for model in (one, other):
+        _plain(model.graph)
+    for field in ("producer_name", "producer_version", "domain", "doc_string", "model_version"):
+        one.ClearField(field)
+        other.ClearField(field)
+    return bool(one == other)
+
+
+def _plain(graph: onnx.GraphProto) -> None:
+    for tensor in graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    for node in graph.node:
+        if not node.domain:
+            node.ClearField("domain")
+        for attribute in node.attribute:
+            attribute.ClearField("doc_string")
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _plain(attribute.g)
