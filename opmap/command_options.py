@@ -18,6 +18,7 @@ from .manual.case_ids import MEANING
 from .options import (
     DIRECTML_OPTIONS,
     FEATURE_LEVEL,
+    IN_PROCESS,
     INDEX_CONVERSION,
     NO_SHIPPED_KNOWN_FAILURES,
     PROVIDER,
@@ -34,6 +35,7 @@ from .options import (
     path,
     seconds,
 )
+from .vocabulary import TIERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +204,32 @@ def _map(parser: argparse.ArgumentParser) -> None:
     _add(parser, (FEATURE_LEVEL, INDEX_CONVERSION))
 
 
+def _export(parser: argparse.ArgumentParser) -> None:
+    _add_target(parser, nargs="?")
+    parser.add_argument("--case", metavar="NAME", help="the dispatchable, if the file dispatches several")
+    parser.add_argument("-o", "--output", required=True, type=path, metavar="DIR", help="a new or empty folder")
+    parser.add_argument("--tier", choices=TIERS, help="a folder for each case of this tier, in place of one case")
+    parser.add_argument(
+        "--filter", action="append", default=[], metavar="GLOB", help="with --tier: only matching cases"
+    )
+    parser.add_argument(
+        "--after",
+        action="append",
+        default=[],
+        metavar="CASE",
+        help="run this case before, in the same process; may repeat",
+    )
+    parser.add_argument("--redact", action="store_true", help="take user names, host names and paths out of all texts")
+    parser.add_argument("--no-sides", action="store_true", help="do not look for whose fault it is")
+    PROVIDER.add(
+        parser.add_argument,
+        default=None,
+        help="run the case on this provider, as for opmap check (default: do not run it)",
+    )
+    _add(parser, (FEATURE_LEVEL, INDEX_CONVERSION, *RUNTIME_OPTIONS, IN_PROCESS, RERUN_DANGEROUS))
+    _add_directml(parser)
+
+
 def _explain(parser: argparse.ArgumentParser) -> None:
     _add_dispatch(parser)
     parser.add_argument(
@@ -363,6 +391,11 @@ COMMANDS: dict[str, Command] = {
         help="Write the ONNX model that is equivalent to a DxDispatch JSON file or to a case of the catalogue.",
         example="opmap map dispatch.json -o model.onnx",
         add_options=_map,
+    ),
+    "export": Command(
+        help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue.",
+        example="opmap export gather/example.1 -o folder --provider dml",
+        add_options=_export,
     ),
     "explain": Command(
         help="Show the documentation's pseudocode, expanded for the descriptor of a file or of a case of the catalogue, and how "

@@ -43,7 +43,7 @@ def diagnose(console: Console, *, json: bool = False) -> int:
         }
         write_json(document)
         return int(problem is not None)
-    for name, value in (*_rows(facts), *_plugin_rows(devices)):
+    for name, value in (*rows(facts), *_plugin_rows(devices)):
         console.print(f"{name:13} {printable(value)}", soft_wrap=True, highlight=False, markup=False)
     for line in advice:
         console.print(f"-> {line}", soft_wrap=True, highlight=False, markup=False)
@@ -55,8 +55,8 @@ def diagnose(console: Console, *, json: bool = False) -> int:
 # --- rows ---
 
 
-def _rows(facts: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
-    """Yields (name, value) for each line."""
+def rows(facts: Mapping[str, Fact]) -> Iterator[tuple[str, str]]:
+    """Yields (name, value) for each line about a process and its machine."""
     packages = facts["packages"].value or {}
     yield "opmap", packages.get("opmap") or "not installed"
     place = f"{facts['platform'].value} {facts['machine'].value or ''}".rstrip()

@@ -20,7 +20,7 @@ from .literals import array_literal, bytes_literal, model_literal
 Wanted = Mapping[str, np.ndarray] | Sequence[Mapping[str, np.ndarray]] | Literal["refused", "maybe"] | None
 """What a step must return: outputs by name, of the step `together` of each of its runs; an error; or nothing that is checked.
 
-With `maybe`, the step may fail."""
+With `maybe`, the step may fail. So may one with masked elements, which are not compared: an index is out of range."""
 
 _SESSION = """
 def session(model, level=None, config={{}}, {parameters}):
@@ -104,9 +104,8 @@ class ProgramWriter:
     check = _CHECK
     """The function that compares the outputs of a step with the wanted ones."""
 
-    parameters: Sequence[str] = ()
     body = ""
-    """The first parameters of the function that creates a session, and lines of it, beside those that the steps need."""
+    """Lines of the function that creates a session, beside those that the steps need."""
 
     def __init__(self, all_steps: Sequence[AnyStep]) -> None:
         self.steps = all_steps
@@ -123,7 +122,7 @@ class ProgramWriter:
         body = "\n".join(self.lines)
         models = "\n".join(f"{name} = {self.model(raw)}" for raw, name in self.models.items())
         head = self.head(title, provider, f"{models}\n{body}")
-        parts = [head, models, self._session()]
+        parts = [head, models, self.session()]
         parts += [self.check] if "check(" in body else []
         parts += [_OPTIONS] if "run_options(" in body else []
         parts += [_ASYNC] if "run_async(" in body else []
@@ -174,10 +173,11 @@ class ProgramWriter:
 
     # --- sessions ---
 
-    def _session(self) -> str:
+    def session(self) -> str:
         """Returns the function that creates a session, with the options that this program needs."""
         setups = self.setups
-        body, parameters = self.body, list(self.parameters)
+        parameters: list[str] = []
+        body = ""
         if any(s.threads != 1 for s in setups):
             parameters.append("threads=1")
             body += "    options.intra_op_num_threads = threads\n"
@@ -194,6 +194,7 @@ class ProgramWriter:
             parameters.append("alone=True")
             body += '    if alone and PROVIDER != "CPUExecutionProvider":\n'
             body += '        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")\n'
+        body += self.body
         if any(s.initializers for s in setups):
             parameters.append("initializers={}")
             body += _INITIALIZERS
@@ -248,12 +249,15 @@ class ProgramWriter:
             self.lines += [f"    print({label!r}, 'is refused, as it must be:', error)", "else:"]
             self.lines += [f"    print({label!r}, 'is accepted, but must be refused')", "    wrong = True"]
             return
-        if wanted == "maybe":
+        undefined = isinstance(wanted, Mapping) and any(isinstance(a, np.ma.MaskedArray) for a in wanted.values())
+        if wanted == "maybe" or undefined:
             before = len(self.lines)
-            self._do(step, None, label)
+            self._do(step, wanted if isinstance(wanted, Mapping) else None, label)
             written, self.lines = self.lines[before:], self.lines[:before]
+            checks = [written.pop()] if undefined else []
             self.lines += ["try:", *(f"    {line}" for line in written), "except Exception as error:"]
             self.lines += [f"    print({label!r}, 'is refused, as it may be:', error)"]
+            self.lines += ["else:", *(f"    {line}" for line in checks)] if checks else []
             return
         if isinstance(step, steps.Together):
             self._together(step, () if wanted is None or isinstance(wanted, (str, Mapping)) else wanted, label)
@@ -415,6 +419,13 @@ def _name(text: str) -> str:
     """Returns a Python name for the name of a session or value."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
     taken = {
+        "arguments",
+        "bits",
+        "failed",
+        "listed",
+        "parser",
+        "placement",
+        "read",
         "session",
         "check",
         "run_async",

@@ -188,7 +188,7 @@ class Judge:
         return map_descriptor(
             case.desc,
             index_conversion=self.index_conversion or ("directml" if self.provider.directml else "graph"),
-            fits_int32=_fits_int32(case),
+            fits_int32=fits_int32(case),
         )
 
     def _asserted(self) -> PlacementRecord | None:
@@ -404,7 +404,7 @@ def violation_fields(violations: Sequence[Violation], path: str | None) -> dict[
     }
 
 
-def _fits_int32(case: Case) -> bool:
-    """Whether every index fits INT32."""
+def fits_int32(case: Case) -> bool:
+    """Returns whether every index of a case fits INT32."""
     tensors = [case.tensors[name] for name in case.desc.index_tensors()]
     return all(t.data_type is DataType.INT32 or (min(t.values) >= -_INT32 and max(t.values) < _INT32) for t in tensors)

@@ -1,0 +1,152 @@
+"""Takes user names, host names and paths out of texts, before results go to people elsewhere."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+KINDS = {"path": "path", "user": "user name", "host": "host name"}
+"""What is taken out, each with its name in a list. A placeholder such as <path> stands in its place."""
+
+_GENERIC = frozenset(
+    [
+        "admin",
+        "administrator",
+        "all",
+        "build",
+        "builder",
+        "ci",
+        "default",
+        "github",
+        "home",
+        "host",
+        "localhost",
+        "machine",
+        "nobody",
+        "opmap",
+        "public",
+        "root",
+        "runner",
+        "runneradmin",
+        "shared",
+        "system",
+        "test",
+        "ubuntu",
+        "user",
+        "users",
+        "vagrant",
+    ]
+)
+"""Names that say nothing about a person or a machine, in lower case."""
+
+_SHORTEST = 3
+"""A name with fewer characters is taken out of paths only: it would stand in other words."""
+
+_STOP = r"""\s/\\'"`<>|:*?;,()\[\]{}"""
+
+_PATHS = re.compile(
+    rf"""
+      (?<![\w:/]) (?: file: /{{2,3}} )? [A-Za-z] : (?: [\\/]+ [^\\/'"`<>|:*?;,\r\n]* )+ (?<=[^\s])  # C:\Program Files\x
+    | (?<![\w:\\]) \\{{2,4}} [\w.$?-]+ (?: \\{{1,2}} [^{_STOP}]+ )+                                  # \\host\share\x
+    | (?<![\w:/.<>\\)\]-]) (?: file:// )? / (?: [^{_STOP}]+ / )+ [^{_STOP}]*                         # /home/name/x
+    """,
+    re.VERBOSE,
+)
+
+_PERSONS = re.compile(rf"(?:/home|[\\/]Users|Documents[ ]and[ ]Settings)[\\/]+([^{_STOP}]+)", re.IGNORECASE)
+"""The part of a path that is the name of a user."""
+
+_HOSTS = re.compile(r"(?<![\w:\\])\\{2,4}([\w-]+)[\w.$-]*\\")
+"""The part of a network path that is the name of a host."""
+
+
+class Redactor:
+    """Takes names and paths out of texts, and keeps in `removed` what was taken out, by its kind (see KINDS).
+
+    It knows the user, the host and the folders of this machine. Call `learn` with all texts first: a name that stands in a
+    path of one text is then taken out of all of them.
+    """
+
+    def __init__(self) -> None:
+        self.removed: dict[str, list[str]] = {}
+        self._names = {"user": _names(_users()), "host": _names(_hosts())}
+        self._folders = sorted(_folders(), key=len, reverse=True)
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Adds the names of users and hosts that stand in paths of these texts."""
+        for text in texts:
+            self._names["user"] |= _names(_PERSONS.findall(text))
+            self._names["host"] |= _names(_HOSTS.findall(text))
+
+    def __call__(self, text: str) -> str:
+        """Returns the text with placeholders. Of a path, the file name stays if it has an extension."""
+        self.learn([text])
+        for folder in self._folders:  # they may hold spaces, and further parts may follow
+            text = re.sub(rf"(?<![\w/\\]){folder}(?:[\\/]+[^{_STOP}]+)*[\\/]*", self._path, text, flags=re.IGNORECASE)
+        text = _PATHS.sub(self._path, text)
+        for kind, names in self._names.items():
+            for name in sorted(names, key=len, reverse=True):
+                pattern = rf"(?<!\w){re.escape(name)}(?!\w)"
+                text = re.sub(pattern, partial(self._name, kind), text, flags=re.IGNORECASE)
+        return text
+
+    def _path(self, match: re.Match[str]) -> str:
+        self._remove("path", match[0])
+        last = re.split(r"[\\/]", match[0])[-1]
+        return f"<path>/{last}" if re.search(r"\w\.\w", last) else "<path>"
+
+    def _name(self, kind: str, match: re.Match[str]) -> str:
+        self._remove(kind, match[0])
+        return f"<{kind}>"
+
+    def _remove(self, kind: str, text: str) -> None:
+        found = self.removed.setdefault(kind, [])
+        if text not in found:
+            found.append(text)
+
+
+def redact(text: str) -> tuple[str, dict[str, list[str]]]:
+    """Returns the text without user names, host names and paths; and what was taken out, by its kind (see KINDS)."""
+    redactor = Redactor()
+    return redactor(text), redactor.removed
+
+
+def summary(removed: Mapping[str, list[str]]) -> str:
+    """Returns how much was taken out, without saying what: `2 paths, 1 user name`."""
+    counts = [(len(removed[kind]), name) for kind, name in KINDS.items() if kind in removed]
+    return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts) or "nothing"
+
+
+def _users() -> list[str]:
+    names = [os.environ.get(name, "") for name in ("USER", "USERNAME", "LOGNAME")]
+    with suppress(OSError, RuntimeError, KeyError, ImportError):  # a container may have a user without a name
+        names.append(getpass.getuser())
+    with suppress(RuntimeError):
+        names.append(Path.home().name)
+    return names
+
+
+def _hosts() -> list[str]:
+    names = [platform.node(), os.environ.get("COMPUTERNAME", ""), os.environ.get("HOSTNAME", "")]
+    return [*names, *(name.partition(".")[0] for name in names)]
+
+
+def _names(found: Iterable[str]) -> set[str]:
+    """Returns the names that are long enough and not generic."""
+    return {name for name in found if len(name) >= _SHORTEST and name.lower() not in _GENERIC}
+
+
+def _folders() -> set[str]:
+    """Returns patterns for the folders of this machine, with either separator, also doubled as in JSON."""
+    folders = {os.getcwd(), tempfile.gettempdir()}
+    with suppress(RuntimeError):
+        folders.add(str(Path.home()))
+    parts = (re.split(r"[\\/]+", folder.rstrip("\\/")) for folder in folders)
+    return {r"[\\/]+".join(map(re.escape, words)) for words in parts if len([word for word in words if word]) > 1}
