@@ -81,6 +81,3 @@ MAX_FRAME_BODY = 2**31
 
 MAX_GRAPH_BYTES = 4 * 2**20
 """The largest serialized DirectML graph, in bytes. A part that is used several times counts several times."""
-
-MAX_EXPORTED_JSON_ELEMENTS = 2**20
-"""The most elements of a tensor that `opmap export` writes as JSON. The model and its test data have no such limit."""

@@ -13,21 +13,20 @@ import numpy as np
 import onnx
 
 from ..cases.case import Case
-from ..dxdispatch import desc_json, model_json
+from ..dxdispatch import desc_json
 from ..errors import MappingError
 from ..execution.arrays import to_array
 from ..execution.sessions import CPU, DIRECTML
 from ..execution.steps import Clear
-from ..files import to_json
-from ..limits import MAX_EXPORTED_JSON_ELEMENTS
 from ..machine.facts import Fact
 from ..mapping import IndexConversion, map_descriptor
-from ..tensors import DataType, Tensor, from_bits, plain
-from ..variants import Formed, Round
+from ..tensors import DataType, Tensor
+from ..variants import Formed
 from ..verdicts.judge import fits_int32
 from ..verdicts.record import Record, TensorRecord
 from .diagnosis import describe_case
 from .doctor import rows
+from .dxdispatch_files import dxdispatch_files
 from .folder_program import MODEL, Recorded, folder_program
 from .issue import Issue, issue_text
 from .model_folders import folder_files, formed_model, tensor_proto
@@ -35,7 +34,6 @@ from .redaction import Redactor
 from .rehearsal import Performed, rehearsed
 
 PROGRAM, ISSUE = "repro.py", "issue.md"
-DXDISPATCH, DXDISPATCH_EXPECTED = "dxdispatch.json", "dxdispatch_expected.json"
 
 _LONGEST_NAME = 100
 """The longest name of a folder: Windows refuses paths of more than 260 characters."""
@@ -78,8 +76,7 @@ def export_folder(
     - `again`: the command that runs the case again with opmap.
     - `redactor`: takes names and paths out of all texts that come from the machine or from a file.
 
-    A case that has no ONNX model has only the files that need none. A tensor of more than MAX_EXPORTED_JSON_ELEMENTS
-    elements leaves out the JSON files.
+    A case that has no ONNX model has only the files that need none.
     """
     clean = _cleaner(redactor, case, record, environment, diagnosis, provider_options, session_options, again)
     if case.file is not None:
@@ -128,12 +125,7 @@ def export_folder(
         issue.model, issue.recorded = formed.model, recorded
         if record and record.actual and record.actual.Bits is None and record.actual.Differences:
             issue.notes.append("The output that the provider gave is too large for a record: it is left out.")
-    largest = max(tensor.element_count for tensor in case.desc.tensors.values())
-    if largest <= MAX_EXPORTED_JSON_ELEMENTS:
-        files[DXDISPATCH] = _json(model_json(case.id, case.desc, case.tensors))
-        files[DXDISPATCH_EXPECTED] = _json(_expected_json(round))
-    else:
-        issue.notes.append(f"There is no {DXDISPATCH}: a tensor has {largest:,} elements.")
+    files |= dxdispatch_files(case, round)
     issue.files, issue.removed = sorted([*files, ISSUE]), redactor.removed if redactor else None
     files[ISSUE] = issue_text(issue).encode(errors="backslashreplace")
     return files
@@ -210,25 +202,6 @@ def _placement(record: Record | None) -> str | None:
 
 
 # --- texts ---
-
-
-def _expected_json(round: Round) -> dict[str, object]:
-    """Returns the output that DirectML must give, as results.jsonl writes a tensor; null for undocumented elements."""
-    output, bits = round.desc.output, round.expected
-    values = from_bits(output.data_type, [b or 0 for b in bits])
-    width = output.data_type.size * 2
-    return {
-        round.output_field: {
-            "DataType": output.data_type.name,
-            "Sizes": list(output.sizes),
-            "Values": [plain(v) if b is not None else None for v, b in zip(values, bits, strict=True)],
-            "Bits": [f"{b:0{width}x}" if b is not None else None for b in bits],
-        }
-    }
-
-
-def _json(value: object) -> bytes:
-    return to_json(value) + b"\n"
 
 
 def _cleaner(redactor: Redactor | None, *sources: Any) -> Any:

@@ -33,6 +33,7 @@ _FILES = {
     "actual_": "the wrong output",
     "dxdispatch.json": "the same descriptor for DxDispatch, without ONNX Runtime",
     "dxdispatch_expected.json": "the output that DirectML must then print",
+    "dxdispatch/": "large arrays of these two",
     "before_": "a model that runs before",
     "arrays/": "arrays of repro.py",
 }
@@ -77,12 +78,13 @@ def _parts(issue: Issue) -> Iterator[str]:
     device = f" (device class: {issue.device_class})" if issue.device_class else ""
     yield f"# DML_OPERATOR_{case.desc.operator}: {_inline(issue.verdict or 'a case')}{_inline(where)}"
     if issue.verdict:
-        yield f"The case below gives `{_inline(issue.verdict)}`{_inline(where)}{_inline(device)}:"
-        yield _block(issue.message or "no message")
+        yield f"The case below gives `{_inline(issue.verdict)}`{_inline(where)}{_inline(device)}{':' if issue.message else '.'}"
+        if issue.message:
+            yield _block(issue.message)
     yield f"The right output follows from the pseudocode of [the operator's page]({page.address}), commit {page.commit}."
     yield _block("\n".join(_tensors(issue)))
     if issue.before:
-        yield "The case fails only after these cases have run in the same process:"
+        yield "These cases run before, in the same process:"
         yield _block("\n".join(issue.before))
     if issue.model is not None:
         yield "## Run it\n\nIn the folder of this file, with numpy and onnxruntime installed:"
