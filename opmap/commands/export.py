@@ -87,7 +87,7 @@ def _export_tier(options: Namespace, redactor: Redactor | None) -> int:
 
 def _export_case(options: Namespace, redactor: Redactor | None) -> int:
     case = read_case(options.target, name=options.case, feature_level=options.feature_level)
-    before = [find_case(id, wanted="--after the id of a case") for id in options.after]
+    before = [find_case(id, wanted="the id of a case for --after") for id in options.after]
     if options.provider is None:
         files = export_folder(case, index_conversion=options.index_conversion, before=before, redactor=redactor)
         code = 0
@@ -125,7 +125,7 @@ def _run(
             before=before,
             environment=provider.environment(),
             diagnosis=_diagnosis(session, case, record, options) if record.failed and not before else (),
-            again=_again(session, options, case),
+            again=_again(session, case),
             redactor=redactor,
         )
     return files, int(record.failed)
@@ -152,8 +152,9 @@ def _diagnosis(session: Session, case: Case, record: Record, options: Namespace)
     return lines
 
 
-def _again(session: Session, options: Namespace, case: Case) -> str:
-    """Returns the command that runs the case again with opmap."""
+def _again(session: Session, case: Case) -> str:
+    """Returns the command that runs the case again with opmap, in its folder."""
     if case.file is None:
         return session.again(case)
-    return shlex.join(["opmap", "check", "dxdispatch.json", "--provider", options.provider])
+    words = shlex.split(session.again(case))[:-2]
+    return shlex.join(["opmap", "check", "dxdispatch.json", *words[2:]])

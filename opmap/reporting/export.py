@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 
@@ -38,17 +39,20 @@ PROGRAM, ISSUE = "repro.py", "issue.md"
 _LONGEST_NAME = 100
 """The longest name of a folder: Windows refuses paths of more than 260 characters."""
 
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
+"""Names that are no files on Windows."""
+
 
 def folder_name(id: str) -> str:
-    """Returns a name for the folder of a case that every system takes. Different ids give different names."""
-    name = re.sub(r"[^a-z0-9_.-]", "_", id.replace("/", "-")).strip(".")[:_LONGEST_NAME]
-    if (
-        name != id.replace("/", "-")
-        or re.match(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", name)
-        or "-" in id.partition("/")[0]
-    ):
-        return f"{name or 'case'}-{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:8]}"
-    return name
+    """Returns a name for the folder of a case that every system takes.
+
+    Different ids of the catalogue have different names. Any other id has a digest in its name.
+    """
+    wanted = id.replace("/", "-")
+    name = re.sub(r"[^a-z0-9_.-]", "_", wanted).strip(".")[:_LONGEST_NAME]
+    if name == wanted and not _RESERVED.match(name) and "/" in id and "-" not in id.rpartition("/")[0]:
+        return name
+    return f"{name or 'case'}-{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 def export_folder(
@@ -83,6 +87,7 @@ def export_folder(
         case = dataclasses.replace(case, id=clean(case.id))
     conversion = index_conversion or ("directml" if provider == DIRECTML else "graph")
     message = clean(record.message) if record and record.message else None
+    record = record and msgspec.structs.replace(record, message=message)
     default = provider if provider and provider.endswith("ExecutionProvider") else CPU
     round = case.round
     issue = Issue(

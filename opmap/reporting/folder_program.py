@@ -54,7 +54,7 @@ def read(name):
         return file.read()
 
 
-def values(name, dtype, sizes):
+def test_data(name, dtype, sizes):
     """Returns a tensor of the test data: its values are the last bytes of its file."""
     return np.frombuffer(read(name)[-np.prod(sizes) * np.dtype(dtype).itemsize :], dtype).reshape(sizes)
 
@@ -206,7 +206,7 @@ class _FolderWriter(ProgramWriter):
         raw, dtype = array.tobytes(), f"np.{'bool_' if array.dtype == np.bool_ else array.dtype.name}"
         for name, content in self.files.items():
             if name.startswith("test_data_set_0/") and content.endswith(raw):
-                return f"values({name!r}, {dtype}, {array.shape!r})"
+                return f"test_data({name!r}, {dtype}, {array.shape!r})"
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         name = self._file(buffer.getvalue(), f"arrays/{len(self.files)}.npy")
