@@ -19,6 +19,7 @@ ORDER = (
     "survey",
     "known-failures",
     "dxdispatch",
+    "export",
     "fuzz",
     "documentation",
     "python",

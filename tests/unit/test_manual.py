@@ -234,7 +234,7 @@ class TestContent:
         assert capsys.readouterr().out.startswith("0 ['5 of 5 cases proven")
 
     @pytest.mark.skipif(sys.platform == "win32", reason="the sessions are shown as on Linux")
-    @pytest.mark.parametrize("document", ["README.md", "dxdispatch", "documentation", "survey"])
+    @pytest.mark.parametrize("document", ["README.md", "dxdispatch", "documentation", "survey", "export"])
     def test_sessions(self, document, tmp_path, monkeypatch, capsys):
         """The commands print what is shown below them; a line `...` stands for any lines."""
         monkeypatch.chdir(tmp_path)
