@@ -131,6 +131,8 @@ def _add(parser: argparse.ArgumentParser, options: Sequence[Option], title: str 
         option.add(group.add_argument)
 
 
+_MODEL = "an ONNX model, a folder with one and its test data"
+
 _JSON_DOCUMENT = Option(name="json", flag=True, help="print one JSON document on stdout; all other text goes to stderr")
 
 
@@ -182,7 +184,7 @@ def _shrink(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a DxDispatch JSON file")
+    parser.add_argument("files", nargs="+", metavar="FILE", help=f"a DxDispatch JSON file, {_MODEL}")
     _add(parser, (*PROVIDER_OPTIONS, NO_SHIPPED_KNOWN_FAILURES, RERUN_DANGEROUS))
     _JSON_DOCUMENT.add(parser.add_argument)
     _add_directml(parser)
@@ -238,13 +240,13 @@ def _explain(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_target(parser: argparse.ArgumentParser, **more: Any) -> None:
-    help = "a DxDispatch JSON file, or the id of a case of the catalogue"
+    help = f"a DxDispatch JSON file, {_MODEL}, or the id of a case of the catalogue"
     parser.add_argument("target", metavar="FILE|CASE", help=help + more.pop("note", ""), **more)
 
 
 def _add_dispatch(parser: argparse.ArgumentParser) -> None:
     _add_target(parser)
-    parser.add_argument("--case", metavar="NAME", help="the dispatchable, if the file dispatches several")
+    parser.add_argument("--case", metavar="NAME", help="the dispatchable or node, if the file has several")
 
 
 def _rules(parser: argparse.ArgumentParser) -> None:
@@ -383,7 +385,7 @@ COMMANDS: dict[str, Command] = {
         add_options=_shrink,
     ),
     "check": Command(
-        help="Judge the dispatches of DxDispatch JSON files.",
+        help="Judge the dispatches of DxDispatch JSON files, and the nodes of ONNX models.",
         example="opmap check dispatch.json --provider cpu",
         add_options=_check,
     ),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .errors import InputError, encodable
+from .errors import InputError, encodable, shown
 from .limits import MAX_DIGITS, MAX_FILE_BYTES, MAX_KEY_PARTS, MAX_NESTING, MAX_TOML_BYTES
 
 _T = TypeVar("_T")
@@ -64,6 +64,26 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise
     except (OSError, ValueError) as error:
         raise InputError(getattr(error, "strerror", None) or str(error)) from None
+
+
+def file_inside(folder: str | os.PathLike[str], name: str, whose: str) -> Path:
+    """Returns the path of a file that another file names. It must lie in that file's folder, also after links are followed.
+
+    `whose` is the other file in words, as "the JSON file's". Raises InputError if the file lies elsewhere, or if no file can
+    have the name.
+    """
+    folder = Path(folder)
+    try:
+        root = folder.resolve()
+        # The path is checked as text before it is resolved: to resolve a network share is to call its server.
+        target = Path(os.path.normpath(root / name))
+        inside = any(target.is_relative_to(parent) for parent in (root, Path(os.path.abspath(folder))))
+        file = (root / name).resolve() if inside else None
+    except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
+        raise InputError(f"must be a readable file, got {shown(name)}: {error}") from None
+    if file is None or not file.is_relative_to(root):
+        raise InputError(f"must be a file inside {whose} own folder, got {shown(name)}")
+    return file
 
 
 def write_file(path: str | os.PathLike[str], content: bytes) -> None:

@@ -81,3 +81,16 @@ MAX_FRAME_BODY = 2**31
 
 MAX_GRAPH_BYTES = 4 * 2**20
 """The largest serialized DirectML graph, in bytes. A part that is used several times counts several times."""
+
+MAX_MODEL_PARTS = 2**20
+"""The most fields of all messages in an ONNX file: nodes, names, attributes, numbers outside arrays. Each takes more memory
+than its bytes."""
+
+MAX_MESSAGES_DEEP = 64
+"""The deepest nesting of messages in an ONNX file. A subgraph in a subgraph is three deeper."""
+
+MAX_DATA_SETS = 1_000
+"""The most folders `test_data_set_N` beside an ONNX model, and the most inputs and outputs in each."""
+
+MAX_FOLDER_ENTRIES = 100_000
+"""The most files and folders in a folder with an ONNX model."""

@@ -1,15 +1,19 @@
-"""`opmap check`: judges the dispatches of DxDispatch JSON files."""
+"""`opmap check`: judges the dispatches of DxDispatch JSON files, and the nodes of ONNX models."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..dxdispatch import Dispatch, read
 from ..errors import InputError
+from ..onnx_models import CpuValues, GivenModel, is_model, judge_model, node_cases, read_model_file
 from ..reporting.tables import line
 from ..reporting.terminal import console, print_error, stdout_for_json, write_json
 from ..session import Session, SessionOptions
-from ..verdicts.record import encode
+from ..verdicts.judge import Judge
+from ..verdicts.record import Record, encode
+from ..verdicts.run import not_run
 from ..vocabulary import Stage
 
 _MOST_LINES = 10
@@ -17,16 +21,17 @@ _MOST_LINES = 10
 
 
 def run(options: Namespace) -> int:
-    """Judges every dispatch of every file, and prints each result.
+    """Judges every dispatch or node of every file, and prints each result.
 
     Returns 2 if a file or descriptor is bad, else 1 if a result is wrong, else 0.
     """
     session = Session(SessionOptions.read(vars(options)), brief=False)
     bad = False
     try:
-        with stdout_for_json(options.json), session:
+        with stdout_for_json(options.json), session, CpuValues(session.options.timeout_per_case) as cpu:
             for file in options.files:
-                bad |= _judge_file(session, file, quiet=options.json)
+                records = _of_model(session, file, cpu) if is_model(file) else _of_dispatches(session, file)
+                bad |= _print_file(file, records, quiet=options.json)
     except KeyboardInterrupt:
         session.results.interrupted = True
     if options.json:
@@ -44,14 +49,44 @@ def _dispatches(file: str) -> list[Dispatch]:
         return [Dispatch(error=error)]
 
 
-def _judge_file(session: Session, file: str, *, quiet: bool) -> bool:
-    """Judges the dispatches of a file and prints a line for each, with `quiet` only for bad input.
+def _of_dispatches(session: Session, file: str) -> Iterator[Record]:
+    """Judges the dispatches of a file, and gives their records."""
+    return (session.judge_dispatch(dispatch, file) for dispatch in _dispatches(file))
+
+
+def _of_model(session: Session, file: str, cpu: CpuValues) -> Iterator[Record]:
+    """Judges the nodes of a model with each set of its test data, and gives their records."""
+    try:
+        given = read_model_file(file)
+        data_sets: Sequence[str | None] = given.data_sets or [None]
+        for data_set in data_sets:
+            for record in _of_data_set(session, given, data_set, cpu):
+                session.results.add(record)
+                yield record
+    except InputError as error:
+        yield session.judge_dispatch(Dispatch(error=error), file)
+
+
+def _of_data_set(session: Session, given: GivenModel, data_set: str | None, cpu: CpuValues) -> Iterator[Record]:
+    """Judges the nodes of a model with one set of its test data, with known failures taken into account."""
+    judge, provider = session.open(), session.options.provider
+    if not isinstance(judge, Judge):
+        for entry in node_cases(given, data_set, cpu, feature_level=session.feature_level).cases:
+            name, operator = entry.node.label, entry.node.operator
+            yield not_run(case=name, operator=operator, provider=provider, error=judge, file=given.file)
+        return
+    for case, record in judge_model(judge, given, data_set, cpu):
+        known = session.active_failures
+        yield known.apply(case, record) if known and case else record
+
+
+def _print_file(file: str, records: Iterable[Record], *, quiet: bool) -> bool:
+    """Prints a line for each record of a file, with `quiet` only for bad input.
 
     Returns whether the input is bad.
     """
     bad = 0
-    for dispatch in _dispatches(file):
-        record = session.judge_dispatch(dispatch, file)
+    for record in records:
         if record.stage in (Stage.READ, Stage.VALIDATE):
             bad += 1
             if bad <= _MOST_LINES:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
+from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis, diagnoses
 from ..diagnosis.judged_run import JudgedRun
+from ..onnx_models import is_model
 from ..reporting.diagnosis import diagnosis_document, print_causes
 from ..reporting.tables import print_notes
 from ..reporting.terminal import console, progress, write_json
 from ..session import Session
 from ..verdicts.judge import Judge
-from .dispatches import read_case
+from .dispatches import model_cases, read_case
 from .validate import run_and_diagnose
 
 
@@ -21,8 +23,16 @@ def run(options: Namespace) -> int:
 
     Raises InputError for bad options or files.
     """
-    cases = None if options.target is None else [read_case(options.target, feature_level=options.feature_level)]
-    return run_and_diagnose(options, partial(_diagnoses, budget=options.budget), _show, cases)
+    return run_and_diagnose(options, partial(_diagnoses, budget=options.budget), _show, _cases(options))
+
+
+def _cases(options: Namespace) -> list[Case] | None:
+    """Returns the cases that are named: that of a file or id, or those of a model; None if nothing is named."""
+    if options.target is None:
+        return None
+    if is_model(options.target):
+        return model_cases(options.target, feature_level=options.feature_level)
+    return [read_case(options.target, feature_level=options.feature_level)]
 
 
 def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnosis]:

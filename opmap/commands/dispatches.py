@@ -1,4 +1,4 @@
-"""Reads the one case that `opmap map` or `opmap explain` is about: from a DxDispatch file, or from the catalogue."""
+"""Reads the cases that a command is about: from a DxDispatch file, an ONNX model, or the catalogue."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from ..cases.selection import find_case
 from ..descriptors import FEATURE_LEVELS
 from ..dxdispatch import Dispatch, read
 from ..errors import InputError, names, shown
+from ..onnx_models import CpuValues, is_model, node_cases, read_model_file
 
 
 def read_case(target: str, *, name: str | None = None, feature_level: str | None = None) -> Case:
-    """Returns the case that `target` names: a DxDispatch file, or the id of a case of the catalogue.
+    """Returns the case that `target` names: a DxDispatch file, an ONNX model, or the id of a case of the catalogue.
 
-    What exists as a file is a file. Its case is the only dispatch, or the one of the dispatchable `name`. Raises InputError
+    What exists as a file is a file. Its case is the only dispatch or node, or the one of the name `name`. Raises InputError
     if there is no such case, or if its descriptor breaks a rule at this feature level (default: the newest).
     """
     level = feature_level or FEATURE_LEVELS[-1]
+    if is_model(target):
+        cases = model_cases(target, name=name, feature_level=level)
+        if len(cases) > 1:
+            listed = names([case.id for case in cases])
+            raise InputError(f"must have one node, or be given --case, got {listed}", file=target)
+        return cases[0]
     is_file = os.path.exists(target) and not os.path.isdir(target)
     if is_file or target.lower().endswith(".json"):
         return _read_dispatch(target, name, level)
@@ -31,6 +38,30 @@ def read_case(target: str, *, name: str | None = None, feature_level: str | None
         error.file = target
         raise
     return case
+
+
+def model_cases(target: str, *, name: str | None = None, feature_level: str | None = None) -> list[Case]:
+    """Returns the cases of the nodes of an ONNX model with its first test data; with `name` only those of this node.
+
+    Raises InputError if the model cannot be read, if there is no such node, or if none can be judged.
+    """
+    try:
+        given = read_model_file(target)
+        level, data_set = feature_level or FEATURE_LEVELS[-1], next(iter(given.data_sets), None)
+        with CpuValues() as cpu:
+            entries = node_cases(given, data_set, cpu, feature_level=level).cases
+        if name is not None:
+            listed = names([entry.node.label for entry in entries])
+            entries = [entry for entry in entries if entry.node.label == name]
+            if not entries:
+                raise InputError(f"--case must be one of {listed}, got {shown(name)}")
+        cases = [entry.case for entry in entries if entry.case]
+        if not cases:
+            raise InputError(f"cannot be judged: {entries[0].reason}", path=entries[0].node.label)
+        return cases
+    except InputError as error:
+        error.file = target
+        raise
 
 
 def _read_dispatch(file: str, name: str | None, feature_level: str) -> Case:

@@ -7,7 +7,6 @@ folder.
 from __future__ import annotations
 
 import math
-import os
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 
 from ..descriptors import TensorDesc
 from ..errors import InputError, shown
-from ..files import read_bytes
+from ..files import file_inside, read_bytes
 from ..limits import MAX_ELEMENTS, MAX_STRIDED_ELEMENTS, MAX_VALUES_BYTES
 from ..tensors import DataType, Tensor, plain, to_bits
 from .descriptor_json import to_data_type
@@ -162,17 +161,9 @@ class Resources:
         if self._folder is None:
             raise InputError("must not name a file: the model is a text without a folder", path=path)
         try:
-            folder = self._folder.resolve()
-            # The path is checked as text before it is resolved: to resolve a network share is to call its server.
-            target = Path(os.path.normpath(folder / name))
-            inside = any(target.is_relative_to(root) for root in (folder, Path(os.path.abspath(self._folder))))
-            file = (folder / name).resolve() if inside else None
-            if file is None or not file.is_relative_to(folder):
-                raise InputError(f"must be a file inside the JSON file's own folder, got {shown(name)}", path=path)
-        except InputError:
-            raise
-        except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
-            raise InputError(f"must be a readable file, got {shown(name)}: {error}", path=path) from None
+            file = file_inside(self._folder, name, "the JSON file's")
+        except InputError as error:
+            raise InputError(error.message, path=path) from None
         try:
             raw = read_bytes(file)
         except InputError as error:
