@@ -22,7 +22,7 @@ from ..verdicts.judge import Judge, Outcome, decide
 from ..verdicts.record import LoweredRecord, PlacementRecord, Record
 from ..vocabulary import Stage, Verdict
 from .node_cases import NodeCase, ResolvedModel, case_of, node_cases, tensor_of
-from .nodes import behind, constant_values, descriptor, exact_values
+from .nodes import behind, descriptor, exact_values
 from .reading import GivenModel, graphs_of
 from .values import CpuValues, known_values, run_model
 
@@ -30,7 +30,7 @@ _COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
 """Nodes that ONNX Runtime adds to copy values between devices."""
 
 UNFOLDED = ["ConstantFolding"]
-"""The optimizer that is switched off if all inputs of a node are constants: it would compute the node on the CPU EP."""
+"""The optimizer that is switched off if no node of an operator is left in the session: it computes constants on the CPU EP."""
 
 
 def judge_model(
@@ -93,14 +93,16 @@ class _Runs:
 
 def _run(provider: OpenProvider, given: GivenModel, resolved: ResolvedModel) -> _Runs:
     """Runs the model itself, and again with further outputs if a node's values are inside it."""
-    constants, feeds = constant_values(given), resolved.data.inputs
+    feeds = resolved.data.inputs
     nodes = [entry.node for entry in resolved.cases if entry.case]
-    unfolded = not provider.third_party and any(constants.issuperset(node.inputs) for node in nodes)
-    setup = Setup(
-        cpu_nodes=True, from_file=bool(given.files), disabled_optimizers=UNFOLDED if unfolded else [], profile=False
-    )
+    setup, unfolded = Setup(cpu_nodes=True, from_file=bool(given.files)), False
     try:
         outputs, evidence = run_model(provider.performer, given, feeds, (), setup)
+        ran = {op_type for op_type, _ in evidence.placement.nodes} if evidence and evidence.placement else set()
+        unfolded = not provider.third_party and not ran.issuperset(node.op_type for node in nodes)
+        if unfolded:
+            setup = msgspec.structs.replace(setup, disabled_optimizers=UNFOLDED)
+            outputs, evidence = run_model(provider.performer, given, feeds, (), setup)
     except ProviderError as error:
         return _Runs(error=error, unfolded=unfolded)
     exact = exact_values(given)
@@ -169,7 +171,7 @@ class _Judged:
         if self.inside:
             texts.append(f"output: {self.node.output} is not an output of the model; a second run has it as one")
         if runs.unfolded:
-            texts.append("optimizer: ConstantFolding is off, it would compute the node before the run")
+            texts.append("optimizer: ConstantFolding is off, with it no such node is left to run")
         lowered = LoweredRecord(**desc_json(case.desc), proof="predicted")
         record = msgspec.structs.replace(record, lowered_as=lowered, substitutions=texts)
         return self._with_files(record, outcome)

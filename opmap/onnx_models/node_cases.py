@@ -15,6 +15,7 @@ from ..cases.values import fill
 from ..descriptors import FEATURE_LEVELS, OperatorDesc
 from ..errors import InputError, ProviderError
 from ..execution.arrays import from_array
+from ..execution.worker import WorkerLost
 from ..limits import MAX_ELEMENTS
 from ..operators import OPERATORS
 from ..tensors import Tensor
@@ -76,6 +77,9 @@ def _resolved(
         more = sorted((wanted - known.keys() - {""}) | {node.output for node in nodes if node.output})
         try:
             computed = cpu.run(given, data.inputs, more)
+        except WorkerLost as error:  # it must not run in this process
+            reason = f"the CPU EP, which gives the values between nodes, did not run the model: {error}"
+            return ResolvedModel(data, [NodeCase(node, reason=node.reason or reason) for node in nodes])
         except ProviderError as error:
             problem = f": the CPU EP does not run the model: {error}"
     constants, values, cases = constant_values(given), {**computed, **known}, []

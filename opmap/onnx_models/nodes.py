@@ -15,7 +15,7 @@ from ..errors import InputError, names
 from ..limits import MAX_ELEMENTS
 from ..operators import OPERATORS, emitted
 from ..tensors import DataType
-from .reading import GivenModel
+from .reading import GivenModel, nodes_of
 
 OPERATOR_NODES = {operator.onnx_operator: name for name, operator in OPERATORS.items() if operator.onnx_operator}
 """ONNX operator -> the name of the operator that the DirectML EP makes of it."""
@@ -70,7 +70,7 @@ class GivenNode:
 
 
 def find_nodes(given: GivenModel) -> list[GivenNode]:
-    """Returns the nodes of our operators: those of the main graph, then those in subgraphs and functions.
+    """Returns the nodes of our operators: those of the main graph, then those in subgraphs.
 
     Raises InputError if there are none.
     """
@@ -78,10 +78,6 @@ def find_nodes(given: GivenModel) -> list[GivenNode]:
     found = [_node(node) for node in graph.node if is_ours(node)]
     for node in graph.node:
         found += (_hidden(inner, f"a subgraph of the {node.op_type}") for inner in _inner_nodes(node))
-    for function in given.model.functions:
-        for node in function.node:
-            inside = [node, *_inner_nodes(node)]
-            found += (_hidden(inner, f"the function {function.name}") for inner in inside if is_ours(inner))
     if not found:
         types = list(dict.fromkeys(node.op_type for node in graph.node))
         raise InputError(f"must have a node of {', '.join(OPERATOR_NODES)}, got {names(types) or 'none'}")
@@ -118,12 +114,9 @@ def _hidden(node: onnx.NodeProto, where: str) -> GivenNode:
 
 def _inner_nodes(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     """Gives the nodes of our operators in the subgraphs of a node."""
-    graphs = [graph for a in node.attribute for graph in (*([a.g] if a.HasField("g") else []), *a.graphs)]
-    while graphs:
-        for inner in graphs.pop().node:
-            if is_ours(inner):
-                yield inner
-            graphs += [graph for a in inner.attribute for graph in (*([a.g] if a.HasField("g") else []), *a.graphs)]
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from filter(is_ours, nodes_of(graph))
 
 
 def _relabelled(node: GivenNode, number: int) -> GivenNode:

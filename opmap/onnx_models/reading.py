@@ -13,11 +13,19 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
 
 from ..errors import InputError, names, shown
 from ..files import file_inside, read_bytes
-from ..limits import MAX_DATA_SETS, MAX_ELEMENTS, MAX_FOLDER_ENTRIES, MAX_VALUES_BYTES
+from ..limits import (
+    MAX_DATA_SETS,
+    MAX_ELEMENTS,
+    MAX_FOLDER_ENTRIES,
+    MAX_MODEL_PARTS,
+    MAX_NESTING,
+    MAX_VALUES_BYTES,
+)
 from .wire import check_message
 
 MODEL = "model.onnx"
@@ -49,6 +57,7 @@ class DataSet:
 class GivenModel:
     """A model from outside. `content` are its own bytes, `files` the files with external data that it names.
 
+    `model` is what the bytes hold, with the nodes of its functions in place of their calls: as ONNX Runtime takes it.
     `folder` is where it lies, `data_sets` the names of the folders with test data beside it.
     """
 
@@ -117,6 +126,8 @@ def read_model_file(target: str) -> GivenModel:
     if not model.HasField("graph"):
         raise InputError("must be an ONNX model, got one without a graph")
     files = _external_files(model, folder)
+    if model.functions:
+        model = _inlined(model)
     data_sets = _numbered(folder, r"test_data_set_(\d+)") if with_data else {}
     return GivenModel(
         file=target, folder=folder, model=model, content=content, files=files, data_sets=list(data_sets.values())
@@ -130,6 +141,42 @@ def parse(content: bytes, kind: Any, name: str) -> Any:
         return kind.FromString(content)
     except Exception as error:  # protobuf's DecodeError, whose package has no types
         raise InputError(f"must be {name}, got what protobuf cannot read: {error}") from None
+
+
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns the model without functions. Raises InputError if they call each other too deeply, or become too many nodes."""
+    bodies = {(f.domain, f.name): list(nodes_of(f)) for f in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(nodes: Iterator[onnx.NodeProto] | list[onnx.NodeProto], depth: int) -> int:
+        if depth > MAX_NESTING:
+            raise InputError(f"must have functions that call each other at most {MAX_NESTING} deep")
+        total = 0
+        for node in nodes:
+            called = (node.domain, node.op_type)
+            if called in bodies and called not in sizes:
+                sizes[called] = size(bodies[called], depth + 1)
+            total += sizes.get(called, 1)
+            if total > MAX_MODEL_PARTS:
+                raise InputError(f"must have at most {MAX_MODEL_PARTS} nodes, those of called functions included")
+        return total
+
+    size([node for graph in graphs_of(model) if isinstance(graph, onnx.GraphProto) for node in graph.node], 1)
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # of C++: RuntimeError, ValidationError and others
+        raise InputError(f"must have functions that can be put in place of their calls: {error}") from None
+
+
+def nodes_of(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    """Gives the nodes of a graph or function and of its subgraphs."""
+    graphs: list[Any] = [graph]
+    while graphs:
+        for node in graphs.pop().node:
+            yield node
+            for attribute in node.attribute:
+                graphs += [attribute.g] if attribute.HasField("g") else []
+                graphs += attribute.graphs
 
 
 # --- external data ---
