@@ -20,6 +20,7 @@ ORDER = (
     "known-failures",
     "dxdispatch",
     "export",
+    "models",
     "fuzz",
     "documentation",
     "python",

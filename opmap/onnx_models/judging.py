@@ -52,10 +52,8 @@ def judge_model(
             yield None, not_judged(given.file, f"{prefix}{entry.node.label}", entry, judge.provider.name)
             continue
         case = replace(entry.case, id=f"{prefix}{entry.case.id}")
-        if runs is None:
-            yield case, judge(case)
-        else:
-            yield case, _Judged(judge, given, resolved, runs, replace(entry, case=case)).record()
+        judged = _Judged(judge, given, resolved, runs or _Runs(), replace(entry, case=case))
+        yield case, judged.record() if runs else judged.record_of_case()
 
 
 def not_judged(file: str, label: str, entry: NodeCase, provider: str) -> Record:
@@ -146,6 +144,11 @@ class _Judged:
     def _own_array(self, name: str) -> np.ndarray:
         """Returns a value that is fed, or an initializer."""
         return known_values(self.given, self.resolved.data.inputs, {name})[name]
+
+    def record_of_case(self) -> Record:
+        """Returns the record of the node on a provider that runs cases, not models."""
+        outcome = self.judge.execute(self.case)
+        return self._with_files(decide(outcome, self.judge.provider, brief=self.judge.brief), outcome)
 
     def record(self) -> Record:
         """Returns the record of the node."""

@@ -190,12 +190,13 @@ def _external_files(model: onnx.ModelProto, folder: Path) -> dict[str, bytes]:
             continue
         place = {entry.key: entry.value for entry in tensor.external_data}
         location, path = place.get("location", ""), f"initializer {tensor.name}"
+        defaults = (("offset", 0), ("length", _byte_count(tensor)))
         try:
             if location not in files:
                 files[location] = read_bytes(file_inside(folder, _relative(location), "the model's"))
-            offset, length = int(place.get("offset") or 0), int(place.get("length") or _byte_count(tensor))
-        except ValueError as error:  # InputError too
-            raise InputError(str(error), path=f"{path}: external data {shown(location)}") from None
+            offset, length = (_number(place.get(key) or default) for key, default in defaults)
+        except InputError as error:
+            raise InputError(error.message, path=f"{path}: external data {shown(location)}") from None
         if sum(map(len, files.values())) > MAX_VALUES_BYTES:
             raise InputError(f"must keep all external data within {MAX_VALUES_BYTES} bytes", path=path)
         size, wanted_length = len(files[location]), _byte_count(tensor) if tensor.data_type in FED_TYPES else length
@@ -203,6 +204,13 @@ def _external_files(model: onnx.ModelProto, folder: Path) -> dict[str, bytes]:
             wanted = f"must have {wanted_length} bytes inside the {size} of {shown(location)}"
             raise InputError(f"{wanted}, got {shown(length)} at {shown(offset)}", path=path)
     return files
+
+
+def _number(text: str | int) -> int:
+    """Returns a number of bytes, which a model holds as a text."""
+    if not re.fullmatch("-?[0-9]{1,18}", str(text)):
+        raise InputError(f"must have whole numbers as offset and length, got {shown(text)}")
+    return int(text)
 
 
 def _relative(location: str) -> str:

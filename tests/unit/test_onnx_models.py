@@ -1,0 +1,386 @@
+"""ONNX models from outside: each node gets its descriptor and is judged, or the reason why not is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from opmap.cases.catalogue import catalogue
+from opmap.cli import main
+from opmap.errors import MappingError
+from opmap.mapping import map_descriptor
+from opmap.reporting.model_folders import folder_files, formed_model, write_files
+from opmap.variants import VARIANTS
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def value(name, data_type, sizes):
+    return helper.make_tensor_value_info(name, data_type, sizes)
+
+
+def gather(data="x", indices="i", output="y", name="g", op_type="Gather", **attributes):
+    return helper.make_node(op_type, [data, indices], [output], name=name, **attributes)
+
+
+def write(folder, nodes, inputs, outputs, initializers=(), feeds=(), expected=(), functions=()):
+    """Writes a model folder, with test data if there are feeds."""
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, list(initializers))
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, ir_version=8, opset_imports=opsets, functions=list(functions))
+    data = folder / "test_data_set_0"
+    (data if len(feeds) else folder).mkdir(parents=True)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    for kind, arrays in (("input", feeds), ("output", expected)):
+        for number, array in enumerate(arrays):
+            (data / f"{kind}_{number}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+    return folder
+
+
+def one_node(folder, *, x=X, i=(0, 2), expected=(), **attributes):
+    """Writes a model of one node with its test data."""
+    x, i = np.asarray(x), np.asarray(i, np.int64)
+    types = helper.np_dtype_to_tensor_dtype
+    inputs = [value("x", types(x.dtype), x.shape), value("i", TensorProto.INT64, i.shape)]
+    outputs = [value("y", types(x.dtype), None)]
+    return write(folder, [gather(**attributes)], inputs, outputs, (), (x, i), expected)
+
+
+def checked(capsys, *words, provider="cpu"):
+    """Returns the exit code and the records of `opmap check`."""
+    code = main(["check", *map(str, words), "--provider", provider, "--json"])
+    return code, json.loads(capsys.readouterr().out)["cases"]
+
+
+@cache
+def node_tests():
+    """ONNX's own node tests of the operators, by name."""
+    from onnx.backend.test.case import node
+    from onnx.backend.test.case.node import gather, gatherelements, gathernd  # noqa: F401  # they add their tests
+
+    return {test.name: test for test in node._NodeTestCases if test.name.startswith("test_gather")}
+
+
+class TestOnnxNodeTests:
+    """ONNX's ten node tests come in as folders and pass."""
+
+    def test_all_are_there(self):
+        assert 10 == len(node_tests())
+
+    @pytest.mark.parametrize(
+        "name",
+        [f"test_gather_{n}" for n in ("0", "1", "2d_indices", "negative_indices")]
+        + [
+            *(f"test_gather_elements_{n}" for n in ("0", "1", "negative_indices")),
+            *(f"test_gathernd_example_{n}" for n in ("int32", "float32", "int32_batch_dim1")),
+        ],
+    )
+    def test_passes(self, name, tmp_path, capsys):
+        test = node_tests()[name]
+        ((feeds, expected),) = test.data_sets
+        files = {"model.onnx": test.model.SerializeToString()}
+        for kind, arrays in (("input", feeds), ("output", expected)):
+            for i, array in enumerate(arrays):
+                files[f"test_data_set_0/{kind}_{i}.pb"] = numpy_helper.from_array(array).SerializeToString()
+        write_files(tmp_path / name, files)
+
+        code, (record,) = checked(capsys, tmp_path / name)
+
+        assert (0, "pass", None) == (code, record["verdict"], record["message"])
+        assert record["placement"]["proven"]
+
+
+class TestForms:
+    """Models of our own in every form come in as folders."""
+
+    @pytest.mark.parametrize("form", sorted({variant.form.name for variant in VARIANTS.values()}))
+    def test_form(self, form, tmp_path, capsys):
+        """Each passes, except those in whose branches nothing can be seen: these say so."""
+        write_files(tmp_path / form, form_files(form))
+
+        code, records = checked(capsys, tmp_path / form)
+
+        assert 0 == code
+        if form.startswith(("if", "loop")):
+            assert {"not-run"} == {record["verdict"] for record in records}
+            assert all("inside a subgraph" in record["message"] for record in records)
+        else:
+            assert {"pass"} == {record["verdict"] for record in records}
+
+
+def form_files(form):
+    """The folder of the first case that has the form."""
+    variants = [variant for variant in VARIANTS.values() if variant.form.name == form]
+    for case in itertools.islice((c for c in catalogue("standard") if c.variant == "plain"), 900):
+        for variant in variants:
+            case = dataclasses.replace(case, variant=variant.name)
+            try:
+                formed = formed_model(map_descriptor(case.desc), case)
+            except MappingError:
+                continue
+            if variant.way.accepts(case.round, formed):
+                return folder_files(formed, case)
+    raise AssertionError(f"no case has the form {form}")
+
+
+class TestDescriptor:
+    """The descriptor is the one that the EP makes."""
+
+    @pytest.mark.parametrize(
+        ("keywords", "operator", "sizes", "numbers"),
+        [
+            ({"i": 1}, "GATHER", [3, 4], {"Axis": 0, "IndexDimensions": 0}),
+            ({"i": [[0, 1]], "axis": -1}, "GATHER", [1, 3, 4], {"Axis": 2, "IndexDimensions": 2}),
+            ({"x": X > 3}, "GATHER", [3, 4], {"Axis": 0, "IndexDimensions": 1}),
+            ({"i": np.zeros((3, 2)), "op_type": "GatherElements", "axis": -1}, "GATHER_ELEMENTS", [3, 4], {"Axis": 1}),
+            (
+                {"i": [[0], [3], [1]], "op_type": "GatherND", "batch_dims": 1},
+                "GATHER_ND1",
+                [3, 4],
+                {"InputDimensionCount": 2, "IndicesDimensionCount": 2, "BatchDimensionCount": 1},
+            ),
+        ],
+        ids=["scalar", "padded", "bool", "elements", "batch"],
+    )
+    def test_lowered(self, keywords, operator, sizes, numbers, tmp_path, capsys):
+        code, (record,) = checked(capsys, one_node(tmp_path / "m", **keywords))
+
+        assert (0, "pass") == (code, record["verdict"])
+        desc = record["lowered_as"]["desc"]
+        assert f"DML_OPERATOR_{operator}" == record["lowered_as"]["type"]
+        assert sizes == desc["InputTensor"]["Sizes"]
+        assert numbers == {name: desc[name] for name in numbers}
+        assert ("UINT8" if "x" in keywords else "FLOAT32") == desc["InputTensor"]["DataType"]
+
+    def test_rule(self, tmp_path, capsys):
+        """A node whose descriptor breaks a rule is not judged, and the rule is named."""
+        folder = one_node(tmp_path / "m", i=[[0, 1]], op_type="GatherElements", axis=1)
+        _, (record,) = checked(capsys, folder)
+        assert "not-run" == record["verdict"]
+        assert "GATHER_ELEMENTS.C" in record["message"]
+
+
+class TestOddOneOut:
+    """The folder's expected output is compared with the pseudocode and the provider."""
+
+    def test_file(self, tmp_path, capsys):
+        folder = one_node(tmp_path / "m", expected=[X[[0, 1]]])
+        code, (record,) = checked(capsys, folder)
+        assert (1, "error", "compare") == (code, record["verdict"], record["stage"])
+        assert "test_data_set_0/output_0.pb is the odd one out" in record["message"]
+
+    def test_provider(self, tmp_path, capsys):
+        folder = one_node(tmp_path / "m", expected=[X[[0, 2]]])
+        code, (record,) = checked(capsys, folder, provider="fault:output-zero")
+        assert (1, "mismatch") == (code, record["verdict"])
+        assert "the provider is the odd one out" in record["message"]
+
+    def test_pseudocode(self, tmp_path, capsys):
+        folder = one_node(tmp_path / "m", expected=[X[[0, 2]] * 0])
+        _, (record,) = checked(capsys, folder, provider="fault:output-zero")
+        assert "the pseudocode is the odd one out" in record["message"]
+
+    def test_behind(self, tmp_path, capsys):
+        """An output that another node copies is compared too."""
+        nodes = [gather(), helper.make_node("Identity", ["y"], ["z"])]
+        inputs = [value("x", TensorProto.FLOAT, [3, 4]), value("i", TensorProto.INT64, [2])]
+        feeds, wrong = (X, np.array([0, 2])), X[[0, 1]]
+        folder = write(tmp_path / "m", nodes, inputs, [value("z", TensorProto.FLOAT, None)], (), feeds, [wrong])
+        code, (record,) = checked(capsys, folder)
+        assert (1, "error") == (code, record["verdict"])
+        assert "output_0.pb is the odd one out" in record["message"]
+
+
+class TestInside:
+    """Nodes whose values the model's outputs do not show."""
+
+    def test_between(self, tmp_path, capsys):
+        """Nodes before and behind a MatMul are judged by what the provider gives them; its output is not compared."""
+        nodes = [
+            gather("W", "i", "e", "first"),
+            helper.make_node("MatMul", ["e", "M"], ["p"]),
+            gather("p", "k", "y", "second", axis=-1),
+        ]
+        constants = {"W": X, "M": np.full((4, 3), 0.1, np.float32), "k": np.array([-1, 0])}
+        initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+        inputs, outputs = [value("i", TensorProto.INT64, [2])], [value("y", TensorProto.FLOAT, None)]
+        code, (first, second) = checked(capsys, write(tmp_path / "m", nodes, inputs, outputs, initializers))
+
+        assert (0, "pass", "pass") == (code, first["verdict"], second["verdict"])
+        assert ["first", "second"] == [first["case"], second["case"]]
+        assert "data-init" == first["variant"]
+        assert "output y is not compared" in first["message"]
+        assert any("second run" in text for text in first["substitutions"])
+
+    def test_folded(self, tmp_path, capsys):
+        """A node of constants runs all the same."""
+        initializers = [numpy_helper.from_array(X, "x"), numpy_helper.from_array(np.array([1]), "i")]
+        folder = write(tmp_path / "m", [gather()], [], [value("y", TensorProto.FLOAT, None)], initializers)
+        code, (record,) = checked(capsys, folder)
+        assert (0, "pass", True) == (code, record["verdict"], record["placement"]["proven"])
+        assert any("ConstantFolding" in text for text in record["substitutions"])
+
+    def test_out_of_range(self, tmp_path, capsys):
+        _, (record,) = checked(capsys, one_node(tmp_path / "m", i=[0, 9]))
+        assert "observed" == record["verdict"]
+        assert "out of range" in record["message"]
+
+    def test_no_data(self, tmp_path, capsys):
+        inputs = [value("x", TensorProto.FLOAT, ["n", 4]), value("i", TensorProto.INT64, [2])]
+        folder = write(tmp_path / "m", [gather()], inputs, [value("y", TensorProto.FLOAT, None)])
+        _, (record,) = checked(capsys, folder)
+        assert "not-run" == record["verdict"]
+        assert "there is no test data, and input x has no fixed sizes" in record["message"]
+
+    def test_endless(self, tmp_path, capsys):
+        """A model that computes for ever is ended, and never run in this process."""
+        body = helper.make_graph(
+            [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Identity", ["v"], ["w"])],
+            "body",
+            [value("n", TensorProto.INT64, []), value("c", TensorProto.BOOL, []), value("v", TensorProto.FLOAT, [1])],
+            [value("d", TensorProto.BOOL, []), value("w", TensorProto.FLOAT, [1])],
+        )
+        nodes = [helper.make_node("Loop", ["", "t", "v0"], ["z"], body=body), gather()]
+        constants = {"t": np.array(True), "v0": np.zeros(1, np.float32)}
+        initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+        inputs = [value("x", TensorProto.FLOAT, [3, 4]), value("i", TensorProto.INT64, [2])]
+        outputs = [value("y", TensorProto.FLOAT, None), value("z", TensorProto.FLOAT, [1])]
+        folder = write(tmp_path / "m", nodes, inputs, outputs, initializers)
+        code, (record,) = checked(capsys, folder, "--timeout-per-case", "3")
+        assert (0, "not-run") == (code, record["verdict"])
+        assert "no answer within 3 s" in record["message"]
+
+
+class TestOtherCommands:
+    """`explain` and `diagnose` take the nodes of a model."""
+
+    def test_explain(self, tmp_path, capsys):
+        assert 0 == main(["explain", str(one_node(tmp_path / "m", axis=-1, i=[3])), "--at", "1,0"])
+        assert "output[1, 0] = input[1, indices[0, 0] = 3] = 7.0" in capsys.readouterr().out
+
+    def test_explain_needs_a_name(self, tmp_path, capsys):
+        inputs = [value("x", TensorProto.FLOAT, [3, 4]), value("i", TensorProto.INT64, [2])]
+        nodes = [gather(name="one"), gather(name="two", output="z")]
+        outputs = [value(name, TensorProto.FLOAT, None) for name in "yz"]
+        folder = str(write(tmp_path / "m", nodes, inputs, outputs))
+        assert 2 == main(["explain", folder])
+        assert "must have one node, or be given --case, got one, two" in capsys.readouterr().err
+        assert 0 == main(["explain", folder, "--case", "two"])
+
+    def test_diagnose(self, tmp_path, capsys):
+        folder = one_node(tmp_path / "m", i=[-1, 1])
+        assert 1 == main(["diagnose", str(folder), "--provider", "fault:negative-index-as-zero", "--budget", "20"])
+        assert "a negative index means element 0" in capsys.readouterr().out
+
+
+class TestHostile:
+    """A file from outside is refused with one line."""
+
+    def refused(self, capsys, folder, *words):
+        assert 2 == main(["check", str(folder), "--provider", "cpu"])
+        (line,) = capsys.readouterr().err.splitlines()
+        assert [word for word in words if word not in line] == [], line
+
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            (b"hello world", "must be an ONNX model, got other bytes"),
+            (b"", "got one without a graph"),
+            (b"\x3a\x7f\x00", "must be an ONNX model, got other bytes"),
+        ],
+    )
+    def test_bytes(self, content, words, tmp_path, capsys):
+        (tmp_path / "model.onnx").write_bytes(content)
+        self.refused(capsys, tmp_path, words)
+
+    def test_deep(self, tmp_path, capsys):
+        graph = onnx.GraphProto()
+        for _ in range(25):
+            node = onnx.NodeProto(op_type="If")
+            node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g.CopyFrom(graph)
+            graph = onnx.GraphProto(node=[node])
+        (tmp_path / "model.onnx").write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
+        self.refused(capsys, tmp_path, "must have messages nested at most 64 deep")
+
+    def test_parts(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr("opmap.onnx_models.wire.MAX_MODEL_PARTS", 10)
+        self.refused(capsys, one_node(tmp_path / "m"), "must have at most 10 parts")
+
+    def test_functions(self, tmp_path, capsys):
+        """Functions that call each other twice, thirty times: more nodes than any memory holds."""
+        opsets, functions = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)], []
+        for i in range(30):
+            call = ("Identity", "") if i == 0 else (f"f{i - 1}", "own")
+            nodes = [helper.make_node(call[0], [a], [b], domain=call[1]) for a, b in (("a", "b"), ("b", "c"))]
+            functions.append(helper.make_function("own", f"f{i}", ["a"], ["c"], nodes, opsets))
+        nodes = [helper.make_node("f29", ["x"], ["z"], domain="own"), gather()]
+        inputs = [value("x", TensorProto.FLOAT, [3]), value("i", TensorProto.INT64, [2])]
+        folder = write(tmp_path / "m", nodes, inputs, [value("y", TensorProto.FLOAT, None)], functions=functions)
+        self.refused(capsys, folder, "nodes, those of called functions included")
+
+    @pytest.mark.parametrize(
+        ("location", "more", "words"),
+        [
+            ("../data.bin", {}, "must be the name of another file below the model's folder"),
+            ("/etc/passwd", {}, "must be the name of another file below the model's folder"),
+            ("C:\\data.bin", {}, "must be the name of another file below the model's folder"),
+            ("*/_ORT_MEM_ADDR_/*", {}, "must be the name of another file below the model's folder"),
+            ("model.onnx", {}, "must be the name of another file below the model's folder"),
+            ("no.bin", {}, "no such file"),
+            ("data.bin", {"offset": "-4"}, "got 48 at -4"),
+            ("data.bin", {"offset": "4"}, "must have 48 bytes inside the 48"),
+            ("data.bin", {"length": "4"}, "must have 48 bytes"),
+            ("data.bin", {"length": "x"}, "must have whole numbers as offset and length"),
+        ],
+    )
+    def test_external(self, location, more, words, tmp_path, capsys):
+        folder = self.external(tmp_path, location, **more)
+        self.refused(capsys, folder, "initializer x", words)
+
+    def test_external_is_read(self, tmp_path, capsys):
+        code, (record,) = checked(capsys, self.external(tmp_path, "data.bin"))
+        assert (0, "pass") == (code, record["verdict"])
+
+    def external(self, tmp_path, location, **more):
+        folder = tmp_path / "m"
+        inputs, outputs = [value("i", TensorProto.INT64, [2])], [value("y", TensorProto.FLOAT, None)]
+        write(folder, [gather()], inputs, outputs)
+        (folder / "data.bin").write_bytes(X.tobytes())
+        (tmp_path / "data.bin").write_bytes(X.tobytes())
+        model = onnx.load(folder / "model.onnx")
+        tensor = model.graph.initializer.add(name="x", data_type=TensorProto.FLOAT, dims=X.shape)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, entry in {"location": location, **more}.items():
+            tensor.external_data.add(key=key, value=entry)
+        (folder / "model.onnx").write_bytes(model.SerializeToString())
+        return folder
+
+    def test_no_node(self, tmp_path, capsys):
+        values = [value(name, TensorProto.FLOAT, [1]) for name in "xy"]
+        folder = write(tmp_path / "m", [helper.make_node("Identity", ["x"], ["y"])], values[:1], values[1:])
+        self.refused(capsys, folder, "must have a node of Gather", "got Identity")
+
+    def test_no_input(self, tmp_path, capsys):
+        folder = one_node(tmp_path / "m")
+        (folder / "test_data_set_0" / "input_1.pb").unlink()
+        self.refused(capsys, folder, "test_data_set_0", "must have a file for each input, got none for i")
+
+    def test_type(self, tmp_path, capsys):
+        folder = one_node(tmp_path / "m")
+        raw = numpy_helper.from_array(X.astype(np.float64)).SerializeToString()
+        (folder / "test_data_set_0" / "input_0.pb").write_bytes(raw)
+        self.refused(capsys, folder, "test_data_set_0/input_0.pb", "must be FLOAT for input 'x', got DOUBLE")
+
+    def test_elements(self, tmp_path, capsys):
+        """Sizes are refused before memory is taken for them."""
+        folder = one_node(tmp_path / "m")
+        raw = TensorProto(dims=[2**40, 2**40], data_type=TensorProto.FLOAT).SerializeToString()
+        (folder / "test_data_set_0" / "input_0.pb").write_bytes(raw)
+        self.refused(capsys, folder, "must have 0 to 16777216 elements")
