@@ -92,7 +92,7 @@ class GivenModel:
             return _array(tensor)
         place = {entry.key: entry.value for entry in tensor.external_data}
         raw = TensorProto(dims=tensor.dims, data_type=tensor.data_type)
-        offset = int(place.get("offset", 0))
+        offset = _number(place.get("offset") or 0)
         raw.raw_data = self.files[place["location"]][offset:][: _byte_count(tensor)]
         return _array(raw)
 
