@@ -318,6 +318,13 @@ def _build(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=path, metavar="DIR", help="the folder of a results bundle (validate --report)")
+    parser.add_argument(
+        "-o", "--output", type=path, metavar="FILE", help="the file to write (default: report.html in the folder)"
+    )
+
+
 def _known(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "id", nargs="?", metavar="ID", help="the id of a defect: show all about it, and a program that reproduces it"
@@ -372,6 +379,11 @@ COMMANDS: dict[str, Command] = {
         help="Run the cases of the catalogue on an execution provider and judge every result.",
         example="opmap validate --provider dml --require-provider --report results",
         add_options=_validate,
+    ),
+    "report": Command(
+        help="Write the report of a results bundle: one HTML file, which needs no network.",
+        example="opmap report results",
+        add_options=_report,
     ),
     "diagnose": Command(
         help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact.",

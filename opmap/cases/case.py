@@ -82,7 +82,7 @@ class CaseIds:
 
     def __init__(self, ids: Iterable[str]) -> None:
         self.left = set(ids)
-        self._parts = [_parts(id) for id in self.left]
+        self._parts = [id_parts(id) for id in self.left]
         self._index: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
 
     def may_have(self, **parts: str) -> bool:
@@ -107,7 +107,7 @@ class CaseIds:
         return True
 
 
-def _parts(id: str) -> dict[str, str]:
+def id_parts(id: str) -> dict[str, str]:
     """The parts of a generated case's id; empty for any other text."""
     words = id.split("/")
     if len(words) != 5:

@@ -96,7 +96,7 @@ def tier_coverage(tier: Tier, advance: Callable[[], None] = lambda: None) -> Tie
             yield case
 
     covered = list(measure(cases()).values())
-    operators = [_operator(c, STRENGTHS[tier]) for c in covered]
+    operators = [operator_coverage(c, STRENGTHS[tier]) for c in covered]
     kernels = [kind for kernels, counts in reached for kind in _kernels(kernels, counts)]
     missing = [f"{c.operator}: {text}" for c in covered for text in c.missing(strength=STRENGTHS[tier])]
     missing += [f"variant {name}" for name in _due(tier) if not any(c.variants.get(name) for c in covered)]
@@ -127,7 +127,8 @@ def _variants(covered: list[Covered]) -> Iterator[VariantCoverage]:
             yield VariantCoverage(name=name, text=variant.text, cases=count, classes=classes)
 
 
-def _operator(covered: Covered, strength: int) -> OperatorCoverage:
+def operator_coverage(covered: Covered, strength: int) -> OperatorCoverage:
+    """Returns the coverage of one operator; of as many classes at a time as `strength` says (see STRENGTHS)."""
     values, pairs, triples = covered.possible(strength=strength)
     rules, fields = _rules(covered), covered.definition.descriptor.spec().fields
     width_count, descriptor_count = len(WIDTHS), sum(1 for _ in covered.definition.world(*WORLD)) if strength > 2 else 0

@@ -1,0 +1,338 @@
+"""The report of a results bundle: one HTML file that needs no network and no server.
+
+The templates are in the folder `templates`. All texts are escaped by the template engine; the records are JSON within the
+page, which its script reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ..cases.case import Case
+from ..coverage.covered import measure
+from ..errors import InputError, cut, encodable, one_line
+from ..files import to_json, write_file
+from ..limits import MAX_SHOWN
+from ..operators import OPERATORS
+from ..spec import Erratum, Spec
+from ..verdicts.record import Record
+from ..verdicts.run import Run
+from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
+from .coverage import STRENGTHS, OperatorCoverage, operator_coverage
+from .report_bundle import WrittenBundle, read_bundle
+from .report_groups import Groups, again_words, base_id, found_cases, groups
+from .report_matrix import Place, by_dimensions, by_level, place
+
+NAME = "report.html"
+
+MOST_MEASURED = 10_000
+"""The most cases whose coverage is measured: it takes about a millisecond for each."""
+
+MOST_MESSAGE = 1_000
+"""The longest message of a record in the page, in characters."""
+
+MOST_FACTS = 500
+"""The most lines of the table of the environment."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The first lines of a report. `verdict` is `passed`, `failed` or `unfinished`, in one word; `where` is what was tested."""
+
+    verdict: str
+    where: str
+    device: str | None
+    sentence: str
+    notes: Sequence[str]
+
+
+def write_report(folder: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Path:
+    """Writes the report of a results bundle, into its folder as report.html or into another file. Returns the file.
+
+    Raises InputError if the folder holds no bundle, if the bundle cannot be read, or if the file cannot be written.
+    """
+    content = report_html(read_bundle(folder)).encode()
+    path = Path(output) if output is not None else Path(folder) / NAME
+    try:
+        write_file(path, content)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    return path
+
+
+def report_html(bundle: WrittenBundle) -> str:
+    """Returns the report of a bundle as one HTML document."""
+    records = bundle.records
+    cases = _cases(bundle)
+    found = groups(bundle, cases)
+    listed = [record for record in records if not record.is_probe and not record.is_contract]
+    places = {id(record): place(record, cases.get(base_id(record.case or ""))) for record in listed}
+    of_listed = [places[id(record)] for record in listed]
+    environment = Environment(
+        loader=PackageLoader("opmap", "reporting/templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = (_source(environment, name) for name in ("report.css", "report.js"))
+    return environment.get_template("report.html").render(
+        heading=_heading(bundle, found),
+        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
+        style=Markup(style),
+        script=Markup(script),
+        data=_embedded(_data(bundle, records, places, found)),
+        groups=found,
+        counts=[(verdict, count) for verdict in Verdict if (count := sum(r.verdict == verdict for r in records))],
+        probes=len(records) - len(listed),
+        cases=len(records),
+        dimensions=by_dimensions(of_listed, listed),
+        levels=by_level(of_listed, listed),
+        coverage=_coverage(bundle, cases),
+        most_measured=MOST_MEASURED,
+        tier=bundle.asked("tier"),
+        errata=list(_errata(listed)),
+        facts=list(_facts(bundle)),
+        options=_options(bundle),
+        version=metadata.version("opmap"),
+    )
+
+
+def _source(environment: Environment, name: str) -> str:
+    """Returns the text of a template that is no template: a style sheet or a script."""
+    assert environment.loader is not None, "the environment has a loader"
+    return environment.loader.get_source(environment, name)[0].replace("\r\n", "\n")
+
+
+def _hash(text: str) -> str:
+    """Returns the hash by which the page's own policy knows a style sheet or a script. No other one is obeyed."""
+    return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _embedded(value: object) -> Markup:
+    """Returns a value as JSON within a script element: no text in it can end the element or begin a comment."""
+    text = to_json(value).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+# --- the first lines ---
+
+
+def _cases(bundle: WrittenBundle) -> dict[str, Case]:
+    """Returns the cases of the records by id; of a large bundle with a diagnosis only those that the page shows."""
+    ids = [record.case for record in bundle.records if record.case]
+    if bundle.diagnosis is not None:
+        smallest = [group.smallest.case for group in bundle.diagnosis.groups]
+        if len(ids) > MOST_MEASURED:
+            ids = [id for id in ids if "/example." in id]
+        ids += smallest
+    return found_cases({*ids, *map(base_id, ids)}, bundle.asked("tier"))
+
+
+def _heading(bundle: WrittenBundle, found: Groups) -> Heading:
+    records, totals = bundle.records, bundle.run.totals
+    failed = sum(record.failed for record in records)
+    device = bundle.asked("device_class")
+    causes = len(found.shown) + found.left_out
+    of_causes = f", of {causes:,} cause{'s' if causes > 1 else ''}" if causes else ""
+    if failed:
+        result = f"{failed:,} of {_cases_of(len(records))} failed{of_causes}"
+    else:
+        result = f"{_cases_of(len(records))}, none of them failed"
+    notes = [cut(problem) for problem in bundle.run.problems]
+    if totals is None:
+        verdict, notes = "unfinished", ["The run has not ended: more cases may fail.", *notes]
+    elif totals.exit_code == 130:
+        verdict, notes = "unfinished", ["The run was interrupted: more cases may fail.", *notes]
+    else:
+        verdict = "failed" if totals.exit_code else "passed"
+        if totals.exit_code and not failed:
+            notes.insert(0, "No case failed, but the run is red: see the page `results` of the manual for the reasons.")
+    if device == "emulated":
+        notes.append("The device is emulated: its results say nothing about the driver of a GPU.")
+    run = Run()
+    run.records = list(records)
+    notes += run.notes()
+    return Heading(verdict, _where(bundle), device, result, notes)
+
+
+def _cases_of(count: int) -> str:
+    return f"{count:,} case{'' if count == 1 else 's'}"
+
+
+def _where(bundle: WrittenBundle) -> str:
+    """Returns what was tested: provider, software, adapter and driver."""
+    package = " ".join(filter(None, map(bundle.asked, ("package", "version"))))
+    driver = bundle.asked("driver")
+    parts = [
+        bundle.asked("provider") or "an unknown provider",
+        package,
+        bundle.asked("adapter_name"),
+        f"driver {driver}" if driver else None,
+        bundle.asked("platform"),
+    ]
+    return ", ".join(cut(part, MAX_SHOWN) for part in parts if part)
+
+
+# --- the cases ---
+
+COLUMNS = (
+    "verdict",
+    "operator",
+    "data_type",
+    "dimensions",
+    "index_type",
+    "level",
+    "cause",
+    "stage",
+    "placement",
+    "more",
+)
+"""The columns of a case in the page behind its id and its message. Each holds the number of a text in `words`."""
+
+
+def _data(
+    bundle: WrittenBundle, records: Sequence[Record], places: Mapping[int, Place], found: Groups
+) -> dict[str, object]:
+    """Returns the records as the script of the page reads them: a row each, in which texts that repeat are numbers."""
+    words: dict[str, int] = {}
+
+    def word(text: object) -> int:
+        return words.setdefault(str(text), len(words))
+
+    def kind(record: Record) -> Place:
+        subject = "contract probe" if (record.case or "").startswith(CONTRACT) else "probe"
+        return (
+            Place(subject, "", "", "", "") if (record.case or "").startswith((PROBE, CONTRACT)) else places[id(record)]
+        )
+
+    rows = []
+    for record in sorted(records, key=lambda record: not record.failed):
+        where = kind(record)
+        texts = (
+            record.verdict,
+            where.operator,
+            where.data_type,
+            where.dimensions,
+            where.index_type,
+            where.level,
+            found.number_of.get(record.case or "", ""),
+            record.stage or "",
+            _placement(record),
+            _more(record),
+        )
+        message = cut(record.message, MOST_MESSAGE) if record.message else 0
+        rows.append([record.case or record.file or "?", message, *map(word, texts)])
+    meanings = {str(verdict): [verdict.text, verdict.good] for verdict in Verdict}
+    return {
+        "columns": COLUMNS,
+        "words": list(words),
+        "meanings": meanings,
+        "again": again_words(bundle),
+        "rows": rows,
+    }
+
+
+def _placement(record: Record) -> str:
+    if not record.ran:
+        return ""
+    how = "proven" if record.proven else "asserted by the provider itself" if record.asserted else "not shown"
+    source = record.placement.source if record.placement and record.proven else ""
+    return f"{how} ({source})" if source else how
+
+
+def _more(record: Record) -> str:
+    """Returns what else a record says, in lines."""
+    lines = [
+        ("rules", ", ".join(record.rules or [])),
+        ("place of the error", record.path),
+        ("kinds of wrong values", ", ".join(record.kinds or [])),
+        ("variant", record.variant if record.variant != "plain" else None),
+        ("substitutions", "; ".join(record.substitutions or [])),
+        ("DirectML graph", record.descriptor),
+        ("device class", record.device_class),
+    ]
+    return "\n".join(f"{name}: {cut(text, MOST_MESSAGE)}" for name, text in lines if text)
+
+
+# --- the sections below ---
+
+
+def _coverage(bundle: WrittenBundle, cases: Mapping[str, Case]) -> list[OperatorCoverage]:
+    """Returns what the cases of the run cover, by operator; nothing if they are too many to be measured."""
+    own = [cases[record.case] for record in bundle.records if record.case in cases]
+    if len(bundle.records) > MOST_MEASURED or not own:
+        return []
+    tier = bundle.asked("tier")
+    strength = next((STRENGTHS[t] for t in TIERS if t == tier and t in STRENGTHS), 1)
+    return [operator_coverage(covered, min(strength, 2)) for covered in measure(own).values() if covered.cases]
+
+
+def _errata(records: Sequence[Record]) -> Iterator[tuple[Spec, Sequence[Erratum]]]:
+    """Gives the reference page of each operator of the run, and what is printed wrong on it."""
+    names = {(record.operator or "").removeprefix("DML_OPERATOR_") for record in records}
+    for name, operator in OPERATORS.items():
+        spec = operator.descriptor.spec()
+        if name in names and spec.errata:
+            yield spec, spec.errata
+
+
+def _options(bundle: WrittenBundle) -> list[tuple[str, str]]:
+    """Returns what was asked for, without what was not set."""
+    return [
+        (name.replace("_", " "), cut(_text(value)))
+        for name, value in bundle.run.selection.items()
+        if value not in (None, False, []) and name not in ("ids", "case_ids")
+    ]
+
+
+def _facts(bundle: WrittenBundle) -> Iterator[tuple[str, str, str]]:
+    """Gives the facts about the machine and the software: name, value or why there is none, and source."""
+    count = 0
+    for name, value in _environments(bundle):
+        if not isinstance(value, dict):
+            continue
+        for key, fact in value.items():
+            fact = fact if isinstance(fact, dict) else {"value": fact}
+            for path, text in _flat(f"{name}{key}", fact.get("value")):
+                count += 1
+                if count > MOST_FACTS:
+                    return
+                known = text if fact.get("value") is not None else f"not known: {_text(fact.get('error'))}"
+                yield path.replace("_", " "), cut(known), cut(_text(fact.get("source") or ""))
+
+
+def _environments(bundle: WrittenBundle) -> list[tuple[str, Any]]:
+    if bundle.run.environment is not None or not bundle.run.parts:
+        return [("", bundle.run.environment)]
+    return [(f"run {number}: ", part.environment) for number, part in enumerate(bundle.run.parts, 1)]
+
+
+def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Gives the single values within a value, each with its name."""
+    if isinstance(value, dict) and value:
+        for key, entry in value.items():
+            yield from _flat(f"{name}, {key}", entry)
+    elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        for number, entry in enumerate(value):
+            yield from _flat(f"{name} {number}", entry)
+    else:
+        yield cut(name, MAX_SHOWN), _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return one_line(encodable(str(value)))
