@@ -31,7 +31,7 @@ MAX_DRAWN = 2**20
 """The largest tensor, in elements, of which a picture is drawn."""
 
 _CHARACTER, _PADDING, _HEIGHT = 7.3, 14, 26
-_TITLE, _LABEL, _SKIP, _BETWEEN, _LANE = 20, 16, 14, 22, 96
+_TITLE, _LABEL, _SKIP, _BETWEEN, _LANE, _PHONE = 20, 16, 14, 18, 80, 390
 
 WRONG, RIGHT, READ, SOURCE, USED = "wrong", "right", "read", "source", "used"
 
@@ -83,18 +83,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Line:
-    """A line from the right edge of a cell to the left edge of another one; `mark` is that of the first one."""
+    """A line between two cells, and its arrow head, as SVG writes them; `mark` is that of the cell where it begins."""
 
-    x1: float
-    y1: float
-    x2: float
-    y2: float
+    path: str
+    head: str
     mark: str
-
-    @property
-    def bend(self) -> float:
-        """How far the line goes straight on at its ends."""
-        return max(30.0, (self.x2 - self.x1) / 2)
 
 
 @dataclass(frozen=True)
@@ -151,18 +144,17 @@ def picture(case: Case, actual: Sequence[int] | None) -> Picture | None:
     if actual is not None and shown_actual is not None:
         wrong = WrongOutput.of(case, actual)
         pairs, text = _marked(wrong, inputs, expected, shown_actual)
-    grids = {id(shown): _grid(shown, like=_like(shown, expected, shown_actual)) for shown in inputs.values()}
-    outputs = [expected, *([shown_actual] if shown_actual else [])]
-    grids |= {id(shown): _grid(shown, like=_like(shown, expected, shown_actual)) for shown in outputs}
-    left = _stacked([grids[id(shown)] for shown in inputs.values()], 0)
-    edge = max((grid.x + grid.width for grid in left), default=0) + _LANE
-    right = _stacked([grids[id(shown)] for shown in outputs], edge)
-    placed = dict(zip(map(id, [*inputs.values(), *outputs]), [*left, *right], strict=True))
-    lines = [line for pair in pairs for line in _lines(placed, pair, expected if pair.mark == SOURCE else shown_actual)]
+    outputs: list[_Shown] = [expected, *([shown_actual] if shown_actual else [])]
+    drawn = [*inputs.values(), *outputs]
+    grids = [_grid(shown, like=_like(shown, expected, shown_actual)) for shown in drawn]
+    left, right, lane = _arranged(grids[: len(inputs)], grids[len(inputs) :])
+    placed = dict(zip(map(id, drawn), [*left, *right], strict=True))
+    joined = ((pair, expected if pair.mark == SOURCE else shown_actual) for pair in pairs)
+    lines = [line for pair, target in joined for line in _lines(placed, pair, target, lane)]
     every = [*left, *right]
     used = {cell.mark for grid in every for cell in grid.cells.values()}
     return Picture(
-        max(grid.x + grid.width for grid in every) + 2,
+        max(grid.x + grid.width for grid in every) + (_LANE if lane else 2),
         max(grid.y + grid.height for grid in every) + 2,
         every,
         lines,
@@ -296,7 +288,7 @@ def _grid(shown: _Shown, *, like: _Shown) -> Grid:
         )
     hidden = len(shown.bits) - len(cells)
     note = f"{len(cells)} of {len(shown.bits)} elements are drawn" if hidden else None
-    right = max(x + width, len(title) * 6.8)
+    right = max(x + width, len(title) * 7.0)
     return Grid(title, 0, 0, cells, labels, right, y + _HEIGHT, note)
 
 
@@ -341,10 +333,23 @@ def _short(text: str) -> str:
     return f"{text[:6]}…{text[-5:]}"
 
 
-def _stacked(grids: Sequence[Grid], x: float) -> list[Grid]:
+def _arranged(inputs: Sequence[Grid], outputs: Sequence[Grid]) -> tuple[list[Grid], list[Grid], float | None]:
+    """Returns the placed grids of the inputs and of the outputs, and the lane of the lines.
+
+    The outputs stand beside the inputs, and there is no lane. If only that makes the picture narrow enough for a phone,
+    they stand below them, and the lines go along a lane on the right.
+    """
+    left = _stacked(inputs, 0, 0)
+    beside = max((grid.width for grid in left), default=0) + _LANE
+    widest = max(grid.width for grid in [*inputs, *outputs])
+    if beside + max(grid.width for grid in outputs) <= _PHONE or widest + _LANE > _PHONE:
+        return left, _stacked(outputs, beside, 0), None
+    return left, _stacked(outputs, 0, left[-1].y + left[-1].height + _BETWEEN if left else 0), widest + _LANE / 2
+
+
+def _stacked(grids: Sequence[Grid], x: float, y: float) -> list[Grid]:
     """Returns the grids below one another, from this place on."""
     placed: list[Grid] = []
-    y = 0.0
     for grid in grids:
         cells = {a: replace(cell, x=cell.x + x, y=cell.y + y) for a, cell in grid.cells.items()}
         labels = [replace(label, x=label.x + x, y=label.y + y) for label in grid.labels]
@@ -353,10 +358,20 @@ def _stacked(grids: Sequence[Grid], x: float) -> list[Grid]:
     return placed
 
 
-def _lines(placed: Mapping[int, Grid], pair: _Pair, target: _Shown | None) -> list[Line]:
-    """Returns the line of a pair; none if one of its elements is not drawn."""
+def _lines(placed: Mapping[int, Grid], pair: _Pair, target: _Shown | None, lane: float | None) -> list[Line]:
+    """Returns the line of a pair, along the lane if there is one; none if one of its elements is not drawn."""
     start = placed[id(pair.source)].cells.get(pair.address)
     end = placed[id(target)].cells.get(pair.element) if target is not None else None
     if start is None or end is None:
         return []
-    return [Line(start.x + start.width, start.y + _HEIGHT / 2, end.x, end.y + _HEIGHT / 2, pair.mark)]
+    x1, y1, x2, y2 = start.x + start.width, start.y + _HEIGHT / 2, end.x, end.y + _HEIGHT / 2
+    if lane is None:
+        toward, bend1, bend2 = 1, max(30.0, (x2 - x1) / 2), max(30.0, (x2 - x1) / 2)
+    else:
+        toward, x2 = -1, x2 + end.width
+        far = lane + (_LANE / 2 if pair.mark == READ else _LANE / 6)
+        bend1, bend2 = far - x1, far - x2
+    tip, back = x2 - 6 * toward, x2 - 9 * toward
+    path = f"M{x1:.1f} {y1:.1f} C{x1 + bend1:.1f} {y1:.1f} {x2 - bend2 * toward:.1f} {y2:.1f} {tip:.1f} {y2:.1f}"
+    head = f"{x2:.1f},{y2:.1f} {back:.1f},{y2 - 4.5:.1f} {back:.1f},{y2 + 4.5:.1f}"
+    return [Line(path, head, pair.mark)]
