@@ -272,7 +272,7 @@ def _more(record: Record) -> str:
 
 def _coverage(bundle: WrittenBundle, cases: Mapping[str, Case]) -> list[OperatorCoverage]:
     """Returns what the cases of the run cover, by operator; nothing if they are too many to be measured."""
-    own = [cases[record.case] for record in bundle.records if record.case in cases]
+    own = [cases[id] for record in bundle.records if (id := record.case or "") in cases]
     if len(bundle.records) > MOST_MEASURED or not own:
         return []
     tier = bundle.asked("tier")

@@ -98,7 +98,7 @@ def groups(bundle: WrittenBundle, cases: Mapping[str, Case]) -> Groups:
 
 def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisFile:
     """Returns the groups that the records show."""
-    judged = [(cases[record.case], record) for record in bundle.records if record.case in cases]
+    judged = [(cases[id], record) for record in bundle.records if (id := record.case or "") in cases]
     found = causes(JudgedRun(judged)) if any(record.failed for _, record in judged) else []
     return DiagnosisFile(DIAGNOSIS_SCHEMA, list(map(_of_cause, found)))
 

@@ -192,9 +192,12 @@ def _marked(
         pairs.append(_Pair(shown, address, places[n], READ))
     for name, address in _indices_of(case, first):
         inputs[name].marks.setdefault(address, USED)
-    at = list(unravel(first, case.desc.output.sizes))
+    coordinates = list(unravel(first, case.desc.output.sizes))
     wanted, got = (_values(shown, [shown.bits[first]])[0] for shown in (expected, actual))
-    return pairs, f"{len(places)} of {len(actual.bits)} elements are wrong; output{at} must be {wanted}, got {got}"
+    return (
+        pairs,
+        f"{len(places)} of {len(actual.bits)} elements are wrong; output{coordinates} must be {wanted}, got {got}",
+    )
 
 
 def _place(case: Case, inputs: Mapping[str, _Shown], address: int) -> tuple[_Shown, int]:

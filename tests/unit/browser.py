@@ -57,7 +57,9 @@ class Page:
         end = time.monotonic() + PATIENCE
         while True:
             while b"\0" not in self._buffer:
-                assert select.select([self._read], [], [], max(0, end - time.monotonic()))[0], "Chromium gives no answer"
+                assert select.select([self._read], [], [], max(0, end - time.monotonic()))[0], (
+                    "Chromium gives no answer"
+                )
                 part = os.read(self._read, 1 << 20)
                 assert part, "Chromium has ended"
                 self._buffer += part
@@ -78,8 +80,11 @@ class Page:
             self.problems.append(parameters["entry"]["text"])
         elif method == "Page.javascriptDialogOpening":
             self.problems.append(f"a dialog: {parameters['message']}")
-            os.write(self._write, b'{"id":0,"method":"Page.handleJavaScriptDialog","params":{"accept":true},"sessionId":"%s"}\0'
-                     % str(self._session).encode())
+            os.write(
+                self._write,
+                b'{"id":0,"method":"Page.handleJavaScriptDialog","params":{"accept":true},"sessionId":"%s"}\0'
+                % str(self._session).encode(),
+            )
         elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(("file:", "data:")):
             self.problems.append(f"a request: {parameters['request']['url']}")
 

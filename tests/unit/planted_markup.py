@@ -1,0 +1,99 @@
+"""A results bundle in which every text would do harm if it became a part of a page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+MARKUP = "<img src=x onerror=alert('{name}')></script><!--<script>'\"&{{{{ 7 * 7 }}}}\u2028"
+"""A text that does harm if it becomes a part of the page."""
+
+
+def mark(name: str) -> str:
+    """Returns the text for the field of this name."""
+    return MARKUP.format(name=name)
+
+
+def planted(folder) -> set[str]:
+    """Puts such a text into every field of a bundle that holds a text. Returns the names of the fields."""
+    texts = ("provider", "platform", "package", "version", "device_class", "adapter_name", "driver", "tier", "adapter")
+    selection = {
+        **{name: mark(f"selection.{name}") for name in texts},
+        "filter": [mark("filter")],
+        "session_option": [mark("session option")],
+        mark("option"): mark("value of an option"),
+    }
+    environment = {
+        mark("fact"): {
+            "value": {mark("key"): [{mark("inner key"): mark("inner value")}, mark("entry")]},
+            "source": mark("source"),
+            "error": None,
+        },
+        "one": {"value": None, "source": mark("source of none"), "error": mark("error")},
+        "other": mark("no fact"),
+    }
+    run = {
+        "schema": "opmap-results/1",
+        "selection": selection,
+        "environment": environment,
+        "problems": [mark("problem")],
+    }
+    names = ("file", "case", "operator", "variant", "rule", "path", "message", "provider", "device_class", "descriptor")
+    record = {
+        **{name: mark(f"record.{name}") for name in names},
+        "verdict": "mismatch",
+        "rules": [mark("rules")],
+        "kinds": [mark("kinds")],
+        "substitutions": [mark("substitutions")],
+        "placement": {
+            "proven": True,
+            "source": mark("proof"),
+            "nodes": [[mark("nodes")] * 2],
+            "elsewhere": [mark("elsewhere")],
+        },
+        "road": {"proven": True, "source": mark("road")},
+        "lowered_as": {"type": mark("lowered_as"), "desc": {}, "proof": mark("lowered_as")},
+        "expected": {
+            "DataType": mark("expected"),
+            "Sizes": [1],
+            "Values": None,
+            "Bits": None,
+            "Digest": mark("expected"),
+        },
+    }
+    found = diagnosis(
+        relation={"text": mark("relation"), "fault": mark("fault"), "ties": [mark("ties")]},
+        smallest={
+            "case": mark("smallest"),
+            "message": mark("smallest message"),
+            "dxdispatch": {"x": mark("dxdispatch")},
+        },
+        operators=[mark("operators")],
+        condition={"text": mark("condition")},
+        stability=mark("after"),
+        stability_text=mark("stability"),
+        after=mark("after"),
+        side={"text": mark("side")},
+        ids=[record["case"], mark("ids")],
+        again=mark("again"),
+    )
+    documents = {"run.json": {**run, "totals": {"exit_code": 1}}, "results.jsonl": record, "diagnosis.json": found}
+    for name, document in documents.items():
+        (folder / name).write_text(json.dumps(document) + "\n")
+    return fields_in(json.dumps([*documents.values()], ensure_ascii=False))
+
+
+def fields_in(text: str) -> set[str]:
+    """Returns the names of the planted fields that a text holds."""
+    return set(re.findall(r"onerror=alert\('([^']*)'\)", text))
+
+
+def diagnosis(**changes) -> dict:
+    """Returns a diagnosis with one group."""
+    group = {
+        "cases": 3,
+        "relation": {"text": "the rule", "explains": [5, 6]},
+        "smallest": {"case": "gather/example.1"},
+        "operators": ["DML_OPERATOR_GATHER"],
+    }
+    return {"schema": "opmap-diagnosis/1", "groups": [{**group, **changes}]}

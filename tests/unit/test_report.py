@@ -1,0 +1,412 @@
+"""The report: what it says of a bundle, and that nothing from outside becomes markup."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import re
+import shutil
+from base64 import b64encode
+
+import pytest
+from planted_markup import diagnosis, fields_in, planted
+
+from opmap.cases.selection import find_case
+from opmap.cli import main
+from opmap.descriptors import TensorDesc
+from opmap.dxdispatch import model_json
+from opmap.operators.gather import Desc
+from opmap.reporting import report_bundle
+from opmap.reporting.html_report import write_report
+from opmap.reporting.report_bundle import read_bundle
+from opmap.reporting.report_groups import found_cases
+from opmap.reporting.report_matrix import by_dimensions, by_level, place
+from opmap.reporting.report_picture import MOST_COLUMNS, MOST_ROWS, picture
+from opmap.tensors import DataType, Tensor, plain
+from opmap.verdicts.record import Record
+from opmap.vocabulary import Stage, Verdict
+
+FAULT = "fault:negative-index-off-by-one"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The bundle of a run with a planted fault."""
+    folder = tmp_path_factory.mktemp("bundle") / "ran"
+    arguments = ["--filter", "gather/example.*", "--filter", "gather_elements/*32/*", "--provider", FAULT]
+    assert main(["validate", *arguments, "--report", str(folder)]) == 1
+    for name in ("diagnosis.json", "report.html"):
+        (folder / name).unlink(missing_ok=True)
+    return folder
+
+
+@pytest.fixture
+def bundle(ran, tmp_path):
+    """A copy of that bundle, which a test may change."""
+    return shutil.copytree(ran, tmp_path / "bundle")
+
+
+def change_run(folder, **changes) -> None:
+    """Changes keys of run.json; `selection` is added to what is there."""
+    run = json.loads((folder / "run.json").read_text())
+    run["selection"] |= changes.pop("selection", {})
+    (folder / "run.json").write_text(json.dumps({**run, **changes}))
+
+
+def report(folder) -> str:
+    """Writes the report, and returns it."""
+    return write_report(folder).read_text(encoding="utf-8")
+
+
+def text_of(page: str) -> str:
+    """Returns the text of a page without its markup, in one line."""
+    body = re.sub(r"<(style|script|svg)[ >].*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", body)).split())
+
+
+def data_of(page: str) -> dict:
+    """Returns the data that the script of a page reads."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+class TestFirstLines:
+    """What stands on top."""
+
+    def test_what_was_tested_and_the_verdict(self, bundle):
+        change_run(bundle, selection={"device_class": "emulated", "adapter_name": "llvmpipe", "driver": "1.2"})
+        records = read_bundle(bundle).records
+        failed = sum(record.failed for record in records)
+
+        heading = text_of(re.search("<h1>.*?</h1>", report(bundle), re.DOTALL)[0])
+
+        assert heading.startswith(f"failed {failed} of {len(records)} cases failed, of 1 cause on {FAULT}, llvmpipe")
+        assert ", driver 1.2, " in heading
+        assert heading.endswith(", an emulated device.")
+
+    @pytest.mark.parametrize(
+        ("totals", "verdict", "says"),
+        [
+            (None, "unfinished", "The run has not ended"),
+            ({"exit_code": 130}, "unfinished", "The run was interrupted"),
+            ({"exit_code": 1}, "failed", ""),
+            ({"exit_code": 0}, "passed", ""),
+        ],
+    )
+    def test_verdict(self, bundle, totals, verdict, says):
+        change_run(bundle, totals=totals)
+
+        page = report(bundle)
+
+        assert f'class="badge {verdict}">{verdict}<' in page
+        assert says in text_of(page)
+
+    def test_red_without_a_failure(self, bundle):
+        (bundle / "results.jsonl").write_text("")
+        change_run(bundle, problems=["an entry is out of date"])
+
+        text = text_of(report(bundle))
+
+        assert "0 cases, none of them failed" in text
+        assert "No case failed, but the run is red" in text
+        assert "an entry is out of date" in text
+
+
+class TestGroups:
+    """The causes."""
+
+    def test_of_the_records(self, bundle):
+        """Without diagnosis.json the groups are computed; the command that runs the smallest case again runs it."""
+        page = report(bundle)
+        failed = sum(record.failed for record in read_bundle(bundle).records)
+        again = html.unescape(re.search(r'class="again">.*?<code>(.*?)</code>', page)[1])
+
+        assert "a negative index means the element before the right one" in page
+        assert f"Show its {failed} cases" in page
+        assert again.startswith(f"opmap validate --provider {FAULT} --case gather")
+        assert main(again.split()[1:]) == 1
+
+    def test_of_the_diagnosis(self, bundle):
+        """What diagnosis.json says is shown as it is; the folder of a reproducer is linked if it is there."""
+        found = diagnosis(
+            stability="after",
+            stability_text="fails after another",
+            condition={"text": "DimensionCount >= 5"},
+            again="opmap so",
+            side={"text": "the EP"},
+            ids=["gather/example.1"],
+        )
+        (bundle / "diagnosis.json").write_text(json.dumps(found))
+        (bundle / "failures" / "gather" / "example.1").mkdir(parents=True)
+
+        page = report(bundle)
+        rows = data_of(page)
+
+        for said in ("the rule", "5 of 6 wrong", "fails after another", "DimensionCount >= 5", "opmap so", "the EP"):
+            assert said in text_of(page)
+        assert 'href="failures/gather/example.1/"' in page
+        assert [row[0] for row in rows["rows"] if rows["words"][row[8]] == "1"] == ["gather/example.1"]
+
+    def test_a_case_that_is_in_no_catalogue(self, bundle):
+        """The picture of a case that was made smaller is drawn of the model in diagnosis.json."""
+        case = find_case("gather/example.1")
+        model = {**model_json("shrunk", case.desc, case.tensors)}
+        found = diagnosis(smallest={"case": "shrunk", "dxdispatch": model, "message": "it differs"})
+        (bundle / "diagnosis.json").write_text(json.dumps(found))
+
+        page = report(bundle)
+
+        assert f"input[0] = {plain(case.tensors['InputTensor'].values[0])}" in page
+        assert "it differs" in page
+
+    def test_most_groups(self, bundle, monkeypatch):
+        monkeypatch.setattr("opmap.reporting.report_groups.MOST_GROUPS", 2)
+        found = diagnosis()
+        found["groups"] *= 5
+        (bundle / "diagnosis.json").write_text(json.dumps(found))
+
+        page = report(bundle)
+
+        assert page.count('<article class="cause"') == 2
+        assert "3 more causes are left out" in page
+
+
+class TestPicture:
+    """The picture of a case."""
+
+    def test_marks(self):
+        """The wrong element, the one that was read instead and the right one are marked and joined."""
+        case = find_case("gather_elements/float32/d1.axis0/int64.neg/addr.8ae7f3")
+        data = case.tensors["InputTensor"]
+        drawn = picture(case, [data.bits[1]])
+        marks = {
+            (grid.title.split("  ")[0], a): c.mark for grid in drawn.grids for a, c in grid.cells.items() if c.mark
+        }
+
+        assert {
+            ("input", 1): "read",
+            ("input", 2): "source",
+            ("indices", 0): "used",
+            ("expected output", 0): "right",
+            ("actual output", 0): "wrong",
+        } == marks
+        assert ["source", "read"] == [line.mark for line in drawn.lines]
+
+    def test_no_output(self):
+        """Without an output there is nothing wrong to mark."""
+        drawn = picture(find_case("gather/example.1"), None)
+
+        assert ["input", "indices", "expected output"] == [grid.title.split("  ")[0] for grid in drawn.grids]
+        assert not drawn.lines
+        assert not drawn.marks
+
+    def test_large_tensors_are_cut(self):
+        """A part is drawn that has the wrong element and the one that was read, and a note says how large it is."""
+        desc = Desc(
+            input_tensor=TensorDesc(DataType.INT32, (50, 40)),
+            indices_tensor=TensorDesc(DataType.INT32, (1, 50)),
+            output_tensor=TensorDesc(DataType.INT32, (50, 40)),
+            axis=0,
+            index_dimensions=1,
+        )
+        case = find_case("gather/example.1")
+        data = Tensor(DataType.INT32, (50, 40), list(range(2000)))
+        indices = Tensor(DataType.INT32, (1, 50), list(range(50)))
+        case = type(case)("large", desc, {"InputTensor": data, "IndicesTensor": indices})
+        actual = list(range(2000))
+        actual[1234] = 777
+
+        drawn = picture(case, actual)
+        grids = {grid.title.split("  ")[0]: grid for grid in drawn.grids}
+
+        assert all(len(grid.cells) <= MOST_ROWS * MOST_COLUMNS for grid in drawn.grids)
+        assert "wrong" == grids["actual output"].cells[1234].mark
+        assert "right" == grids["expected output"].cells[1234].mark
+        assert {777: "read", 1234: "source"} == {a: c.mark for a, c in grids["input"].cells.items() if c.mark}
+        assert "input  INT32 {50,40}: 48 of 2000 elements are drawn" in drawn.notes
+
+
+class TestMatrix:
+    """The two views of operators, types and levels."""
+
+    def test_every_case_is_counted_once(self, bundle):
+        records = read_bundle(bundle).records
+        cases = found_cases((record.case for record in records), "smoke")
+        by_case = [place(record, cases[record.case]) for record in records]
+        by_id = [place(record, None) for record in records]
+        named = [
+            (one, other) for one, other, r in zip(by_case, by_id, records, strict=True) if "/example." not in r.case
+        ]
+
+        for matrix in (by_dimensions(by_case, records), by_level(by_case, records)):
+            assert len(records) == sum(cell.cases for row in matrix.rows for cell in row.cells)
+        failed = sum(cell.failed for row in by_dimensions(by_case, records).rows for cell in row.cells)
+        assert sum(record.failed for record in records) == failed > 0
+        assert all(one == other for one, other in named)
+
+    @pytest.mark.parametrize(
+        ("verdict", "stage", "accepted", "right"),
+        [
+            (Verdict.PASS, None, 1, 1),
+            (Verdict.MISMATCH, Stage.COMPARE, 1, 0),
+            (Verdict.ERROR, Stage.LOAD, 0, 0),
+            (Verdict.ERROR, Stage.RUN, 1, 0),
+            (Verdict.UNSUPPORTED, Stage.LOAD, 0, 0),
+            (Verdict.NOT_RUN, None, 0, 0),
+        ],
+    )
+    def test_level(self, verdict, stage, accepted, right):
+        """FLOAT64 is documented from 4_1 on."""
+        record = Record(
+            case="gather/float64/d2.axis0.k1/int64.neg/addr.0",
+            operator="DML_OPERATOR_GATHER",
+            verdict=verdict,
+            stage=stage,
+        )
+
+        matrix = by_level([place(record, None)], [record])
+        (cell,) = (cell for row in matrix.rows for cell in row.cells if cell.cases)
+        (row,) = (row for row in matrix.rows if cell in row.cells and row.type == "INT64")
+
+        assert "4_1" == matrix.columns[list(row.cells).index(cell)]
+        assert (True, accepted, right) == (cell.documented, cell.accepted, cell.right)
+
+
+NOT_SHOWN = "record.file record.rule nodes road lowered_as expected dxdispatch after ids"
+"""The planted fields that the page has no place for."""
+
+
+class TestFromOutside:
+    """Texts from outside stay texts, and the page stays alone."""
+
+    def test_markup(self, tmp_path):
+        """Every text is escaped, and none is lost."""
+        fields = planted(tmp_path)
+
+        page = report(tmp_path)
+
+        assert not re.search("<img|<!--", page)
+        assert 2 == page.count("</script>") == page.count("<script")
+        assert {*NOT_SHOWN.split()} == fields - fields_in(html.unescape(page)) - fields_in(
+            str(data_of(page)["rows"])
+        ) - (fields_in("".join(data_of(page)["words"])))
+
+    def test_data(self, tmp_path):
+        """The texts of a record reach the script as they are."""
+        planted(tmp_path)
+        record = json.loads((tmp_path / "results.jsonl").read_text())
+
+        data = data_of(report(tmp_path))
+
+        assert [record["case"], record["message"]] == data["rows"][0][:2]
+        assert record["substitutions"][0] in data["words"][data["rows"][0][-1]]
+
+    def test_alone(self, bundle):
+        """The page loads nothing, and its policy allows its own style and script only."""
+        page = report(bundle)
+        (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+        (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+        digests = [b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+
+        assert not re.search(r"<link|<iframe|\ssrc=|@import|url\(|fetch\(|\sstyle=|\son\w+=", page)
+        assert (
+            f"default-src 'none'; style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'"
+            in html.unescape(page)
+        )
+
+
+class TestRefused:
+    """A folder that is no bundle, or a spoilt one."""
+
+    def refusal(self, capsys, *arguments) -> str:
+        """Returns the one line that a command prints."""
+        assert 2 == main(["report", *map(str, arguments)])
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    def test_no_bundle(self, tmp_path, capsys):
+        (tmp_path / "file").write_text("")
+
+        assert "must be the folder of a results bundle, got a folder without run.json" in self.refusal(capsys, tmp_path)
+        assert "must be the folder of a results bundle, got a file" in self.refusal(capsys, tmp_path / "file")
+        assert "must be the folder of a results bundle, there is none" in self.refusal(capsys, tmp_path / "none")
+
+    @pytest.mark.parametrize(
+        ("name", "content", "says"),
+        [
+            ("run.json", "{", "run.json: Input data was truncated"),
+            ("run.json", '{"schema": "other/1"}', "schema must be opmap-results/1, got 'other/1'"),
+            ("run.json", "[" * 100 + "]" * 100, "must be nested at most 64 deep"),
+            ("results.jsonl", "{}\n", "line 1: Object missing required field verdict"),
+            ("results.jsonl", '{"verdict": "odd"}\n', "line 1: Invalid enum value 'odd'"),
+            ("diagnosis.json", '{"schema": "other/1"}', "schema must be opmap-diagnosis/1, got 'other/1'"),
+            (
+                "diagnosis.json",
+                '{"schema": "opmap-diagnosis/1", "groups": [{}]}',
+                "Object missing required field cases",
+            ),
+        ],
+    )
+    def test_spoilt(self, bundle, capsys, name, content, says):
+        (bundle / name).write_text(content)
+
+        assert says in self.refusal(capsys, bundle).replace("`", "")
+
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [
+            ({"Bits": ["zz345678"]}, "$.actual.Bits: must have 8 hexadecimal digits each, got 'zz345678'"),
+            ({"Bits": ["123456789"]}, "must have 8 hexadecimal digits each"),
+            ({"Bits": ["12345678"] * 2}, "must have as many elements as its sizes say, got 2"),
+            ({"DataType": "FLOAT99"}, "must be of a data type of DirectML, got 'FLOAT99'"),
+        ],
+    )
+    def test_spoilt_elements(self, bundle, capsys, changes, says):
+        tensor = {"DataType": "FLOAT32", "Sizes": [1], "Values": None, "Bits": ["12345678"]}
+        record = {
+            "case": "gather/example.1",
+            "verdict": "mismatch",
+            "expected": tensor,
+            "actual": {**tensor, **changes},
+        }
+        (bundle / "results.jsonl").write_text(json.dumps(record) + "\n")
+
+        assert says in self.refusal(capsys, bundle)
+
+    def test_most_records(self, bundle, capsys, monkeypatch):
+        monkeypatch.setattr(report_bundle, "MAX_RECORDS", 3)
+
+        assert "results.jsonl: must have at most 3 lines" in self.refusal(capsys, bundle)
+
+    def test_output_is_a_folder(self, bundle, capsys, tmp_path):
+        assert "cannot be written" in self.refusal(capsys, bundle, "-o", tmp_path)
+
+
+class TestWritten:
+    """Where the report goes."""
+
+    def test_beside_the_results(self, bundle, capsys):
+        assert 0 == main(["report", str(bundle)])
+
+        assert f"report: {bundle / 'report.html'}\n" == capsys.readouterr().out
+        assert (bundle / "report.html").read_bytes().startswith(b"<!doctype html>")
+
+    def test_elsewhere(self, bundle, tmp_path):
+        assert 0 == main(["report", str(bundle), "-o", str(tmp_path / "other.html")])
+
+        assert (tmp_path / "other.html").is_file()
+        assert not (bundle / "report.html").exists()
+
+    def test_unfinished_line(self, bundle):
+        """A record that was not written to its end is left out."""
+        lines = (bundle / "results.jsonl").read_bytes().splitlines(keepends=True)
+        (bundle / "results.jsonl").write_bytes(b"".join(lines[:5]) + lines[5][:40])
+
+        assert 5 == len(data_of(report(bundle))["rows"])
+
+    def test_failures_come_first(self, bundle):
+        data = data_of(report(bundle))
+        verdicts = [data["words"][row[2]] for row in data["rows"]]
+
+        assert verdicts == sorted(verdicts, key=lambda verdict: verdict == "pass")
+        assert {"pass", "mismatch"} == set(verdicts)

@@ -1,0 +1,165 @@
+"""The report in a browser: it loads, filters, opens a failure, prints, and can be used by everybody."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from browser import browser, missing
+from planted_markup import planted
+
+from opmap.cli import main
+from opmap.reporting.html_report import write_report
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+
+AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+"""The digest of axe.min.js in axe-core 4.14.1."""
+
+MANY = 10_000
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    """The bundle of a run with a planted fault."""
+    folder = tmp_path_factory.mktemp("bundle") / "ran"
+    arguments = ["--filter", "gather/example.*", "--filter", "gather_elements/*32/*"]
+    assert main(["validate", *arguments, "--provider", "fault:negative-index-off-by-one", "--report", str(folder)]) == 1
+    return folder
+
+
+@pytest.fixture(scope="module")
+def window():
+    """A browser for all tests."""
+    with browser() as page:
+        yield page
+
+
+@pytest.fixture
+def opened(window, bundle):
+    """The report of that bundle, opened anew in a window of a desktop."""
+    window.size(1200, 900)
+    window.colours("light")
+    window.problems.clear()
+    window.open(write_report(bundle))
+    yield window
+    assert not window.problems
+
+
+def count_of(page) -> str:
+    return page.value("document.getElementById('count').textContent")
+
+
+class TestInBrowser:
+    """A report of a run."""
+
+    def test_loads(self, opened, bundle):
+        lines = (bundle / "results.jsonl").read_text().count("\n")
+
+        assert f"{lines} cases" == count_of(opened)
+        assert min(lines, 100) == opened.value("document.querySelectorAll('#list details').length")
+
+    def test_search(self, opened):
+        """All words must occur, in upper or lower case."""
+        found = opened.value("""new Promise((done) => {
+            const search = document.getElementById("search");
+            search.value = "GATHER_ELEMENTS neg";
+            search.dispatchEvent(new Event("input"));
+            setTimeout(() => done([...document.querySelectorAll("#list code")].map((code) => code.textContent)), 500);
+        })""")
+
+        assert found
+        assert all("gather_elements/" in id and "neg" in id for id in found)
+
+    def test_cell(self, opened):
+        """A click on a cell of a matrix shows its cases, and `show all` shows all again."""
+        wanted = opened.value("""(() => {
+            const button = document.querySelector("#matrix td button.bad");
+            button.click();
+            return JSON.parse(button.dataset.filter);
+        })()""")
+        ids = opened.value("[...document.querySelectorAll('#list code')].map((code) => code.textContent)")
+        begin = f"{wanted['operator']}/{wanted['data_type']}/d{wanted['dimensions']}.".lower()
+
+        assert ids
+        assert all(id.startswith(begin) for id in ids)
+        opened.value(
+            "new Promise((done) => { document.querySelector('[type=reset]').click(); setTimeout(done, 200); })"
+        )
+        assert " of " not in count_of(opened)
+
+    def test_opens_a_failure(self, opened):
+        """The cases of a cause; one that is opened says what was wrong, and the command that runs it again."""
+        told = opened.value("""new Promise((done) => {
+            document.querySelector(".cause [data-filter]").click();
+            const first = document.querySelector("#list details");
+            first.open = true;
+            setTimeout(() => done(first.textContent), 300);
+        })""")
+
+        assert told.startswith("mismatch")
+        assert "elements differ" in told
+        assert "opmap validate --provider fault:negative-index-off-by-one --case gather" in told
+
+    def test_prints(self, opened):
+        assert opened.pdf().startswith(b"%PDF")
+
+    def test_phone(self, opened):
+        """Nothing but the parts that scroll by themselves is wider than a phone."""
+        opened.size(375, 800, mobile=True)
+
+        assert 375 == opened.value("document.documentElement.scrollWidth")
+
+    @pytest.mark.parametrize("colours", ["light", "dark"])
+    def test_can_be_used_by_everybody(self, opened, colours):
+        """axe-core finds nothing: contrast, names of controls, order of headings, and more."""
+        file = os.environ.get("OPMAP_AXE")
+        if not file:
+            pytest.skip("needs OPMAP_AXE, the path of axe.min.js (npm pack axe-core@4.14.1)")
+        content = Path(file).read_bytes()
+        assert AXE_SHA256 == hashlib.sha256(content).hexdigest(), "axe.min.js of axe-core 4.14.1"
+        opened.colours(colours)
+        opened.value("document.querySelector('.cause [data-filter]').click()")
+        opened.value("document.querySelector('#list details').open = true")
+
+        opened.value(f"{content.decode()}; 1")
+        found = opened.value("axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes[0].html]))")
+
+        assert [] == found
+
+
+class TestOtherBundles:
+    """Bundles that no run writes."""
+
+    def test_markup(self, window, tmp_path):
+        """Texts with markup are shown as texts, also in a case that is opened: nothing of them runs."""
+        planted(tmp_path)
+        window.problems.clear()
+
+        window.open(write_report(tmp_path))
+        told = window.value("""new Promise((done) => {
+            const first = document.querySelector("#list details");
+            first.open = true;
+            setTimeout(() => done(first.textContent), 300);
+        })""")
+
+        assert "<img src=x onerror=alert('record.message')></script><!--<script>" in told
+        assert 0 == window.value("document.querySelectorAll('img').length")
+        assert not window.problems
+
+    def test_many_cases(self, window, tmp_path, bundle):
+        """Of many cases only the first are made elements."""
+        (tmp_path / "run.json").write_text((bundle / "run.json").read_text())
+        record = {"operator": "DML_OPERATOR_GATHER", "verdict": "pass"}
+        ids = (f"gather/int8/d1.axis0.k1/int64.neg/addr.{n:06x}" for n in range(MANY))
+        (tmp_path / "results.jsonl").write_text("".join(json.dumps({**record, "case": id}) + "\n" for id in ids))
+
+        window.open(write_report(tmp_path))
+
+        assert f"{MANY:,} cases" == count_of(window)
+        assert 100 == window.value("document.querySelectorAll('#list details').length")
+        window.value("document.getElementById('more').click()")
+        assert 200 == window.value("document.querySelectorAll('#list details').length")
