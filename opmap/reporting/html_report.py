@@ -47,12 +47,13 @@ MOST_FACTS = 500
 
 @dataclass(frozen=True)
 class Heading:
-    """The first lines of a report. `verdict` is `passed`, `failed` or `unfinished`, in one word; `where` is what was tested."""
+    """The first lines of a report: what was tested on what, and the verdict: `passed`, `failed` or `unfinished`."""
 
     verdict: str
+    tested: str
     where: str
     device: str | None
-    sentence: str
+    result: str
     notes: Sequence[str]
 
 
@@ -94,7 +95,6 @@ def report_html(bundle: WrittenBundle) -> str:
         data=_embedded(_data(bundle, records, places, found)),
         groups=found,
         counts=[(verdict, count) for verdict in Verdict if (count := sum(r.verdict == verdict for r in records))],
-        probes=len(records) - len(listed),
         cases=len(records),
         dimensions=by_dimensions(of_listed, listed),
         levels=by_level(of_listed, listed),
@@ -146,11 +146,12 @@ def _heading(bundle: WrittenBundle, found: Groups) -> Heading:
     failed = sum(record.failed for record in records)
     device = bundle.asked("device_class")
     causes = len(found.shown) + found.left_out
-    of_causes = f", of {causes:,} cause{'s' if causes > 1 else ''}" if causes else ""
-    if failed:
-        result = f"{failed:,} of {_cases_of(len(records))} failed{of_causes}"
-    else:
-        result = f"{_cases_of(len(records))}, none of them failed"
+    of_causes = f", of {_number(causes, 'cause')}" if causes else ""
+    result = f"{failed:,} failed{of_causes}" if failed else "none failed"
+    probes = sum(record.is_probe or record.is_contract for record in records)
+    tested = _number(len(records) - probes, "case") + (f" and {_number(probes, 'probe')}" if probes else "")
+    tier = bundle.asked("tier")
+    tested += f" of tier {cut(tier, MAX_SHOWN)}" if tier else ""
     notes = [cut(problem) for problem in bundle.run.problems]
     if totals is None:
         verdict, notes = "unfinished", ["The run has not ended: more cases may fail.", *notes]
@@ -165,11 +166,11 @@ def _heading(bundle: WrittenBundle, found: Groups) -> Heading:
     run = Run()
     run.records = list(records)
     notes += run.notes()
-    return Heading(verdict, _where(bundle), device, result, notes)
+    return Heading(verdict, tested, _where(bundle), device, result, notes)
 
 
-def _cases_of(count: int) -> str:
-    return f"{count:,} case{'' if count == 1 else 's'}"
+def _number(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def _where(bundle: WrittenBundle) -> str:

@@ -22,7 +22,7 @@ class TestInstalled:
         assert "site-packages" in Path(opmap.__file__).parts
 
     def test_files(self):
-        """The wheel has the spec files, the grammar, the covering arrays, the manual and the typing marker."""
+        """The wheel has the spec files, the grammar, the covering arrays, the manual, the templates and the typing marker."""
         files = {str(f).replace("\\", "/") for f in metadata.files("opmap")}
 
         assert {
@@ -31,6 +31,10 @@ class TestInstalled:
             "opmap/pseudocode/grammar.lark",
             "opmap/cases/covering/gather.json",
             *(f"opmap/manual/{page}.md" for page in titles()),
+            *(
+                f"opmap/reporting/templates/{name}"
+                for name in ("report.html", "report.css", "report.js", "picture.svg")
+            ),
             "opmap/py.typed",
         } <= files
 
