@@ -322,18 +322,19 @@ def _skips(window: Sequence[int], n: int) -> float:
 
 
 def _values(shown: _Shown, bits: Sequence[int | None]) -> list[str]:
-    """Returns the values as texts; `?` for an element without a documented value."""
-    numbers = from_bits(shown.data_type, np.array([b or 0 for b in bits], f"<u{shown.data_type.size}").tolist())
-    return ["?" if b is None else str(plain(number)) for b, number in zip(bits, numbers, strict=True)]
+    """Returns the values as texts; a NaN with its bits; `?` for an element without a documented value."""
+    known = np.array([b or 0 for b in bits], f"<u{shown.data_type.size}").tolist()
+    texts = [str(plain(number)) for number in from_bits(shown.data_type, known)]
+    width = shown.data_type.size * 2
+    named = [f"{text} {b:0{width}x}" if text == "NaN" else text for text, b in zip(texts, known, strict=True)]
+    return ["?" if b is None else text for text, b in zip(named, bits, strict=True)]
 
 
 def _short(text: str) -> str:
     """Returns the text of a cell: a long number with fewer digits."""
     if len(text) <= MOST_CHARACTERS:
         return text
-    if "." in text or "e" in text:
-        return f"{float(text):.5g}"
-    return f"{text[:6]}…{text[-5:]}"
+    return f"{float(text):.5g}" if "." in text or "e+" in text or "e-" in text else f"{text[:6]}…{text[-5:]}"
 
 
 def _arranged(inputs: Sequence[Grid], outputs: Sequence[Grid]) -> tuple[list[Grid], list[Grid], float | None]:

@@ -12,6 +12,7 @@ from base64 import b64encode
 import pytest
 from planted_markup import diagnosis, fields_in, planted
 
+from opmap.cases.case import Case
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
@@ -200,6 +201,35 @@ class TestPicture:
         assert not drawn.lines
         assert not drawn.marks
 
+    @pytest.mark.parametrize(
+        ("data_type", "expected", "actual", "drawn", "whole"),
+        [
+            (DataType.FLOAT32, 0x7FA00001, 0x7FE00001, ["NaN 7fa00001", "NaN 7fe00001"], "NaN 7fe00001"),
+            (DataType.FLOAT64, 0x7FF4E00000000001, 0, ["NaN 7f…00001", "0.0"], "0.0"),
+            (DataType.FLOAT64, 0x3FF5555555555555, 0x8000000000000000, ["1.3333", "-0.0"], "-0.0"),
+            (DataType.UINT64, 2**64 - 1, 7, ["184467…51615", "7"], "7"),
+            (DataType.INT8, 0xFF, 0x80, ["-1", "-128"], "-128"),
+        ],
+    )
+    def test_values(self, data_type, expected, actual, drawn, whole):
+        """Values are short; two that are different never look alike: a NaN has its bits."""
+        desc = Desc(
+            input_tensor=TensorDesc(data_type, (1,)),
+            indices_tensor=TensorDesc(DataType.INT32, (1,)),
+            output_tensor=TensorDesc(data_type, (1,)),
+            axis=0,
+            index_dimensions=1,
+        )
+        tensors = {
+            "InputTensor": Tensor(data_type, (1,), [expected]),
+            "IndicesTensor": Tensor(DataType.INT32, (1,), [0]),
+        }
+
+        grids = picture(Case("one", desc, tensors), [actual]).grids[-2:]
+
+        assert drawn == [grid.cells[0].text for grid in grids]
+        assert f"actual output[0] = {whole}" == grids[1].cells[0].full
+
     def test_large_tensors_are_cut(self):
         """A part is drawn that has the wrong element and the one that was read, and a note says how large it is."""
         desc = Desc(
@@ -209,12 +239,11 @@ class TestPicture:
             axis=0,
             index_dimensions=1,
         )
-        case = find_case("gather/example.1")
         data = Tensor(DataType.INT32, (50, 40), list(range(2000)))
         indices = Tensor(DataType.INT32, (1, 50), list(range(50)))
-        case = type(case)("large", desc, {"InputTensor": data, "IndicesTensor": indices})
+        case = Case("large", desc, {"InputTensor": data, "IndicesTensor": indices})
         actual = list(range(2000))
-        actual[1234] = 777
+        actual[1234], actual[1999] = 777, 1
 
         drawn = picture(case, actual)
         grids = {grid.title.split("  ")[0]: grid for grid in drawn.grids}
@@ -222,7 +251,8 @@ class TestPicture:
         assert all(len(grid.cells) <= MOST_ROWS * MOST_COLUMNS for grid in drawn.grids)
         assert "wrong" == grids["actual output"].cells[1234].mark
         assert "right" == grids["expected output"].cells[1234].mark
-        assert {777: "read", 1234: "source"} == {a: c.mark for a, c in grids["input"].cells.items() if c.mark}
+        assert {1: "read", 777: "read", 1234: "source"} == {a: c.mark for a, c in grids["input"].cells.items() if c.mark}
+        assert [*grids["expected output"].cells] == [*grids["actual output"].cells], "both show the same part"
         assert "input  INT32 {50,40}: 48 of 2000 elements are drawn" in drawn.notes
 
 
