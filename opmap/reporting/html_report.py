@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from ..cases.case import Case
 from ..coverage.covered import measure
-from ..errors import InputError, cut, encodable, one_line
+from ..errors import InputError, cut, encodable, names, one_line
 from ..files import to_json, write_file
 from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
@@ -144,7 +144,7 @@ def _cases(bundle: WrittenBundle) -> dict[str, Case]:
 def _heading(bundle: WrittenBundle, found: Groups) -> Heading:
     records, totals = bundle.records, bundle.run.totals
     failed = sum(record.failed for record in records)
-    device = bundle.asked("device_class")
+    classes = _classes(bundle)
     causes = len(found.shown) + found.left_out
     of_causes = f", of {_number(causes, 'cause')}" if causes else ""
     result = f"{failed:,} failed{of_causes}" if failed else "none failed"
@@ -158,27 +158,42 @@ def _heading(bundle: WrittenBundle, found: Groups) -> Heading:
     elif totals.exit_code == 130:
         verdict, notes = "unfinished", ["The run was interrupted: more cases may fail.", *notes]
     else:
-        verdict = "failed" if totals.exit_code else "passed"
+        verdict = "failed" if totals.exit_code or failed else "passed"
         if totals.exit_code and not failed:
             notes.insert(0, "No case failed, but the run is red: see the page `results` of the manual for the reasons.")
-    if device == "emulated":
-        notes.append("The device is emulated: its results say nothing about the driver of a GPU.")
+    if "emulated" in classes:
+        notes.append("A device is emulated: its results say nothing about the driver of a GPU.")
     run = Run()
     run.records = list(records)
     notes += run.notes()
-    return Heading(verdict, tested, _where(bundle), device, result, notes)
+    return Heading(verdict, tested, _where(bundle), _devices(classes), result, notes)
 
 
 def _number(count: int, name: str) -> str:
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
+def _classes(bundle: WrittenBundle) -> list[str]:
+    """Returns the device classes of the run; of a merged bundle, those of its records."""
+    named = bundle.asked("device_class")
+    classes = [named] if named else sorted({record.device_class for record in bundle.records if record.device_class})
+    return [cut(name, MAX_SHOWN) for name in classes]
+
+
+def _devices(classes: Sequence[str]) -> str | None:
+    """Returns the classes in words: `an emulated device`, `emulated and hardware devices`."""
+    if len(classes) == 1:
+        return f"{'an' if classes[0].startswith('e') else 'a'} {classes[0]} device"
+    return f"{' and '.join(classes[:3])} devices" if classes else None
+
+
 def _where(bundle: WrittenBundle) -> str:
     """Returns what was tested: provider, software, adapter and driver."""
+    providers = sorted({record.provider for record in bundle.records if record.provider})
     package = " ".join(filter(None, map(bundle.asked, ("package", "version"))))
     driver = bundle.asked("driver")
     parts = [
-        bundle.asked("provider") or "an unknown provider",
+        bundle.asked("provider") or names(providers) or "an unknown provider",
         package,
         bundle.asked("adapter_name"),
         f"driver {driver}" if driver else None,

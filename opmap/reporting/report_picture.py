@@ -140,7 +140,7 @@ def picture(case: Case, actual: Sequence[int] | None) -> Picture | None:
     expected = _Shown("expected output", output.data_type, output.sizes, case.expected)
     shown_actual = _Shown("actual output", output.data_type, output.sizes, actual) if actual is not None else None
     pairs: list[_Pair] = []
-    text = f"{desc.operator} {case.id}"
+    text = "the inputs and the expected output; there is no output that could be compared with it"
     if actual is not None and shown_actual is not None:
         wrong = WrongOutput.of(case, actual)
         pairs, text = _marked(wrong, inputs, expected, shown_actual)

@@ -84,13 +84,30 @@ class TestFirstLines:
         assert heading.startswith(f"failed {len(records)} cases of tier smoke on {FAULT}, llvmpipe, driver 1.2, ")
         assert heading.endswith(f", an emulated device: {failed} failed, of 1 cause.")
 
+    def test_of_several_devices(self, bundle):
+        """A merged bundle says on what all its parts ran."""
+        records = [
+            {"case": "gather/example.1", "verdict": "pass", "provider": name, "device_class": device}
+            for name, device in (("one", "hardware"), ("other", "emulated"))
+        ]
+        (bundle / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        change_run(bundle, selection={"provider": None}, totals={"exit_code": 0})
+
+        text = text_of(report(bundle))
+
+        assert (
+            "2 cases of tier smoke on one, other, linux-x86_64, emulated and hardware devices: none failed."
+            in text.replace(read_bundle(bundle).asked("platform"), "linux-x86_64")
+        )
+        assert "A device is emulated" in text
+
     @pytest.mark.parametrize(
         ("totals", "verdict", "says"),
         [
             (None, "unfinished", "The run has not ended"),
             ({"exit_code": 130}, "unfinished", "The run was interrupted"),
             ({"exit_code": 1}, "failed", ""),
-            ({"exit_code": 0}, "passed", ""),
+            ({"exit_code": 0}, "failed", ""),
         ],
     )
     def test_verdict(self, bundle, totals, verdict, says):
@@ -100,6 +117,16 @@ class TestFirstLines:
 
         assert f'class="badge {verdict}">{verdict}<' in page
         assert says in text_of(page)
+
+    def test_passed(self, bundle):
+        lines = (bundle / "results.jsonl").read_text().splitlines(keepends=True)
+        (bundle / "results.jsonl").write_text("".join(line for line in lines if '"verdict":"pass"' in line))
+        change_run(bundle, totals={"exit_code": 0})
+
+        page = report(bundle)
+
+        assert 'class="badge passed">passed<' in page
+        assert "There are no failures whose cause could be sought." in page
 
     def test_red_without_a_failure(self, bundle):
         (bundle / "results.jsonl").write_text("")
@@ -251,7 +278,9 @@ class TestPicture:
         assert all(len(grid.cells) <= MOST_ROWS * MOST_COLUMNS for grid in drawn.grids)
         assert "wrong" == grids["actual output"].cells[1234].mark
         assert "right" == grids["expected output"].cells[1234].mark
-        assert {1: "read", 777: "read", 1234: "source"} == {a: c.mark for a, c in grids["input"].cells.items() if c.mark}
+        assert {1: "read", 777: "read", 1234: "source"} == {
+            a: c.mark for a, c in grids["input"].cells.items() if c.mark
+        }
         assert [*grids["expected output"].cells] == [*grids["actual output"].cells], "both show the same part"
         assert "input  INT32 {50,40}: 48 of 2000 elements are drawn" in drawn.notes
 
