@@ -408,7 +408,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "export": Command(
         help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue.",
-        example="opmap export gather/example.1 -o folder --provider dml",
+        example="opmap export dispatch.json -o folder --provider dml",
         add_options=_export,
     ),
     "explain": Command(
