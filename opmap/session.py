@@ -401,15 +401,16 @@ class Session:
         return [(case, records[case.id]) for case in self.cases if case.id in records]
 
     def again(self, case: Case) -> str:
-        """Returns the command that runs a case of the catalogue again."""
+        """Returns the command that runs a case of the catalogue again, or the file that a case is from."""
         options = self.options
-        words = ["opmap", "validate", "--provider", options.provider]
+        words = ["opmap", "validate"] if case.file is None else ["opmap", "check", case.file]
+        words += ["--provider", options.provider]
         for name in ("dml_runtime", "adapter", "device_id"):
             value = getattr(options, name)
             words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
         for name, pairs in options.of_runtime.items():
             words += [word for pair in pairs for word in (f"--{name.replace('_', '-')}", pair)]
-        return shlex.join([*words, "--case", case.id])
+        return shlex.join(words if case.file is not None else [*words, "--case", case.id])
 
     # --- known failures ---
 

@@ -156,5 +156,5 @@ def _again(session: Session, case: Case) -> str:
     """Returns the command that runs the case again with opmap, in its folder."""
     if case.file is None:
         return session.again(case)
-    words = shlex.split(session.again(case))[:-2]
-    return shlex.join(["opmap", "check", "dxdispatch.json", *words[2:]])
+    words = shlex.split(session.again(case))
+    return shlex.join(["opmap", "check", "dxdispatch.json", *words[3:]])

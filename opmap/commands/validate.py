@@ -12,6 +12,7 @@ from ..diagnosis.judged_run import JudgedRun
 from ..errors import InputError, OpmapError
 from ..reporting.bundle import RECORDS
 from ..reporting.diagnosis import MOST_CHECKED, diagnosis_document, print_causes
+from ..reporting.failures import write_failures
 from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
 from ..session import Session, SessionOptions
@@ -61,10 +62,24 @@ def run_and_diagnose(
                 session.finish(
                     None if found is None else diagnosis_document(session.provider_name, found, session.again)
                 )
+            _write_reports(session, found or [], unwritten)
     show(session, found or [], options.json)
     for problem in unwritten:
         print_error(problem)
     return 2 if unwritten else session.exit_code
+
+
+def _write_reports(session: Session, found: Sequence[Diagnosis], unwritten: list[str]) -> None:
+    """Adds the folders of failing cases and the HTML report to the bundle, if there is one."""
+    if not session.bundle:
+        return
+    from ..reporting.html_report import write_report
+
+    if session.provider and found:
+        with _noting(unwritten):
+            write_failures(session.bundle.folder, found, session.provider, session.again)
+    with _noting(unwritten):
+        write_report(session.bundle.folder)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ MOST_ELEMENTS = 2**16
 def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]) -> None:
     """Prints the largest causes. `again` gives the command that runs a case of the catalogue again."""
     for number, diagnosis in enumerate(diagnoses[:MOST_SHOWN], 1):
-        for name, text in _lines(number, diagnosis, again):
+        for name, text in cause_lines(number, diagnosis, again):
             line = Text.assemble(
                 (f"{name:10}", "bold red" if name.startswith("cause") else "dim"), printable(f" {text}")
             )
@@ -44,7 +44,7 @@ def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callab
         console.print(f"... and {len(diagnoses) - MOST_SHOWN} more causes")
 
 
-def _lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str]) -> list[tuple[str, str]]:
+def cause_lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str]) -> list[tuple[str, str]]:
     """Returns the lines of one cause, each with its name."""
     cause, smallest = diagnosis.cause, diagnosis.smallest
     relation = cause.relation

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import PurePosixPath
 
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
@@ -21,6 +19,8 @@ from ..limits import MAX_GLOB
 from ..verdicts.record import Record
 from ..vocabulary import CONTRACT, PROBE, TIERS
 from .diagnosis import describe_case
+from .export import folder_name
+from .failures import FOLDER
 from .report_bundle import (
     DIAGNOSIS_SCHEMA,
     ConditionFile,
@@ -193,17 +193,8 @@ def again_words(bundle: WrittenBundle) -> list[str]:
 
 def _folder(bundle: WrittenBundle, case: str) -> str | None:
     """Returns the folder of a case's reproducer, relative to the bundle; None if there is none."""
-    for name in _folder_names(case):
-        if (bundle.folder / name).is_dir():
-            return name
-    return None
-
-
-def _folder_names(case: str) -> Iterator[str]:
-    words = case.split("/")
-    if all(re.fullmatch(r"[\w.\-]+", word) and word.strip(".") for word in words):
-        yield str(PurePosixPath("failures", *words))
-        yield str(PurePosixPath("failures", "_".join(words)))
+    name = f"{FOLDER}/{folder_name(case)}"
+    return name if (bundle.folder / name).is_dir() else None
 
 
 def base_id(id: str) -> str:
