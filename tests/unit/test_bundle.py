@@ -67,7 +67,7 @@ write(sys.argv[1], len(sys.argv) > 3)
 
 def content(folder) -> dict[str, bytes]:
     """Returns the files of a folder by name."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def interrupted(folder, records=RECORDS, tail: bytes = b"") -> None:

@@ -19,6 +19,7 @@ from opmap.descriptors import TensorDesc
 from opmap.dxdispatch import model_json
 from opmap.operators.gather import Desc
 from opmap.reporting import report_bundle
+from opmap.reporting.export import folder_name
 from opmap.reporting.html_report import write_report
 from opmap.reporting.report_bundle import read_bundle
 from opmap.reporting.report_groups import found_cases
@@ -165,14 +166,14 @@ class TestGroups:
             ids=["gather/example.1"],
         )
         (bundle / "diagnosis.json").write_text(json.dumps(found))
-        (bundle / "failures" / "gather" / "example.1").mkdir(parents=True)
+        (bundle / "failures" / folder_name("gather/example.1")).mkdir(parents=True)
 
         page = report(bundle)
         rows = data_of(page)
 
         for said in ("the rule", "5 of 6 wrong", "fails after another", "DimensionCount >= 5", "opmap so", "the EP"):
             assert said in text_of(page)
-        assert 'href="failures/gather/example.1/"' in page
+        assert f'href="failures/{folder_name("gather/example.1")}/"' in page
         assert [row[0] for row in rows["rows"] if rows["words"][row[8]] == "1"] == ["gather/example.1"]
 
     def test_a_case_that_is_in_no_catalogue(self, bundle):
