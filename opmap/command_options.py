@@ -352,9 +352,8 @@ def _schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
-        choices=("run", "record", "diagnosis", "diff", "diff-table"),
-        help="run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), diff or diff-table (what opmap diff "
-        "--json prints of two bundles, and of more)",
+        help="run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), diff or diff-table (what opmap "
+        "diff --json prints of two bundles, and of more)",
     )
 
 

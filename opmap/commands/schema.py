@@ -10,6 +10,6 @@ from ..reporting.terminal import write_json
 
 
 def run(options: Namespace) -> int:
-    """Prints the schema."""
+    """Prints the schema. Raises InputError if there is no file of this name."""
     write_json(formatted(json_schema(options.name)).rstrip())
     return 0

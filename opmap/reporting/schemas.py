@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..errors import InputError, shown
 from ..verdicts.record import SCHEMA, Record
 from .comparison import SCHEMA as DIFF_SCHEMA
 from .comparison import DiffDocument
@@ -22,7 +23,9 @@ DOCUMENTS: dict[str, tuple[type, str]] = {
 
 
 def json_schema(name: str) -> dict[str, object]:
-    """Returns the JSON Schema (2020-12) of one of the DOCUMENTS."""
+    """Returns the JSON Schema (2020-12) of one of the DOCUMENTS. Raises InputError if there is none of this name."""
+    if name not in DOCUMENTS:
+        raise InputError(f"schema: NAME must be one of {', '.join(DOCUMENTS)}, got {shown(name)}")
     type, version = DOCUMENTS[name]
     schema = msgspec.json.schema(type, schema_hook=_any)
     if version:
