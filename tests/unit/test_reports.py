@@ -86,7 +86,7 @@ class TestFiles:
         assert 1 == validate(tmp_path, *FAULT)
 
         assert "the causes were not found: gone" in capsys.readouterr().err
-        assert {*FILES} - {"diagnosis.json"} == {path.name for path in tmp_path.iterdir()}
+        assert {*FILES, "report.html"} - {"diagnosis.json"} == {path.name for path in tmp_path.iterdir()}
 
     def test_diagnosing_breaks(self, tmp_path, monkeypatch):
         """Also an error of opmap itself costs no result, and the folder is free for --resume."""
@@ -98,8 +98,7 @@ class TestFiles:
         assert ["results.jsonl", "run.json"] == sorted(path.name for path in tmp_path.iterdir())
         assert 1 == json.loads((tmp_path / "run.json").read_bytes())["totals"]["exit_code"]
         assert 1 == main(["validate", *FAULT, "--resume", str(tmp_path)])
-        folders = {"failures"} if arguments is FAULT else set()
-        assert {*FILES, "report.html", *folders} == {path.name for path in tmp_path.iterdir()}
+        assert {*FILES, "report.html", "failures"} == {path.name for path in tmp_path.iterdir()}
 
     def test_resumed(self, tmp_path):
         """The reports of an earlier end are gone while a resumed run goes on: they would say less than there is."""
@@ -201,7 +200,7 @@ class TestSummary:
         assert 2 == validate(tmp_path / "r", *FAULT)
 
         assert "GITHUB_STEP_SUMMARY must name a file that can be written" in capsys.readouterr().err
-        assert sorted(FILES) == sorted(path.name for path in (tmp_path / "r").iterdir())
+        assert {*FILES, "report.html", "failures"} == {path.name for path in (tmp_path / "r").iterdir()}
 
     def test_markup(self):
         """Nothing from outside becomes a link, an image, HTML or a heading."""
