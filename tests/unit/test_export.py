@@ -26,6 +26,7 @@ from opmap.cli import main
 from opmap.dxdispatch import model_json, read
 from opmap.machine.environment import collect
 from opmap.machine.facts import Fact
+from opmap.machine.runtimes import installed
 from opmap.operators import OPERATORS
 from opmap.reporting.export import export_folder, folder_name
 from opmap.reporting.model_folders import write_files
@@ -358,7 +359,7 @@ class TestIssue:
             "the CPU EP gives the documented output",
             '"IndexDimensions":1',
             "OutputTensor = Gather <axis: int = 0>",
-            f"onnxruntime {onnxruntime.__version__}",
+            *(f"{name} {version}" for name, version in installed().items()),
             f"opmap validate --provider fault:index-clamped-early --case {EXAMPLE}",
             "python repro.py recorded",
         ):

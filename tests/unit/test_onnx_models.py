@@ -191,7 +191,7 @@ class TestOddOneOut:
         """An output that another node copies is compared too."""
         nodes = [gather(), helper.make_node("Identity", ["y"], ["z"])]
         inputs = [value("x", TensorProto.FLOAT, [3, 4]), value("i", TensorProto.INT64, [2])]
-        feeds, wrong = (X, np.array([0, 2])), X[[0, 1]]
+        feeds, wrong = (X, np.array([0, 2], np.int64)), X[[0, 1]]
         folder = write(tmp_path / "m", nodes, inputs, [value("z", TensorProto.FLOAT, None)], (), feeds, [wrong])
         code, (record,) = checked(capsys, folder)
         assert (1, "error") == (code, record["verdict"])
