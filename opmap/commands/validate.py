@@ -70,7 +70,7 @@ def run_and_diagnose(
 
 
 def _write_reports(session: Session, found: Sequence[Diagnosis], unwritten: list[str]) -> None:
-    """Adds the folders of failing cases and the HTML report to the bundle, if there is one."""
+    """Adds the folders of failing cases and the HTML report to the bundle, if there is one and it is complete."""
     if not (session.bundle and session.bundle.completed):
         return
     from ..reporting.html_report import write_report

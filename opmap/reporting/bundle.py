@@ -25,7 +25,10 @@ REPORTS = (DIAGNOSIS, JUNIT, SUMMARY)
 """The files that are made of the results at the end of a run."""
 
 FILES = (RUN, RECORDS, *REPORTS)
-"""The names of all files of a bundle."""
+"""The names of all files of a bundle that this module writes."""
+
+HTML = "report.html"
+"""The report, which the command writes last."""
 
 
 class Bundle:
@@ -61,7 +64,7 @@ class Bundle:
         try:
             if resume:
                 self._read(frozenset(ids))
-            for name in REPORTS:
+            for name in (*REPORTS, HTML):
                 self._files.remove_file(name)
             self._write_run(None)
             self._files.start_lines(self.done)

@@ -76,7 +76,7 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
 
     feature: str
     op: str = msgspec.field(name="is")
-    value: bool | int | str | list[int] = msgspec.field()
+    value: bool | int | str | list[int | str] = msgspec.field()
 
 
 class ConditionDocument(msgspec.Struct, frozen=True):
