@@ -210,7 +210,7 @@ class TestPlanted:
             ("planted_backends:NegativeOnLongAxis", LONG, [(129,), (1,)], 160),
             ("planted_backends:SignedByteIndex", LONG, [(129,), (1,)], 140),
             ("planted_backends:TuplesRotate", TUPLES, [(1, 2), (2, 2)], 90),
-            ("planted_backends:FirstBatch", TUPLES, [(2, 1, 2), (2, 1, 2)], 130),
+            ("planted_backends:FirstBatch", TUPLES, [(2, 2), (2, 1)], 130),
             ("fault:negative-index-as-zero", SAME, [(2,), (1,)], 40),
             ("fault:output-zero", SAME, [(1,), (1,)], 20),
             ("fault:index-off-by-one", TUPLES, [(2,), (1,)], 40),

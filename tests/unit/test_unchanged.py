@@ -23,7 +23,7 @@ IDS = {
 CONTENT = "306f5ffe229f7285699a46a01c76beb75ba89156a03fdeac1bac47a21a8ea7ff"
 """SHA-256 of the ids, inputs and expected outputs of `standard`."""
 
-SCORE = "7663ba0a325dc0bfe5c76f1be73c5e492e7880411b58f8d5268b57dbb04c42f5"
+SCORE = "fa61de74ac9e6c8cb7f0ff93969e895810288487c9af4b6d851ddcd6897aacd1"
 """SHA-256 of the faults' names with the ids of the cases of `smoke` that catch each."""
 
 
