@@ -44,7 +44,7 @@ MAX_ELEMENTS = 2**24
 """The largest number of elements of a tensor that a JSON file describes, its output included."""
 
 MAX_STRIDED_ELEMENTS = 2**20
-"""The largest number of elements of a strided tensor, and of a buffer that it spans: its addresses are computed one by one."""
+"""The most elements of a strided tensor, and of the buffer that it spans: its addresses are computed one by one."""
 
 MAX_VALUES_BYTES = 2**30
 """The most memory that the values of one JSON file may take, in bytes, over all its resources and dispatches."""

@@ -64,7 +64,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Makes one test per case of every test function with `opmap_case`, and one per probe and contract probe with `opmap_probe`."""
+    """Makes a test per case of every test function with `opmap_case`; with `opmap_probe`, a test per probe."""
     for fixture in ("opmap_case", "opmap_probe"):
         if fixture in metafunc.fixturenames:
             session = metafunc.config.stash[_STATE].session

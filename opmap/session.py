@@ -120,8 +120,9 @@ class Session:
     `opmap validate` calls `choose`, `judge_all`, `close` and `finish` in this order. The pytest plugin takes `cases` and
     `probes`, and calls `judge` for one item at a time. The provider is opened when it is first needed.
 
-    `cases` are run in place of those that the options choose; then no probe is run. With `brief`, the record of a case that passed holds a digest of its output instead of the values. Raises InputError
-    if the file of known failures cannot be used.
+    `cases` are run in place of those that the options choose; then no probe is run. With `brief`, the record of a case
+    that passed holds a digest of its output instead of the values. Raises InputError if the file of known failures
+    cannot be used.
     """
 
     def __init__(self, options: SessionOptions, *, brief: bool = True, cases: Sequence[Case] | None = None):
@@ -147,7 +148,7 @@ class Session:
         self.calls: dict[str, int] = {}
         """Case id -> the number of its last run in the provider's process, from 1. Records do not hold it: it differs
         after a run was resumed."""
-        self._before: list[tuple[Case, Record]] = []
+        self._before: list[tuple[Case, Record]] = []  # only for known failures, whose cause may be an earlier call
         self._opened: Judge | ProviderMissing | None = None
         self._cases = None if cases is None else list(cases)
         self._only_cases = cases is not None
@@ -291,7 +292,9 @@ class Session:
             return self._skipped(item, danger)
         records = [_judge_once(item, judge) for _ in range(self.options.repeat)]
         self.calls[item.id] = judge.provider.provider.calls
-        settled = known.settle(item, records) if known else settle(records)
+        if not known:
+            return settle(records)
+        settled = known.settle(item, records)
         if isinstance(item, Case):
             self._before.append((item, records[-1]))
         return settled

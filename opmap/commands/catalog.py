@@ -11,7 +11,10 @@ from ..reporting.terminal import console, print_line, print_text, progress, writ
 
 
 def run(options: Namespace) -> int:
-    """Prints the coverage of a tier, or its case ids; of tier `contract`, the contract probes. Returns 1 if the tier lacks something it must cover, else 0."""
+    """Prints the coverage of a tier, or its case ids; of tier `contract`, the contract probes.
+
+    Returns 1 if the tier lacks something that it must cover, else 0.
+    """
     if options.tier == "contract":
         _print_contract(options)
         return 0

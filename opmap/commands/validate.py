@@ -5,20 +5,22 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..cases.case import Case
-from ..diagnosis.diagnose import Diagnosis, quick_diagnoses
-from ..diagnosis.judged_run import JudgedRun
 from ..errors import InputError, OpmapError
 from ..reporting.bundle import RECORDS
-from ..reporting.diagnosis import MOST_CHECKED, diagnosis_document, print_causes
-from ..reporting.failures import write_failures
 from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
 from ..session import Session, SessionOptions
 from ..verdicts.record import encode
 
-Diagnose = Callable[[Session, JudgedRun], list[Diagnosis]]
+if TYPE_CHECKING:  # a green run needs none of this
+    from ..diagnosis.diagnose import Diagnosis
+    from ..diagnosis.judged_run import JudgedRun
+    from ..reporting.documents import DiagnosisDocument
+
+Diagnose: TypeAlias = "Callable[[Session, JudgedRun], list[Diagnosis]]"
 """Finds the causes of the failures of a run."""
 
 
@@ -59,14 +61,21 @@ def run_and_diagnose(
         found = _diagnosed(session, diagnose) if diagnose else None
         if not session.bundle or session.bundle.completed:
             with _noting(unwritten):
-                session.finish(
-                    None if found is None else diagnosis_document(session.provider_name, found, session.again)
-                )
+                session.finish(_document(session, found))
             _write_reports(session, found or [], unwritten)
     show(session, found or [], options.json)
     for problem in unwritten:
         print_error(problem)
     return 2 if unwritten else session.exit_code
+
+
+def _document(session: Session, found: Sequence[Diagnosis] | None) -> DiagnosisDocument | None:
+    """Returns the causes as the bundle holds them; None if they were not sought to the end, or if there is no bundle."""
+    if found is None or not session.bundle:
+        return None
+    from ..reporting.diagnosis import diagnosis_document
+
+    return diagnosis_document(session.provider_name, found, session.again)
 
 
 def _write_reports(session: Session, found: Sequence[Diagnosis], unwritten: list[str]) -> None:
@@ -76,6 +85,8 @@ def _write_reports(session: Session, found: Sequence[Diagnosis], unwritten: list
     from ..reporting.html_report import write_report
 
     if session.provider and found:
+        from ..reporting.failures import write_failures
+
         with _noting(unwritten):
             write_failures(session.bundle.folder, found, session.provider, session.again)
     with _noting(unwritten):
@@ -102,6 +113,10 @@ def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
     """Returns the causes of the failures; None if they were not sought to the end, which is printed if it is an error."""
     if session.results.interrupted:
         return None
+    if not session.results.failures():
+        return []
+    from ..diagnosis.judged_run import JudgedRun
+
     run = JudgedRun(session.judged, session.calls)
     if not run.failed:
         return []
@@ -113,6 +128,9 @@ def _diagnosed(session: Session, diagnose: Diagnose) -> list[Diagnosis] | None:
 
 
 def _quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
+    from ..diagnosis.diagnose import quick_diagnoses
+    from ..reporting.diagnosis import MOST_CHECKED
+
     dangerous = session.options.rerun_dangerous
     return quick_diagnoses(run, session.fresh, most=MOST_CHECKED, dangerous=dangerous)
 
@@ -125,7 +143,10 @@ def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
         return
     out = console()
     print_tables(out, records)
-    print_causes(out, found, session.again)
+    if found:
+        from ..reporting.diagnosis import print_causes
+
+        print_causes(out, found, session.again)
     told = {failure.case.id for diagnosis in found for failure in diagnosis.cause.failures}
     print_failures(out, [record for record in records if record.case not in told])
     print_notes(out, session.notes)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..tensors import DataType
 from .comparisons import Comparison
-from .features import CATEGORIES, NUMBERS, Features, Value
+from .features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features, Value
 
 __all__ = ["Comparison", "Condition", "approximate", "separate"]
 
@@ -27,12 +27,6 @@ BETTER = 0.03
 
 FIRST_PASSING = 400
 """The number of passing cases that the search begins with. Those that contradict its result are added."""
-
-_FEW = {
-    "data_width", "dimension_count", "axis", "axis_from_end", "index_dimensions", "tuple_size", "batch_dimensions",
-    "index_rank",
-}  # fmt: skip
-"""The numbers that have few values: `!=` may name any of them; of all others, a power of two."""
 
 _LARGEST_MODULUS = {"call": 1024}
 _MODULUS = 64
@@ -68,8 +62,9 @@ class Condition:
 def separate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition | None:
     """Returns the smallest condition that holds for all failing cases and for no passing one; None if there is none.
 
-    It is one conjunction of up to MOST_COMPARISONS comparisons, or two of up to MOST_IN_EACH if one is not enough. Fewer comparisons
-    come first, then simpler features and operators (`Comparison.cost`). Equal arguments give equal results.
+    It is one conjunction of up to MOST_COMPARISONS comparisons. If one is not enough, it is two of up to MOST_IN_EACH.
+    Fewer comparisons come first, then simpler features and operators (`Comparison.cost`). Equal arguments give equal
+    results.
     """
     step = max(len(passing) // FIRST_PASSING, 1)
     chosen = dict.fromkeys(range(0, len(passing), step))
@@ -217,7 +212,8 @@ def _of_numbers(name: str, values: list[int], others: list[int]) -> list[Compari
     if low == high:
         return [*found, Comparison(name, "==", low)]
     between = [v for v in others if low < v < high and v not in values]
-    found += [Comparison(name, "!=", v) for v in between if name in _FEW or _round(v)]
+    # Of a number with many values, a single one is named only if it is round: any other would follow chance.
+    found += [Comparison(name, "!=", v) for v in between if name in SMALL_NUMBERS or _round(v)]
     step = reduce(gcd, (v - low for v in values))
     moduli = [m for m in range(2, min(step, _LARGEST_MODULUS.get(name, _MODULUS)) + 1) if step % m == 0]
     found += [Comparison(name, "%==", (m, low % m)) for m in moduli]
@@ -273,7 +269,10 @@ def _parts(failures: _Table) -> list[list[int]]:
 
 
 def _conjunction(failures: _Table, passes: _Table, bound: float, most: int) -> Conjunction | None:
-    """Returns the cheapest conjunction that holds for all failing cases and no passing one, cheaper than `bound`, of `most`."""
+    """Returns the cheapest conjunction that holds for all failing cases and for no passing one.
+
+    It has at most `most` comparisons. Returns None if there is none that costs less than `bound`.
+    """
     options = sorted(_true_for(failures, passes), key=lambda c: (c.cost, c.order))
     if not len(passes):
         return ()

@@ -148,7 +148,10 @@ class Evidence:
         del self.pass_cases[at], self.passes[at]
 
     def forget_hidden(self, condition: Condition) -> bool:
-        """Forgets passing cases that contradict a condition and could not show a wrong element. Returns whether there are any."""
+        """Forgets passing cases that contradict a condition and could not show a wrong element.
+
+        Returns whether there are any.
+        """
         self.lenient = True
         pairs = enumerate(zip(self.pass_cases, self.passes, strict=True))
         hidden = [i for i, (case, given) in pairs if condition.holds(given) and _is_hidden(case, given)]
@@ -159,7 +162,11 @@ class Evidence:
 
 
 def _is_hidden(case: Case, given: Features) -> bool:
-    """Whether most faults change nothing: all indices are the same place, there is one output element, or one of several rounds."""
+    """Whether most faults do not change the output of a case.
+
+    That is so if all its indices name the same place, if its output has one element, and if its data is one of several
+    rounds, which do not reveal an address alone.
+    """
     return given.get("axis_length") == 1 or given["output_elements"] == 1 or len(rounds(case.desc, "addr")) > 1
 
 

@@ -32,6 +32,18 @@ FLAGS = ("negative", "duplicates")
 NUMBERS = tuple(name for name in FEATURES if name not in (*CATEGORIES, *FLAGS))
 """The features whose values are whole numbers."""
 
+SMALL_NUMBERS = (
+    "data_width",
+    "dimension_count",
+    "axis",
+    "axis_from_end",
+    "index_dimensions",
+    "tuple_size",
+    "batch_dimensions",
+    "index_rank",
+)
+"""The numbers that have few values, so that each value is worth a look of its own."""
+
 
 def features(case: Case) -> dict[str, Value]:
     """Returns the features of a case with a valid descriptor; all but `call`, which belongs to a run."""

@@ -8,22 +8,10 @@ from typing import TypeAlias
 
 from ..variants import PLAIN
 from .conditions import Comparison, Condition
-from .features import CATEGORIES, NUMBERS, Features
+from .features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
 
 Facet: TypeAlias = tuple[str, object]
 """A feature and its value, or a range of values. What a condition may depend on is known when each facet was seen."""
-
-_SMALL = (
-    "data_width",
-    "dimension_count",
-    "axis",
-    "axis_from_end",
-    "index_dimensions",
-    "tuple_size",
-    "batch_dimensions",
-    "index_rank",
-)
-"""The numbers of which every value is a facet. Of all others a range of values is one."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +39,16 @@ def regions_of(condition: Condition) -> Iterator[Region]:
 
 
 def facets(given: Features, marks: set[int], wide: set[str]) -> Iterator[Facet]:
-    """What a case shows: each value of its features; of numbers with many values the range, the rest, and the marks.
+    """Gives the facets of a case with these features.
 
-    Of the variants, plain and others are facets, unless `wide` has the feature.
+    Each value of a feature is one. Of a number with many values, these are: its range between two powers of two, its
+    remainder after a division by 4, and the number itself if it is one of `marks`. Of the variant, it is whether the
+    case is plain; if `wide` has "variant", it is the name.
     """
     for name, value in given.items():
         if name == "variant" and name not in wide:
             yield name, value == PLAIN
-        elif name in CATEGORIES or isinstance(value, bool) or name in _SMALL:
+        elif name in CATEGORIES or isinstance(value, bool) or name in SMALL_NUMBERS:
             yield name, value
         elif name in NUMBERS:
             number = int(value)

@@ -220,7 +220,7 @@ class _Addresses:
             yield _Rule("", 0, self.right_positions[d])
 
     def every_rule(self, d: int) -> Iterator[_Rule]:
-        """Gives the rules for the positions along a dimension, also if they are the documented ones."""
+        """Gives the rules that fit the positions along a dimension. The documented rule can be one of them."""
         yield _Rule("", 0, self.right_positions[d])
         yield from self._rules_of_position(d)
         yield from self._rules_of_other_positions(d)

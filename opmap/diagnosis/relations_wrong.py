@@ -205,7 +205,7 @@ class WrongOutput:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The output's sizes without those of 1."""
+        """The sizes of the output that are larger than 1."""
         return tuple(self.sizes[i] for i in self.dimensions)
 
     def blocks(self) -> Iterator[tuple[int, str]]:

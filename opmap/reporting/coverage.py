@@ -71,7 +71,10 @@ class VariantCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TierCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The coverage of a tier. `missing` lists what the tier promises and does not cover; `bool` holds the ids of BOOL probes."""
+    """The coverage of a tier.
+
+    `missing` lists what the tier promises and does not cover. `bool` holds the ids of the probes of BOOL tensors.
+    """
 
     tier: Tier
     cases: int
