@@ -11,7 +11,7 @@ from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
 from .case import shrink_case
 from .causes import Cause, Failure, best_label, case_size, cause_of, causes, failure_of, telling_output, whole_relation
-from .conditions import Comparison, Condition
+from .conditions import Comparison, Condition, approximate
 from .features import features
 from .judged_run import JudgedRun
 from .new_cases import NewCases
@@ -43,11 +43,47 @@ MOST_STARTS = 10
 
 
 @dataclass(frozen=True)
+class Closest:
+    """The condition that is wrong for few cases of a run, where none is right for all.
+
+    `failing` holds how many failing cases of the cause meet it, and how many there are; `passing` the same of the cases
+    that passed.
+    """
+
+    condition: Condition
+    failing: tuple[int, int]
+    passing: tuple[int, int]
+
+    @classmethod
+    def of(cls, cause: Cause, run: JudgedRun) -> Closest | None:
+        """Returns the closest condition of a cause.
+
+        Returns None if a condition is right for all cases, if no case passed, or if no condition is better than none.
+        """
+        if cause.condition is not None or not run.passed:
+            return None
+        failing, passing = run.features([failure.case for failure in cause.failures]), run.features(run.passed)
+        condition = approximate(failing, passing)
+        if not any(condition.any):
+            return None
+        (met, all_failing), (wrong, all_passing) = (
+            (sum(map(condition.holds, given)), len(given)) for given in (failing, passing)
+        )
+        return cls(condition, (met, all_failing), (wrong, all_passing))
+
+    def __str__(self) -> str:
+        """`an index < 0 (74 of 74 cases that fail, 36 of 274 that pass)`."""
+        (met, failing), (wrong, passing) = self.failing, self.passing
+        return f"{self.condition} ({met} of {failing} cases that fail, {wrong} of {passing} that pass)"
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """What is known of one cause.
 
     `stability` is None if the failure was not run again. `asked` holds the questions that made the condition exact.
     `shrunk` is a smaller case than those of the run, if one was found. `sides` says whose fault it is, if that was asked.
+    `closest` is the closest condition, if that was sought because there is no exact one.
     """
 
     cause: Cause
@@ -55,6 +91,7 @@ class Diagnosis:
     asked: Asked | None = None
     shrunk: Failure | None = None
     sides: Sides | None = None
+    closest: Closest | None = None
 
     @property
     def smallest(self) -> Failure:
@@ -68,15 +105,13 @@ class Diagnosis:
 
 
 def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool = False) -> list[Diagnosis]:
-    """Returns the causes of the failures. The stability of the `most` largest ones is checked; nothing more is run.
+    """Returns the causes of the failures. Of the `most` largest ones the stability is checked; nothing more is run.
 
-    Hangs and lost devices are run again only if `dangerous`.
+    Where no condition fits, the closest one is sought for these. Hangs and lost devices are run again only if `dangerous`.
     """
-    found = causes(run)
-    return [
-        check_stability(cause, run, fresh, dangerous=dangerous) if n < most else Diagnosis(cause)
-        for n, cause in enumerate(found)
-    ]
+    largest, others = (found := causes(run))[:most], found[most:]
+    checked = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in largest]
+    return [*(replace(one, closest=Closest.of(one.cause, run)) for one in checked), *map(Diagnosis, others)]
 
 
 def diagnoses(

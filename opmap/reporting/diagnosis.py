@@ -55,6 +55,8 @@ def cause_lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str])
         lines.append(("  or", f"the same on these cases: {', '.join(relation.ties)}"))
     asked = diagnosis.asked
     where = str(cause.condition) if cause.condition else "no simple condition separates them"
+    if diagnosis.closest:
+        where += f"; the closest is: {diagnosis.closest}"
     if asked and not diagnosis.exact:
         where = f"no condition fits all answers; the closest is: {where}"
     lines.append(("  where", where))

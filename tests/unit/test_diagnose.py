@@ -1,6 +1,7 @@
 """`opmap diagnose`: groups of failures, how reliably they fail, and the condition and relation of each."""
 
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +173,17 @@ class TestValidate:
         for text in ("cause 1 ", " where ", " stable always (3 of 3 alone", " smallest gather_nd/", " again opmap "):
             assert text in out
         assert "cause 2" not in out
+
+    def test_closest(self, capsys):
+        """Where no condition fits, the closest one is told, with the number of cases for which it is right."""
+        code, out = self.run(capsys, "--provider", "fault:negative-index-off-by-one")
+        assert 1 == code
+        told = re.search(r"where no simple condition separates them; the closest is: an index < 0 \((.*?)\)", out)
+        assert told is not None, out
+        numbers = [int(number) for number in re.findall(r"\d+", told[1])]
+        assert f"{numbers[0]} of {numbers[1]} cases that fail, {numbers[2]} of {numbers[3]} that pass" == told[1]
+        assert f"cause 1 {numbers[1]} cases" in out
+        assert numbers[0] == numbers[1] > 0 < numbers[2] < numbers[3]
 
     def test_green(self, capsys):
         code, out = self.run(capsys, "--provider", "cpu")
