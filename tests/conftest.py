@@ -1,6 +1,7 @@
 """Settings of the property tests: they have no deadline, and run the same examples each time in CI."""
 
 import os
+import shutil
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,3 +15,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # the bundles of tests are no results of the CI run
 
 pytest.register_assert_rewrite("dxdispatch_models")
+
+
+@pytest.fixture
+def bundles(made, tmp_path, monkeypatch):
+    """Works in a folder with copies of the results bundles that the fixture `made` of a test file has made."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -6,14 +6,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from ..errors import InputError
 from ..files import to_json
 from ..verdicts.record import SCHEMA, Record
-from .documents import DiagnosisDocument, Option
+from .documents import DiagnosisDocument, Option, RunDocument
 from .json_files import decode
 from .junit import Suite, junit
 from .results_folder import RUN, ResultsFolder, formatted
@@ -126,7 +125,7 @@ class Bundle:
 
     def _read(self, ids: frozenset[str]) -> None:
         """Reads the records of an interrupted run. A line that was not written to its end is left out."""
-        run = self._files.read_run(_Run)
+        run = self._files.read_run(RunDocument)
         if run.parts is not None:
             message = "--resume must be the bundle of one run, got one that opmap merge wrote"
             raise InputError(message, file=str(self.folder))
@@ -142,12 +141,3 @@ class Bundle:
                 self._files.refuse(f"must be the only record of {case}", number)
             seen.add(case)
             self.done.append(record)
-
-
-class _Run(msgspec.Struct):
-    """What `run.json` holds, as far as a run that goes on needs it."""
-
-    schema: str
-    selection: dict[str, Option]
-    environment: msgspec.Raw = msgspec.Raw(b"null")
-    parts: Any = None

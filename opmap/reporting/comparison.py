@@ -106,7 +106,7 @@ class ReadRun:
         of_part = {number: place for place, numbers in self.places.items() for number in numbers}
         self.results: dict[str, dict[str, _Result]] = {}
         self.verdicts = Counter[Verdict]()
-        for number, record in bundle.records():
+        for number, record in bundle.read_records():
             results = self.results.setdefault(of_part[number], {})
             results[record.case or ""] = _Result(record.verdict, _wrong(record), record.message)
             self.verdicts[record.verdict] += 1

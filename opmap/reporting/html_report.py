@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -28,12 +27,12 @@ from ..spec import Erratum, Spec
 from ..verdicts.record import Record
 from ..verdicts.run import Run
 from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
+from .bundle import HTML
 from .coverage import STRENGTHS, OperatorCoverage, operator_coverage
-from .report_bundle import WrittenBundle, read_bundle
+from .documents import Facts
 from .report_groups import Groups, again_words, base_id, found_cases, groups
 from .report_matrix import Place, by_dimensions, by_level, place
-
-NAME = "report.html"
+from .written_bundle import WrittenBundle, read_bundle
 
 MOST_MEASURED = 10_000
 """The most cases whose coverage is measured: it takes about a millisecond for each."""
@@ -63,7 +62,7 @@ def write_report(folder: str | os.PathLike[str], output: str | os.PathLike[str] 
     Raises InputError if the folder holds no bundle, if the bundle cannot be read, or if the file cannot be written.
     """
     content = report_html(read_bundle(folder)).encode()
-    path = Path(output) if output is not None else Path(folder) / NAME
+    path = Path(output) if output is not None else Path(folder) / HTML
     try:
         write_file(path, content)
     except OSError as error:
@@ -317,20 +316,18 @@ def _options(bundle: WrittenBundle) -> list[tuple[str, str]]:
 def _facts(bundle: WrittenBundle) -> Iterator[tuple[str, str, str]]:
     """Gives the facts about the machine and the software: name, value or why there is none, and source."""
     count = 0
-    for name, value in _environments(bundle):
-        if not isinstance(value, dict):
-            continue
-        for key, fact in value.items():
-            fact = fact if isinstance(fact, dict) else {"value": fact}
-            for path, text in _flat(f"{name}{key}", fact.get("value")):
+    for run, environment in _environments(bundle):
+        for name, fact in (environment or {}).items():
+            for path, text in _flat(f"{run}{name}", fact.value):
                 count += 1
                 if count > MOST_FACTS:
                     return
-                known = text if fact.get("value") is not None else f"not known: {_text(fact.get('error'))}"
-                yield path.replace("_", " "), cut(known), cut(_text(fact.get("source") or ""))
+                known = text if fact.value is not None else f"not known: {_text(fact.error)}"
+                yield path.replace("_", " "), cut(known), cut(_text(fact.source))
 
 
-def _environments(bundle: WrittenBundle) -> list[tuple[str, Any]]:
+def _environments(bundle: WrittenBundle) -> list[tuple[str, Facts | None]]:
+    """Returns the environment; of a merged bundle whose parts differ in it, that of each part behind the part's name."""
     if bundle.run.environment is not None or not bundle.run.parts:
         return [("", bundle.run.environment)]
     return [(f"run {number}: ", part.environment) for number, part in enumerate(bundle.run.parts, 1)]

@@ -119,7 +119,7 @@ class Merging:
         """Yields each record of each bundle with the number of its source."""
         first = 0
         for bundle in self.bundles:
-            for number, record in bundle.records():
+            for number, record in bundle.read_records():
                 yield first + number, record
             first += len(bundle.parts)
 

@@ -10,7 +10,8 @@ from itertools import islice
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
 from ..cases.in_variants import split_id
-from ..diagnosis.causes import Cause, causes
+from ..diagnosis.causes import causes
+from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.judged_run import JudgedRun
 from ..dxdispatch import read_model
 from ..errors import OpmapError
@@ -18,19 +19,12 @@ from ..files import to_json
 from ..limits import MAX_GLOB
 from ..verdicts.record import Record
 from ..vocabulary import CONTRACT, PROBE, TIERS
-from .diagnosis import describe_case
+from .diagnosis import describe_case, diagnosis_document
+from .documents import DiagnosisDocument, Group
 from .export import folder_name
 from .failures import FOLDER
-from .report_bundle import (
-    DIAGNOSIS_SCHEMA,
-    ConditionFile,
-    DiagnosisFile,
-    GroupFile,
-    RelationFile,
-    SmallestFile,
-    WrittenBundle,
-)
 from .report_picture import Picture, picture
+from .written_bundle import WrittenBundle
 
 MOST_GROUPS, MOST_PICTURES = 100, 20
 """The most groups that a report shows, and the most that it shows with a picture; the largest ones come first."""
@@ -39,7 +33,7 @@ NO_CONDITION = "no simple condition separates them from the cases that passed"
 
 
 @dataclass(frozen=True)
-class Group:
+class ShownGroup:
     """One cause, in texts that the page shows. `ids` are its cases, `folder` is its reproducer's, relative to the bundle."""
 
     number: int
@@ -65,7 +59,7 @@ class Group:
 class Groups:
     """The groups of a report, the largest first. `left_out` counts those that are not shown."""
 
-    shown: Sequence[Group] = ()
+    shown: Sequence[ShownGroup] = ()
     left_out: int = 0
     number_of: Mapping[str, int] = field(default_factory=dict)
 
@@ -96,32 +90,20 @@ def groups(bundle: WrittenBundle, cases: Mapping[str, Case]) -> Groups:
     return Groups(shown, len(every) - len(shown), number_of)
 
 
-def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisFile:
-    """Returns the groups that the records show."""
+def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisDocument:
+    """Returns the causes that the records show."""
     judged = [(cases[id], record) for record in bundle.records if (id := record.case or "") in cases]
     found = causes(JudgedRun(judged)) if any(record.failed for _, record in judged) else []
-    return DiagnosisFile(DIAGNOSIS_SCHEMA, list(map(_of_cause, found)))
-
-
-def _of_cause(cause: Cause) -> GroupFile:
-    relation = cause.relation
-    return GroupFile(
-        cases=len(cause.failures),
-        relation=RelationFile(relation.text, relation.fault, list(relation.ties), (relation.explained, relation.wrong)),
-        smallest=SmallestFile(cause.smallest.case.id),
-        operators=cause.operators,
-        condition=ConditionFile(str(cause.condition)) if cause.condition else None,
-        ids=[failure.case.id for failure in cause.failures],
-    )
+    return diagnosis_document("", list(map(Diagnosis, found)), lambda case: again(bundle, case.id))
 
 
 def _group(
-    number: int, group: GroupFile, bundle: WrittenBundle, records: Mapping[str, Record], cases: Mapping[str, Case]
-) -> Group:
+    number: int, group: Group, bundle: WrittenBundle, records: Mapping[str, Record], cases: Mapping[str, Case]
+) -> ShownGroup:
     relation, smallest = group.relation, group.smallest
     explained, wrong = relation.explains
     case, record = cases.get(smallest.case) or _of_dispatch(group), records.get(smallest.case)
-    return Group(
+    return ShownGroup(
         number=number,
         cases=group.cases,
         operators=[name.removeprefix("DML_OPERATOR_") for name in group.operators],
@@ -135,22 +117,22 @@ def _group(
         smallest=smallest.case,
         described=describe_case(case) if case else None,
         message=record.message if record else smallest.message,
-        again=group.again or again(bundle, smallest.case),
+        again=group.again,
         folder=_folder(bundle, smallest.case),
         ids=group.ids,
         picture=_picture(case, record) if case and number <= MOST_PICTURES else None,
     )
 
 
-def _stability(group: GroupFile) -> str:
+def _stability(group: Group) -> str:
     if group.stability is None:
         return "not known: the smallest case was not run again"
     return group.stability_text or " ".join(filter(None, (group.stability, group.after)))
 
 
-def _of_dispatch(group: GroupFile) -> Case | None:
+def _of_dispatch(group: Group) -> Case | None:
     """Returns the smallest case of a group as its DxDispatch model says it; None if it cannot be read."""
-    if not isinstance(group.smallest.dxdispatch, dict):
+    if group.smallest.dxdispatch is None:
         return None
     try:
         (dispatch,) = read_model(to_json(group.smallest.dxdispatch).decode())

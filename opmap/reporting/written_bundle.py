@@ -1,17 +1,23 @@
-"""Reads results bundles that runs or `opmap merge` wrote, perhaps elsewhere: each file is checked before it is used."""
+"""Reads results bundles that runs or `opmap merge` wrote, perhaps elsewhere: each file is checked before it is used.
+
+A bundle may be unfinished: a run that was killed leaves no totals, no diagnosis, and perhaps a line that does not end.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from pathlib import Path
 
 import msgspec
 
 from ..errors import InputError, shown
 from ..limits import MAX_GLOB, MAX_RECORDS
-from ..verdicts.record import SCHEMA, Record
+from ..tensors import DataType
+from ..verdicts.record import SCHEMA, Record, TensorRecord
 from .bundle import DIAGNOSIS, RECORDS
 from .documents import DIAGNOSIS_SCHEMA, DiagnosisDocument, Part, RunDocument
 from .json_files import T, read_json, read_lines
@@ -42,11 +48,24 @@ class WrittenBundle:
             )
         ]
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        """Yields each record with the number of its part. The file is read anew each time.
+    def asked(self, name: str) -> str | None:
+        """Returns one of the options of the run, or one of the facts about its provider, as a text; None if it is not set."""
+        value = self.run.selection.get(name)
+        return None if value is None else str(value)
 
-        Raises InputError if the file cannot be read, has too many lines, or holds no record, a case twice in a part, or
-        another number of records than the parts say.
+    @cached_property
+    def records(self) -> list[Record]:
+        """All records; those of good cases without their outputs. Raises InputError as `read_records` does."""
+        return [
+            msgspec.structs.replace(record, expected=None, actual=None) if record.good else record
+            for _, record in self.read_records()
+        ]
+
+    def read_records(self) -> Iterator[tuple[int, Record]]:
+        """Yields each record with the number of its part. The file is read anew each time; there may be none.
+
+        Raises InputError if the file cannot be read, has too many lines, or holds no record, a case twice in a part, an
+        output of a failed case that is no tensor, or another number of records than the parts say.
         """
         path = self.folder / RECORDS
         ends = [(number, part.records) for number, part in enumerate(self.parts)]
@@ -65,6 +84,9 @@ class WrittenBundle:
             if record.case in seen:
                 message = f"must be the only record of {record.case}"
                 raise InputError(message, path=f"line {line}", file=str(path))
+            if not record.good:
+                for name, tensor in (("expected", record.expected), ("actual", record.actual)):
+                    _check_bits(tensor, path, f"line {line}: $.{name}.Bits")
             seen.add(record.case)
             left -= 1
             yield part, record
@@ -78,7 +100,7 @@ class WrittenBundle:
 
 
 def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
-    """Returns the bundle in a folder; its records are read by `records`.
+    """Returns the bundle in a folder. Its records are read later.
 
     Raises InputError if the folder holds no bundle, one of another schema, or a file that cannot be read.
     """
@@ -106,3 +128,24 @@ def _document(path: Path, type: type[T], schema: str) -> T:
     if got != schema:
         raise InputError(f"schema must be {schema}, got {shown(got)}", file=str(path))
     return read_json(path, type)
+
+
+_HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+def _check_bits(tensor: TensorRecord | None, file: Path, place: str) -> None:
+    """Raises InputError if the elements of an output are not the bit patterns of its type, or not as many as its sizes say."""
+    if tensor is None or tensor.Bits is None:
+        return
+    types = DataType.__members__
+    if tensor.DataType not in types:
+        raise InputError(
+            f"must be of a data type of DirectML, got {shown(tensor.DataType)}", path=place, file=str(file)
+        )
+    width = types[tensor.DataType].size * 2
+    if prod(tensor.Sizes) != len(tensor.Bits):
+        message = f"must have as many elements as its sizes say, got {len(tensor.Bits)}"
+        raise InputError(message, path=place, file=str(file))
+    wrong = next((b for b in tensor.Bits if b is not None and not (len(b) == width and set(b) <= _HEXADECIMAL)), None)
+    if wrong is not None:
+        raise InputError(f"must have {width} hexadecimal digits each, got {shown(wrong)}", path=place, file=str(file))

@@ -30,7 +30,6 @@ def planted(folder) -> set[str]:
             "error": None,
         },
         "one": {"value": None, "source": mark("source of none"), "error": mark("error")},
-        "other": mark("no fact"),
     }
     run = {
         "schema": "opmap-results/1",
@@ -62,22 +61,36 @@ def planted(folder) -> set[str]:
         },
     }
     found = diagnosis(
-        relation={"text": mark("relation"), "fault": mark("fault"), "ties": [mark("ties")]},
+        relation={
+            "kind": mark("relation.kind"),
+            "text": mark("relation"),
+            "fault": mark("fault"),
+            "ties": [mark("ties")],
+            "explains": [5, 6],
+        },
         smallest={
             "case": mark("smallest"),
+            "text": mark("smallest.text"),
             "message": mark("smallest message"),
             "dxdispatch": {"x": mark("dxdispatch")},
         },
         operators=[mark("operators")],
-        condition={"text": mark("condition")},
-        stability=mark("after"),
+        condition={
+            "text": mark("condition"),
+            "any": [[{"feature": mark("feature"), "is": mark("feature"), "value": 1}]],
+        },
+        stability="after",
         stability_text=mark("stability"),
         after=mark("after"),
-        side={"text": mark("side")},
+        side=side(text=mark("side"), flips=[mark("flips")], left_out={mark("left_out"): mark("left_out")}),
         ids=[record["case"], mark("ids")],
         again=mark("again"),
     )
-    documents = {"run.json": {**run, "totals": {"exit_code": 1}}, "results.jsonl": record, "diagnosis.json": found}
+    documents = {
+        "run.json": {**run, "totals": {"verdicts": {"mismatch": 1}, "exit_code": 1}},
+        "results.jsonl": record,
+        "diagnosis.json": found,
+    }
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document) + "\n")
     return fields_in(json.dumps([*documents.values()], ensure_ascii=False))
@@ -89,11 +102,30 @@ def fields_in(text: str) -> set[str]:
 
 
 def diagnosis(**changes) -> dict:
-    """Returns a diagnosis with one group."""
+    """Returns a diagnosis with one group, of which these keys are changed."""
     group = {
         "cases": 3,
-        "relation": {"text": "the rule", "explains": [5, 6]},
-        "smallest": {"case": "gather/example.1"},
+        "ids": [],
+        "verdicts": ["mismatch"],
         "operators": ["DML_OPERATOR_GATHER"],
+        "condition": None,
+        "relation": {"kind": "a kind", "text": "the rule", "fault": None, "ties": [], "explains": [5, 6]},
+        "stability": None,
+        "stability_text": None,
+        "after": None,
+        "side": None,
+        "smallest": smallest(),
+        "asked": {"runs": 0, "failing": 0, "passing": 0},
+        "again": "opmap validate",
     }
-    return {"schema": "opmap-diagnosis/1", "groups": [{**group, **changes}]}
+    return {"schema": "opmap-diagnosis/1", "provider": "a provider", "groups": [{**group, **changes}]}
+
+
+def smallest(**changes) -> dict:
+    """Returns the smallest case of a group, of which these keys are changed."""
+    return {"case": "gather/example.1", "text": "its tensors", "message": None, "dxdispatch": None, **changes}
+
+
+def side(**changes) -> dict:
+    """Returns whose fault a group is, of which these keys are changed."""
+    return {"odd_one_out": None, "text": "", "flips": [], "sides": [], "left_out": {}, **changes}

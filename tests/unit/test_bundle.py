@@ -34,6 +34,7 @@ EXAMPLES = ["validate", "--provider", "cpu", "--filter", "gather/example.*"]
 
 WRITE = """
 import os, sys
+from opmap.machine.facts import Fact
 from opmap.reporting.bundle import Bundle
 from opmap.verdicts.record import Record
 
@@ -44,7 +45,7 @@ def write(folder, resume):
     for record in records:
         if record.case not in {r.case for r in bundle.done}:
             bundle.add(record)
-    bundle.environment({"python": "3"})
+    bundle.environment({"python": Fact("3", "a source")})
     bundle.close(records, 0)
 """
 
@@ -432,7 +433,7 @@ class TestText:
         selection = {**SELECTION, "filter": [self.BAD]}
         bundle = Bundle(tmp_path / "r", selection, ids=IDS)
         bundle.add(records[0])
-        bundle.environment({"path": self.BAD})
+        bundle.environment({"path": Fact(self.BAD, self.BAD)})
         bundle.release()
 
         again = resume(tmp_path / "r", selection)

@@ -29,14 +29,6 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def bundles(made, tmp_path, monkeypatch):
-    """Works in a folder with copies of these bundles."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def merge(bundles, capsys):
     """Returns a function that merges bundles into `new`. It returns the exit code, and the lines about problems."""
 
@@ -203,6 +195,8 @@ REFUSALS = {
     "long case": ("results.jsonl", b'{"verdict":"pass","case":"%s"}\n' % (b"x" * 501), "at most 500 characters"),
     "twice": ("results.jsonl", b'{"verdict":"pass","case":"a"}\n' * 2, "line 2: must be the only record of a"),
     "long line": ("results.jsonl", b'"%s"\n' % (b"x" * MAX_RECORD_BYTES), f"at most {MAX_RECORD_BYTES} bytes"),
+    "no bits": ("results.jsonl", b'{"verdict":"mismatch","case":"a","actual":{"DataType":"INT8","Sizes":[1],"Values":null,"Bits":["x"]}}\n',
+                "results.jsonl: line 1: $.actual.Bits: must have 2 hexadecimal digits each, got 'x'"),
     "diagnosis": ("diagnosis.json", b'{"schema":"opmap-diagnosis/2"}', "got 'opmap-diagnosis/2'"),
     "no groups": ("diagnosis.json", b'{"schema":"opmap-diagnosis/1","provider":"x"}', "missing required field `groups`"),
     "large": ("diagnosis.json", b" " * (MAX_FILE_BYTES + 1), f"at most {MAX_FILE_BYTES} bytes"),

@@ -10,7 +10,7 @@ import shutil
 from base64 import b64encode
 
 import pytest
-from planted_markup import diagnosis, fields_in, planted
+from planted_markup import diagnosis, fields_in, planted, side, smallest
 
 from opmap.cases.case import Case
 from opmap.cases.selection import find_case
@@ -18,13 +18,13 @@ from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.dxdispatch import model_json
 from opmap.operators.gather import Desc
-from opmap.reporting import report_bundle
+from opmap.reporting import written_bundle
 from opmap.reporting.export import folder_name
 from opmap.reporting.html_report import write_report
-from opmap.reporting.report_bundle import read_bundle
 from opmap.reporting.report_groups import found_cases
 from opmap.reporting.report_matrix import by_dimensions, by_level, place
 from opmap.reporting.report_picture import MOST_COLUMNS, MOST_ROWS, picture
+from opmap.reporting.written_bundle import read_bundle
 from opmap.tensors import DataType, Tensor, plain
 from opmap.verdicts.record import Record
 from opmap.vocabulary import Stage, Verdict
@@ -50,9 +50,11 @@ def bundle(ran, tmp_path):
 
 
 def change_run(folder, **changes) -> None:
-    """Changes keys of run.json; `selection` is added to what is there."""
+    """Changes keys of run.json; what `selection` and `totals` hold is added to what is there."""
     run = json.loads((folder / "run.json").read_text())
-    run["selection"] |= changes.pop("selection", {})
+    for name in ("selection", "totals"):
+        if changes.get(name, run[name]) is not None:
+            changes[name] = {**run[name], **changes.get(name, {})}
     (folder / "run.json").write_text(json.dumps({**run, **changes}))
 
 
@@ -88,8 +90,8 @@ class TestFirstLines:
     def test_of_several_devices(self, bundle):
         """A merged bundle says on what all its parts ran."""
         records = [
-            {"case": "gather/example.1", "verdict": "pass", "provider": name, "device_class": device}
-            for name, device in (("one", "hardware"), ("other", "emulated"))
+            {"case": f"gather/example.{n}", "verdict": "pass", "provider": name, "device_class": device}
+            for n, (name, device) in enumerate([("one", "hardware"), ("other", "emulated")], 1)
         ]
         (bundle / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
         change_run(bundle, selection={"provider": None}, totals={"exit_code": 0})
@@ -160,9 +162,9 @@ class TestGroups:
         found = diagnosis(
             stability="after",
             stability_text="fails after another",
-            condition={"text": "DimensionCount >= 5"},
+            condition={"text": "DimensionCount >= 5", "any": []},
             again="opmap so",
-            side={"text": "the EP"},
+            side=side(text="the EP"),
             ids=["gather/example.1"],
         )
         (bundle / "diagnosis.json").write_text(json.dumps(found))
@@ -180,7 +182,7 @@ class TestGroups:
         """The picture of a case that was made smaller is drawn of the model in diagnosis.json."""
         case = find_case("gather/example.1")
         model = {**model_json("shrunk", case.desc, case.tensors)}
-        found = diagnosis(smallest={"case": "shrunk", "dxdispatch": model, "message": "it differs"})
+        found = diagnosis(smallest=smallest(case="shrunk", dxdispatch=model, message="it differs"))
         (bundle / "diagnosis.json").write_text(json.dumps(found))
 
         page = report(bundle)
@@ -332,7 +334,10 @@ class TestMatrix:
         assert (True, accepted, right) == (cell.documented, cell.accepted, cell.right)
 
 
-NOT_SHOWN = "record.file record.rule nodes road lowered_as expected dxdispatch after ids"
+NOT_SHOWN = (
+    "record.file record.rule nodes road lowered_as expected dxdispatch after ids "
+    "relation.kind smallest.text feature flips left_out"
+)
 """The planted fields that the page has no place for."""
 
 
@@ -389,7 +394,7 @@ class TestRefused:
 
         assert "must be the folder of a results bundle, got a folder without run.json" in self.refusal(capsys, tmp_path)
         assert "must be the folder of a results bundle, got a file" in self.refusal(capsys, tmp_path / "file")
-        assert "must be the folder of a results bundle, there is none" in self.refusal(capsys, tmp_path / "none")
+        assert "must be the folder of a results bundle, got no such folder" in self.refusal(capsys, tmp_path / "none")
 
     @pytest.mark.parametrize(
         ("name", "content", "says"),
@@ -402,7 +407,7 @@ class TestRefused:
             ("diagnosis.json", '{"schema": "other/1"}', "schema must be opmap-diagnosis/1, got 'other/1'"),
             (
                 "diagnosis.json",
-                '{"schema": "opmap-diagnosis/1", "groups": [{}]}',
+                '{"schema": "opmap-diagnosis/1", "provider": "x", "groups": [{}]}',
                 "Object missing required field cases",
             ),
         ],
@@ -434,7 +439,7 @@ class TestRefused:
         assert says in self.refusal(capsys, bundle)
 
     def test_most_records(self, bundle, capsys, monkeypatch):
-        monkeypatch.setattr(report_bundle, "MAX_RECORDS", 3)
+        monkeypatch.setattr(written_bundle, "MAX_RECORDS", 3)
 
         assert "results.jsonl: must have at most 3 lines" in self.refusal(capsys, bundle)
 
