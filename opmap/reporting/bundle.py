@@ -65,6 +65,8 @@ class Bundle:
                 self._read(frozenset(ids))
             for name in (*REPORTS, HTML):
                 self._files.remove_file(name)
+            if resume:
+                self._remove_failures()
             self._write_run(None)
             self._files.start_lines(self.done)
         except BaseException:
@@ -119,6 +121,14 @@ class Bundle:
     def release(self) -> None:
         """Gives the folder free for other runs, as it is. Nothing is written after this."""
         self._files.release()
+
+    def _remove_failures(self) -> None:
+        from .failures import FOLDER, remove_failures  # loads much that only a resumed run needs here
+
+        try:
+            remove_failures(self.folder)
+        except OSError as error:
+            raise InputError(error.strerror or str(error), file=str(self.folder / FOLDER)) from None
 
     def _write_run(self, totals: dict[str, object] | None) -> None:
         self._files.write_run({**self._run, "totals": totals})

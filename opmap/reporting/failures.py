@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis
 from ..execution.providers import OpenProvider
+from ..variants.forms_constants import EXTERNAL_FILE
 from .diagnosis import cause_lines
-from .export import export_folder, folder_name
+from .export import ISSUE, PROGRAM, export_folder, folder_name
 from .model_folders import write_files
 
 FOLDER = "failures"
 
 MOST_CAUSES, MOST_OF_EACH = 10, 3
 """The most causes with folders, and the most cases of each."""
+
+_FILES = (ISSUE, PROGRAM, "model.onnx", EXTERNAL_FILE, "dxdispatch.json", "dxdispatch_expected.json")
+
+_WRITTEN = re.compile(
+    rf"""{"|".join(map(re.escape, _FILES))}
+    | actual_\d+\.pb | test_data_set_0(/(input|output)_\d+\.pb)? | dxdispatch(/\w+\.npy)?""",
+    re.VERBOSE,
+)
+"""The paths in a folder that `export_folder` writes."""
+
+
+def remove_failures(folder: Path) -> None:
+    """Removes the folders of failures that an earlier end of the run wrote below the folder of a bundle.
+
+    A folder with a file or link that opmap does not write stays. Raises OSError if a folder cannot be removed.
+    """
+    failures = folder / FOLDER
+    if failures.is_symlink() or not failures.is_dir():
+        return
+    for entry in list(failures.iterdir()):
+        if _is_written(entry):
+            shutil.rmtree(entry)
+    with suppress(OSError):  # it is not empty
+        failures.rmdir()
+
+
+def _is_written(folder: Path) -> bool:
+    """Whether a folder holds the text of an issue, and nothing that `export_folder` does not write."""
+    if folder.is_symlink() or not (folder / ISSUE).is_file():
+        return False
+    paths = folder.rglob("*")
+    return not any(path.is_symlink() or not _WRITTEN.fullmatch(path.relative_to(folder).as_posix()) for path in paths)
 
 
 def write_failures(

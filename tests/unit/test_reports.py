@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 import xml.etree.ElementTree as ET
 
 import jsonschema
@@ -22,6 +24,7 @@ from opmap.vocabulary import Stage, Verdict
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
 GREEN = ["--provider", "cpu", "--filter", "gather/example.*"]
+IDS = [f"gather/example.{n}" for n in range(1, 6)]
 ABSENT = ["--provider", "AbsentExecutionProvider", "--filter", "gather/example.*"]
 
 MARKUP = "</x><img src=x onerror=alert(1)> | `a` ``b`` [l](https://e.x) www.e.x *b* _i_ &lt; \x1b[2J\n# h \ud800 \ufffe"
@@ -109,6 +112,50 @@ class TestFiles:
         Bundle(tmp_path, {}, resume=True).release()
 
         assert ["results.jsonl", "run.json"] == sorted(path.name for path in tmp_path.iterdir())
+
+    def test_failures_of_an_earlier_end(self, tmp_path):
+        """A resumed run removes the folders of failures that it does not write again, and none that opmap did not write."""
+        validate(tmp_path, *FAULT)
+        failures = tmp_path / "failures"
+        (first, *_) = names = sorted(path.name for path in failures.iterdir())
+        for name in ("stale", "with notes", "nested"):
+            shutil.copytree(failures / first, failures / name)
+        (failures / "with notes" / "notes.txt").touch()
+        (failures / "nested" / "dxdispatch" / "mine").mkdir(parents=True)
+        (failures / "mine").mkdir()
+        (failures / "mine" / "model.onnx").touch()
+        (failures / "file").touch()
+
+        main(["validate", *FAULT, "--resume", str(tmp_path)])
+
+        kept = {"with notes", "nested", "mine", "file"}
+        assert kept | {*names} == {path.name for path in failures.iterdir()}
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="a symbolic link needs a privilege there")
+    @pytest.mark.parametrize("linked", ["failures", "failures/stale", "failures/stale/model.onnx"])
+    def test_links(self, linked, tmp_path):
+        """A link in place of a folder or a file of failures is not followed, and stays."""
+        validate(tmp_path / "r", *FAULT)
+        (first, *_) = (tmp_path / "r" / "failures").iterdir()
+        shutil.copytree(first, tmp_path / "r" / "failures" / "stale")
+        link, elsewhere = tmp_path / "r" / linked, tmp_path / "elsewhere"
+        link.rename(elsewhere)
+        link.symlink_to(elsewhere)
+
+        Bundle(
+            tmp_path / "r", json.loads((tmp_path / "r" / "run.json").read_bytes())["selection"], ids=IDS, resume=True
+        ).release()
+
+        assert link.is_symlink() and elsewhere.exists()
+        assert elsewhere.is_file() or (elsewhere / "issue.md").is_file() or (elsewhere / "stale" / "issue.md").is_file()
+
+    def test_no_failures_any_more(self, tmp_path):
+        """A folder `failures` from which everything is removed is removed too."""
+        validate(tmp_path, *FAULT)
+
+        Bundle(tmp_path, json.loads((tmp_path / "run.json").read_bytes())["selection"], ids=IDS, resume=True).release()
+
+        assert not (tmp_path / "failures").exists()
 
 
 class TestJUnit:
