@@ -346,6 +346,7 @@ def _diff(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--markdown", action="store_true", help="print Markdown")
     output.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--html", type=path, metavar="FILE", help="write an HTML page too, which needs no network")
 
 
 def _schema(parser: argparse.ArgumentParser) -> None:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
+from typing import TypeVar
 
 from ..errors import InputError
 from ..reporting.comparison import ReadRun, compare
+from ..reporting.comparison_html import html_comparison, html_table
 from ..reporting.comparison_table import compare_all, markdown_table, print_table
 from ..reporting.comparison_text import markdown, print_comparison
+from ..reporting.pages import write_page
 from ..reporting.terminal import console, print_text, write_json
 from ..reporting.written_bundle import read_bundle
 
+T = TypeVar("T")
+
 
 def run(options: Namespace) -> int:
-    """Prints what changed between two bundles, or a table of several. Returns 1 if a run is worse than the one before, else 0.
+    """Prints what changed between two bundles, or a table of several, and writes the page that was asked for.
 
-    Raises InputError if a folder is no bundle.
+    Returns 1 if a run is worse than the one before, else 0. Raises InputError if a folder is no bundle, or if the page
+    cannot be written.
     """
     if len(options.folders) < 2:
         raise InputError("diff must get two or more folders, got one")
     runs = [ReadRun(read_bundle(folder)) for folder in options.folders]
     if len(runs) == 2:
         found = compare(*runs)
+        _write_page(options, html_comparison, found)
         if options.json:
             write_json(found)
         elif options.markdown:
@@ -30,6 +38,7 @@ def run(options: Namespace) -> int:
             print_comparison(console(), found)
         return int(found.worse)
     several = compare_all(runs)
+    _write_page(options, html_table, several)
     if options.json:
         write_json(several)
     elif options.markdown:
@@ -37,3 +46,9 @@ def run(options: Namespace) -> int:
     else:
         print_table(console(), several)
     return int(any(several.worse))
+
+
+def _write_page(options: Namespace, html: Callable[[T], str], found: T) -> None:
+    """Writes the HTML page, if one was asked for."""
+    if options.html:
+        write_page(options.html, html(found))

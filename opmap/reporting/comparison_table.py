@@ -58,7 +58,7 @@ def compare_all(runs: Sequence[ReadRun]) -> TableDocument:
     )
 
 
-def _table_rows(found: TableDocument) -> Iterator[list[str]]:
+def table_rows(found: TableDocument) -> Iterator[list[str]]:
     """Yields the rows of the table: causes, verdicts, and whether a run is worse than the one before."""
     for cause in found.causes:
         name = f"{cause.text}{f' (as fault:{cause.fault})' if cause.fault else ''}"
@@ -69,18 +69,28 @@ def _table_rows(found: TableDocument) -> Iterator[list[str]]:
     yield ["worse than the run before", *("worse" if worse else "" for worse in found.worse)]
 
 
+def worse_line(found: TableDocument) -> str:
+    """Returns how many runs are worse than the one before."""
+    worse = sum(found.worse)
+    return (
+        f"{worse} of {len(found.runs)} runs {'is' if worse == 1 else 'are'} worse than the run before"
+        if worse
+        else ("no run is worse than the run before")
+    )
+
+
 def print_table(console: Console, found: TableDocument) -> None:
     """Prints the table."""
     shown = Table()
     shown.add_column("cause, verdict", overflow="fold")
     for name in found.runs:
         shown.add_column(Text(printable(name)), justify="right", overflow="fold")
-    for row in _table_rows(found):
+    for row in table_rows(found):
         shown.add_row(*(Text(printable(cell)) for cell in row))
     console.print(shown)
 
 
 def markdown_table(found: TableDocument) -> str:
     """Returns the table as Markdown."""
-    rows = ([plain(cell) for cell in row] for row in _table_rows(found))
+    rows = ([plain(cell) for cell in row] for row in table_rows(found))
     return table(["cause, verdict", *map(code, found.runs)], rows, right=range(1, len(found.runs) + 1))

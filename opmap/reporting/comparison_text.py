@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
@@ -108,22 +109,43 @@ def _value(value: str | None) -> str:
     return "none" if value is None else value
 
 
+@dataclass(frozen=True)
+class Section:
+    """A part of a comparison: a title, and a table or lines below it. The columns with the numbers `right` hold numbers."""
+
+    title: str
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    right: Sequence[int] = ()
+    lines: Sequence[str] = ()
+
+
+def sections(found: DiffDocument, most: int = MOST_CASES) -> Iterator[Section]:
+    """Yields the parts of a comparison, with at most `most` cases of each kind of change."""
+    causes = [[cause.change, _cause(cause), "; ".join(_where(cause))] for cause in found.causes]
+    yield (
+        Section("Causes", ("change", "cause", "where"), causes)
+        if causes
+        else Section("Causes", lines=[f"{_no_causes(found)}."])
+    )
+    counts = [[verdict, f"{old:,}", f"{new:,}"] for verdict, (old, new) in found.verdicts.items()]
+    yield Section("Verdicts", ("verdict", "old", "new"), counts, right=(1, 2))
+    if found.environment:
+        facts = [[fact.name, _value(fact.old), _value(fact.new)] for fact in found.environment]
+        yield Section("Environment", ("what", "old", "new"), facts)
+    for kind, changes in _by_kind(found.cases):
+        more = [f"... and {len(changes) - most:,} more"] if len(changes) > most else []
+        title = f"Cases that {'' if kind in ('bits', 'changed') else 'are '}{_KINDS[kind]}"
+        yield Section(title, lines=[*map(_case, changes[:most]), *more])
+    if found.notes:
+        yield Section("Notes", lines=found.notes)
+
+
 def markdown(found: DiffDocument) -> str:
     """Returns the comparison as Markdown."""
     parts = [f"# opmap diff: {plain(verdict_line(found))}\n\n{code(found.old)} → {code(found.new)}\n"]
-    rows = [[cause.change, plain(_cause(cause)), plain("; ".join(_where(cause)))] for cause in found.causes]
-    parts.append(
-        "## Causes\n\n"
-        + (table(["change", "cause", "where"], rows) if rows else f"{_no_causes(found).capitalize()}.\n")
-    )
-    counts = [[verdict, f"{old:,}", f"{new:,}"] for verdict, (old, new) in found.verdicts.items()]
-    parts.append(f"## Verdicts\n\n{table(['verdict', 'old', 'new'], counts, right=(1, 2))}")
-    if found.environment:
-        facts = [[plain(fact.name), code(_value(fact.old)), code(_value(fact.new))] for fact in found.environment]
-        parts.append(f"## Environment\n\n{table(['what', 'old', 'new'], facts)}")
-    for kind, changes in _by_kind(found.cases):
-        more = [f"... and {len(changes) - MOST_CASES:,} more"] if len(changes) > MOST_CASES else []
-        lines = [*map(_case, changes[:MOST_CASES]), *more]
-        parts.append(f"## Cases that {'' if kind in ('bits', 'changed') else 'are '}{_KINDS[kind]}\n\n{block(lines)}")
-    parts.append(block(found.notes))
-    return "\n".join(filter(None, parts))
+    for section in sections(found):
+        rows = ([plain(cell) for cell in row] for row in section.rows)
+        content = table(section.header, rows, right=section.right) if section.header else block(section.lines)
+        parts.append(f"## {section.title}\n\n{content}")
+    return "\n".join(parts)

@@ -1,26 +1,21 @@
 """The report of a results bundle: one HTML file that needs no network and no server.
 
-The templates are in the folder `templates`. All texts are escaped by the template engine; the records are JSON within the
-page, which its script reads.
+The records are JSON within the page, which its script reads.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..cases.case import Case
 from ..coverage.covered import measure
-from ..errors import InputError, cut, encodable, names, one_line
-from ..files import to_json, write_file
+from ..errors import cut, encodable, names, one_line
+from ..files import to_json
 from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
 from ..spec import Erratum, Spec
@@ -30,6 +25,7 @@ from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
 from .bundle import HTML
 from .coverage import STRENGTHS, OperatorCoverage, operator_coverage
 from .documents import Facts
+from .pages import page, write_page
 from .report_groups import Groups, again_words, base_id, found_cases, groups
 from .report_matrix import Place, by_dimensions, by_level, place
 from .written_bundle import WrittenBundle, read_bundle
@@ -61,12 +57,9 @@ def write_report(folder: str | os.PathLike[str], output: str | os.PathLike[str] 
 
     Raises InputError if the folder holds no bundle, if the bundle cannot be read, or if the file cannot be written.
     """
-    content = report_html(read_bundle(folder)).encode()
+    content = report_html(read_bundle(folder))
     path = Path(output) if output is not None else Path(folder) / HTML
-    try:
-        write_file(path, content)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    write_page(path, content)
     return path
 
 
@@ -78,19 +71,10 @@ def report_html(bundle: WrittenBundle) -> str:
     listed = [record for record in records if not record.is_probe and not record.is_contract]
     places = {id(record): place(record, cases.get(base_id(record.case or ""))) for record in listed}
     of_listed = [places[id(record)] for record in listed]
-    environment = Environment(
-        loader=PackageLoader("opmap", "reporting/templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style, script = (_source(environment, name) for name in ("report.css", "report.js"))
-    return environment.get_template("report.html").render(
+    return page(
+        "report.html",
+        script="report.js",
         heading=_heading(bundle, found),
-        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
-        style=Markup(style),
-        script=Markup(script),
         data=_embedded(_data(bundle, records, places, found)),
         groups=found,
         counts=[(verdict, count) for verdict in Verdict if (count := sum(r.verdict == verdict for r in records))],
@@ -103,19 +87,7 @@ def report_html(bundle: WrittenBundle) -> str:
         errata=list(_errata(listed)),
         facts=list(_facts(bundle)),
         options=_options(bundle),
-        version=metadata.version("opmap"),
     )
-
-
-def _source(environment: Environment, name: str) -> str:
-    """Returns the text of a template that is no template: a style sheet or a script."""
-    assert environment.loader is not None, "the environment has a loader"
-    return environment.loader.get_source(environment, name)[0].replace("\r\n", "\n")
-
-
-def _hash(text: str) -> str:
-    """Returns the hash by which the page's own policy knows a style sheet or a script. No other one is obeyed."""
-    return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _embedded(value: object) -> Markup:

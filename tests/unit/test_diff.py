@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 from bundle_folders import schema_of, validate
+from planted_markup import fields_in, planted
 
 from opmap.cli import main
+from opmap.limits import MAX_LINE
 from opmap.machine.facts import Fact
 from opmap.reporting.bundle import Bundle
 
@@ -269,6 +275,61 @@ class TestEnvironment:
 
         assert "cpu: the run has not ended" == notes[0]
         assert "the ids of the cases have another version" in notes[1]
+
+
+class TestPage:
+    """The comparison as one HTML file."""
+
+    def page(self, *arguments: str) -> str:
+        """Returns the page that a comparison writes."""
+        main(["diff", *arguments, "--html", "page.html"])
+        return Path("page.html").read_text(encoding="utf-8")
+
+    def test_content(self, bundles, capsys):
+        """It has what the Markdown has, and what is printed stays the same."""
+        page = html.unescape(self.page("cpu", "clamped", "--markdown"))
+        text = capsys.readouterr().out
+
+        assert 1 == main(["diff", "cpu", "clamped", "--markdown"])
+        assert text == capsys.readouterr().out
+        assert re.findall("^## (.*)", text, re.MULTILINE) == re.findall("<h2>(.*)</h2>", page)
+        for said in ("1 cause came", "fault:index-clamped-early", "gather/example.1: pass -> mismatch"):
+            assert said in page and said in text
+        assert '<b class="verdict bad">came</b>' in page
+
+    def test_several(self, bundles):
+        """The table of several runs."""
+        page = self.page("cpu", "clamped", "zero")
+
+        assert "2 of 3 runs are worse than the run before" in page
+        assert "fault:index-clamped-early" in page and '<th scope="col" class="right">zero</th>' in page
+
+    @pytest.mark.parametrize("others", [["planted"], ["planted", "cpu"]])
+    def test_markup(self, others, bundles):
+        """Every text is escaped, also the name of a folder; the page loads nothing."""
+        (bundles / "planted").mkdir()
+        fields = planted(bundles / "planted")
+        name = "<img src=x onerror=alert(1)>" if sys.platform != "win32" else "&amp"  # Windows has no < in a name
+        (bundles / "clamped").rename(bundles / name)
+
+        page = self.page(name, *others)
+
+        assert not re.search(r"<img|<!--|<script|<link|\ssrc=(?!x onerror)|url\(", page)
+        assert html.escape(name) in page
+        assert {"relation", "fault"} <= fields & fields_in(html.unescape(page))
+
+    def test_cut(self, bundles):
+        """A text of any length is cut."""
+        lines = records(bundles / "clamped")
+        write_records(bundles / "clamped", [line | {"message": "x" * 100_000} for line in lines])
+
+        assert "x" * (MAX_LINE + 1) not in self.page("cpu", "clamped")
+
+    def test_not_written(self, bundles, capsys):
+        """A file that cannot be written is one line and exit code 2."""
+        assert 2 == main(["diff", "cpu", "zero", "--html", "."])
+
+        assert "cannot be written" in capsys.readouterr().err
 
 
 class TestTable:

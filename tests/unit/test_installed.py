@@ -33,7 +33,7 @@ class TestInstalled:
             *(f"opmap/manual/{page}.md" for page in titles()),
             *(
                 f"opmap/reporting/templates/{name}"
-                for name in ("report.html", "report.css", "report.js", "picture.svg")
+                for name in ("page.html", "report.html", "diff.html", "report.css", "report.js", "picture.svg")
             ),
             "opmap/py.typed",
         } <= files

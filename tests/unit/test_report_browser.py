@@ -150,6 +150,22 @@ class TestOtherBundles:
         assert 0 == window.value("document.querySelectorAll('img').length")
         assert not window.problems
 
+    def test_comparison(self, window, tmp_path, bundle, monkeypatch):
+        """The page of a comparison loads, has no markup of others, and fits a phone."""
+        (tmp_path / "planted").mkdir()
+        planted(tmp_path / "planted")
+        monkeypatch.chdir(tmp_path)
+        main(["diff", str(bundle), "planted", "--html", "page.html"])
+        window.problems.clear()
+        window.size(375, 800, mobile=True)
+
+        window.open(Path("page.html"))
+
+        assert "came" in window.value("document.body.textContent")
+        assert 0 == window.value("document.querySelectorAll('img, script').length")
+        assert 375 == window.value("document.documentElement.scrollWidth")
+        assert not window.problems
+
     def test_many_cases(self, window, tmp_path, bundle):
         """Of many cases only the first are made elements."""
         (tmp_path / "run.json").write_text((bundle / "run.json").read_text())

@@ -1,0 +1,56 @@
+"""HTML pages of one file that load nothing, made of the templates in the folder `templates`. All texts are escaped."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from base64 import b64encode
+from importlib import metadata
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ..errors import InputError
+from ..files import write_file
+
+
+def page(template: str, *, script: str | None = None, **values: object) -> str:
+    """Returns a page. The template gets the values, the version of opmap, and the style sheet and script as elements of the page.
+
+    `script` is the name of the script's file. The page's own policy forbids every other script and style.
+    """
+    environment = Environment(
+        loader=PackageLoader("opmap", "reporting/templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    policy, sources = "default-src 'none'", {}
+    for kind, name in (("style", "report.css"), ("script", script)):
+        source = _source(environment, name) if name else ""
+        policy += f"; {kind}-src '{_hash(source)}'" if name else ""
+        sources[kind] = Markup(source)
+    return environment.get_template(template).render(
+        **values, **sources, policy=policy, version=metadata.version("opmap")
+    )
+
+
+def write_page(path: str | os.PathLike[str], content: str) -> None:
+    """Writes a page into a file. Raises InputError if it cannot be written."""
+    try:
+        write_file(path, content.encode(errors="backslashreplace"))
+    except (OSError, ValueError) as error:  # no file can have the name `.`
+        message = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be written: {message}", file=str(path)) from None
+
+
+def _source(environment: Environment, name: str) -> str:
+    """Returns the text of a template that is no template: a style sheet or a script."""
+    assert environment.loader is not None, "the environment has a loader"
+    return environment.loader.get_source(environment, name)[0].replace("\r\n", "\n")
+
+
+def _hash(text: str) -> str:
+    """Returns the hash by which the page's own policy knows a style sheet or a script. No other one is obeyed."""
+    return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
