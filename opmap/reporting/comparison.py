@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import PureWindowsPath
@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ..diagnosis.relation import Label
 from ..errors import cut, printable
 from ..files import to_json
 from ..limits import MAX_SHOWN
@@ -159,12 +160,8 @@ def is_worse(change: CaseChange) -> bool:
 
 
 def _causes(old: Sequence[Group], new: Sequence[Group]) -> Iterator[CauseChange]:
-    """Yields the causes that came, went and changed. Two groups are one cause if their relation is the same.
-
-    Of several with the same relation, those with the same condition are compared first.
-    """
-    pairs = _pairs(old, new)
-    for before, now in sorted(pairs, key=lambda pair: (pair[0] is not None, pair[1] is not None)):
+    """Yields the causes that came, went and changed (see `paired`)."""
+    for before, now in sorted(paired(old, new), key=lambda pair: (pair[0] is not None, pair[1] is not None)):
         one, other = _side(before) if before else None, _side(now) if now else None
         shown = now or before
         if shown and one != other:
@@ -172,22 +169,48 @@ def _causes(old: Sequence[Group], new: Sequence[Group]) -> Iterator[CauseChange]
             yield CauseChange(change, shown.relation.text, shown.relation.fault, one, other)
 
 
-def _pairs(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | None, Group | None]]:
-    left, rest = list(old), list(new)
+Keys: TypeAlias = Callable[[Group], Iterable[object]]
+
+_SAME: Sequence[tuple[Keys, Keys]] = (
+    (lambda old: [(old.label, old.where)], lambda new: [(new.label, new.where)]),
+    (lambda old: [old.label], lambda new: [new.label]),
+    (lambda old: [old.label], lambda new: _ties(new)),
+    (lambda old: _ties(old), lambda new: [new.label]),
+)
+"""What makes two groups one cause, the surest first: an old and a new one that have one of these keys in common."""
+
+
+def _ties(group: Group) -> list[Label]:
+    """Returns the labels that a cause has where another fault is found first that gives the same outputs."""
+    return [("fault", name) for name in group.relation.ties]
+
+
+def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | None, Group | None]]:
+    """Returns the causes of two runs, each with the same cause in the other run; None if that does not have it."""
+    left, rest = dict(enumerate(old)), list(new)
     pairs: list[tuple[Group | None, Group | None]] = []
-    for key in (lambda group: (group.label, group.where), lambda group: group.label):
-        waiting: dict[object, list[Group]] = {}
-        for group in left:
-            waiting.setdefault(key(group), []).append(group)
+    for of_old, of_new in _SAME:
+        waiting: dict[object, deque[int]] = {}
+        for number, group in left.items():
+            for key in of_old(group):
+                waiting.setdefault(key, deque()).append(number)
         unpaired = []
         for group in rest:
-            same = waiting.get(key(group))
-            if same:
-                pairs.append((same.pop(0), group))
-            else:
+            first = (_next(waiting.get(key), left) for key in of_new(group))
+            found = next((one for one in first if one is not None), None)
+            if found is None:
                 unpaired.append(group)
-        left, rest = [group for groups in waiting.values() for group in groups], unpaired
-    return [*pairs, *((group, None) for group in left), *((None, group) for group in rest)]
+            else:
+                pairs.append((left.pop(found), group))
+        rest = unpaired
+    return [*pairs, *((group, None) for group in left.values()), *((None, group) for group in rest)]
+
+
+def _next(numbers: deque[int] | None, left: Container[int]) -> int | None:
+    """Returns the first of the numbers that is left, and drops those before it."""
+    while numbers and numbers[0] not in left:
+        numbers.popleft()
+    return numbers[0] if numbers else None
 
 
 def _side(group: Group) -> CauseSide:

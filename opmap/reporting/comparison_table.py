@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -10,9 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..diagnosis.relation import Label
 from ..errors import printable
 from ..vocabulary import Verdict
-from .comparison import ReadRun, compare
+from .comparison import ReadRun, compare, paired
 from .documents import Group
 from .markdown import code, plain, table
 
@@ -43,19 +45,32 @@ class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare_all(runs: Sequence[ReadRun]) -> TableDocument:
     """Returns the table of runs and causes."""
-    first: dict[object, Group] = {}
-    counts: dict[object, list[int]] = {}
+    rows: list[tuple[Group, list[int]]] = []
     for number, run in enumerate(runs):
-        for group in run.groups:
-            first.setdefault(group.label, group)
-            counts.setdefault(group.label, [0] * len(runs))[number] += group.cases
+        known = {id(group): counts for group, counts in rows}
+        for before, now in paired([group for group, _ in rows], _of_each_label(run.groups)):
+            if now:
+                counts = known[id(before)] if before else [0] * len(runs)
+                counts[number] = now.cases
+                if not before:
+                    rows.append((now, counts))
     return TableDocument(
         runs=[run.name for run in runs],
         causes_known=[run.bundle.diagnosis is not None for run in runs],
-        causes=[CauseRow(group.relation.text, group.relation.fault, counts[label]) for label, group in first.items()],
+        causes=[CauseRow(group.relation.text, group.relation.fault, counts) for group, counts in rows],
         verdicts={v: [run.verdicts[v] for run in runs] for v in Verdict if any(run.verdicts[v] for run in runs)},
         worse=[False, *(compare(old, new).worse for old, new in pairwise(runs))],
     )
+
+
+def _of_each_label(groups: Sequence[Group]) -> list[Group]:
+    """Returns a group for each label, with the cases of all groups that have it."""
+    cases = Counter[Label]()
+    first: dict[Label, Group] = {}
+    for group in groups:
+        cases[group.label] += group.cases
+        first.setdefault(group.label, group)
+    return [msgspec.structs.replace(group, cases=cases[label]) for label, group in first.items()]
 
 
 def table_rows(found: TableDocument) -> Iterator[list[str]]:

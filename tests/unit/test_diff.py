@@ -24,6 +24,9 @@ RUNS = {
     "cpu": "cpu",
 }
 
+OTHER = "negative-index-as-zero"
+"""A fault that none of the runs has beside its own."""
+
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
@@ -145,6 +148,44 @@ class TestCauses:
         change_json(bundles / "other" / "diagnosis.json", lambda d: d["groups"][0].update(relation=moved))
 
         assert [] == diff("clamped", "other")[1]["causes"]
+
+    @pytest.mark.parametrize("old_ties, new_ties", [([OTHER], []), ([], ["index-clamped-early"])])
+    def test_ties(self, old_ties, new_ties, diff, bundles):
+        """A cause that now has the name of a fault that gave the same outputs before, or gives them now, is the same cause."""
+        shutil.copytree("clamped", "other")
+
+        def rename(folder: str, fault: str, ties: list[str]) -> None:
+            def change(document: dict) -> None:
+                relation = document["groups"][0]["relation"]
+                relation |= {"fault": fault, "ties": ties, "text": f"as {fault}"}
+
+            change_json(bundles / folder / "diagnosis.json", change)
+
+        rename("clamped", "index-clamped-early", old_ties)
+        rename("other", OTHER, new_ties)
+
+        assert (0, []) == (diff("clamped", "other")[0], diff("clamped", "other")[1]["causes"])
+        (row,) = diff("clamped", "other", "clamped")[1]["causes"]
+        assert 3 == sum(map(bool, row["cases"]))
+
+        rename("other", OTHER, [])
+        rename("clamped", "index-clamped-early", [])
+        assert ["came", "went"] == [cause["change"] for cause in diff("clamped", "other")[1]["causes"]]
+
+    def test_both_of_a_tie(self, diff, bundles):
+        """Two causes of one run stay two, although one could be the other."""
+
+        def both(document: dict) -> None:
+            (group,) = document["groups"]
+            relation = group["relation"]
+            second = group | {"relation": relation | {"fault": OTHER, "ties": []}}
+            document["groups"] = [group | {"relation": relation | {"ties": [OTHER]}}, second]
+
+        shutil.copytree("clamped", "other")
+        change_json(bundles / "other" / "diagnosis.json", both)
+
+        assert ["came"] == [cause["change"] for cause in diff("clamped", "other")[1]["causes"]]
+        assert 2 == len(diff("clamped", "other", "other")[1]["causes"])
 
     def test_no_diagnosis(self, diff, bundles, capsys):
         """Without a diagnosis no cause came or went: that is said."""
