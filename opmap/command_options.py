@@ -207,7 +207,9 @@ def _map(parser: argparse.ArgumentParser) -> None:
 
 
 def _export(parser: argparse.ArgumentParser) -> None:
-    _add_target(parser, nargs="?")
+    _add_target(
+        parser, nargs="?", note="; with --redact also the folder of a results bundle, of which a copy is written"
+    )
     parser.add_argument("--case", metavar="NAME", help="the dispatchable, if the file dispatches several")
     parser.add_argument("-o", "--output", required=True, type=path, metavar="DIR", help="a new or empty folder")
     parser.add_argument("--tier", choices=TIERS, help="a folder for each case of this tier, in place of one case")

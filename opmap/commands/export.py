@@ -1,4 +1,4 @@
-"""`opmap export`: writes a folder that reproduces a case without opmap, or a folder for each case of a tier."""
+"""`opmap export`: writes a folder that reproduces a case without opmap, a folder for each case of a tier, or a redacted bundle."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..reporting.export import ISSUE, PROGRAM, export_folder, folder_name
 from ..reporting.model_folders import write_files
 from ..reporting.redaction import Redactor
+from ..reporting.results_folder import RUN
 from ..reporting.tables import line
 from ..reporting.terminal import console, print_error, print_line, progress
 from ..session import Session, SessionOptions
@@ -46,7 +47,10 @@ def run(options: Namespace) -> int:
     """
     _check(options)
     redactor = Redactor() if options.redact else None
-    code = _export_tier(options, redactor) if options.tier else _export_case(options, redactor)
+    if _is_bundle(options.target):
+        code = _export_bundle(options, redactor)
+    else:
+        code = _export_tier(options, redactor) if options.tier else _export_case(options, redactor)
     for kind, texts in (redactor.removed if redactor else {}).items():
         print_line(f"  taken out    {kind}: {', '.join(texts)}")
     return code
@@ -58,6 +62,11 @@ def _check(options: Namespace) -> None:
         raise InputError("must be given FILE or CASE, or --tier" + (", got both" if options.tier else ""))
     if options.tier and (options.provider is not None or options.after or options.case):
         raise InputError("--provider, --after and --case must be given with one case, got --tier")
+    if _is_bundle(options.target):
+        if not options.redact:
+            raise InputError("--redact must be given with the folder of a results bundle", file=options.target)
+        if options.provider is not None or options.after or options.case:
+            raise InputError("--provider, --after and --case must be given with one case, got a results bundle")
     if options.filter and not options.tier:
         raise InputError("--filter must be given with --tier")
     given = [name for name in _OF_PROVIDER if getattr(options, name) not in (None, False, [])]
@@ -69,6 +78,22 @@ def _check(options: Namespace) -> None:
             raise InputError("must be a new or empty folder", file=options.output)
     except OSError as error:
         raise InputError(error.strerror or str(error), file=options.output) from None
+
+
+def _is_bundle(target: str | None) -> bool:
+    """Whether the target is the folder of a results bundle."""
+    return target is not None and os.path.isfile(os.path.join(target, RUN))
+
+
+def _export_bundle(options: Namespace, redactor: Redactor | None) -> int:
+    assert redactor, "_check asks for --redact"
+    from ..reporting.redacted_bundle import write_redacted
+
+    left_out = write_redacted(options.target, options.output, redactor)
+    print_line(f"{options.target}: the copy is in {options.output}")
+    for name in left_out:
+        print_line(f"  left out     {name}: opmap did not write it, or it cannot be read")
+    return 0
 
 
 def _export_tier(options: Namespace, redactor: Redactor | None) -> int:

@@ -25,7 +25,8 @@ _FILES = (ISSUE, PROGRAM, "model.onnx", EXTERNAL_FILE, "dxdispatch.json", "dxdis
 
 _WRITTEN = re.compile(
     rf"""{"|".join(map(re.escape, _FILES))}
-    | actual_\d+\.pb | test_data_set_0(/(input|output)_\d+\.pb)? | dxdispatch(/\w+\.npy)?""",
+    | actual_\d+\.pb | test_data_set_0(/(input|output)_\d+\.pb)? | dxdispatch(/\w+\.npy)?
+    | before_\d+[\w.]* | arrays(/\d+\.npy)?""",
     re.VERBOSE,
 )
 """The paths in a folder that `export_folder` writes."""
@@ -40,13 +41,13 @@ def remove_failures(folder: Path) -> None:
     if failures.is_symlink() or not failures.is_dir():
         return
     for entry in list(failures.iterdir()):
-        if _is_written(entry):
+        if is_written(entry):
             shutil.rmtree(entry)
     with suppress(OSError):  # it is not empty
         failures.rmdir()
 
 
-def _is_written(folder: Path) -> bool:
+def is_written(folder: Path) -> bool:
     """Whether a folder holds the text of an issue, and nothing that `export_folder` does not write."""
     if folder.is_symlink() or not (folder / ISSUE).is_file():
         return False

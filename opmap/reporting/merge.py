@@ -15,12 +15,11 @@ from ..errors import cut
 from ..files import to_json
 from ..limits import MAX_SHOWN
 from ..verdicts.record import SCHEMA, Record
-from ..verdicts.run import Run
-from .bundle import DIAGNOSIS, JUNIT, RECORDS, SUMMARY
+from .bundle import DIAGNOSIS, RECORDS, SUMMARY
+from .bundle_reports import reports
 from .documents import DIAGNOSIS_SCHEMA, PLACE, DiagnosisDocument, Group, Option, Part, RunDocument, Totals
-from .junit import Suite, junit
 from .results_folder import ResultsFolder, formatted
-from .summary import append_step_summary, summary
+from .summary import append_step_summary
 from .written_bundle import WrittenBundle
 
 _OWN = ("ids", "shard", "adapter", "device_id", *PLACE)
@@ -93,26 +92,13 @@ class Merging:
         run = self._run(parts)
         diagnosis = self._diagnosis()
         assert run.totals and run.parts
-        whole = Run()
-        whole.records = [record for records in parts for record in records]
-        text = summary(
-            run.selection,
-            whole.records,
-            run.totals.exit_code,
-            problems=run.problems,
-            notes=whole.notes(),
-            diagnosis=diagnosis,
-        )
         if diagnosis:
             files.write_file(DIAGNOSIS, formatted(diagnosis))
-        suites = [
-            Suite(part.selection, records, part.totals.exit_code if part.totals else 130, part.problems)
-            for part, records in zip(run.parts, parts, strict=True)
-        ]
-        files.write_file(JUNIT, junit(suites, self.problems))
-        files.write_file(SUMMARY, text.encode(errors="backslashreplace"))
+        texts = dict(reports(run, list(zip(run.parts, parts, strict=True)), diagnosis))
+        for name, text in texts.items():
+            files.write_file(name, text.encode(errors="backslashreplace"))
         files.write_run(run)
-        append_step_summary(text)
+        append_step_summary(texts[SUMMARY])
         return run.totals.exit_code
 
     def _records(self) -> Iterator[tuple[int, Record]]:

@@ -12,11 +12,15 @@ import pytest
 from bundle_folders import check_bundle, schema_of, validate
 from markdown_it import MarkdownIt
 
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.errors import ProviderError
 from opmap.reporting.bundle import FILES, Bundle
+from opmap.reporting.export import export_folder
+from opmap.reporting.failures import is_written
 from opmap.reporting.junit import Suite, junit
 from opmap.reporting.markdown import block, code, plain, table
+from opmap.reporting.model_folders import write_files
 from opmap.reporting.schemas import DOCUMENTS, json_schema
 from opmap.reporting.summary import STEP_SUMMARY, summary
 from opmap.verdicts.record import Record
@@ -148,6 +152,17 @@ class TestFiles:
 
         assert link.is_symlink() and elsewhere.exists()
         assert elsewhere.is_file() or (elsewhere / "issue.md").is_file() or (elsewhere / "stale" / "issue.md").is_file()
+
+    @pytest.mark.parametrize("before", [[], ["gather/example.2"]])
+    @pytest.mark.parametrize("id", ["gather/example.1", "gather/example.1/external"])
+    def test_is_written(self, id, before, tmp_path):
+        """All files of an exported folder are files that opmap writes."""
+        files = export_folder(find_case(id), before=[find_case(one) for one in before])
+        write_files(tmp_path, files)
+
+        assert is_written(tmp_path)
+        (tmp_path / "mine").touch()
+        assert not is_written(tmp_path)
 
     def test_no_failures_any_more(self, tmp_path):
         """A folder `failures` from which everything is removed is removed too."""
