@@ -1,4 +1,4 @@
-"""`opmap export`: writes a folder that reproduces a case without opmap, a folder for each case of a tier, or a redacted bundle."""
+"""`opmap export`: writes a folder that reproduces a case without opmap, one for each case of a tier, or a redacted bundle."""
 
 from __future__ import annotations
 

@@ -25,8 +25,11 @@ from .written_bundle import WrittenBundle
 SCHEMA = "opmap-diff/1"
 
 Change: TypeAlias = Literal["worse", "bits", "changed", "new", "gone", "better"]
-"""What became of a case. `worse`: it passed, or did not fail, and does so no more. `bits`: it fails with other wrong bits. `changed`:
-another verdict that is neither worse nor better."""
+"""What became of a case.
+
+`worse`: it passed and passes no more, or it did not fail and fails now. `bits`: it fails with other wrong bits.
+`changed`: it has another verdict, which is neither worse nor better. `better`: it failed and fails no more, or it did not pass
+and passes now."""
 
 
 class CauseSide(msgspec.Struct, frozen=True):

@@ -32,9 +32,9 @@ PLACE = ("provider", "platform", "package", "version", "device_class", "adapter_
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a merged bundle. `records` is the number of its lines in results.jsonl; the lines of the parts follow each other.
+    """One run of a merged bundle. `records` is the number of its lines in results.jsonl.
 
-    The other keys are those of the part's own run.json.
+    The lines of the parts follow each other. The other keys are those of the part's own run.json.
     """
 
     selection: dict[str, Option]

@@ -159,8 +159,8 @@ class Merging:
                 key for key in {**first.options, **source.options} if first.options.get(key) != source.options.get(key)
             ]
             if keys:
-                told = (f"{key} {_shown(source, key)}, not {_shown(first, key)}" for key in keys)
-                yield f"{source.name}: other options than in {first.name}: {'; '.join(told)}"
+                values = (f"{key} {_shown(source, key)}, not {_shown(first, key)}" for key in keys)
+                yield f"{source.name}: other options than in {first.name}: {'; '.join(values)}"
 
     def _missing(self) -> Iterator[str]:
         runs: dict[tuple[tuple[Option, ...], bytes], dict[int, set[int]]] = {}
@@ -205,7 +205,7 @@ def _shown(source: _Source, key: str) -> str:
 
 
 def _joined(one: Group, other: Group) -> Group:
-    """Returns two groups with the same cause as one. Its smallest case, and what was asked about it, is that of the larger."""
+    """Returns one group for two with the same cause. The larger one gives the smallest case and what was asked about it."""
     larger = one if one.cases >= other.cases else other
     return msgspec.structs.replace(
         larger,

@@ -15,7 +15,7 @@ from ..files import write_file
 
 
 def page(template: str, *, script: str | None = None, **values: object) -> str:
-    """Returns a page. The template gets the values, the version of opmap, and the style sheet and script as elements of the page.
+    """Returns a page. The template gets the values, the version of opmap, the style sheet and the script.
 
     `script` is the name of the script's file. The page's own policy forbids every other script and style.
     """

@@ -113,12 +113,6 @@ class Redactor:
             found.append(text)
 
 
-def redact(text: str) -> tuple[str, dict[str, list[str]]]:
-    """Returns the text without user names, host names and paths; and what was taken out, by its kind (see KINDS)."""
-    redactor = Redactor()
-    return redactor(text), redactor.removed
-
-
 def summary(removed: Mapping[str, list[str]]) -> str:
     """Returns how much was taken out, without saying what: `2 paths, 1 user name`."""
     counts = [(len(removed[kind]), name) for kind, name in KINDS.items() if kind in removed]

@@ -296,7 +296,7 @@ def _grid(shown: _Shown, *, like: _Shown) -> Grid:
 
 
 def _by_weight(marks: Mapping[int, str]) -> list[int]:
-    """Returns the addresses of the marks that must be drawn: the ones that occur once come first."""
+    """Returns the marked addresses, those of marks that occur once first: they are drawn if not all have room."""
     order = [USED, SOURCE, RIGHT, READ, WRONG]
     return sorted(marks, key=lambda address: (order.index(marks[address]), address))
 

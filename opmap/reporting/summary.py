@@ -116,9 +116,9 @@ def _table(counts: Counts) -> str:
     return f"## {plain(counts.title)}\n\n{table(counts.header, [*rows, footer], right=right)}"
 
 
-def _others(records: Sequence[Record], told: set[str]) -> list[str]:
+def _others(records: Sequence[Record], explained: set[str]) -> list[str]:
     """Returns the section of the failures that no cause explains."""
-    failures = [record for record in records if record.failed and record.case not in told]
+    failures = [record for record in records if record.failed and record.case not in explained]
     if not failures:
         return []
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in Counter(r.verdict for r in failures).items())

@@ -126,7 +126,10 @@ def _type(observation: Observation) -> str:
 
 
 def print_survey(console: Console, place: str, observations: Sequence[Observation]) -> None:
-    """Prints the table, what was not asked and why, and the first failure of each operator and answer. `place` is the provider and its device class."""
+    """Prints the table, what was not asked and why, and the first failure of each operator and answer.
+
+    `place` is the provider and its device class.
+    """
     table = Table()
     for name in ("operator", "index type", "invalid index", "answer"):
         table.add_column(name, overflow="fold")

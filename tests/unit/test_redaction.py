@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from opmap.reporting.redaction import Redactor, redact, summary
+from opmap.reporting.redaction import Redactor, summary
+
+
+def redact(text: str) -> tuple[str, dict[str, list[str]]]:
+    """Returns the text without names and paths, and what was taken out."""
+    redactor = Redactor()
+    return redactor(text), redactor.removed
 
 
 class TestPaths:
