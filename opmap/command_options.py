@@ -355,7 +355,7 @@ def _schema(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), diff or diff-table (what opmap "
+        help="run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), times (times.json), diff or diff-table (what opmap "
         "diff --json prints of two bundles, and of more)",
     )
 

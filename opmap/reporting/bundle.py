@@ -12,7 +12,7 @@ import msgspec
 from ..errors import InputError
 from ..files import to_json
 from ..verdicts.record import SCHEMA, Record
-from .documents import DiagnosisDocument, Option, RunDocument
+from .documents import DiagnosisDocument, Option, RunDocument, TimesDocument
 from .json_files import decode
 from .junit import Suite, junit
 from .results_folder import RUN, ResultsFolder, formatted
@@ -25,6 +25,9 @@ REPORTS = (DIAGNOSIS, JUNIT, SUMMARY)
 
 FILES = (RUN, RECORDS, *REPORTS)
 """The names of all files of a bundle that this module writes."""
+
+TIMES = "times.json"
+"""How long the cases took. Two runs never have the same times, so they stand in no other file."""
 
 HTML = "report.html"
 """The report, which the command writes last."""
@@ -59,11 +62,12 @@ class Bundle:
             "environment": None,
         }
         self.done: list[Record] = []
+        self._seconds: dict[str, float] = {}
         self.completed = False
         try:
             if resume:
                 self._read(frozenset(ids))
-            for name in (*REPORTS, HTML):
+            for name in (*REPORTS, TIMES, HTML):
                 self._files.remove_file(name)
             if resume:
                 self._remove_failures()
@@ -73,9 +77,11 @@ class Bundle:
             self.release()
             raise
 
-    def add(self, record: Record) -> None:
-        """Writes one record."""
+    def add(self, record: Record, seconds: float | None = None) -> None:
+        """Writes one record, and keeps how long its case took."""
         self._files.add(record)
+        if seconds is not None and record.case is not None:
+            self._seconds[record.case] = round(seconds, 6)
 
     def environment(self, facts: Mapping[str, object]) -> None:
         """Writes the facts about the machine and the software on which the cases ran."""
@@ -109,11 +115,15 @@ class Bundle:
         notes: Sequence[str] = (),
         diagnosis: DiagnosisDocument | None = None,
     ) -> None:
-        """Writes junit.xml, summary.md and, if the causes were found, diagnosis.json. Takes the arguments of `summary`."""
+        """Writes junit.xml, summary.md, times.json and, if the causes were found, diagnosis.json.
+
+        Takes the arguments of `summary`.
+        """
         selection = decode(self._selection, dict[str, Option])
         text = summary(selection, records, exit_code, problems=problems, notes=notes, diagnosis=diagnosis)
         if diagnosis:
             self._files.write_file(DIAGNOSIS, formatted(diagnosis))
+        self._files.write_file(TIMES, formatted(TimesDocument(seconds=self._seconds)))
         self._files.write_file(JUNIT, junit([Suite(selection, records, exit_code, problems)]))
         self._files.write_file(SUMMARY, text.encode(errors="backslashreplace"))
         append_step_summary(text)
@@ -135,7 +145,7 @@ class Bundle:
 
     def _read(self, ids: frozenset[str]) -> None:
         """Reads the records of an interrupted run. A line that was not written to its end is left out."""
-        run = self._files.read_run(RunDocument)
+        run = self._files.read_file(RUN, RunDocument)
         if run.parts is not None:
             message = "--resume must be the bundle of one run, got one that opmap merge wrote"
             raise InputError(message, file=str(self.folder))
@@ -151,3 +161,6 @@ class Bundle:
                 self._files.refuse(f"must be the only record of {case}", number)
             seen.add(case)
             self.done.append(record)
+        if (self.folder / TIMES).exists():
+            times = self._files.read_file(TIMES, TimesDocument).seconds
+            self._seconds = {case: seconds for case, seconds in times.items() if case in seen}

@@ -20,6 +20,7 @@ from ..verdicts.record import Record
 from ..vocabulary import Verdict
 from .bundle import DIAGNOSIS
 from .documents import Facts, Group, Part
+from .times import newly_slow, timed
 from .written_bundle import WrittenBundle
 
 SCHEMA = "opmap-diff/1"
@@ -74,6 +75,15 @@ class CaseChange(msgspec.Struct, frozen=True):
     message: str | None
 
 
+class SlowCase(msgspec.Struct, frozen=True):
+    """A case that is newly slow. `old` and `new` are its times in seconds, `ratio` how much slower it is beside the medians."""
+
+    case: str
+    old: float
+    new: float
+    ratio: float
+
+
 class DiffDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What `opmap diff OLD NEW --json` prints. `verdicts` has the number of cases by verdict, before and now.
 
@@ -89,6 +99,7 @@ class DiffDocument(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: dict[Verdict, tuple[int, int]]
     environment: list[FactChange]
     cases: list[CaseChange]
+    slow: list[SlowCase]
     notes: list[str]
 
 
@@ -110,10 +121,13 @@ class ReadRun:
         of_part = {number: place for place, numbers in self.places.items() for number in numbers}
         self.results: dict[str, dict[str, _Result]] = {}
         self.verdicts = Counter[Verdict]()
+        variants: dict[str, str] = {}
         for number, record in bundle.read_records():
             results = self.results.setdefault(of_part[number], {})
             results[record.case or ""] = _Result(record.verdict, _wrong(record), record.message)
             self.verdicts[record.verdict] += 1
+            variants[record.case or ""] = record.variant
+        self.times = timed(bundle.seconds, variants.items())
 
     @property
     def groups(self) -> list[Group]:
@@ -150,6 +164,7 @@ def compare(old: ReadRun, new: ReadRun) -> DiffDocument:
         verdicts={v: (old.verdicts[v], new.verdicts[v]) for v in Verdict if old.verdicts[v] or new.verdicts[v]},
         environment=environment,
         cases=cases,
+        slow=list(_slow(old, new)),
         notes=list(_notes(old, new)),
     )
 
@@ -241,6 +256,12 @@ def _change(before: _Result | None, now: _Result | None) -> Change | None:
     if before.verdict != now.verdict:
         return "changed"
     return "bits" if before.wrong != now.wrong and before.wrong and now.wrong else None
+
+
+def _slow(old: ReadRun, new: ReadRun) -> Iterator[SlowCase]:
+    """Yields the cases that are newly slow."""
+    for before, now in newly_slow(old.times, new.times):
+        yield SlowCase(now.case, before.seconds, now.seconds, now.ratio / before.ratio)
 
 
 def _rank(verdict: Verdict) -> int:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..errors import printable
-from .comparison import CaseChange, CauseChange, DiffDocument, is_worse
+from .comparison import CaseChange, CauseChange, DiffDocument, SlowCase, is_worse
 from .markdown import block, code, plain, table
 
 MOST_CASES = 10
@@ -68,6 +68,10 @@ def _lines(found: DiffDocument) -> Iterator[tuple[str, str]]:
             yield kind, _case(change)
         if len(changes) > MOST_CASES:
             yield kind, f"... and {len(changes) - MOST_CASES:,} more"
+    for slow in found.slow[:MOST_CASES]:
+        yield "slower", _slow(slow)
+    if len(found.slow) > MOST_CASES:
+        yield "slower", f"... and {len(found.slow) - MOST_CASES:,} more"
     for note in found.notes:
         yield "note", note
 
@@ -105,6 +109,12 @@ def _case(change: CaseChange) -> str:
     return f"{change.case}{place}: {' -> '.join(verdicts)}{message}"
 
 
+def _slow(slow: SlowCase) -> str:
+    return (
+        f"{slow.case}: {slow.old:,.3f} s -> {slow.new:,.3f} s, {slow.ratio:,.0f} times as slow beside the other cases"
+    )
+
+
 def _value(value: str | None) -> str:
     return "none" if value is None else value
 
@@ -137,6 +147,9 @@ def sections(found: DiffDocument, most: int = MOST_CASES) -> Iterator[Section]:
         more = [f"... and {len(changes) - most:,} more"] if len(changes) > most else []
         title = f"Cases that {'' if kind in ('bits', 'changed') else 'are '}{_KINDS[kind]}"
         yield Section(title, lines=[*map(_case, changes[:most]), *more])
+    if found.slow:
+        more = [f"... and {len(found.slow) - most:,} more"] if len(found.slow) > most else []
+        yield Section("Cases that are newly slow", lines=[*map(_slow, found.slow[:most]), *more])
     if found.notes:
         yield Section("Notes", lines=found.notes)
 

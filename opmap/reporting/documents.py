@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,8 @@ from ..machine.facts import Fact
 from ..vocabulary import Verdict
 
 DIAGNOSIS_SCHEMA = "opmap-diagnosis/1"
+
+TIMES_SCHEMA: Literal["opmap-times/1"] = "opmap-times/1"
 
 Option: TypeAlias = bool | int | float | str | list[str] | None
 """One thing that was asked for, as run.json holds it."""
@@ -66,6 +68,16 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str] = []
     totals: Totals | None = None
     parts: list[Part] | None = None
+
+
+class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What times.json holds: how long each case took, in seconds, by its id.
+
+    After a run that was killed and resumed, only the times of the cases that ran since are there.
+    """
+
+    schema: Literal["opmap-times/1"] = TIMES_SCHEMA
+    seconds: dict[str, Annotated[float, msgspec.Meta(ge=0)]]
 
 
 # --- diagnosis.json ---

@@ -14,7 +14,7 @@ from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
 from .documents import Option
 from .reproducer import Wanted, program
-from .results_folder import ResultsFolder
+from .results_folder import RUN, ResultsFolder
 
 SCHEMA = "opmap-fuzz/1"
 
@@ -118,7 +118,7 @@ class FindsFolder:
 
     def _read(self, seed: int | None) -> None:
         """Reads how far an earlier search came, and its finds. Of several lines for one find, the last one counts."""
-        run = self._files.read_run(_Run)
+        run = self._files.read_file(RUN, _Run)
         before = run.settings.pop("seed", 0)
         self._files.check_same({"schema": run.schema, **run.settings}, {"schema": SCHEMA, **self.settings})
         if seed is not None or type(before) is not int:

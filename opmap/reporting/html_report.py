@@ -28,10 +28,14 @@ from .documents import Facts
 from .pages import page, write_page
 from .report_groups import Groups, again_words, base_id, found_cases, groups
 from .report_matrix import Place, by_dimensions, by_level, place
+from .times import slowest, timed
 from .written_bundle import WrittenBundle, read_bundle
 
 MOST_MEASURED = 10_000
 """The most cases whose coverage is measured: it takes about a millisecond for each."""
+
+MOST_SLOW = 10
+"""The most cases in the list of the slowest ones."""
 
 MOST_MESSAGE = 1_000
 """The longest message of a record in the page, in characters."""
@@ -84,6 +88,7 @@ def report_html(bundle: WrittenBundle) -> str:
         coverage=_coverage(bundle, cases),
         most_measured=MOST_MEASURED,
         tier=bundle.asked("tier"),
+        slowest=slowest(timed(bundle.seconds, ((r.case or "", r.variant) for r in records)), MOST_SLOW),
         errata=list(_errata(listed)),
         facts=list(_facts(bundle)),
         options=_options(bundle),

@@ -15,7 +15,7 @@ from ..files import read_bytes, to_json
 from ..tensors import DataType
 from ..verdicts.record import Record
 from ..vocabulary import Stage, Verdict
-from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS
+from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS, TIMES
 from .bundle_reports import reports
 from .export import folder_name
 from .failures import FOLDER, is_written
@@ -42,14 +42,14 @@ def write_redacted(folder: str | os.PathLike[str], output: str | os.PathLike[str
     files = ResultsFolder(output, RECORDS, option="-o")
     try:
         files.write_lines(map(cleaner.value, _lines(bundle)))
-        for name in (RUN, DIAGNOSIS):
+        for name in (RUN, DIAGNOSIS, TIMES):
             if (bundle.folder / name).exists():
                 files.write_file(name, formatted(cleaner.value(read_json(bundle.folder / name, dict))))
         left_out = _copy_failures(bundle, files.path, cleaner)
         _write_reports(bundle, files, redactor)
     finally:
         files.release()
-    known = {RUN, RECORDS, *REPORTS, HTML, FOLDER}
+    known = {RUN, RECORDS, *REPORTS, TIMES, HTML, FOLDER}
     return sorted([*left_out, *(path.name for path in bundle.folder.iterdir() if path.name not in known)])
 
 
@@ -108,7 +108,7 @@ class _Cleaner:
 
 def _keys() -> set[str]:
     """Returns the keys of the JSON documents of a bundle."""
-    schemas: list[Any] = [json_schema(name) for name in ("run", "record", "diagnosis")]
+    schemas: list[Any] = [json_schema(name) for name in ("run", "record", "diagnosis", "times")]
     types = [type for schema in schemas for type in schema["$defs"].values()]
     return {key for type in types for key in type.get("properties", ())}
 

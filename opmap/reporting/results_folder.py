@@ -76,10 +76,10 @@ class ResultsFolder:
 
     # --- reading ---
 
-    def read_run(self, type: type[T]) -> T:
-        """Returns what run.json holds."""
+    def read_file(self, name: str, type: type[T]) -> T:
+        """Returns what a JSON file of the folder holds."""
         with _resuming():
-            return read_json(self.path / RUN, type)
+            return read_json(self.path / name, type)
 
     def read_lines(self, type: type[T]) -> Iterator[tuple[int, T]]:
         """Yields the number and the value of each line. A last line that was not written to its end is left out."""

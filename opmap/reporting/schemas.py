@@ -10,12 +10,13 @@ from .comparison import SCHEMA as DIFF_SCHEMA
 from .comparison import DiffDocument
 from .comparison_table import SCHEMA as TABLE_SCHEMA
 from .comparison_table import TableDocument
-from .documents import DIAGNOSIS_SCHEMA, DiagnosisDocument, RunDocument
+from .documents import DIAGNOSIS_SCHEMA, TIMES_SCHEMA, DiagnosisDocument, RunDocument, TimesDocument
 
 DOCUMENTS: dict[str, tuple[type, str]] = {
     "run": (RunDocument, SCHEMA),
     "record": (Record, ""),
     "diagnosis": (DiagnosisDocument, DIAGNOSIS_SCHEMA),
+    "times": (TimesDocument, TIMES_SCHEMA),
     "diff": (DiffDocument, DIFF_SCHEMA),
     "diff-table": (TableDocument, TABLE_SCHEMA),
 }

@@ -6,7 +6,7 @@ A bundle may be unfinished: a run that was killed leaves no totals, no diagnosis
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -18,19 +18,23 @@ from ..errors import InputError, shown
 from ..limits import MAX_GLOB, MAX_RECORDS
 from ..tensors import DataType
 from ..verdicts.record import SCHEMA, Record, TensorRecord
-from .bundle import DIAGNOSIS, RECORDS
-from .documents import DIAGNOSIS_SCHEMA, DiagnosisDocument, Part, RunDocument
+from .bundle import DIAGNOSIS, RECORDS, TIMES
+from .documents import DIAGNOSIS_SCHEMA, TIMES_SCHEMA, DiagnosisDocument, Part, RunDocument, TimesDocument
 from .json_files import T, read_json, read_lines
 from .results_folder import RUN
 
 
 @dataclass(frozen=True)
 class WrittenBundle:
-    """A bundle in a folder. `diagnosis` is None if the causes were not sought or not found."""
+    """A bundle in a folder. `diagnosis` is None if the causes were not sought or not found.
+
+    `seconds` holds how long the cases took, as far as that is known. Of a merged bundle it is not.
+    """
 
     folder: Path
     run: RunDocument
     diagnosis: DiagnosisDocument | None
+    seconds: Mapping[str, float]
 
     @property
     def parts(self) -> list[Part]:
@@ -114,7 +118,8 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
         raise InputError(message, path="$.parts", file=str(path / RUN))
     found = (path / DIAGNOSIS).exists()
     diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument, DIAGNOSIS_SCHEMA) if found else None
-    return WrittenBundle(path, run, diagnosis)
+    times = _document(path / TIMES, TimesDocument, TIMES_SCHEMA).seconds if (path / TIMES).exists() else {}
+    return WrittenBundle(path, run, diagnosis, times)
 
 
 class _Versioned(msgspec.Struct):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -30,8 +31,8 @@ class Journal(Protocol):
     def done(self) -> Sequence[Record]:
         """The records of an interrupted run that this run continues."""
 
-    def add(self, record: Record) -> None:
-        """Keeps one record."""
+    def add(self, record: Record, seconds: float | None = None) -> None:
+        """Keeps one record, and how long its item took."""
 
 
 AnyItem = TypeVar("AnyItem", bound=Item)
@@ -70,8 +71,9 @@ class Run:
                 break
             try:
                 if item.id not in done:
+                    begin = perf_counter()
                     record = judge(item)
-                    self.add(record)
+                    self.add(record, perf_counter() - begin)
                     failures += record.failed
             except KeyboardInterrupt:
                 self.interrupted = True
@@ -87,11 +89,11 @@ class Run:
             if record.case not in done:
                 self.add(record)
 
-    def add(self, record: Record) -> None:
-        """Adds one record, and writes it to the journal."""
+    def add(self, record: Record, seconds: float | None = None) -> None:
+        """Adds one record, and writes it to the journal, with how long its item took if that is known."""
         self.records.append(record)
         if self.journal:
-            self.journal.add(record)
+            self.journal.add(record, seconds)
 
     def failures(self) -> list[Record]:
         """Returns the records that make the run red."""

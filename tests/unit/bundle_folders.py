@@ -26,6 +26,8 @@ def check_bundle(folder) -> None:
     """Checks each JSON file of a bundle against its schema."""
     schema_of("run").validate(json.loads((folder / "run.json").read_bytes()))
     schema_of("diagnosis").validate(json.loads((folder / "diagnosis.json").read_bytes()))
+    if (folder / "times.json").exists():  # not in a merged bundle
+        schema_of("times").validate(json.loads((folder / "times.json").read_bytes()))
     record = schema_of("record")
     for line in (folder / "results.jsonl").read_bytes().splitlines():
         record.validate(json.loads(line))

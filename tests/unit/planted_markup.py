@@ -90,6 +90,7 @@ def planted(folder) -> set[str]:
         "run.json": {**run, "totals": {"verdicts": {"mismatch": 1}, "exit_code": 1}},
         "results.jsonl": record,
         "diagnosis.json": found,
+        "times.json": {"schema": "opmap-times/1", "seconds": {record["case"]: 1.0}},
     }
     for name, document in documents.items():
         (folder / name).write_text(json.dumps(document) + "\n")

@@ -152,7 +152,7 @@ class TestCopy:
 
     def test_unfinished(self, bundles, capsys):
         """An unfinished run has no reports, and its copy has none."""
-        for name in ("summary.md", "junit.xml", "report.html", "diagnosis.json"):
+        for name in ("summary.md", "junit.xml", "report.html", "diagnosis.json", "times.json"):
             (bundles / "run" / name).unlink()
 
         redact(capsys)

@@ -45,7 +45,7 @@ class TestFiles:
         main([command, *arguments, "--report", str(tmp_path), *(["--budget", "20"] if command == "diagnose" else [])])
 
         folders = {"failures"} if arguments is FAULT else set()
-        assert {*FILES, "report.html", *folders} == {path.name for path in tmp_path.iterdir()}
+        assert {*FILES, "times.json", "report.html", *folders} == {path.name for path in tmp_path.iterdir()}
         check_bundle(tmp_path)
 
     @pytest.mark.parametrize("name", DOCUMENTS)
@@ -93,7 +93,7 @@ class TestFiles:
         assert 1 == validate(tmp_path, *FAULT)
 
         assert "the causes were not found: gone" in capsys.readouterr().err
-        assert {*FILES, "report.html"} - {"diagnosis.json"} == {path.name for path in tmp_path.iterdir()}
+        assert {*FILES, "times.json", "report.html"} - {"diagnosis.json"} == {path.name for path in tmp_path.iterdir()}
 
     def test_diagnosing_breaks(self, tmp_path, monkeypatch):
         """Also an error of opmap itself costs no result, and the folder is free for --resume."""
@@ -105,11 +105,11 @@ class TestFiles:
         assert ["results.jsonl", "run.json"] == sorted(path.name for path in tmp_path.iterdir())
         assert 1 == json.loads((tmp_path / "run.json").read_bytes())["totals"]["exit_code"]
         assert 1 == main(["validate", *FAULT, "--resume", str(tmp_path)])
-        assert {*FILES, "report.html", "failures"} == {path.name for path in tmp_path.iterdir()}
+        assert {*FILES, "times.json", "report.html", "failures"} == {path.name for path in tmp_path.iterdir()}
 
     def test_resumed(self, tmp_path):
         """The reports of an earlier end are gone while a resumed run goes on: they would say less than there is."""
-        for name in ("diagnosis.json", "junit.xml", "summary.md"):
+        for name in ("diagnosis.json", "junit.xml", "summary.md", "report.html"):
             (tmp_path / name).write_text("old", encoding="utf-8")
         (tmp_path / "run.json").write_text('{"schema":"opmap-results/1","selection":{}}', encoding="utf-8")
 
@@ -262,7 +262,7 @@ class TestSummary:
         assert 2 == validate(tmp_path / "r", *FAULT)
 
         assert "GITHUB_STEP_SUMMARY must name a file that can be written" in capsys.readouterr().err
-        assert {*FILES, "report.html", "failures"} == {path.name for path in (tmp_path / "r").iterdir()}
+        assert {*FILES, "times.json", "report.html", "failures"} == {path.name for path in (tmp_path / "r").iterdir()}
 
     def test_markup(self):
         """Nothing from outside becomes a link, an image, HTML or a heading."""
