@@ -44,7 +44,7 @@ MOST_STARTS = 10
 
 @dataclass(frozen=True)
 class Closest:
-    """The condition that is wrong for few cases of a run, where none is right for all.
+    """A condition that is right for most cases of a run, where none is right for all.
 
     `failing` holds how many failing cases of the cause meet it, and how many there are; `passing` the same of the cases
     that passed.
@@ -56,25 +56,20 @@ class Closest:
 
     @classmethod
     def of(cls, cause: Cause, run: JudgedRun) -> Closest | None:
-        """Returns the closest condition of a cause.
+        """Returns the condition of a cause, if it has one; else one that is sought in the cases of the run.
 
-        Returns None if a condition is right for all cases, if no case passed, or if no condition is better than none.
+        Returns None if no case passed, or if no condition is better than none.
         """
-        if cause.condition is not None or not run.passed:
+        if not run.passed:
             return None
         failing, passing = run.features([failure.case for failure in cause.failures]), run.features(run.passed)
-        condition = approximate(failing, passing)
+        condition = cause.condition or approximate(failing, passing)
         if not any(condition.any):
             return None
         (met, all_failing), (wrong, all_passing) = (
             (sum(map(condition.holds, given)), len(given)) for given in (failing, passing)
         )
         return cls(condition, (met, all_failing), (wrong, all_passing))
-
-    def __str__(self) -> str:
-        """`an index < 0 (74 of 74 cases that fail, 36 of 274 that pass)`."""
-        (met, failing), (wrong, passing) = self.failing, self.passing
-        return f"{self.condition} ({met} of {failing} cases that fail, {wrong} of {passing} that pass)"
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,7 @@ class Diagnosis:
 
     `stability` is None if the failure was not run again. `asked` holds the questions that made the condition exact.
     `shrunk` is a smaller case than those of the run, if one was found. `sides` says whose fault it is, if that was asked.
-    `closest` is the closest condition, if that was sought because there is no exact one.
+    `closest` is there if the cause has no condition, or one that an answer contradicts, and if it was sought.
     """
 
     cause: Cause
@@ -103,6 +98,11 @@ class Diagnosis:
         """Whether a condition was made exact by asking, and no answer contradicts it."""
         return self.asked is not None and self.asked.condition is not None and not self.asked.contradicting
 
+    def with_closest(self, run: JudgedRun) -> Diagnosis:
+        """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases."""
+        fits = self.cause.condition is not None and (self.exact or self.asked is None)
+        return self if fits else replace(self, closest=Closest.of(self.cause, run))
+
 
 def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool = False) -> list[Diagnosis]:
     """Returns the causes of the failures. Of the `most` largest ones the stability is checked; nothing more is run.
@@ -111,7 +111,7 @@ def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool 
     """
     largest, others = (found := causes(run))[:most], found[most:]
     checked = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in largest]
-    return [*(replace(one, closest=Closest.of(one.cause, run)) for one in checked), *map(Diagnosis, others)]
+    return [*(one.with_closest(run) for one in checked), *map(Diagnosis, others)]
 
 
 def diagnoses(
@@ -140,7 +140,7 @@ def diagnoses(
             diagnosis = replace(
                 diagnosis, sides=whose_fault(smallest.case, smallest.record, fresh, dangerous=dangerous)
             )
-        done.append(diagnosis)
+        done.append(diagnosis.with_closest(run))
         advance()
     return done
 

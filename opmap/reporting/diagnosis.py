@@ -17,6 +17,7 @@ from ..pseudocode import show
 from .documents import (
     DIAGNOSIS_SCHEMA,
     AskedDocument,
+    ClosestDocument,
     ConditionDocument,
     DiagnosisDocument,
     Group,
@@ -54,11 +55,7 @@ def cause_lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str])
     if relation.ties:
         lines.append(("  or", f"the same on these cases: {', '.join(relation.ties)}"))
     asked = diagnosis.asked
-    where = str(cause.condition) if cause.condition else "no simple condition separates them"
-    if diagnosis.closest:
-        where += f"; the closest is: {diagnosis.closest}"
-    if asked and not diagnosis.exact:
-        where = f"no condition fits all answers; the closest is: {where}"
+    where = condition_text(_condition(diagnosis), _closest(diagnosis), asked=bool(asked))
     lines.append(("  where", where))
     if asked:
         lines.append(("  asked", str(asked)))
@@ -71,6 +68,37 @@ def cause_lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str])
         lines.append(("  there", smallest.record.message))
     lines.append(("  again", again(cause.smallest.case)))
     return lines
+
+
+def condition_text(condition: ConditionDocument | None, closest: ClosestDocument | None, *, asked: bool) -> str:
+    """Returns the condition of a cause in words, or the closest one with the number of cases for which it is right.
+
+    `asked` is whether new cases were run to make it exact.
+    """
+    if condition:
+        return condition.text
+    text = "no condition fits all answers" if asked else "no simple condition separates them from the cases that passed"
+    if closest is None:
+        return text
+    (met, failing), (wrong, passing) = closest.failing, closest.passing
+    numbers = f"{met} of {failing} cases that fail, {wrong} of {passing} that pass"
+    return f"{text}; the closest is: {closest.text} ({numbers})"
+
+
+def _condition(diagnosis: Diagnosis) -> ConditionDocument | None:
+    """Returns the condition that is right for all cases, those that were asked too; None if there is none."""
+    condition = diagnosis.cause.condition
+    if condition is None or (diagnosis.asked and not diagnosis.exact):
+        return None
+    return msgspec.convert(condition.to_json(), ConditionDocument)
+
+
+def _closest(diagnosis: Diagnosis) -> ClosestDocument | None:
+    closest = diagnosis.closest
+    if closest is None:
+        return None
+    condition = closest.condition.to_json()
+    return msgspec.convert({**condition, "failing": closest.failing, "passing": closest.passing}, ClosestDocument)
 
 
 def _count(diagnosis: Diagnosis) -> str:
@@ -97,13 +125,13 @@ def diagnosis_document(
 def _group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
     cause, stability, asked = diagnosis.cause, diagnosis.stability, diagnosis.asked
     relation, smallest, record = cause.relation, diagnosis.smallest.case, diagnosis.smallest.record
-    condition = cause.condition.to_json() if cause.condition and (diagnosis.exact or not asked) else None
     return Group(
         cases=len(cause.failures),
         ids=[failure.case.id for failure in cause.failures],
         verdicts=sorted({failure.record.verdict for failure in cause.failures}),
         operators=cause.operators,
-        condition=msgspec.convert(condition, ConditionDocument | None),
+        condition=_condition(diagnosis),
+        closest=_closest(diagnosis),
         relation=RelationDocument(
             relation.kind, relation.fault, list(relation.ties), relation.text, (relation.explained, relation.wrong)
         ),

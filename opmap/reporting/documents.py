@@ -98,6 +98,17 @@ class ConditionDocument(msgspec.Struct, frozen=True):
     any: list[list[ComparisonDocument]]
 
 
+class ClosestDocument(ConditionDocument, frozen=True, kw_only=True):
+    """A condition that is right for most cases.
+
+    `failing` holds how many cases of the group meet it, and how many there are; `passing` the same of the cases of the
+    run that passed.
+    """
+
+    failing: tuple[int, int]
+    passing: tuple[int, int]
+
+
 class RelationDocument(msgspec.Struct, frozen=True):
     """What happened to the outputs. `explains` holds how many wrong elements are as the relation says, and how many there are.
 
@@ -152,9 +163,10 @@ class AskedDocument(msgspec.Struct, frozen=True):
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """One cause: the failures that have it.
 
-    `ids` are the cases of the run that fail so; `cases` counts them. `condition` is null if none is exact. `stability` is
-    null if the smallest case was not run again; `stability_text` says it in words, and `after` names the case after which
-    alone it fails. `side` is null if it was not asked. `again` is the command that runs a case of the group again.
+    `ids` are the cases of the run that fail so; `cases` counts them. `condition` is null if none is right for all
+    cases; then `closest` is one that is right for most, if it was sought. `stability` is null if the smallest case was
+    not run again; `stability_text` says it in words, and `after` names the case after which alone it fails. `side` is
+    null if it was not asked. `again` is the command that runs a case of the group again.
     """
 
     cases: int
@@ -162,6 +174,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: list[Verdict]
     operators: list[str]
     condition: ConditionDocument | None
+    closest: ClosestDocument | None = None
     relation: RelationDocument
     stability: Literal["always", "sometimes", "periodic", "after"] | None
     stability_text: str | None

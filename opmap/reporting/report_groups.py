@@ -19,7 +19,7 @@ from ..files import to_json
 from ..limits import MAX_GLOB
 from ..verdicts.record import Record
 from ..vocabulary import CONTRACT, PROBE, TIERS
-from .diagnosis import describe_case, diagnosis_document
+from .diagnosis import condition_text, describe_case, diagnosis_document
 from .documents import DiagnosisDocument, Group
 from .export import folder_name
 from .failures import FOLDER
@@ -28,8 +28,6 @@ from .written_bundle import WrittenBundle
 
 MOST_GROUPS, MOST_PICTURES = 100, 20
 """The most groups that a report shows, and the most that it shows with a picture; the largest ones come first."""
-
-NO_CONDITION = "no simple condition separates them from the cases that passed"
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,10 @@ def groups(bundle: WrittenBundle, cases: Mapping[str, Case]) -> Groups:
 def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisDocument:
     """Returns the causes that the records show."""
     judged = [(cases[id], record) for record in bundle.records if (id := record.case or "") in cases]
-    found = causes(JudgedRun(judged)) if any(record.failed for _, record in judged) else []
-    return diagnosis_document("", list(map(Diagnosis, found)), lambda case: again(bundle, case.id))
+    run = JudgedRun(judged)
+    found = causes(run) if run.failed else []
+    told = [Diagnosis(cause).with_closest(run) for cause in found]
+    return diagnosis_document("", told, lambda case: again(bundle, case.id))
 
 
 def _group(
@@ -111,7 +111,7 @@ def _group(
         fault=relation.fault,
         ties=relation.ties,
         explained=f"{explained:,} of {wrong:,} wrong elements" if wrong else None,
-        condition=group.condition.text if group.condition else NO_CONDITION,
+        condition=condition_text(group.condition, group.closest, asked=group.asked.runs > 0),
         stability=_stability(group),
         sides=group.side.text or None if group.side else None,
         smallest=smallest.case,

@@ -178,7 +178,10 @@ class TestValidate:
         """Where no condition fits, the closest one is told, with the number of cases for which it is right."""
         code, out = self.run(capsys, "--provider", "fault:negative-index-off-by-one")
         assert 1 == code
-        told = re.search(r"where no simple condition separates them; the closest is: an index < 0 \((.*?)\)", out)
+        told = re.search(
+            r"where no simple condition separates them from the cases that passed; the closest is: an index < 0 \((.*?)\)",
+            out,
+        )
         assert told is not None, out
         numbers = [int(number) for number in re.findall(r"\d+", told[1])]
         assert f"{numbers[0]} of {numbers[1]} cases that fail, {numbers[2]} of {numbers[3]} that pass" == told[1]
