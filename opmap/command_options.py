@@ -261,7 +261,15 @@ def _docs(parser: argparse.ArgumentParser) -> None:
         "files", nargs="+", metavar="FILE", help="a reference page in any language: Markdown, HTML or text"
     )
     parser.add_argument("--new-only", action="store_true", help="leave out known errata, and what an older page lacks")
-    _add_json(parser)
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print JSON")
+    output.add_argument(
+        "--patch", action="store_true", help="print the corrections as a unified diff, each with its reason"
+    )
+    output.add_argument("--html", action="store_true", help="print the corrections as one HTML page")
+    parser.add_argument(
+        "-o", "--output", type=path, metavar="FILE", help="with --patch or --html: write this file, and print nothing"
+    )
 
 
 def _faults(parser: argparse.ArgumentParser) -> None:

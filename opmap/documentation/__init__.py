@@ -2,13 +2,28 @@
 
 A page becomes blocks (`blocks`, `html_blocks`). Its sentences, tables and examples become facts (`prose`, `tables`,
 `examples`), and the facts become a spec (`page`, `page_rules`). The spec is held against its own examples
-(`contradictions`) and against the shipped spec (`differences`). `review` does all of it.
+(`contradictions`) and against the shipped spec (`differences`). `review` does all of it. `corrections` puts right what the
+shipped errata cover, and `patch` writes that as a unified diff.
 """
 
 from .contradictions import contradictions
+from .corrections import CorrectedPage, correct_page
 from .differences import differences
 from .finding import Finding
 from .page import Page, PageSpec, read_page
+from .patch import patch_of
 from .review import findings_of, review_page
 
-__all__ = ["Finding", "Page", "PageSpec", "contradictions", "differences", "findings_of", "read_page", "review_page"]
+__all__ = [
+    "CorrectedPage",
+    "Finding",
+    "Page",
+    "PageSpec",
+    "contradictions",
+    "correct_page",
+    "differences",
+    "findings_of",
+    "patch_of",
+    "read_page",
+    "review_page",
+]

@@ -53,7 +53,7 @@ class PageSpec(Spec, frozen=True, forbid_unknown_fields=True, dict=True):
     """A spec made from a page's text. Lines are the page's.
 
     `places` gives the lines of facts that have no line in a Spec: `struct`, `field Axis`, `introduced`, `support 2_1`,
-    `support 2_1 InputTensor`. `incomplete` holds the feature levels whose table cannot be read completely.
+    `support 2_1 InputTensor`, `example 1 title`. `incomplete` holds the feature levels whose table cannot be read completely.
     """
 
     places: dict[str, int] = msgspec.field(default_factory=dict)
@@ -324,6 +324,8 @@ class _Reader:
             id, title = next(str(n) for n in range(1, len(taken) + 2) if str(n) not in taken), ""
         id = id if id not in taken else next(f"{id} {n}" for n in range(2, len(taken) + 3) if f"{id} {n}" not in taken)
         self.examples.append(SpecExample(id=id, line=block.line, text=block.text, title=title))
+        if title and self.title:
+            self.places[f"example {id} title"] = self.title.line
         if typed:
             self.section, self.title = None, None
 

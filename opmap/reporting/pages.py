@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from base64 import b64encode
+from collections.abc import Sequence
 from importlib import metadata
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,10 +15,11 @@ from ..errors import InputError
 from ..files import write_file
 
 
-def page(template: str, *, script: str | None = None, **values: object) -> str:
-    """Returns a page. The template gets the values, the version of opmap, the style sheet and the script.
+def page(template: str, *, styles: Sequence[str] = (), script: str | None = None, **values: object) -> str:
+    """Returns a page. The template gets the values, the version of opmap, the style sheets and the script.
 
-    `script` is the name of the script's file. The page's own policy forbids every other script and style.
+    `styles` are the names of further style sheets, `script` is that of the script. The page's own policy forbids every
+    other script and style.
     """
     environment = Environment(
         loader=PackageLoader("opmap", "reporting/templates"),
@@ -27,9 +29,9 @@ def page(template: str, *, script: str | None = None, **values: object) -> str:
         lstrip_blocks=True,
     )
     policy, sources = "default-src 'none'", {}
-    for kind, name in (("style", "report.css"), ("script", script)):
-        source = _source(environment, name) if name else ""
-        policy += f"; {kind}-src '{_hash(source)}'" if name else ""
+    for kind, names in (("style", ("report.css", *styles)), ("script", (script,) if script else ())):
+        source = "".join(_source(environment, name) for name in names)
+        policy += f"; {kind}-src '{_hash(source)}'" if names else ""
         sources[kind] = Markup(source)
     return environment.get_template(template).render(
         **values, **sources, policy=policy, version=metadata.version("opmap")

@@ -66,12 +66,27 @@ def write_json(document: object) -> None:
     from ..files import to_json  # here, so that --help is quick
 
     content = document if isinstance(document, bytes) else to_json(document)
+    _write(content + b"\n")
+
+
+def write_exactly(text: str) -> None:
+    """Writes a text to stdout as UTF-8, with its own line ends: for a file or a program that reads it.
+
+    A terminal gets it with the control characters escaped, as `print_text` prints it.
+    """
+    if sys.stdout is None or sys.stdout.isatty():
+        print_text(text.removesuffix("\n"))
+    else:
+        _write(text.encode())
+
+
+def _write(content: bytes) -> None:
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:  # in a notebook
-        print(content.decode())
+        print(content.decode(), end="")
     else:
-        buffer.write(content + b"\n")
+        buffer.write(content)
         buffer.flush()
 
 

@@ -103,6 +103,13 @@ class Support(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tensors: dict[str, TensorSupport]
 
 
+class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The words of the page in which a rule stands as prose, with Markdown marks, and the corrected words. One line each."""
+
+    printed: str
+    corrected: str
+
+
 class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Printed text that is wrong, and the corrected text.
 
@@ -110,6 +117,7 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `contradiction`: the page contradicts itself, which running its examples shows.
     `gap`: the printed rule accepts descriptors that the page gives no meaning.
     `note`: the wording is wrong, and no example depends on it.
+    `sentence` is needed if the page states the subject in other words than `printed`.
     """
 
     id: str
@@ -118,6 +126,7 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     printed: str
     corrected: str
     why: str
+    sentence: Sentence | None = None
 
 
 class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,243 @@
+"""Corrects a page: puts the corrected texts of the shipped errata in place of the printed ones.
+
+A correction counts only if the corrected page, read again, has the erratum's contradictions no more and no other finding
+instead. So nothing is corrected that was not understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..errors import InputError
+from ..spec import Erratum, Spec, load_spec
+from .block import LINE_END
+from .equivalence import same_formula
+from .examples import facts
+from .finding import Finding
+from .page import Page, PageSpec, read_page
+from .review import findings_of
+from .wording import Edit, holds, replacements
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a line: the text before it, what is taken out, what comes in, and the text behind it.
+
+    `line` counts every line end from 1, `row` only line feeds from 0, as programs do that apply a patch.
+    """
+
+    line: int
+    row: int
+    before: str
+    old: str
+    new: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One erratum that is corrected on a page: its changes, and the findings of the page that are gone with it."""
+
+    erratum: Erratum
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Uncorrected:
+    """What stays on a page, in one line: a finding or an erratum, and why there is no correction. `line` may be unknown."""
+
+    line: int | None
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CorrectedPage:
+    """A page before and after its corrections. No correction changes the number of lines.
+
+    `findings` are the findings of the corrected page; `uncorrected` names them, and errata that no example shows.
+    `translated` is set if the page holds a translation beside the hidden original.
+    """
+
+    name: str
+    struct: str
+    text: str
+    corrected: str
+    corrections: tuple[Correction, ...]
+    findings: tuple[Finding, ...]
+    uncorrected: tuple[Uncorrected, ...]
+    translated: bool
+
+
+def correct_page(text: str, *, name: str) -> CorrectedPage:
+    """Returns a documentation page with the corrections that can be computed. `name` is the file's name for messages.
+
+    `text` is the whole page, with a byte order mark and line ends as in the file. Raises InputError as `read_page` does.
+    """
+    page = read_page(text, name=name)
+    shipped = load_spec(page.spec.name)
+    now, findings = text, findings_of(page)
+    corrections, refused = [], {}
+    for erratum in shipped.errata:
+        edits = _edits(now, page, erratum, shipped)
+        if not edits:
+            if _is_wrong(now, page, erratum, shipped):
+                refused[erratum.id] = f"the page does not hold the words `{_wordings(erratum)[0]}` there"
+            continue
+        changed = _applied(now, edits)
+        try:
+            after = findings_of(read_page(changed, name=name))
+        except InputError as error:
+            refused[erratum.id] = f"the corrected page would be refused: {error.message}"
+            continue
+        if problem := _problem(findings, after, erratum):
+            refused[erratum.id] = problem
+            continue
+        gone = {_key(finding) for finding in findings} - {_key(finding) for finding in after}
+        removed = tuple(finding for finding in findings if _key(finding) in gone)
+        corrections.append(Correction(erratum, tuple(_changes(now, edits)), removed))
+        now, findings = changed, after
+    uncorrected = tuple(_uncorrected(findings, shipped, refused))
+    translated = len(page.readings) > 1
+    return CorrectedPage(name, shipped.struct, text, now, tuple(corrections), findings, uncorrected, translated)
+
+
+def _wordings(erratum: Erratum) -> tuple[str, str]:
+    """Returns the words of the page that an erratum corrects, and the corrected words."""
+    source = erratum.sentence or erratum
+    return source.printed, source.corrected
+
+
+# --- where the wrong text stands ---
+
+
+def _edits(text: str, page: Page, erratum: Erratum, shipped: Spec) -> list[Edit]:
+    """Returns the edits that correct an erratum, in order. None if the page states the subject otherwise, or not at all."""
+    edits: dict[Edit, None] = {}
+    for start, end in _places(text, page, erratum, shipped):
+        found = list(replacements(text, start, end, *_wordings(erratum)))
+        # the sentence of a rule starts on the rule's line: what follows may be about something else
+        edits.update(dict.fromkeys(found if _is_of_example(erratum) else found[:1]))
+    return sorted(edits, key=lambda edit: edit.start)
+
+
+def _is_of_example(erratum: Erratum) -> bool:
+    return erratum.subject == "pseudocode" or erratum.subject.startswith("example ")
+
+
+def _is_wrong(text: str, page: Page, erratum: Erratum, shipped: Spec) -> bool:
+    """Returns whether the page states the subject of an erratum, and not as the erratum corrects it."""
+    corrected = _wordings(erratum)[1]
+    places = list(_places(text, page, erratum, shipped))
+    return any(not holds(text, start, end, corrected) for start, end in places)
+
+
+def _places(text: str, page: Page, erratum: Erratum, shipped: Spec) -> Iterator[tuple[int, int]]:
+    """Yields the offsets of the beginning and the end of each text that states the subject, unless it is right."""
+    lines = _lines(text)
+    seen = set()
+    for spec in page.readings:
+        if (span := _span(spec, erratum, shipped)) is None or span in seen:
+            continue
+        seen.add(span)
+        first, last = span
+        if last is None:  # up to the end of the paragraph or of the code
+            last = first
+            while last < len(lines) and not re.match(r"\s*(?:```|$)", text[slice(*lines[last])]):
+                last += 1
+        yield lines[first - 1][0], lines[min(last, len(lines)) - 1][1]
+
+
+def _span(spec: PageSpec, erratum: Erratum, shipped: Spec) -> tuple[int, int | None] | None:
+    """Returns the first and the last line of the text that states the subject; None in place of an unknown last line.
+
+    Returns None if the page does not state the subject, or states it as the corrected spec does.
+    """
+    if erratum.subject == "pseudocode":
+        return (spec.pseudocode.line, None) if spec.pseudocode.line else None
+    if match := re.fullmatch(r"example (\w+)( title)?", erratum.subject):
+        example = {example.id: example for example in spec.examples}.get(match[1])
+        if example is None:
+            return None
+        if match[2]:
+            title = spec.places.get(erratum.subject)
+            return (title, max(title, example.line - 1)) if title else None
+        if facts(example) == facts(shipped.corrected.example(example.id)):
+            return None
+        return example.line, example.line + example.text.count("\n")
+    rule = {rule.id: rule for rule in spec.rules}.get(erratum.subject)
+    if rule is None or not rule.line or same_formula(rule.check, shipped.corrected.rule(rule.id).check):
+        return None
+    return rule.line, None
+
+
+def _lines(text: str) -> list[tuple[int, int]]:
+    """Returns the offsets of the beginning and the end of each line, without its line end."""
+    ends = list(LINE_END.finditer(text))
+    starts = [0, *(end.end() for end in ends)]
+    return list(zip(starts, [*(end.start() for end in ends), len(text)], strict=True))
+
+
+# --- the corrected page ---
+
+
+def _applied(text: str, edits: list[Edit]) -> str:
+    pieces, at = [], 0
+    for edit in edits:
+        pieces += [text[at : edit.start], edit.new]
+        at = edit.end
+    return "".join([*pieces, text[at:]])
+
+
+def _changes(text: str, edits: list[Edit]) -> Iterator[Change]:
+    for edit in edits:
+        line = len(LINE_END.findall(text, 0, edit.start)) + 1
+        start = max(text.rfind("\n", 0, edit.start), text.rfind("\r", 0, edit.start)) + 1
+        end = LINE_END.search(text, edit.end)
+        after = text[edit.end : end.start() if end else len(text)]
+        row = text.count("\n", 0, edit.start)
+        yield Change(line, row, text[start : edit.start], text[edit.start : edit.end], edit.new, after)
+
+
+def _key(finding: Finding) -> tuple[str, int, str, str | None]:
+    """What a finding is about. Its message may name values of other lines, which a correction changes."""
+    return finding.kind, finding.line, finding.subject, finding.erratum
+
+
+def _problem(before: tuple[Finding, ...], after: tuple[Finding, ...], erratum: Erratum) -> str | None:
+    """Returns why the corrected page is not better than the page, or None."""
+    keys = {_key(finding) for finding in before}
+    new = next((finding for finding in after if _key(finding) not in keys), None)
+    if new:
+        return f"the corrected page would have another finding, on line {new.line}: {new.message}"
+    if any(finding.erratum == erratum.id for finding in after):
+        return "the corrected page would contradict itself as before"
+    return None
+
+
+def _uncorrected(findings: tuple[Finding, ...], shipped: Spec, refused: dict[str, str]) -> Iterator[Uncorrected]:
+    """Yields the findings that stay, each with the reason, and the other errata whose text stays."""
+    told = set()
+    for finding in findings:
+        told.add(finding.erratum)
+        erratum = next((e for e in shipped.errata if e.id == finding.erratum), None)
+        if erratum:
+            why = f"{refused.get(erratum.id, 'no text of the page states it')}; right is {erratum.corrected}"
+        elif finding.older:
+            why = "newer versions of the page have it"
+        elif finding.kind == "contradiction":
+            why = "it is not known which side is right"
+        elif finding.kind == "difference":
+            why = "it is not known whether the page or opmap's spec of it is right"
+        else:
+            why = "a text that cannot be read is not judged"
+        of = f" ({finding.erratum})" if finding.erratum else ""
+        yield Uncorrected(finding.line, f"{finding.kind}: {finding.message}{of}", why)
+    for erratum in shipped.errata:
+        if erratum.id in refused and erratum.id not in told:
+            yield Uncorrected(
+                None, f"{erratum.kind}: {erratum.why} ({erratum.id}, {erratum.subject})", refused[erratum.id]
+            )

@@ -1,0 +1,386 @@
+"""Corrections of a documentation page: the patch applies, the contradictions are gone, nothing else changes."""
+
+import hashlib
+import html
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from base64 import b64encode
+
+import pytest
+from documentation_pages import ENGLISH, PAGES, page, replaced
+from mutated_pages import mutated_pages
+
+from opmap.cli import main
+from opmap.documentation import correct_page, patch_of, review_page
+from opmap.documentation.wording import holds, replacements
+from opmap.errors import InputError
+from opmap.spec import all_specs, load_spec
+
+PROGRAMS = {"git": ["git", "apply", "x.patch"], "patch": ["patch", "-s", "-p0", "--binary", "-i", "x.patch"]}
+
+ERRATA = [
+    pytest.param(spec, erratum, id=erratum.id) for spec in all_specs() for erratum in spec.errata if erratum.sentence
+]
+
+ENDS = {
+    "as it is": str,
+    "CRLF": lambda text: text.replace("\n", "\r\n"),
+    "no final line end": lambda text: text.rstrip("\n"),
+    "byte order mark": lambda text: "\ufeff" + text,
+    "two lines at the end": lambda text: text + "\n\n",
+}
+
+
+def applied(program: str, folder, content: bytes, patch: bytes) -> bytes:
+    """The page after a program has applied the patch."""
+    if shutil.which(program) is None:
+        pytest.skip(f"needs {program}")
+    folder.mkdir(exist_ok=True)
+    (folder / "page.md").write_bytes(content)
+    (folder / "x.patch").write_bytes(patch)
+    alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    done = subprocess.run(PROGRAMS[program], cwd=folder, capture_output=True, text=True, env=alone)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return (folder / "page.md").read_bytes()
+
+
+class TestPatch:
+    """`opmap docs --patch`, applied to the page."""
+
+    @pytest.mark.parametrize("program", PROGRAMS)
+    @pytest.mark.parametrize(
+        "name, ends",
+        [*((name, "as it is") for name in PAGES), *(("gather.en-US.md", ends) for ends in ENDS if ends != "as it is")],
+    )
+    def test_applies(self, name, ends, program, tmp_path, capsysbinary):
+        """The patched page has the findings that the text before the diff calls not corrected, and no other."""
+        text = ENDS[ends](page(name))
+        (tmp_path / "page.md").write_bytes(text.encode())
+
+        assert 1 == main(["docs", "--patch", str(tmp_path / "page.md")])
+        patch = capsysbinary.readouterr().out
+        patched = applied(program, tmp_path / "in", text.encode(), patch).decode()
+
+        before, after = (review_page(text, name) for text in (text, patched))
+        assert set(after) <= set(before) and len(after) < len(before)
+        assert all(f"line {f.line}: {f.kind}: {f.message}" in patch.decode() for f in after)
+        assert name.endswith(".txt") or all(f.older for f in after)
+        assert text.count("\n") == patched.count("\n")
+
+    @pytest.mark.parametrize("program", PROGRAMS)
+    @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+    @pytest.mark.parametrize("fence", ["```\n", ""])
+    def test_small_page(self, fence, ends, program, tmp_path, capsysbinary):
+        """The first and the last line of the page are in the diff; without a fence the last line is the changed one."""
+        line = "output[i, j, k, ...] = input[index[i, j, k, ...], j, k, ...]\n"
+        text = ends(f"# DML_GATHER_ELEMENTS_OPERATOR_DESC\n\n{fence}{line}{fence}")
+        (tmp_path / "page.md").write_bytes(text.encode())
+
+        assert 1 == main(["docs", "--patch", str(tmp_path / "page.md")])
+        patched = applied(program, tmp_path / "in", text.encode(), capsysbinary.readouterr().out)
+
+        assert text.replace("index[", "indices[") == patched.decode()
+
+    @pytest.mark.parametrize("name, operator", ENGLISH.items())
+    def test_all_errata(self, name, operator):
+        """Every erratum of an English page is corrected, and nothing is left over."""
+        corrected = correct_page(page(name), name=name)
+
+        assert [e.id for e in load_spec(operator).errata] == [c.erratum.id for c in corrected.corrections]
+        assert () == corrected.findings == corrected.uncorrected
+        found = [f for c in corrected.corrections for f in c.findings]
+        assert sorted(review_page(page(name), name), key=str) == sorted(found, key=str)
+        reasons = patch_of(corrected, "page.md")
+        assert all(f"# why: {e.why}\n" in reasons for e in load_spec(operator).errata)
+
+    @pytest.mark.parametrize("name", ENGLISH)
+    def test_again(self, name, tmp_path, capsys):
+        """The patched page gives no patch: one line says so."""
+        (tmp_path / "page.md").write_text(correct_page(page(name), name=name).corrected, encoding="utf-8")
+
+        assert 0 == main(["docs", "--patch", str(tmp_path / "page.md")])
+        assert re.fullmatch(
+            r"# page\.md: opmap \S+ has no correction of the page of DML_\w+\n", capsys.readouterr().out
+        )
+
+    @pytest.mark.parametrize("seed", (0, 1))
+    def test_mutated(self, seed, tmp_path):
+        """Pages with random changes: the patch of each applies, and brings no finding."""
+        corrected = 0
+        for number, text in enumerate(mutated_pages(seed, count=10)):
+            try:
+                content, found = text.encode(), correct_page(text, name="page")
+            except (InputError, UnicodeEncodeError):
+                continue
+            if found.corrections:
+                corrected += 1
+                patch = patch_of(found, "page.md").encode()
+                assert found.corrected.encode() == applied("git", tmp_path / str(number), content, patch)
+            assert len(found.findings) <= len(review_page(text, "page"))
+        assert corrected
+
+    def test_output(self, tmp_path, capsys):
+        """-o writes the same bytes into a file; several pages make one patch."""
+        for name in ("gather", "gather_nd"):
+            (tmp_path / f"{name}.md").write_bytes(page(name).replace("\n", "\r\n").encode())
+        files = [str(tmp_path / f"{name}.md") for name in ("gather", "gather_nd")]
+
+        assert 1 == main(["docs", "--patch", *files, "-o", str(tmp_path / "x.patch")])
+        assert ("", "") == capsys.readouterr()
+        written = (tmp_path / "x.patch").read_bytes()
+        assert 1 == main(["docs", "--patch", *files])
+        assert written.decode() == capsys.readouterr().out
+        assert 2 == written.count(b"\n--- ") and b"IndexDimensions: 1\r\n" in written
+
+    def test_terminal(self, tmp_path, monkeypatch):
+        """A terminal gets the control characters of the page escaped, a pipe gets the page's own bytes."""
+        text = replaced(page("gather"), ("IndexDimensions: 2\n", "IndexDimensions: 2 // \x1b[31m\n"))
+        (tmp_path / "page.md").write_text(text, encoding="utf-8")
+        shown = []
+        for terminal in (True, False):
+            stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+            monkeypatch.setattr(stdout, "isatty", lambda terminal=terminal: terminal)
+            monkeypatch.setattr(sys, "stdout", stdout)
+            assert 1 == main(["docs", "--patch", str(tmp_path / "page.md")])
+            stdout.flush()
+            shown.append(stdout.buffer.getvalue().decode())
+
+        assert r"+IndexDimensions: 1 // \x1b[31m" in shown[0] and "\x1b" not in shown[0]
+        assert "+IndexDimensions: 1 // \x1b[31m" in shown[1]
+
+    def test_name_with_spaces(self, tmp_path):
+        """git and patch find the page."""
+        found = correct_page(page("gather"), name="x")
+        assert "--- my page.md\t\n+++ my page.md\t\n" in patch_of(found, "my page.md")
+
+    def test_hunks(self):
+        """A hunk names its errata; its numbers are those of the lines that it holds."""
+        patch = patch_of(correct_page(page("gather_nd1"), name="x"), "page.md")
+        lines = page("gather_nd1").split("\n")
+        for start, count, ids, hunk in re.findall(r"(?m)^@@ -(\d+),(\d+) \+\1,\2 @@ (.*)\n((?:[ +-].*\n)+)", patch):
+            old = [line[1:] for line in hunk.splitlines() if line[0] in " -"]
+            assert lines[int(start) - 1 : int(start) - 1 + int(count)] == old
+            assert ids and all(f"# {id}, " in patch for id in ids.split())
+        assert 6 == patch.count("\n@@ ")
+
+
+class TestNotCorrected:
+    """What has no correction is said before the diff, as comments."""
+
+    def patch(self, text: str) -> str:
+        return patch_of(correct_page(text, name="page"), "page.md")
+
+    def left(self, text: str) -> list[str]:
+        """The lines about what is not corrected."""
+        comments = [line for line in self.patch(text).split("\n--- ")[0].split("\n") if line]
+        assert all(line.startswith("#") for line in comments)
+        return comments[comments.index("# not corrected:") + 1 :]
+
+    def test_other_language(self):
+        """The Japanese sentence cannot be corrected; the comment says what is right."""
+        first, *titles = self.left(page("gather.ja-JP.txt"))
+
+        assert first.startswith("# line 42: contradiction: GATHER.C4: ") and "(GATHER.E3): " in first
+        assert "the page does not hold the words `The *DimensionCount* and *DataType* of this tensor" in first
+        assert first.endswith("right is OutputTensor.DataType == InputTensor.DataType")
+        assert ["GATHER.E4", "GATHER.E5"] == [re.findall(r"\((GATHER\.\w+), ", line)[0] for line in titles]
+
+    @pytest.mark.parametrize(
+        "old, new, why",
+        [
+            ("[14,12,14,11,13]", "[14,12,14,11,12]", "it is not known which side is right"),
+            ("Axis: 2\n", "Axis: 2\nAxis: x\n", "a text that cannot be read is not judged"),
+            ("FLOAT16", "UINT4", "it is not known whether the page or opmap's spec of it is right"),
+        ],
+    )
+    def test_unknown(self, old, new, why):
+        """A finding that no erratum covers."""
+        left = self.left(replaced(page("gather"), (old, new)))
+        assert left and all(line.endswith(why) for line in left if "difference" not in line or "UINT4" in new)
+
+    def test_not_better(self):
+        """With a wrong value in example 3 the correction of its IndexDimensions would show that value: not corrected."""
+        text = replaced(page("gather"), ("[[2,1],\n     [4,3]", "[[2,1],\n     [4,4]"))
+
+        assert "+IndexDimensions: 1" not in self.patch(text)
+        (line,) = [line for line in self.left(text) if "(GATHER.E2)" in line]
+        assert "the corrected page would have another finding, on line 164: example 3: OutputTensor[1,1]: " in line
+
+    def test_states_it_otherwise(self):
+        """A formula with the same fault in other words is not touched."""
+        text = replaced(page("gather_nd"), ("DimensionCount - indexTupleSize)", "DimensionCount + 0 - indexTupleSize)"))
+
+        (line, *_) = self.left(text)
+        assert "(GATHER_ND.E1): the page does not hold the words `InputTensor.DimensionCount - indexTupleSize)`" in line
+        assert "GATHER_ND.C6" not in self.patch(text).split("--- page.md")[1]
+
+    def test_translated(self):
+        """The page with its text twice: only the original is corrected, and that is said."""
+        text = page("gather_nd.pt-BR.md")
+        assert "sentences are corrected in the original only" in self.patch(text)
+        assert (
+            "*InputTensor.DimensionCount* and *InputTensor.DataType*.</span>" in correct_page(text, name="x").corrected
+        )
+        assert "original" not in self.patch(page("gather_nd"))
+
+
+class TestRefused:
+    """One line on stderr, and 2."""
+
+    @pytest.mark.parametrize(
+        "content, said",
+        [
+            (b"# DML_SCATTER_OPERATOR_DESC\n", "the page must be about "),
+            (None, "no such file"),
+            (b"nothing", "the page must name its operator"),
+            (b"\xff", "must be UTF-8 text, got byte 0xff at 0"),
+            (b"a" * 1_000_001, "a page must have at most 1000000 bytes, got 1000001"),
+        ],
+    )
+    @pytest.mark.parametrize("option", ["--patch", "--html"])
+    def test_page(self, option, content, said, tmp_path, capsys):
+        """The other pages are corrected all the same."""
+        if content is not None:
+            (tmp_path / "bad.md").write_bytes(content)
+        (tmp_path / "good.md").write_text(page("gather"), encoding="utf-8")
+
+        assert 2 == main(["docs", option, str(tmp_path / "bad.md"), str(tmp_path / "good.md")])
+
+        out, err = capsys.readouterr()
+        assert 1 == err.count("\n") and said in err and "bad.md" in err
+        assert "GATHER.E1" in out
+
+    @pytest.mark.parametrize(
+        "options, said",
+        [
+            (["-o", "x"], "-o must come with --patch or --html"),
+            (["--patch", "--new-only"], "--new-only must come without --patch and --html"),
+            (["--patch", "--html"], "not allowed with argument"),
+            (["--patch", "-o", "no such folder/x"], "cannot be written: "),
+        ],
+    )
+    def test_options(self, options, said, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "page.md").write_text(page("gather"), encoding="utf-8")
+
+        assert 2 == main(["docs", "page.md", *options])
+        err = capsys.readouterr().err
+        assert 1 == err.count("\n") and said in err
+
+    @pytest.mark.parametrize("name", ['a"b.md', "a\nb.md", "a\x1bb.md", "a\\b.md"])
+    def test_name(self, name):
+        """git and patch would read such a name as another one."""
+        with pytest.raises(InputError, match="must have a name without control characters, quotes and backslashes"):
+            patch_of(correct_page(page("gather"), name=name), name)
+
+
+class TestWording:
+    """Words are replaced, spaces and marks stay."""
+
+    @pytest.mark.parametrize(
+        "text, printed, corrected, wanted",
+        [
+            ("ranging [0, `A.B`). `C`", "[0, A.B)", "[0, A.B]", "ranging [0, `A.B`]. `C`"),
+            ("`[0, *A.B*)`", "[0, A.B)", "[0, C)", "`[0, *C*)`"),
+            (
+                "must match *A.B*. The",
+                "must match *A.B*",
+                "must match *A.B* and *A.C*",
+                "must match *A.B* and *A.C*. The",
+            ),
+            ("must match A.B. The", "must match *A.B*", "must match *A.B* and *A.C*", "must match A.B and A.C. The"),
+            ("<em>A.B</em>)", "A.B)", "A.C)", "<em>A.C</em>)"),
+            ("x[y], x[ y ]", "x[y]", "x[y, 0]", "x[y, 0], x[ y, 0 ]"),
+            ("x[y, 0]", "y", "y, 0", "x[y, 0]"),
+            ("1\n2  3", "1 2 3", "1 4 3", "1\n4  3"),
+            ("a b", "b", "c b", "a c b"),
+            ("a b c", "a b c", "a c", "a c"),
+            ("abc a.b", "a", "z", "abc a.b"),
+            ("a", "*", "b", "a"),
+        ],
+    )
+    def test_replaced(self, text, printed, corrected, wanted):
+        for edit in reversed(list(replacements(text, 0, len(text), printed, corrected))):
+            text = text[: edit.start] + edit.new + text[edit.end :]
+        assert re.sub(" +", " ", wanted) == re.sub(" +", " ", text)
+
+    def test_offsets(self):
+        """Only the text between the offsets is changed."""
+        (edit,) = replacements("a a a", 1, 4, "a", "b")
+        assert (2, 3, "b") == (edit.start, edit.end, edit.new)
+
+    @pytest.mark.parametrize("spec, erratum", ERRATA)
+    def test_sentences(self, spec, erratum):
+        """The sentence of an erratum is on the page; its correction is one line."""
+        text = page(spec.name.lower())
+        assert holds(text, 0, len(text), erratum.sentence.printed)
+        assert erratum.sentence.corrected.isprintable() and erratum.sentence.corrected != erratum.sentence.printed
+
+
+class TestHtml:
+    """`opmap docs --html`: the same as one page that stands alone."""
+
+    PLANTED = "<img src=x onerror=alert(1)></pre></style><!--<script>'\"&{{ 7 * 7 }}\x1b[31m\u202e"
+
+    def page(self, tmp_path, *names: str) -> str:
+        output = tmp_path / "corrections.html"
+        assert main(["docs", "--html", *names, "-o", str(output)]) in (1, 2)
+        return output.read_text(encoding="utf-8")
+
+    def test_content(self, tmp_path):
+        """Every correction with its lines and its reason, of every page."""
+        names = []
+        for name in ENGLISH:
+            (tmp_path / f"{name}.md").write_text(page(name), encoding="utf-8")
+            names.append(str(tmp_path / f"{name}.md"))
+        shown = html.unescape(self.page(tmp_path, *names))
+
+        for name, operator in ENGLISH.items():
+            found = correct_page(page(name), name=name)
+            for erratum in load_spec(operator).errata:
+                assert f"<h3>{erratum.id}, {erratum.kind}</h3>" in shown and erratum.why in shown
+            for change in (change for c in found.corrections for change in c.changes):
+                assert f"line {change.line}</p>" in shown and f"<b>{change.new}</b>" in shown
+            assert patch_of(found, f"{name}.md").rstrip("\n") in shown
+        assert str(tmp_path) not in shown
+
+    def test_markup(self, tmp_path):
+        """Texts of the page and of its name are escaped: beside a change, in a finding, in the patch."""
+        text = replaced(
+            page("gather"),
+            (
+                "IndexDimensions: 2\n\nInputTensor: (Sizes:{3,2}",
+                f"IndexDimensions: 2 // {self.PLANTED}\n\nInputTensor: (Sizes:{{3,2}}",
+            ),
+            ("DataType:FLOAT32)\n    [14,", f"DataType:{'<img src=y>'})\n    [14,"),
+        )
+        name = tmp_path / ("page <b>&.md" if os.name != "nt" else "page &.md")  # Windows has no such name
+        name.write_text(text, encoding="utf-8")
+
+        shown = self.page(tmp_path, str(name))
+
+        assert not re.search("<img|<!--|<script|\x1b|\u202e|<b>&", shown) and 1 == shown.count("</style>")
+        escaped = html.escape(self.PLANTED.split("\x1b")[0], quote=False)
+        assert html.unescape(shown).count(self.PLANTED.split("\x1b")[0]) >= 3 and escaped.split("'")[0] in shown
+        assert r"\x1b[31m\u202e" in shown
+
+    def test_alone(self, tmp_path):
+        """The page loads nothing, has no script, and its policy allows its own style only."""
+        (tmp_path / "page.md").write_text(page("gather"), encoding="utf-8")
+        shown = self.page(tmp_path, str(tmp_path / "page.md"))
+        (style,) = re.findall("<style>(.*?)</style>", shown, re.DOTALL)
+        digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+
+        assert not re.search(r"<script|<link|<iframe|\ssrc=|\shref=|@import|url\(|\sstyle=|\son\w+=", shown)
+        assert f"default-src 'none'; style-src 'sha256-{digest}'" in html.unescape(shown)
+        assert "prefers-color-scheme: dark" in style
+
+    def test_nothing(self, tmp_path, capsys):
+        """A page that is right."""
+        (tmp_path / "page.md").write_text(correct_page(page("gather"), name="x").corrected, encoding="utf-8")
+        assert 0 == main(["docs", "--html", str(tmp_path / "page.md")])
+        assert "There is no correction that opmap can compute." in capsys.readouterr().out
