@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..cases.case import Case
 from ..errors import InputError, OpmapError
-from ..reporting.bundle import RECORDS
+from ..reporting.bundle import HTML, RECORDS
 from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
 from ..session import Session, SessionOptions
 from ..verdicts.record import encode
+from ..vocabulary import Verdict
 
 if TYPE_CHECKING:  # a green run needs none of this
     from ..diagnosis.diagnose import Diagnosis
@@ -50,7 +53,7 @@ def run_and_diagnose(
         session.choose(advance)
     unwritten: list[str] = []
     with stdout_for_json(options.json), session:
-        with progress(len(session.items), session.provider_name) as advance:
+        with progress(len(session.items), session.provider_name, verdicts=_counts(session)) as advance:
             session.judge_all(advance)
         for problem in session.problems:
             print_error(problem)
@@ -64,6 +67,8 @@ def run_and_diagnose(
                 session.finish(_document(session, found))
             _write_reports(session, found or [], unwritten)
     show(session, found or [], options.json)
+    if session.bundle and not options.json:
+        _print_files(session.bundle.folder)
     for problem in unwritten:
         print_error(problem)
     return 2 if unwritten else session.exit_code
@@ -76,6 +81,17 @@ def _document(session: Session, found: Sequence[Diagnosis] | None) -> DiagnosisD
     from ..reporting.diagnosis import diagnosis_document
 
     return diagnosis_document(session.provider_name, found, session.again)
+
+
+def _counts(session: Session) -> Callable[[], Mapping[Verdict, int]]:
+    """Returns a function that counts the verdicts of the run so far. It looks at each record once."""
+    counts: Counter[Verdict] = Counter()
+
+    def now() -> Mapping[Verdict, int]:
+        counts.update(record.verdict for record in session.results.records[counts.total() :])
+        return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+    return now
 
 
 def _write_reports(session: Session, found: Sequence[Diagnosis], unwritten: list[str]) -> None:
@@ -150,6 +166,10 @@ def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
     told = {failure.case.id for diagnosis in found for failure in diagnosis.cause.failures}
     print_failures(out, [record for record in records if record.case not in told])
     print_notes(out, session.notes)
-    if session.bundle:
-        path = session.bundle.folder / RECORDS
-        out.print(f"results: {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _print_files(folder: Path) -> None:
+    """Prints where the records of a bundle are, and its report: the last line of a run."""
+    for name, file in (("results", RECORDS), ("report", HTML)):
+        if (folder / file).exists():
+            console().print(f"{name}: {folder / file}", soft_wrap=True, highlight=False, markup=False)

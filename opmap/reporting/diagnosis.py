@@ -25,6 +25,7 @@ from .documents import (
     SidesDocument,
     SmallestDocument,
 )
+from .smallest import print_smallest
 
 MOST_SHOWN, MOST_CHECKED = 10, 5
 """The most causes that are printed; and that `opmap validate` runs again, to see whether they are stable."""
@@ -34,13 +35,18 @@ MOST_ELEMENTS = 2**16
 
 
 def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]) -> None:
-    """Prints the largest causes. `again` gives the command that runs a case of the catalogue again."""
+    """Prints the largest causes, and the wrong elements of the first one's smallest case.
+
+    `again` gives the command that runs a case of the catalogue again.
+    """
     for number, diagnosis in enumerate(diagnoses[:MOST_SHOWN], 1):
         for name, text in cause_lines(number, diagnosis, again):
             line = Text.assemble(
                 (f"{name:10}", "bold red" if name.startswith("cause") else "dim"), printable(f" {text}")
             )
             console.print(line, soft_wrap=True, highlight=False)
+        if number == 1:
+            print_smallest(console, diagnosis.smallest)
     if len(diagnoses) > MOST_SHOWN:
         console.print(f"... and {len(diagnoses) - MOST_SHOWN} more causes")
 

@@ -10,11 +10,12 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, one_line, printable
+from ..vocabulary import Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,28 +97,32 @@ def _escaped(text: str) -> str:
 
 
 @contextmanager
-def progress(total: int | None, name: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[], None]]:
+def progress(
+    total: int | None,
+    name: str,
+    clock: Callable[[], float] = time.monotonic,
+    verdicts: Callable[[], Mapping[Verdict, int]] | None = None,
+) -> Iterator[Callable[[], None]]:
     """Shows on stderr how far a run is. Gives a function that advances it by one step.
 
-    In a terminal this is a progress bar. Elsewhere it is a line now and then, and none for a run of some seconds. `total`
-    is the number of steps, or None if it is unknown; `clock` gives the time in seconds.
+    In a terminal this is a progress bar with the rate and the remaining time. Elsewhere it is a line now and then, and none
+    for a run of some seconds. `total` is the number of steps, or None if it is unknown; `clock` gives the time in seconds.
+    `verdicts` counts the verdicts so far, which are shown as well.
     """
     if sys.stderr is None:
         yield lambda: None
-        return
-    if not sys.stderr.isatty():
-        yield _lines(total, name, clock)
-        return
-    from rich.markup import escape
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+    elif not sys.stderr.isatty():
+        yield _lines(total, name, clock, verdicts)
+    else:
+        from .progress_bar import bar  # here, so that --help is quick
 
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(printable(name)), total=total)
-        yield lambda: bar.advance(task)
+        with bar(console(stderr=True), total, printable(name), verdicts) as advance:
+            yield advance
 
 
-def _lines(total: int | None, name: str, clock: Callable[[], float]) -> Callable[[], None]:
+def _lines(
+    total: int | None, name: str, clock: Callable[[], float], verdicts: Callable[[], Mapping[Verdict, int]] | None
+) -> Callable[[], None]:
     """Returns a function that counts steps, and prints a line if it is time for one."""
     done, due = 0, clock() + FIRST_LINE
 
@@ -127,9 +132,15 @@ def _lines(total: int | None, name: str, clock: Callable[[], float]) -> Callable
         if clock() >= due:
             due = clock() + EVERY
             of = f" of {total:,} ({done * 100 // total} %)" if total else ""
-            print_error(f"{name}: {done:,}{of}")
+            counts = f": {counted(verdicts())}" if verdicts and verdicts() else ""
+            print_error(f"{name}: {done:,}{of}{counts}")
 
     return advance
+
+
+def counted(verdicts: Mapping[Verdict, int]) -> str:
+    """Returns `1,024 pass, 3 mismatch`. A verdict without a case is left out."""
+    return ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.items() if count)
 
 
 @contextmanager

@@ -1,0 +1,235 @@
+"""The progress bar of a run in a terminal, and what a red run shows at its end."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from opmap.cases.catalogue import catalogue
+from opmap.cli import main
+from opmap.diagnosis.causes import Failure
+from opmap.reporting import terminal
+from opmap.reporting.progress_bar import bar
+from opmap.reporting.smallest import MOST_WRONG, print_smallest
+from opmap.verdicts.record import Record, TensorRecord
+from opmap.vocabulary import Verdict
+
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9][0-9;]*m|\x1b\[9[0-7]m")
+
+ALL = {verdict: 10_000 for verdict in Verdict}
+
+
+ERASED = re.compile(r"\r?\x1b\[2K(?:\x1b\[1A\x1b\[2K)*")
+
+
+def pictures(text: str) -> list[list[str]]:
+    """The lines of each picture of a bar, in order."""
+    shown = (CONTROL.sub("", picture).strip("\r\n") for picture in ERASED.split(text))
+    return [re.split(r"[\r\n]+", picture) for picture in shown if picture]
+
+
+def last(total, name="provider", counts=None, width=80) -> list[str]:
+    """The lines of the last picture of a bar after three steps."""
+    stream, now = io.StringIO(), [0.0]
+    console = Console(file=stream, force_terminal=True, width=width, legacy_windows=False, get_time=lambda: now[0])
+    with bar(console, total, name, counts and (lambda: counts)) as advance:
+        for _ in range(3):
+            now[0] += 0.01
+            advance()
+    return pictures(stream.getvalue())[-1]
+
+
+class TestBar:
+    """In a terminal: bar, number, rate, remaining time, and the verdicts that occur."""
+
+    def test_parts(self):
+        first, second = last(348, counts={Verdict.PASS: 1_070, Verdict.MISMATCH: 3})
+
+        assert re.fullmatch(r"provider \S+ +3/348 [\d,]+/s 0:00:0\d left *", first)
+        assert "  1,070 pass, 3 mismatch" == second.rstrip()
+
+    def test_no_verdicts(self):
+        """Without a count there is one line; without a total no bar and no remaining time."""
+        assert 1 == len(last(348))
+        (line,) = last(None, counts={})
+        assert re.fullmatch(r"provider \S 3 [\d,]+/s *", line)
+
+    def test_slow(self):
+        """A step that takes longer than a second is counted by the minute."""
+        stream, now = io.StringIO(), [0.0]
+        console = Console(file=stream, force_terminal=True, width=80, get_time=lambda: now[0])
+        with bar(console, 100, "p", None) as advance:
+            for _ in range(4):
+                now[0] += 10
+                advance()
+        assert "6/min" in CONTROL.sub("", stream.getvalue())
+
+    @pytest.mark.parametrize("width", [40, 60, 80, 120])
+    @pytest.mark.parametrize("total", [7, 116_035, None])
+    @pytest.mark.parametrize("name", ["cpu", "fault:" + "long-name-" * 20, "名前" * 30], ids=["short", "long", "wide"])
+    def test_width(self, name, total, width):
+        """No line is wider than the terminal, and the number of lines stays: nothing wraps."""
+        lines = last(total, name, ALL, width)
+
+        assert 2 == len(lines)
+        assert max(map(cell_len, lines)) <= width
+        assert width < 60 or re.search(r" 3(/| )", lines[0])
+
+    def test_colours(self, monkeypatch):
+        """NO_COLOR leaves no colour."""
+        for value, coloured in ((None, True), ("1", False)):
+            monkeypatch.setenv("NO_COLOR", value) if value else monkeypatch.delenv("NO_COLOR", raising=False)
+            stream = io.StringIO()
+            console = Console(file=stream, force_terminal=True, width=80, color_system="standard")
+            with bar(console, 3, "p", lambda: {Verdict.MISMATCH: 1}) as advance:
+                advance()
+            assert coloured == bool(COLOUR.search(stream.getvalue()))
+
+    def test_gone(self):
+        """At the end nothing of the bar is left."""
+        stream = io.StringIO()
+        with bar(Console(file=stream, force_terminal=True, width=80), 3, "p", lambda: ALL) as advance:
+            advance()
+        assert stream.getvalue().count("\x1b[2K") >= 2 and stream.getvalue().endswith("\x1b[2K")
+
+    @pytest.mark.skipif(not shutil.which("script"), reason="needs script (util-linux), which opens a terminal")
+    @pytest.mark.parametrize("no_colour", [True, False])
+    def test_terminal(self, no_colour, tmp_path):
+        """A run in a real terminal of 80 columns."""
+        command = (
+            f"{shlex.quote(sys.executable)} -m opmap validate --provider fault:index-off-by-one --filter '*/float32/*'"
+        )
+        command = f"stty cols 80; {'NO_COLOR=1' if no_colour else 'NO_COLOR='} TERM=xterm {command}"
+        done = subprocess.run(["script", "-qc", command, "/dev/null"], capture_output=True, text=True, cwd=tmp_path)
+
+        bars = [picture for picture in pictures(done.stdout) if "/s" in picture[0]]
+        assert any("fault:index-off-by-one" in first and " left" in first for first, *_ in bars)
+        assert any(re.fullmatch(r"  (\d+ pass, )?\d+ mismatch *", line) for _, *rest in bars for line in rest)
+        assert max(cell_len(line) for picture in bars for line in picture[:2]) <= 80
+        assert no_colour != bool(COLOUR.search(done.stdout))
+
+
+class TestPiped:
+    """Without a terminal."""
+
+    def test_quiet(self, capsys):
+        """A short run says nothing about its progress."""
+        assert 0 == main(["validate", "--provider", "cpu", "--filter", "gather/example.*"])
+        assert "" == capsys.readouterr().err
+
+    def test_verdicts(self, capsys):
+        """A line of a long run counts the verdicts that occur."""
+        counts = {Verdict.PASS: 1_190, Verdict.MISMATCH: 10, Verdict.ERROR: 0}
+        now = 0.0
+        with terminal.progress(6455, "Mine", lambda: now, verdicts=lambda: counts) as advance:
+            now = 31.0
+            advance()
+        assert "opmap: Mine: 1 of 6,455 (0 %): 1,190 pass, 10 mismatch\n" == capsys.readouterr().err
+
+
+class TestSmallest:
+    """The wrong elements of the first cause's smallest case."""
+
+    def failure(self, id: str, change) -> Failure:
+        """A case of the catalogue whose output was changed."""
+        (case,) = (case for case in catalogue("smoke") if case.id == id)
+        output, bits = case.desc.output, list(case.expected)
+        for at, pattern in change.items():
+            bits[at] = pattern
+        width = 2 * output.data_type.size
+        actual = TensorRecord(
+            DataType=output.data_type.name,
+            Sizes=list(output.sizes),
+            Values=None,
+            Bits=[f"{b:0{width}x}" for b in bits],
+        )
+        return Failure(case, Record(case=id, operator=case.desc.operator, verdict=Verdict.MISMATCH, actual=actual))
+
+    def lines(self, failure: Failure, width: int = 100) -> list[str]:
+        stream = io.StringIO()
+        print_smallest(Console(file=stream, width=width), failure)
+        return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+    def test_elements(self):
+        """Each with its coordinates, the element that is documented, the two values, and where the actual one stands."""
+        bits = {1: int(np.float32(13).view(np.uint32)), 4: int(np.float32(0.1).view(np.uint32))}
+        header, first, second = self.lines(self.failure("gather/example.1", bits))
+
+        assert ["wrong", "must be", "expected", "actual", "as if from"] == re.split("  +", header.strip())
+        assert ["output[1]", "input[indices[1] = 1]", "12.0", "13.0", "input[2]"] == re.split("  +", first.strip())
+        assert ["output[4]", "input[indices[4] = 2]", "13.0", "0.1"] == re.split("  +", second.strip())
+
+    def test_many(self):
+        """Of many wrong elements the first ones, and how many more there are."""
+        case = next(case for case in catalogue("smoke") if case.desc.output.element_count > 20)
+        lines = self.lines(self.failure(case.id, {at: case.expected[at] ^ 1 for at in range(10)}), 300)
+
+        assert MOST_WRONG + 2 == len(lines)
+        assert "  ... and 4 more wrong elements of this case" == lines[-1]
+
+    def test_alike(self):
+        """Two values that look alike are shown with their bits."""
+        nans = (
+            (case, at, bits)
+            for case in catalogue("smoke")
+            if "/float32/" in case.id and "/special." in case.id
+            for at, bits in enumerate(case.expected)
+            if bits is not None and np.isnan(np.uint32(bits).view(np.float32))
+        )
+        case, at, bits = next(nans)
+        lines = self.lines(self.failure(case.id, {at: bits ^ 1}), 200)
+
+        assert f"nan ({bits:08x})  nan ({bits ^ 1:08x})" in lines[1]
+
+    @pytest.mark.parametrize("width", [60, 80])
+    def test_width(self, width):
+        lines = self.lines(self.failure("gather/example.5", {0: 0x7FFFFFFF, 7: 1}), width)
+        assert len(lines) > 2 and max(map(len, lines)) <= width
+
+    @pytest.mark.parametrize(
+        "changes", [{"DataType": "INT8"}, {"Sizes": [5, 1]}, {"Bits": None}], ids=lambda changes: next(iter(changes))
+    )
+    def test_no_output(self, changes):
+        """A record without an output of the case's type and sizes shows nothing."""
+        failure = self.failure("gather/example.1", {0: 1})
+        actual = msgspec.structs.replace(failure.record.actual, **changes)
+        record = msgspec.structs.replace(failure.record, actual=actual)
+        assert [] == self.lines(Failure(failure.case, record))
+
+
+class TestRedRun:
+    """The end of a red run."""
+
+    ARGUMENTS = ("--provider", "fault:negative-index-off-by-one", "--filter", "gather/*32/*")
+
+    @pytest.mark.parametrize("command", ["validate", "diagnose"])
+    def test_screen(self, command, capsys):
+        """The smallest case of the first cause is on the screen, once."""
+        assert 1 == main([command, *self.ARGUMENTS])
+        lines = capsys.readouterr().out.splitlines()
+
+        (at,) = (n for n, line in enumerate(lines) if re.match("  wrong +must be +expected +actual", line))
+        assert "  again " in "".join(lines[at - 1 : at]) and lines[at + 1].startswith("  output[")
+
+    @pytest.mark.parametrize("command", ["validate", "diagnose"])
+    def test_report_last(self, command, tmp_path, capsys):
+        """The path of the report is the last line; with --json nothing is added."""
+        report = tmp_path / "ran"
+        assert 1 == main([command, *self.ARGUMENTS, "--report", str(report)])
+        *_, records, last = capsys.readouterr().out.splitlines()
+
+        assert (f"results: {report / 'results.jsonl'}", f"report: {report / 'report.html'}") == (records, last)
+        assert (report / "report.html").is_file()
+        assert 1 == main([command, *self.ARGUMENTS, "--report", str(tmp_path / "json"), "--json"])
+        assert "report:" not in capsys.readouterr().out
