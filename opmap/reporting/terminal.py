@@ -105,18 +105,18 @@ def progress(
 ) -> Iterator[Callable[[], None]]:
     """Shows on stderr how far a run is. Gives a function that advances it by one step.
 
-    In a terminal this is a progress bar with the rate and the remaining time. Elsewhere it is a line now and then, and none
+    In a terminal that can move its cursor this is a progress bar with the rate and the remaining time. Elsewhere it is a line now and then, and none
     for a run of some seconds. `total` is the number of steps, or None if it is unknown; `clock` gives the time in seconds.
     `verdicts` counts the verdicts so far, which are shown as well.
     """
     if sys.stderr is None:
         yield lambda: None
-    elif not sys.stderr.isatty():
+    elif not (sys.stderr.isatty() and (out := console(stderr=True)).is_interactive):
         yield _lines(total, name, clock, verdicts)
     else:
         from .progress_bar import bar  # here, so that --help is quick
 
-        with bar(console(stderr=True), total, printable(name), verdicts) as advance:
+        with bar(out, total, printable(name), verdicts) as advance:
             yield advance
 
 

@@ -128,6 +128,16 @@ class TestPiped:
         assert 0 == main(["validate", "--provider", "cpu", "--filter", "gather/example.*"])
         assert "" == capsys.readouterr().err
 
+    def test_dumb_terminal(self, monkeypatch):
+        """A terminal that cannot move its cursor gets no bar."""
+        stream = io.StringIO()
+        stream.isatty = lambda: True  # type: ignore[method-assign]  # a terminal
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setenv("TERM", "dumb")
+        with terminal.progress(2, "Mine") as advance:
+            advance()
+        assert "" == stream.getvalue()
+
     def test_verdicts(self, capsys):
         """A line of a long run counts the verdicts that occur."""
         counts = {Verdict.PASS: 1_190, Verdict.MISMATCH: 10, Verdict.ERROR: 0}
