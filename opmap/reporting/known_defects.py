@@ -50,7 +50,7 @@ def table(found: Sequence[Defect]) -> Table:
 
 
 def markdown(found: Sequence[Defect]) -> str:
-    """Returns the table as Markdown, as README.md has it."""
+    """Returns the table as Markdown, as README.md and the manual have it."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     return "\n".join(lines + ["| " + " | ".join((f"`{id}`", *cells)) + " |" for id, *cells in rows(found)])
 

@@ -22,6 +22,7 @@ from opmap.execution.providers import OpenProvider
 from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
 from opmap.execution.steps import Examine, Open, Run
 from opmap.known import KINDS, defects, find_defect, shipped_failures
+from opmap.manual import read_page
 from opmap.reporting.known_defects import PACKAGES, find_item, markdown, performed, reproducer, table
 from opmap.reporting.reproducer import program
 from opmap.verdicts.active_failures import ActiveFailures, Place
@@ -354,6 +355,12 @@ class TestCommand:
     def test_readme(self):
         """README.md has the table of the data."""
         assert markdown(defects()) in README.read_text(encoding="utf-8")
+
+    def test_manual(self):
+        """The manual has the table of the data, and says what its kinds mean."""
+        page = read_page("known-failures")
+        assert markdown(defects()) in page
+        assert all(f"`{kind}`: {meaning}" in page for kind, meaning in KINDS.items())
 
 
 class TestReproducer:
