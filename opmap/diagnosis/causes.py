@@ -17,7 +17,7 @@ from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import CaseArrays
 from ..variants import PLAIN
 from ..verdicts.failure_patterns import stable_text
-from ..verdicts.record import Record
+from ..verdicts.record import Record, TensorRecord
 from ..vocabulary import Verdict
 from .conditions import Condition, separate
 from .judged_run import JudgedRun
@@ -224,13 +224,15 @@ def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
 def _session_faults(run: JudgedRun) -> list[str]:
     """Returns the fault models of a session that give exactly the outputs of all calls of a run, right and wrong ones.
 
-    There are none if the numbers of the calls are not known, or if the run had other calls between its cases.
+    There are none if the numbers of the calls are not known, if the run had other calls between its cases, or if an output
+    has another type or other sizes than its case: a fault of a session changes neither.
     """
     calls = [run.calls.get(case.id, 0) for case, _ in run.judged]
     follow = all(call in (1, before + 1) and call for before, call in pairwise([0, *calls]))
     if len(calls) < FEWEST_CALLS or not follow:
         return []
-    if not any(run.judged[n][1].verdict == Verdict.MISMATCH for n in run.failed):
+    mismatches = [run.judged[n] for n in run.failed if run.judged[n][1].verdict == Verdict.MISMATCH]
+    if not mismatches or any(_output(case, record) is None for case, record in mismatches):
         return []
     firsts = [at for at, call in enumerate(calls) if call == 1]
     processes = (run.judged[first:end] for first, end in pairwise([*firsts, len(calls)]))
@@ -238,11 +240,20 @@ def _session_faults(run: JudgedRun) -> list[str]:
     return [name for name in FAULTS if all(name in names for names in found)]
 
 
-def _output(case: Case, record: Record) -> Sequence[int] | None:
-    """The output of a case that passed or failed; None if it is not known."""
+def _output(case: Case, record: Record) -> Sequence[int] | str | None:
+    """The output of a case that passed or failed; of a large one the digest; None if it is none of the case's own."""
     if record.verdict == Verdict.PASS:
         return [bits or 0 for bits in case.expected]
-    return _own_output(case, record) if record.failed else None
+    if not record.failed or record.actual is None:
+        return None
+    if is_large(record) and _has_form(record.actual, case):
+        return record.actual.digest
+    return _own_output(case, record)
+
+
+def _has_form(tensor: TensorRecord, case: Case) -> bool:
+    """Whether a tensor has the type and the sizes of a case's output."""
+    return (tensor.DataType, tensor.Sizes) == (case.desc.output.data_type.name, list(case.desc.output.sizes))
 
 
 def _of_session(faults: Sequence[str], case: Case, record: Record) -> Failure:
@@ -294,10 +305,10 @@ def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> lis
 
 def _own_output(case: Case, record: Record) -> list[int] | None:
     """Returns the bit patterns of a wrong output; None if they are not in the record, or belong to another run."""
-    expected, actual, output = record.expected, record.actual, case.desc.output
+    expected, actual = record.expected, record.actual
     if expected is None or expected.Bits is None or actual is None or actual.Bits is None:
         return None
-    if any((t.DataType, t.Sizes) != (output.data_type.name, list(output.sizes)) for t in (expected, actual)):
+    if not (_has_form(expected, case) and _has_form(actual, case)):
         return None
     wanted = [None if bits is None else int(bits, 16) for bits in expected.Bits]
     return [int(bits or "0", 16) for bits in actual.Bits] if wanted == list(case.expected) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -142,22 +143,25 @@ def problem_relation(case: Case, problem: str) -> Relation:
     return Relation(kind, problem, names[0] if names else None, tuple(names[1:]))
 
 
-def session_faults(calls: Iterable[tuple[Case, Sequence[int] | None]]) -> list[str]:
+def session_faults(calls: Iterable[tuple[Case, Sequence[int] | str | None]]) -> list[str]:
     """Returns the fault models of a session that give exactly the outputs of these calls, in their order.
 
-    `calls` are all calls of one process from its first one on; an output that is not known is None.
+    `calls` are all calls of one process from its first one on. Each has its output, or the SHA-256 of its bytes if that
+    is all that is known; None if the call gave no output.
     """
     runs = {name: fault.session() for name, fault in FAULTS.items() if fault.session}
     for case, actual in calls:
         if not runs:
             break
         arrays = CaseArrays(case)
-        wrong = None if actual is None else WrongOutput.of(case, actual)
-        runs = {name: run for name, run in runs.items() if _agrees(run(arrays), wrong)}
+        output = actual if actual is None or isinstance(actual, str) else WrongOutput.of(case, actual)
+        runs = {name: run for name, run in runs.items() if _agrees(run(arrays), output)}
     return list(runs)
 
 
-def _agrees(bits: Bits, output: WrongOutput | None) -> bool:
+def _agrees(bits: Bits, output: WrongOutput | str | None) -> bool:
+    if isinstance(output, str):
+        return hashlib.sha256(bits.tobytes()).hexdigest() == output
     return output is None or output.is_(bits)
 
 

@@ -18,7 +18,7 @@ from opmap.diagnosis.diagnose import Diagnosis, diagnoses, merged, settled
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.stability import stability
 from opmap.execution.providers import ProviderMissing, open_provider
-from opmap.faults import FAULTS, open_fault
+from opmap.faults import open_fault
 from opmap.session import Session, SessionOptions
 from opmap.verdicts.judge import Judge
 from opmap.verdicts.known_failures import SCHEMA
@@ -146,11 +146,11 @@ class TestBackends:
 NAMED = (
     "index-off-by-one", "negative-index-as-zero", "index-8-bits-signed", "batch-0-of-data", "tuple-reversed",
     "output-transposed", "last-row-repeated", "run-previous-output", "kept-output-by-sizes", "denormals-flushed",
-    "float32-through-float16", "result-one-element-more",
+    "float32-through-float16", "result-short", "result-flat",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in NAMED if name in FAULTS])
+@pytest.mark.parametrize("name", NAMED)
 def test_fault_is_named(name):
     """A fault model that runs as a provider is named, or one that cannot be told apart; the tool runs all of them."""
     with Session(SessionOptions.read({"provider": f"fault:{name}", "tier": "standard", "shard": (1, 20)})) as session:
