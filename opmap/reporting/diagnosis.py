@@ -150,6 +150,7 @@ def _group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
             describe_case(smallest),
             record.message,
             _dxdispatch(smallest),
+            record.actual,
         ),
         asked=AskedDocument(asked.runs, asked.failing, asked.passing) if asked else AskedDocument(0, 0, 0),
         again=again(cause.smallest.case),

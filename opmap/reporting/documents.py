@@ -9,6 +9,7 @@ import msgspec
 from ..diagnosis.relation import STALE, Label, without_numbers
 from ..diagnosis.sides import OddOneOut
 from ..machine.facts import Fact
+from ..verdicts.record import TensorRecord
 from ..vocabulary import Verdict
 
 DIAGNOSIS_SCHEMA = "opmap-diagnosis/1"
@@ -143,13 +144,15 @@ class SidesDocument(msgspec.Struct, frozen=True):
 class SmallestDocument(msgspec.Struct, frozen=True):
     """The smallest case: its id, its tensors in words, and the message of its record.
 
-    `dxdispatch` is the case as a DxDispatch file; null if its tensors are too large for that.
+    `dxdispatch` is the case as a DxDispatch file; null if its tensors are too large for that. `actual` is its output, if
+    it has one.
     """
 
     case: str
     text: str
     message: str | None
     dxdispatch: dict[str, object] | None
+    actual: TensorRecord | None = None
 
 
 class AskedDocument(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from ..dxdispatch import read_model
 from ..errors import OpmapError
 from ..files import to_json
 from ..limits import MAX_GLOB
-from ..verdicts.record import Record
+from ..verdicts.record import Record, TensorRecord
 from ..vocabulary import CONTRACT, PROBE, TIERS
 from .diagnosis import condition_text, describe_case, diagnosis_document
 from .documents import DiagnosisDocument, Group
@@ -120,7 +120,9 @@ def _group(
         again=group.again,
         folder=_folder(bundle, smallest.case),
         ids=group.ids,
-        picture=_picture(case, record) if case and number <= MOST_PICTURES else None,
+        picture=_picture(case, record.actual if record else smallest.actual)
+        if case and number <= MOST_PICTURES
+        else None,
     )
 
 
@@ -144,9 +146,8 @@ def _of_dispatch(group: Group) -> Case | None:
         return None
 
 
-def _picture(case: Case, record: Record | None) -> Picture | None:
-    """Returns the picture of a case with the output that its record holds, if it is one of this case."""
-    actual = record.actual if record else None
+def _picture(case: Case, actual: TensorRecord | None) -> Picture | None:
+    """Returns the picture of a case with its wrong output, if this has the type and the sizes of the case's output."""
     output = case.desc.output
     own = actual and (actual.DataType, actual.Sizes) == (output.data_type.name, list(output.sizes))
     bits = [int(b or "0", 16) for b in actual.Bits] if own and actual and actual.Bits is not None else None

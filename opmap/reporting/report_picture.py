@@ -368,7 +368,8 @@ def _lines(placed: Mapping[int, Grid], pair: _Pair, target: _Shown | None, lane:
     end = placed[id(target)].cells.get(pair.element) if target is not None else None
     if start is None or end is None:
         return []
-    x1, y1, x2, y2 = start.x + start.width, start.y + _HEIGHT / 2, end.x, end.y + _HEIGHT / 2
+    # It leaves its cell at the bottom: a line from the side would cross the cells beside it.
+    x1, y1, x2, y2 = start.x + start.width / 2, start.y + _HEIGHT, end.x, end.y + _HEIGHT / 2
     if lane is None:
         toward, bend1, bend2 = 1, max(30.0, (x2 - x1) / 2), max(30.0, (x2 - x1) / 2)
     else:
@@ -376,6 +377,6 @@ def _lines(placed: Mapping[int, Grid], pair: _Pair, target: _Shown | None, lane:
         far = lane + (_LANE / 2 if pair.mark == READ else _LANE / 6)
         bend1, bend2 = far - x1, far - x2
     tip, back = x2 - 6 * toward, x2 - 9 * toward
-    path = f"M{x1:.1f} {y1:.1f} C{x1 + bend1:.1f} {y1:.1f} {x2 - bend2 * toward:.1f} {y2:.1f} {tip:.1f} {y2:.1f}"
+    path = f"M{x1:.1f} {y1:.1f} C{x1 + bend1:.1f} {y1 + _HEIGHT:.1f} {x2 - bend2 * toward:.1f} {y2:.1f} {tip:.1f} {y2:.1f}"
     head = f"{x2:.1f},{y2:.1f} {back:.1f},{y2 - 4.5:.1f} {back:.1f},{y2 + 4.5:.1f}"
     return [Line(path, head, pair.mark)]

@@ -118,6 +118,8 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
         raise InputError(message, path="$.parts", file=str(path / RUN))
     found = (path / DIAGNOSIS).exists()
     diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument, DIAGNOSIS_SCHEMA) if found else None
+    for number, group in enumerate(diagnosis.groups if diagnosis else ()):
+        _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
     times = _document(path / TIMES, TimesDocument, TIMES_SCHEMA).seconds if (path / TIMES).exists() else {}
     return WrittenBundle(path, run, diagnosis, times)
 

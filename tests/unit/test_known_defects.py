@@ -353,8 +353,8 @@ class TestCommand:
 
     @pytest.mark.skipif(not README.is_file(), reason="only the tests are here")
     def test_readme(self):
-        """README.md has the table of the data."""
-        assert markdown(defects()) in README.read_text(encoding="utf-8")
+        """README.md says how many there are."""
+        assert f"opmap shows {len(defects())} defects" in README.read_text(encoding="utf-8")
 
     def test_manual(self):
         """The manual has the table of the data, and says what its kinds mean."""

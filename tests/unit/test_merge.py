@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from bundle_folders import check_bundle, validate
+from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
@@ -178,6 +179,8 @@ class TestProblems:
         ] == lines
 
 
+NO_BITS = {"DataType": "INT8", "Sizes": [1], "Values": None, "Bits": ["x"]}
+
 REFUSALS = {
     "no folder": (None, None, "whole: must be the folder of a results bundle, got no such folder"),
     "no bundle": ("run.json", None, "whole: must be the folder of a results bundle, got a folder without run.json"),
@@ -195,8 +198,10 @@ REFUSALS = {
     "long case": ("results.jsonl", b'{"verdict":"pass","case":"%s"}\n' % (b"x" * 501), "at most 500 characters"),
     "twice": ("results.jsonl", b'{"verdict":"pass","case":"a"}\n' * 2, "line 2: must be the only record of a"),
     "long line": ("results.jsonl", b'"%s"\n' % (b"x" * MAX_RECORD_BYTES), f"at most {MAX_RECORD_BYTES} bytes"),
-    "no bits": ("results.jsonl", b'{"verdict":"mismatch","case":"a","actual":{"DataType":"INT8","Sizes":[1],"Values":null,"Bits":["x"]}}\n',
+    "no bits": ("results.jsonl", b'{"verdict":"mismatch","case":"a","actual":%s}\n' % json.dumps(NO_BITS).encode(),
                 "results.jsonl: line 1: $.actual.Bits: must have 2 hexadecimal digits each, got 'x'"),
+    "no bits of the smallest": ("diagnosis.json", json.dumps(diagnosis(smallest=smallest(actual=NO_BITS))).encode(),
+                                "diagnosis.json: $.groups[0].smallest.actual.Bits: must have 2 hexadecimal digits each, got 'x'"),
     "diagnosis": ("diagnosis.json", b'{"schema":"opmap-diagnosis/2"}', "got 'opmap-diagnosis/2'"),
     "no groups": ("diagnosis.json", b'{"schema":"opmap-diagnosis/1","provider":"x"}', "missing required field `groups`"),
     "large": ("diagnosis.json", b" " * (MAX_FILE_BYTES + 1), f"at most {MAX_FILE_BYTES} bytes"),

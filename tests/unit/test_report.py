@@ -189,6 +189,18 @@ class TestGroups:
 
         assert f"input[0] = {plain(case.tensors['InputTensor'].values[0])}" in page
         assert "it differs" in page
+        assert "there is no output that could be compared" in page
+
+    def test_output_of_a_case_that_is_in_no_catalogue(self, bundle):
+        """The picture shows the wrong output that diagnosis.json holds."""
+        case = find_case("gather/example.1")
+        bits = [f"{b:08x}" for b in case.expected]
+        actual = {"DataType": "FLOAT32", "Sizes": [5], "Values": None, "Bits": [bits[1], *bits[1:]]}
+        model = {**model_json("shrunk", case.desc, case.tensors)}
+        found = diagnosis(smallest=smallest(case="shrunk", dxdispatch=model, actual=actual))
+        (bundle / "diagnosis.json").write_text(json.dumps(found))
+
+        assert "1 of 5 elements are wrong" in report(bundle)
 
     def test_most_groups(self, bundle, monkeypatch):
         monkeypatch.setattr("opmap.reporting.report_groups.MOST_GROUPS", 2)
