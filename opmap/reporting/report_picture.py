@@ -377,6 +377,8 @@ def _lines(placed: Mapping[int, Grid], pair: _Pair, target: _Shown | None, lane:
         far = lane + (_LANE / 2 if pair.mark == READ else _LANE / 6)
         bend1, bend2 = far - x1, far - x2
     tip, back = x2 - 6 * toward, x2 - 9 * toward
-    path = f"M{x1:.1f} {y1:.1f} C{x1 + bend1:.1f} {y1 + _HEIGHT:.1f} {x2 - bend2 * toward:.1f} {y2:.1f} {tip:.1f} {y2:.1f}"
+    path = (
+        f"M{x1:.1f} {y1:.1f} C{x1 + bend1:.1f} {y1 + _HEIGHT:.1f} {x2 - bend2 * toward:.1f} {y2:.1f} {tip:.1f} {y2:.1f}"
+    )
     head = f"{x2:.1f},{y2:.1f} {back:.1f},{y2 - 4.5:.1f} {back:.1f},{y2 + 4.5:.1f}"
     return [Line(path, head, pair.mark)]
