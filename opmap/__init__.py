@@ -7,7 +7,8 @@ The folders follow the data:
 - `cases` adds input values to descriptors and orders the cases in tiers.
 - `mapping` turns a descriptor into an ONNX model; `execution` runs the model on a provider.
 - `verdicts` compares the outputs bit for bit and writes records.
-- `reporting` writes tables and results bundles from the records, and model folders from cases.
+- `diagnosis` finds the causes of failures; `reproducers` writes cases as models and programs that need no opmap.
+- `reporting` writes tables, results bundles and reports from the records.
 - Beside this flow: `documentation` checks DirectML's pages, `coverage` measures a tier, `faults` plants errors.
 - `session` runs all of it, for the command line (`cli`) and for `pytest_plugin`.
 """

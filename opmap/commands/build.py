@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ..reporting.model_folders import build
 from ..reporting.terminal import print_line
+from ..reproducers.model_folders import build
 
 
 def run(options: Namespace) -> int:

@@ -14,11 +14,11 @@ from ..diagnosis.causes import failure_of
 from ..diagnosis.sides import whose_fault
 from ..errors import InputError
 from ..reporting.export import ISSUE, PROGRAM, export_folder, folder_name
-from ..reporting.model_folders import write_files
 from ..reporting.redaction import Redactor
 from ..reporting.results_folder import RUN
 from ..reporting.tables import line
 from ..reporting.terminal import console, print_error, print_line, progress
+from ..reproducers.model_folders import write_files
 from ..session import Session, SessionOptions
 from ..verdicts.judge import Judge
 from ..verdicts.record import Record

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..dxdispatch import desc_json
 from ..mapping import map_descriptor
-from ..reporting.model_folders import folder_files, formed_model, write_files
 from ..reporting.terminal import print_line, write_json
+from ..reproducers.model_folders import folder_files, formed_model, write_files
 from ..variants import PLAIN, VARIANTS
 from ..verdicts.compare import undefined
 from .dispatches import read_case

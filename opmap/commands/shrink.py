@@ -19,8 +19,8 @@ from ..dxdispatch import model_json
 from ..execution.worker import WorkerProvider
 from ..files import to_json
 from ..reporting.diagnosis import describe_case
-from ..reporting.model_folders import write_files
 from ..reporting.terminal import print_line, progress, stdout_for_json, write_json
+from ..reproducers.model_folders import write_files
 from ..session import Session, SessionOptions
 from ..variants import PLAIN
 from ..verdicts.judge import Judge

@@ -21,18 +21,18 @@ from ..execution.sessions import CPU, DIRECTML
 from ..execution.steps import Clear
 from ..machine.facts import Fact
 from ..mapping import IndexConversion, map_descriptor
+from ..reproducers.dxdispatch_files import dxdispatch_files
+from ..reproducers.folder_program import MODEL, Recorded, folder_program
+from ..reproducers.model_folders import folder_files, formed_model, tensor_proto
+from ..reproducers.rehearsal import Performed, rehearsed
 from ..tensors import DataType, Tensor
 from ..variants import Formed
 from ..verdicts.judge import fits_int32
 from ..verdicts.record import Record, TensorRecord
 from .diagnosis import describe_case
 from .doctor import rows
-from .dxdispatch_files import dxdispatch_files
-from .folder_program import MODEL, Recorded, folder_program
 from .issue import Issue, issue_text
-from .model_folders import folder_files, formed_model, tensor_proto
 from .redaction import Redactor
-from .rehearsal import Performed, rehearsed
 
 PROGRAM, ISSUE = "repro.py", "issue.md"
 

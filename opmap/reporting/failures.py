@@ -11,10 +11,10 @@ from pathlib import Path
 from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis
 from ..execution.providers import OpenProvider
+from ..reproducers.model_folders import write_files
 from ..variants.forms_constants import EXTERNAL_FILE
 from .diagnosis import cause_lines
 from .export import ISSUE, PROGRAM, export_folder, folder_name
-from .model_folders import write_files
 
 FOLDER = "failures"
 

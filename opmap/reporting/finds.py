@@ -12,8 +12,8 @@ import msgspec
 from ..execution.steps import AnyStep
 from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
+from ..reproducers.reproducer import Wanted, program
 from .documents import Option
-from .reproducer import Wanted, program
 from .results_folder import RUN, ResultsFolder
 
 SCHEMA = "opmap-fuzz/1"

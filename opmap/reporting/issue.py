@@ -15,9 +15,9 @@ from ..dxdispatch import desc_json
 from ..errors import cut, printable
 from ..execution.arrays import to_array
 from ..files import to_json
+from ..reproducers.folder_program import Recorded
 from ..variants import PLAIN, VARIANTS
 from .diagnosis import describe_case
-from .folder_program import Recorded
 from .redaction import summary
 
 _MOST_GRAPH = 8_000

@@ -14,9 +14,9 @@ from ..cases.contract_probes import ContractProbe, contract_probes
 from ..errors import InputError
 from ..execution.sessions import DIRECTML
 from ..known import Defect
+from ..reproducers.rehearsal import performed
+from ..reproducers.reproducer import program
 from ..vocabulary import TIERS
-from .rehearsal import performed
-from .reproducer import program
 
 PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
 """The packages with the DirectML EP, each a column of the table."""

@@ -12,6 +12,7 @@ import onnx
 
 from ..errors import InputError
 from ..files import read_bytes, to_json
+from ..reproducers.model_folders import write_files
 from ..tensors import DataType
 from ..verdicts.record import Record
 from ..vocabulary import Stage, Verdict
@@ -21,7 +22,6 @@ from .export import folder_name
 from .failures import FOLDER, is_written
 from .html_report import write_report
 from .json_files import decode, read_json, read_lines
-from .model_folders import write_files
 from .redaction import Redactor, summary
 from .results_folder import RUN, ResultsFolder, formatted
 from .schemas import json_schema

@@ -29,8 +29,8 @@ from opmap.machine.facts import Fact
 from opmap.machine.runtimes import installed
 from opmap.operators import OPERATORS
 from opmap.reporting.export import export_folder, folder_name
-from opmap.reporting.model_folders import write_files
 from opmap.reporting.redaction import Redactor
+from opmap.reproducers.model_folders import write_files
 from opmap.session import open_judge
 from opmap.variants import VARIANTS
 

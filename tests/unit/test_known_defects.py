@@ -24,7 +24,7 @@ from opmap.execution.steps import Examine, Open, Run
 from opmap.known import KINDS, defects, find_defect, shipped_failures
 from opmap.manual import read_page
 from opmap.reporting.known_defects import PACKAGES, find_item, markdown, performed, reproducer, table
-from opmap.reporting.reproducer import program
+from opmap.reproducers.reproducer import program
 from opmap.verdicts.active_failures import ActiveFailures, Place
 from opmap.verdicts.known_failures import problems
 from opmap.verdicts.record import Record

@@ -25,7 +25,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.dxdispatch import model_json
 from opmap.limits import MAX_FILE_BYTES
-from opmap.reporting.model_folders import collection
+from opmap.reproducers.model_folders import collection
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 NAMES = sorted(p.name for p in MODELS.iterdir() if p.is_dir())

@@ -16,7 +16,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.errors import MappingError
 from opmap.mapping import map_descriptor
-from opmap.reporting.model_folders import folder_files, formed_model, write_files
+from opmap.reproducers.model_folders import folder_files, formed_model, write_files
 from opmap.variants import VARIANTS
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -20,9 +20,9 @@ from opmap.reporting.export import export_folder
 from opmap.reporting.failures import is_written
 from opmap.reporting.junit import Suite, junit
 from opmap.reporting.markdown import block, code, plain, table
-from opmap.reporting.model_folders import write_files
 from opmap.reporting.schemas import DOCUMENTS, json_schema
 from opmap.reporting.summary import STEP_SUMMARY, summary
+from opmap.reproducers.model_folders import write_files
 from opmap.verdicts.record import Record
 from opmap.vocabulary import Stage, Verdict
 

@@ -14,7 +14,7 @@ from opmap.fuzz.search import draw_sequence
 from opmap.fuzz.state import planned
 from opmap.fuzz.switches import available
 from opmap.operators.random_source import SeededSource
-from opmap.reporting.reproducer import program
+from opmap.reproducers.reproducer import program
 
 CPU = "CPUExecutionProvider"
 
