@@ -22,7 +22,7 @@ from ..verdicts.judge import Judge, Outcome, decide
 from ..verdicts.record import LoweredRecord, PlacementRecord, Record
 from ..vocabulary import Stage, Verdict
 from .node_cases import NodeCase, ResolvedModel, case_of, node_cases, tensor_of
-from .nodes import behind, descriptor, exact_values
+from .nodes import behind, descriptor, exact_values, seen_values
 from .reading import GivenModel, graphs_of
 from .values import CpuValues, known_values, run_model
 
@@ -42,17 +42,18 @@ def judge_model(
     data cannot be used.
     """
     resolved = node_cases(given, data_set, cpu, feature_level=judge.feature_level)
+    given = resolved.given
     prefix = f"{data_set}/" if data_set and len(given.data_sets) > 1 else ""
     if judge.provider.runs_cases or not any(entry.case for entry in resolved.cases):
         runs = None
     else:
-        runs = _run(judge.provider, given, resolved)
+        runs = _run(judge.provider, resolved)
     for entry in resolved.cases:
         if entry.case is None:
             yield None, not_judged(given.file, f"{prefix}{entry.node.label}", entry, judge.provider.name)
             continue
         case = replace(entry.case, id=f"{prefix}{entry.case.id}")
-        judged = _Judged(judge, given, resolved, runs or _Runs(), replace(entry, case=case))
+        judged = _Judged(judge, resolved, runs or _Runs(), replace(entry, case=case))
         yield case, judged.record() if runs else judged.record_of_case()
 
 
@@ -89,9 +90,9 @@ class _Runs:
     unfolded: bool = False
 
 
-def _run(provider: OpenProvider, given: GivenModel, resolved: ResolvedModel) -> _Runs:
+def _run(provider: OpenProvider, resolved: ResolvedModel) -> _Runs:
     """Runs the model itself, and again with further outputs if a node's values are inside it."""
-    feeds = resolved.data.inputs
+    given, feeds = resolved.given.as_run, resolved.data.inputs
     nodes = [entry.node for entry in resolved.cases if entry.case]
     setup, unfolded = Setup(cpu_nodes=True, from_file=bool(given.files)), False
     try:
@@ -103,11 +104,10 @@ def _run(provider: OpenProvider, given: GivenModel, resolved: ResolvedModel) -> 
             outputs, evidence = run_model(provider.performer, given, feeds, (), setup)
     except ProviderError as error:
         return _Runs(error=error, unfolded=unfolded)
-    exact = exact_values(given)
+    exact = exact_values(resolved.given)
     inside = [node for node in nodes if node.output not in outputs or not exact.issuperset(node.inputs)]
     runs = _Runs(outputs, inside=frozenset(node.output for node in inside), evidence=evidence, unfolded=unfolded)
-    given_values = given.initializers.keys() | {value.name for value in given.model.graph.input}
-    more = {name for node in inside for name in (*node.inputs, node.output)} - given_values
+    more = {name for node in inside for name in (*node.inputs, node.output)} & seen_values(given)
     if not more:
         return runs
     try:
@@ -123,9 +123,10 @@ def _run(provider: OpenProvider, given: GivenModel, resolved: ResolvedModel) -> 
 class _Judged:
     """Judges one node from the runs of its model."""
 
-    def __init__(self, judge: Judge, given: GivenModel, resolved: ResolvedModel, runs: _Runs, entry: NodeCase):
+    def __init__(self, judge: Judge, resolved: ResolvedModel, runs: _Runs, entry: NodeCase):
         assert entry.case is not None, "a node without a case is not judged"
-        self.judge, self.given, self.resolved, self.runs, self.node = judge, given, resolved, runs, entry.node
+        self.judge, self.given, self.resolved, self.runs = judge, resolved.given, resolved, runs
+        self.node = entry.node
         self.inside = entry.node.output in runs.inside
         self.case = self._seen_case(entry.case) if self.inside else entry.case
 
@@ -142,8 +143,9 @@ class _Judged:
         return replace(case_of(self.given, self.node, desc, arrays, case.variant), id=case.id)
 
     def _own_array(self, name: str) -> np.ndarray:
-        """Returns a value that is fed, or an initializer."""
-        return known_values(self.given, self.resolved.data.inputs, {name})[name]
+        """Returns a value that is fed, an initializer, or what the CPU EP computes inside a branch."""
+        known = known_values(self.given, self.resolved.data.inputs, {name})
+        return known[name] if name in known else self.resolved.computed[name]
 
     def record_of_case(self) -> Record:
         """Returns the record of the node on a provider that runs cases, not models."""
@@ -154,7 +156,8 @@ class _Judged:
         """Returns the record of the node."""
         runs, case, provider = self.runs, self.case, self.judge.provider
         evidence = runs.seen_evidence if self.inside else runs.evidence
-        helpers = {node.op_type for graph in graphs_of(self.given.model) for node in graph.node} - {self.node.op_type}
+        graphs = graphs_of(self.given.as_run.model)
+        helpers = {node.op_type for graph in graphs for node in graph.node} - {self.node.op_type}
         placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, _COPIES | helpers)
         error = runs.error or (runs.seen_error if self.inside else None)
         outcome = Outcome(case=case, round=case.round, placement=placement, error=error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -20,7 +21,17 @@ from ..limits import MAX_ELEMENTS
 from ..operators import OPERATORS
 from ..tensors import Tensor
 from ..variants import PLAIN
-from .nodes import OPERATOR_NODES, GivenNode, constant_values, descriptor, find_nodes, is_ours
+from .branches import with_branches
+from .nodes import (
+    OPERATOR_NODES,
+    GivenNode,
+    constant_values,
+    descriptor,
+    exact_values,
+    find_nodes,
+    is_ours,
+    seen_values,
+)
 from .reading import FED_TYPES, DataSet, GivenModel, read_data_set, type_name
 from .values import CpuValues, known_values
 
@@ -41,10 +52,11 @@ class NodeCase:
 class ResolvedModel:
     """A model with one set of test data. `cases` has the nodes in the model's order.
 
-    `computed` are values that the CPU EP computed, by name: those of outputs, and of nodes. It is empty if the model was not
+    `given` has the branches that the data takes in place of their Ifs. `computed` are values that the CPU EP computed, by name: those of outputs, and of nodes. It is empty if the model was not
     run, or did not run.
     """
 
+    given: GivenModel
     data: DataSet
     cases: Sequence[NodeCase]
     computed: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -58,17 +70,15 @@ def node_cases(
     Raises InputError if the model has no node of our operators, or if the test data cannot be used.
     """
     nodes = find_nodes(given)
-    data = DataSet(None) if data_set is None else read_data_set(given, data_set)
-    if data_set is None:
-        data = _generated(given, nodes, cpu, feature_level)
+    data = _generated(given, cpu, feature_level) if data_set is None else read_data_set(given, data_set)
     if data.unusable:
-        return ResolvedModel(data, [NodeCase(node, reason=node.reason or data.unusable) for node in nodes])
-    return _resolved(given, nodes, data, cpu, feature_level)
+        return ResolvedModel(given, data, [NodeCase(node, reason=node.reason or data.unusable) for node in nodes])
+    return _resolved(given, data, cpu, feature_level)
 
 
-def _resolved(
-    given: GivenModel, nodes: Sequence[GivenNode], data: DataSet, cpu: CpuValues, feature_level: str
-) -> ResolvedModel:
+def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: str) -> ResolvedModel:
+    given = with_branches(given, partial(_condition, data, cpu))
+    nodes = find_nodes(given)
     wanted = {name for node in nodes for name in node.inputs}
     known = known_values(given, data.inputs, wanted)
     computed: dict[str, np.ndarray] = {}
@@ -79,24 +89,39 @@ def _resolved(
             computed = cpu.run(given, data.inputs, more)
         except WorkerLost as error:  # it must not run in this process
             reason = f"the CPU EP, which gives the values between nodes, did not run the model: {error}"
-            return ResolvedModel(data, [NodeCase(node, reason=node.reason or reason) for node in nodes])
+            return ResolvedModel(given, data, [NodeCase(node, reason=node.reason or reason) for node in nodes])
         except ProviderError as error:
             problem = f": the CPU EP does not run the model: {error}"
     constants, values, cases = constant_values(given), {**computed, **known}, []
+    told = exact_values(given) | seen_values(given)
     for node in nodes:
         unknown = [name for name in node.inputs if name not in values]
+        unseen = [name for name in node.inputs if name not in told]
         try:
             if node.reason:
                 raise InputError(node.reason)
             if unknown:
                 raise InputError(f"the values of its input {unknown[0]} are not known{problem}")
+            if unseen:
+                raise InputError(f"its input {unseen[0]} is computed in a branch, where its values cannot be seen")
             arrays = [values[name] for name in node.inputs]
             desc = descriptor(node, arrays, feature_level=feature_level)
             first, second = (name in constants for name in node.inputs)
             cases.append(NodeCase(node, case_of(given, node, desc, arrays, _VARIANTS[first, second])))
         except InputError as error:
             cases.append(NodeCase(node, reason=error.message))
-    return ResolvedModel(data, cases, computed)
+    return ResolvedModel(given, data, cases, computed)
+
+
+def _condition(data: DataSet, cpu: CpuValues, given: GivenModel, name: str) -> np.ndarray | None:
+    """Returns a value on which a branch depends: one of the model or of the data, else what the CPU EP computes."""
+    known = known_values(given, data.inputs, {name})
+    if name in known:
+        return known[name]
+    try:
+        return cpu.run(given, data.inputs, [name]).get(name)
+    except ProviderError:
+        return None
 
 
 def case_of(
@@ -118,11 +143,32 @@ def tensor_of(array: np.ndarray) -> Tensor:
 # --- data that opmap makes ---
 
 
-def _generated(given: GivenModel, nodes: Sequence[GivenNode], cpu: CpuValues, feature_level: str) -> DataSet:
+def _generated(given: GivenModel, cpu: CpuValues, feature_level: str) -> DataSet:
     """Returns inputs for a model without test data: elements that reveal their addresses, and indices that are in range.
 
     The indices are 0 at first. Their limits then follow from the values that reach the nodes.
     """
+    data = _plain_data(given, find_nodes(given))
+    if data.unusable:
+        return data
+    resolved = _resolved(given, data, cpu, feature_level)
+    if resolved.given is not given:  # the nodes in its branches are known now
+        data = _plain_data(given, [entry.node for entry in resolved.cases])
+        resolved = _resolved(given, data, cpu, feature_level)
+    feeds = dict(data.inputs)
+    with_cases = [(entry.node, entry.case) for entry in resolved.cases if entry.case]
+    for node, case in sorted(with_cases, key=lambda pair: -min(map(min, pair[1].desc.index_bounds.values()))):
+        filled = fill(case.desc, node.label, "mix", "addr")
+        for number, name in enumerate(case.desc.inputs):
+            source = node.inputs[number]
+            if name in case.desc.index_tensors() and source in feeds:
+                zeros = feeds[source]
+                feeds[source] = np.array(filled[name].values, zeros.dtype).reshape(zeros.shape)
+    return DataSet(None, feeds)
+
+
+def _plain_data(given: GivenModel, nodes: Sequence[GivenNode]) -> DataSet:
+    """Returns inputs whose elements are unique where a node moves them, and whose indices are 0."""
     indices = {node.inputs[i] for node in nodes if not node.reason for i in _index_inputs(node)}
     moved = {name for node in nodes for name in node.inputs} - indices
     feeds: dict[str, np.ndarray] = {}
@@ -132,15 +178,6 @@ def _generated(given: GivenModel, nodes: Sequence[GivenNode], cpu: CpuValues, fe
             return DataSet(None, unusable=f"there is no test data, and {problem}")
         dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         feeds[value.name] = _filled(sizes, dtype, value.name in moved)
-    resolved = _resolved(given, nodes, DataSet(None, feeds), cpu, feature_level)
-    with_cases = [(entry.node, entry.case) for entry in resolved.cases if entry.case]
-    for node, case in sorted(with_cases, key=lambda pair: -min(map(min, pair[1].desc.index_bounds.values()))):
-        filled = fill(case.desc, node.label, "mix", "addr")
-        for number, name in enumerate(case.desc.inputs):
-            source = node.inputs[number]
-            if name in case.desc.index_tensors() and source in feeds:
-                zeros = feeds[source]
-                feeds[source] = np.array(filled[name].values, zeros.dtype).reshape(zeros.shape)
     return DataSet(None, feeds)
 
 

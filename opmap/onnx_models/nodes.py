@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,8 @@ _COPYING = frozenset(
         "SequenceAt",
     ]
 )
+_UNSEEN = "where its values cannot be seen"
+
 _EXACT_CASTS = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64})
 
 
@@ -74,10 +76,12 @@ def find_nodes(given: GivenModel) -> list[GivenNode]:
 
     Raises InputError if there are none.
     """
-    graph = given.model.graph
-    found = [_node(node) for node in graph.node if is_ours(node)]
+    graph, seen = given.model.graph, seen_values(given)
+    found = [_node(node, seen) for node in graph.node if is_ours(node)]
     for node in graph.node:
-        found += (_hidden(inner, f"a subgraph of the {node.op_type}") for inner in _inner_nodes(node))
+        where = f"a subgraph of the {node.op_type}"
+        found += (_hidden(inner, where, _UNSEEN) for inner in _inner_nodes(node))
+    found += (_hidden(node, where, "which this data does not take") for node, where in given.left_out if is_ours(node))
     if not found:
         types = list(dict.fromkeys(node.op_type for node in graph.node))
         raise InputError(f"must have a node of {', '.join(OPERATOR_NODES)}, got {names(types) or 'none'}")
@@ -90,7 +94,12 @@ def is_ours(node: onnx.NodeProto) -> bool:
     return node.op_type in OPERATOR_NODES and node.domain in ("", "ai.onnx")
 
 
-def _node(node: onnx.NodeProto) -> GivenNode:
+def seen_values(given: GivenModel) -> set[str]:
+    """Returns the values that can be outputs of the model as it is run: those of its main graph."""
+    return {name for node in given.as_run.model.graph.node for name in node.output}
+
+
+def _node(node: onnx.NodeProto, seen: Collection[str]) -> GivenNode:
     operator = f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}"
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
     wrong = [a.name for a in node.attribute if a.type != onnx.AttributeProto.INT or a.ref_attr_name]
@@ -99,16 +108,18 @@ def _node(node: onnx.NodeProto) -> GivenNode:
         reason = f"{node.op_type} must have 2 inputs and 1 output, got {len(node.input)} and {len(node.output)}"
     elif wrong:
         reason = f"{node.op_type} must have whole numbers as attributes, got {names(wrong)}"
+    elif node.output[0] not in seen:
+        reason = f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
     if reason:
         return GivenNode(label, operator, node.op_type, reason=reason)
     attributes = {a.name: a.i for a in node.attribute}
     return GivenNode(label, operator, node.op_type, list(node.input), node.output[0], attributes)
 
 
-def _hidden(node: onnx.NodeProto, where: str) -> GivenNode:
+def _hidden(node: onnx.NodeProto, where: str, why: str) -> GivenNode:
     """A node whose values nothing outside sees."""
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
-    reason = f"it is inside {where}, where its values cannot be seen"
+    reason = f"it is inside {where}, {why}"
     return GivenNode(label, f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}", node.op_type, reason=reason)
 
 

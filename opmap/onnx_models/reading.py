@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -58,7 +58,9 @@ class GivenModel:
     """A model from outside. `content` are its own bytes, `files` the files with external data that it names.
 
     `model` is what the bytes hold, with the nodes of its functions in place of their calls: as ONNX Runtime takes it.
-    `folder` is where it lies, `data_sets` the names of the folders with test data beside it.
+    `folder` is where it lies, `data_sets` the names of the folders with test data beside it. Where `model` has the taken
+    branch in place of an If, `own` is the model with its Ifs, and `left_out` holds the nodes of the other branches, each
+    with its place in words.
     """
 
     file: str
@@ -67,6 +69,13 @@ class GivenModel:
     content: bytes
     files: Mapping[str, bytes]
     data_sets: Sequence[str]
+    own: onnx.ModelProto | None = None
+    left_out: Sequence[tuple[onnx.NodeProto, str]] = ()
+
+    @property
+    def as_run(self) -> GivenModel:
+        """The model as it is run: with its Ifs."""
+        return self if self.own is None else replace(self, model=self.own, own=None, left_out=())
 
     @property
     def initializers(self) -> dict[str, TensorProto]:

@@ -97,22 +97,28 @@ class TestOnnxNodeTests:
         assert record["placement"]["proven"]
 
 
+NOT_TAKEN = {
+    form: f"not judged: it is inside the {branch} branch of the If If, which this data does not take"
+    for form, branch in (("if", "else"), ("if-else", "then"))
+}
+
+
 class TestForms:
     """Models of our own in every form come in as folders."""
 
     @pytest.mark.parametrize("form", sorted({variant.form.name for variant in VARIANTS.values()}))
     def test_form(self, form, tmp_path, capsys):
-        """Each passes, except those in whose branches nothing can be seen: these say so."""
+        """Each passes. Of an If, the branch that is not taken is named."""
         write_files(tmp_path / form, form_files(form))
 
         code, records = checked(capsys, tmp_path / form)
 
         assert 0 == code
-        if form.startswith(("if", "loop")):
-            assert {"not-run"} == {record["verdict"] for record in records}
-            assert all("inside a subgraph" in record["message"] for record in records)
-        else:
-            assert {"pass"} == {record["verdict"] for record in records}
+        passed = [record for record in records if record["verdict"] == "pass"]
+        assert passed
+        assert all(record["placement"]["proven"] for record in passed)
+        others = [record["message"] for record in records if record["verdict"] != "pass"]
+        assert ([] if not form.startswith("if") else [NOT_TAKEN[form]]) == others
 
 
 def form_files(form):
@@ -256,6 +262,103 @@ class TestInside:
         code, (record,) = checked(capsys, folder, "--timeout-per-case", "3")
         assert (0, "not-run") == (code, record["verdict"])
         assert "no answer within 3 s" in record["message"]
+
+
+def branch(name, *nodes, output="v"):
+    """A branch with these nodes and one output."""
+    return helper.make_graph(nodes, name, [], [value(output, TensorProto.FLOAT, None)])
+
+
+def choice(output, first, second, *, condition="c", name=""):
+    return helper.make_node("If", [condition], [output], name, then_branch=first, else_branch=second)
+
+
+class TestBranches:
+    """Nodes in the branches of an If: the values of the data say which branch is taken."""
+
+    INPUTS = (
+        value("c", TensorProto.BOOL, []),
+        value("x", TensorProto.FLOAT, [3, 4]),
+        value("i", TensorProto.INT64, [2]),
+    )
+
+    def checked(self, capsys, folder, nodes, taken=True, provider="cpu", feeds=True, outputs=("y",)):
+        """Judges a model, and returns verdict and message of each node by its name."""
+        feeds = (np.array(taken), X, np.array([0, 2])) if feeds else ()
+        outputs = [value(name, TensorProto.FLOAT, None) for name in outputs]
+        write(folder, nodes, list(self.INPUTS), outputs, (), feeds)
+        _, records = checked(capsys, folder, provider=provider)
+        return {record["case"]: (record["verdict"], record["message"] or "") for record in records}
+
+    def branches(self):
+        return branch("t", gather(output="v", name="one")), branch("e", gather(output="v", name="other"))
+
+    def both(self):
+        return choice("y", *self.branches())
+
+    @pytest.mark.parametrize("taken, ran, left", [(True, "one", "other"), (False, "other", "one")])
+    def test_taken(self, taken, ran, left, tmp_path, capsys):
+        found = self.checked(capsys, tmp_path / "m", [self.both()], taken)
+        assert "pass" == found[ran][0]
+        assert "not-run" == found[left][0]
+        assert "which this data does not take" in found[left][1]
+
+    def test_wrong(self, tmp_path, capsys):
+        """A wrong output of a node in a branch is seen."""
+        found = self.checked(capsys, tmp_path / "m", [self.both()], provider="fault:index-off-by-one")
+        assert "mismatch" == found["one"][0]
+
+    def test_generated(self, tmp_path, capsys):
+        """Without test data, the data that opmap makes takes a branch, and its elements are unique."""
+        found = self.checked(capsys, tmp_path / "m", [self.both()], provider="fault:index-off-by-one", feeds=False)
+        assert ["mismatch", "not-run"] == [verdict for verdict, _ in found.values()]
+
+    def test_computed(self, tmp_path, capsys):
+        """The condition is computed by nodes before the If."""
+        nodes = [helper.make_node("Not", ["c"], ["d"])]
+        nodes.append(choice("y", *self.branches(), condition="d"))
+        found = self.checked(capsys, tmp_path / "m", nodes)
+        assert ("not-run", "pass") == (found["one"][0], found["other"][0])
+
+    def test_nested(self, tmp_path, capsys):
+        """An If in a branch; two Ifs whose branches use the same names."""
+        inner = choice(
+            "v", branch("t2", gather(output="w", name="deep"), output="w"), branch("e2", gather(output="w"), output="w")
+        )
+        nodes = [choice("z", branch("t", inner), branch("e", gather(output="v"))), self.both()]
+        found = self.checked(capsys, tmp_path / "m", nodes, outputs=("z", "y"))
+        assert ("pass", "pass") == (found["deep"][0], found["one"][0])
+
+    def test_same_names(self, tmp_path, capsys):
+        """Values of two branches have one name: each node is judged with its own."""
+        nodes = [
+            choice("z", branch("t", helper.make_node("Neg", ["x"], ["n"]), gather("n", output="v", name="one")),
+                   branch("e", gather(output="v"))),
+            choice("y", branch("t", helper.make_node("Abs", ["x"], ["n"]), gather("n", output="v", name="two")),
+                   branch("e", gather(output="v"))),
+        ]  # fmt: skip
+        found = self.checked(capsys, tmp_path / "m", nodes, outputs=("z", "y"))
+        for name in ("one", "two"):
+            assert "not-run" == found[name][0]
+            assert "is computed in a branch, where its values cannot be seen" in found[name][1]
+
+    def test_not_an_output(self, tmp_path, capsys):
+        """The output of a node is no output of the branch."""
+        first = branch("t", gather(output="u", name="one"), helper.make_node("Neg", ["u"], ["v"]))
+        found = self.checked(capsys, tmp_path / "m", [choice("y", first, branch("e", gather(output="v")))])
+        assert "not-run" == found["one"][0]
+        assert "its output is not one of the branch" in found["one"][1]
+
+    def test_passed_on(self, tmp_path, capsys):
+        """A branch whose other output is a constant of its own."""
+        outputs = [value(name, TensorProto.FLOAT, None) for name in ("v", "k")]
+        constants = [numpy_helper.from_array(X, "k")]
+        first = helper.make_graph([gather(output="v", name="one")], "t", [], outputs, constants)
+        copies = [helper.make_node("Identity", ["x"], [name]) for name in ("a", "b")]
+        second = helper.make_graph(copies, "e", [], [value(name, TensorProto.FLOAT, None) for name in ("a", "b")])
+        node = helper.make_node("If", ["c"], ["y", "y2"], then_branch=first, else_branch=second)
+        found = self.checked(capsys, tmp_path / "m", [node], outputs=("y", "y2"))
+        assert ("pass", "") == found["one"]
 
 
 class TestOtherCommands:
