@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 from ..reporting.bundle import RECORDS
+from ..reporting.failures import copy_failures
+from ..reporting.html_report import write_report
 from ..reporting.merge import Merging
 from ..reporting.terminal import print_error, print_line
 from ..reporting.written_bundle import read_bundle
@@ -15,9 +18,13 @@ def run(options: Namespace) -> int:
 
     Raises InputError if a folder is no bundle, or if the new one cannot be written.
     """
-    merging = Merging([read_bundle(folder) for folder in options.folders])
+    bundles = [read_bundle(folder) for folder in options.folders]
+    merging = Merging(bundles)
     code = merging.write(options.output)
+    copy_failures(bundles, Path(options.output))
+    report = write_report(options.output)
     for problem in merging.problems:
         print_error(problem)
     print_line(f"results: {options.output}/{RECORDS}")
+    print_line(f"report: {report}")
     return code

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis
+from ..errors import InputError
 from ..execution.providers import OpenProvider
+from ..files import read_bytes
 from ..reproducers.model_folders import write_files
 from ..variants.forms_constants import EXTERNAL_FILE
 from .diagnosis import cause_lines
 from .export import ISSUE, PROGRAM, export_folder, folder_name
+
+if TYPE_CHECKING:  # it imports the bundle, which imports this module
+    from .written_bundle import WrittenBundle
 
 FOLDER = "failures"
 
@@ -53,6 +59,32 @@ def is_written(folder: Path) -> bool:
         return False
     paths = folder.rglob("*")
     return not any(path.is_symlink() or not _WRITTEN.fullmatch(path.relative_to(folder).as_posix()) for path in paths)
+
+
+def read_failures(folder: Path, names: Collection[str]) -> Iterator[tuple[str, dict[str, bytes] | None]]:
+    """Yields the name and the files of each folder of a failure in a bundle, the names in alphabetical order.
+
+    None stands for the files of a folder that has none of these names, that opmap did not write, or that cannot be read.
+    """
+    failures = folder / FOLDER
+    for entry in sorted(failures.iterdir()) if failures.is_dir() else []:
+        files = None
+        if entry.name in names and is_written(entry):
+            paths = {path.relative_to(entry).as_posix(): path for path in entry.rglob("*") if path.is_file()}
+            with suppress(InputError):
+                files = {name: read_bytes(path) for name, path in paths.items()}
+        yield entry.name, files
+
+
+def copy_failures(bundles: Iterable[WrittenBundle], output: Path) -> None:
+    """Copies the folders of failures of several bundles into the folder of another one. Of two with one name, the first.
+
+    Raises InputError if a folder cannot be written.
+    """
+    for bundle in bundles:
+        for name, files in read_failures(bundle.folder, {folder_name(id) for id in bundle.failed_cases}):
+            if files is not None and not (output / FOLDER / name).exists():
+                write_files(output / FOLDER / name, files)
 
 
 def write_failures(

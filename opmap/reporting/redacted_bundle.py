@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 
 from ..errors import InputError
-from ..files import read_bytes, to_json
+from ..files import to_json
 from ..reproducers.model_folders import write_files
 from ..tensors import DataType
 from ..verdicts.record import Record
@@ -19,7 +19,7 @@ from ..vocabulary import Stage, Verdict
 from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS, TIMES
 from .bundle_reports import reports
 from .export import folder_name
-from .failures import FOLDER, is_written
+from .failures import FOLDER, read_failures
 from .html_report import write_report
 from .json_files import decode, read_json, read_lines
 from .redaction import Redactor, summary
@@ -132,20 +132,17 @@ def _texts(value: object) -> Iterator[str]:
 
 def _copy_failures(bundle: WrittenBundle, output: Path, cleaner: _Cleaner) -> list[str]:
     """Copies the folders of failures. Returns the names of those that opmap did not write, or that cannot be read."""
-    ids = {record.case or "" for record in bundle.records if record.failed}
-    ids |= {group.smallest.case for group in (bundle.diagnosis.groups if bundle.diagnosis else [])}
-    names = {folder_name(id): folder_name(cleaner.text(id)) for id in ids}
-    failures, left_out = bundle.folder / FOLDER, []
-    for folder in sorted(failures.iterdir()) if failures.is_dir() else []:
+    names = {folder_name(id): folder_name(cleaner.text(id)) for id in bundle.failed_cases}
+    left_out = []
+    for folder, files in read_failures(bundle.folder, names):
         try:
-            if not is_written(folder) or folder.name not in names:
+            if files is None:
                 raise InputError("must be a folder that opmap wrote")
-            paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-            contents = {name: cleaner.file(name, read_bytes(path)) for name, path in paths.items()}
+            cleaned = {name: cleaner.file(name, content) for name, content in files.items()}
         except (InputError, UnicodeDecodeError):
-            left_out.append(f"{FOLDER}/{folder.name}")
+            left_out.append(f"{FOLDER}/{folder}")
         else:
-            write_files(output / FOLDER / names[folder.name], contents)
+            write_files(output / FOLDER / names[folder], cleaned)
     return left_out
 
 

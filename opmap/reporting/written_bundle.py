@@ -65,6 +65,12 @@ class WrittenBundle:
             for _, record in self.read_records()
         ]
 
+    @property
+    def failed_cases(self) -> set[str]:
+        """The ids of the failed cases, and of the smallest cases of their causes."""
+        failed = {record.case or "" for record in self.records if record.failed}
+        return failed | {group.smallest.case for group in (self.diagnosis.groups if self.diagnosis else ())}
+
     def read_records(self) -> Iterator[tuple[int, Record]]:
         """Yields each record with the number of its part. The file is read anew each time; there may be none.
 

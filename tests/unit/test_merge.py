@@ -13,7 +13,8 @@ from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
-from opmap.reporting.bundle import FILES
+from opmap.reporting.bundle import FILES, HTML
+from opmap.reporting.failures import FOLDER
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
 
@@ -61,7 +62,7 @@ class TestMerge:
         """All shards give the cases, totals and causes of the whole run; the bundle fits its schemas."""
         assert (1, []) == merge("one", "two", "three")  # red, as its parts are
 
-        assert sorted(FILES) == sorted(path.name for path in (bundles / "new").iterdir())
+        assert sorted([*FILES, HTML, FOLDER]) == sorted(path.name for path in (bundles / "new").iterdir())
         check_bundle(bundles / "new")
         assert cases(bundles / "whole") == cases(bundles / "new")
         whole, new = run_of(bundles / "whole"), run_of(bundles / "new")
@@ -71,6 +72,17 @@ class TestMerge:
         assert "shard" not in new["selection"] and "smoke" == new["selection"]["tier"]
         assert 3 == len(list(ET.parse(bundles / "new" / "junit.xml").getroot()))
         assert "5 of 5 cases and probes failed" in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
+
+    def test_failures(self, merge, bundles):
+        """The folders of failures come along, and the report links to them; a folder from elsewhere does not."""
+        (bundles / "one" / "failures" / "foreign").mkdir()
+        (bundles / "one" / "failures" / "foreign" / "issue.md").write_text("x", encoding="utf-8")
+        merge("one", "two", "three")
+        names = {path.name for name in ("one", "two", "three") for path in (bundles / name / "failures").iterdir()}
+        assert names - {"foreign"} == {path.name for path in (bundles / "new" / "failures").iterdir()}
+        (name, *_) = sorted(names - {"foreign"})
+        assert (bundles / "new" / "failures" / name / "repro.py").is_file()
+        assert f'href="failures/{name}/"' in (bundles / "new" / "report.html").read_text(encoding="utf-8")
 
     def test_adapters(self, merge, bundles):
         """The same cases at two places are not doubled."""

@@ -88,7 +88,7 @@ class TestFiles:
             assert {"mismatch": 5} == run["totals"]["verdicts"]
             raise ProviderError("gone")
 
-        monkeypatch.setattr("opmap.commands.validate.quick_diagnoses", fails)
+        monkeypatch.setattr("opmap.diagnosis.diagnose.quick_diagnoses", fails)
 
         assert 1 == validate(tmp_path, *FAULT)
 
@@ -98,7 +98,7 @@ class TestFiles:
     def test_diagnosing_breaks(self, tmp_path, monkeypatch):
         """Also an error of opmap itself costs no result, and the folder is free for --resume."""
         with monkeypatch.context() as patch:
-            patch.setattr("opmap.commands.validate.quick_diagnoses", lambda *_, **__: 1 // 0)
+            patch.setattr("opmap.diagnosis.diagnose.quick_diagnoses", lambda *_, **__: 1 // 0)
             with pytest.raises(ZeroDivisionError):
                 validate(tmp_path, *FAULT)
 
