@@ -314,6 +314,12 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
 def _survey(parser: argparse.ArgumentParser) -> None:
     _add(parser, (*PROVIDER_OPTIONS, RERUN_DANGEROUS))
     _JSON_DOCUMENT.add(parser.add_argument)
+    parser.add_argument(
+        "--report",
+        type=path,
+        metavar="DIR",
+        help="add the table to this results bundle of the same provider, and to its report.html",
+    )
     _add_directml(parser)
 
 

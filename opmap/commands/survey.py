@@ -5,25 +5,34 @@ from __future__ import annotations
 from argparse import Namespace
 
 from ..cases.invalid_indices import questions
+from ..errors import InputError
 from ..execution.worker import WorkerProvider
 from ..operators import OPERATORS
-from ..reporting.survey import print_survey, survey_json
-from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
+from ..reporting.html_report import add_survey
+from ..reporting.survey import print_survey, survey_document
+from ..reporting.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
+from ..reporting.written_bundle import read_bundle
 from ..session import Session, SessionOptions
 from ..verdicts.judge import Judge
 from ..verdicts.survey import Observation, Survey, failures
 
 
 def run(options: Namespace) -> int:
-    """Asks, prints the answers, and returns the exit code. Raises InputError for bad options.
+    """Asks, prints the answers, adds them to a bundle if one is named, and returns the exit code.
+
+    Raises InputError for bad options, and for a bundle that cannot be used.
 
     The exit code is 1 if an answer is wrong, or if nothing was answered. Ctrl-C ends the questions; the answers so far are printed.
     """
-    session = Session(SessionOptions.read(vars(options)))
+    bundle = read_bundle(options.report) if options.report else None
+    session = Session(SessionOptions.read({**vars(options), "report": None}))
     observations: list[Observation] = []
     interrupted = False
     with stdout_for_json(options.json), session:
         judge = session.open()
+        if bundle and bundle.asked("provider") != session.provider_name:
+            message = f"must be a results bundle of {session.provider_name}, got one of {bundle.asked('provider')}"
+            raise InputError(message, file=options.report)
         if isinstance(judge, Judge):
             try:
                 _ask(judge, observations, dangerous=options.rerun_dangerous)
@@ -32,10 +41,15 @@ def run(options: Namespace) -> int:
         name, device_class = session.provider_name, judge.provider.device_class if isinstance(judge, Judge) else None
     if not isinstance(judge, Judge):
         print_error(f"not run: {judge}")
+    document = survey_document(name, device_class, observations)
     if options.json:
-        write_json(survey_json(name, device_class, observations))
+        write_json(document)
     elif observations:
         print_survey(console(), f"{name} ({device_class})" if device_class else name, observations)
+    if bundle and observations and not interrupted:
+        report = add_survey(bundle, document)
+        if not options.json:
+            print_line(f"report: {report}")
     if interrupted:
         print_error("interrupted")
         return 130

@@ -29,6 +29,9 @@ FILES = (RUN, RECORDS, *REPORTS)
 TIMES = "times.json"
 """How long the cases took. Two runs never have the same times, so they stand in no other file."""
 
+SURVEY = "survey.json"
+"""What the provider does with invalid indices: `opmap survey --report` adds it to a bundle."""
+
 HTML = "report.html"
 """The report, which the command writes last."""
 

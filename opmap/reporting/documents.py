@@ -16,6 +16,8 @@ DIAGNOSIS_SCHEMA = "opmap-diagnosis/1"
 
 TIMES_SCHEMA: Literal["opmap-times/1"] = "opmap-times/1"
 
+SURVEY_SCHEMA = "opmap-survey/1"
+
 Option: TypeAlias = bool | int | float | str | list[str] | None
 """One thing that was asked for, as run.json holds it."""
 
@@ -79,6 +81,30 @@ class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: Literal["opmap-times/1"] = TIMES_SCHEMA
     seconds: dict[str, Annotated[float, msgspec.Meta(ge=0)]]
+
+
+# --- survey.json ---
+
+
+class SurveyRow(msgspec.Struct, frozen=True):
+    """Operators, index types and invalid indices with one answer. `failed` is whether it is wrong somewhere."""
+
+    operators: list[str]
+    index_types: list[str]
+    indices: list[str]
+    answer: str
+    failed: bool
+
+
+class SurveyDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider does with invalid indices. `observations` has each question with its answers."""
+
+    schema: str
+    provider: str
+    device_class: str | None
+    failures: int
+    rows: list[SurveyRow]
+    observations: list[dict[str, object]]
 
 
 # --- diagnosis.json ---

@@ -14,20 +14,21 @@ from markupsafe import Markup
 
 from ..cases.case import Case
 from ..coverage.covered import measure
-from ..errors import cut, encodable, names, one_line
-from ..files import to_json
+from ..errors import InputError, cut, encodable, names, one_line
+from ..files import to_json, write_file
 from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
 from ..spec import Erratum, Spec
 from ..verdicts.record import Record
 from ..verdicts.run import Run
 from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
-from .bundle import HTML
+from .bundle import HTML, SURVEY
 from .coverage import STRENGTHS, OperatorCoverage, operator_coverage
-from .documents import Facts
+from .documents import Facts, SurveyDocument
 from .pages import page, write_page
 from .report_groups import Groups, again_words, base_id, found_cases, groups
 from .report_matrix import Place, by_dimensions, by_level, place
+from .results_folder import formatted
 from .times import slowest, timed
 from .written_bundle import WrittenBundle, read_bundle
 
@@ -67,6 +68,19 @@ def write_report(folder: str | os.PathLike[str], output: str | os.PathLike[str] 
     return path
 
 
+def add_survey(bundle: WrittenBundle, survey: SurveyDocument) -> Path:
+    """Adds what a provider does with invalid indices to a bundle, and writes its report anew. Returns the report's file.
+
+    Raises InputError if a file cannot be written.
+    """
+    path = bundle.folder / SURVEY
+    try:
+        write_file(path, formatted(survey))
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
+    return write_report(bundle.folder)
+
+
 def report_html(bundle: WrittenBundle) -> str:
     """Returns the report of a bundle as one HTML document."""
     records = bundle.records
@@ -89,6 +103,7 @@ def report_html(bundle: WrittenBundle) -> str:
         most_measured=MOST_MEASURED,
         tier=bundle.asked("tier"),
         slowest=slowest(timed(bundle.seconds, ((r.case or "", r.variant) for r in records)), MOST_SLOW),
+        survey=bundle.survey,
         errata=list(_errata(listed)),
         facts=list(_facts(bundle)),
         options=_options(bundle),

@@ -16,7 +16,7 @@ from ..reproducers.model_folders import write_files
 from ..tensors import DataType
 from ..verdicts.record import Record
 from ..vocabulary import Stage, Verdict
-from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS, TIMES
+from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS, SURVEY, TIMES
 from .bundle_reports import reports
 from .export import folder_name
 from .failures import FOLDER, read_failures
@@ -42,14 +42,14 @@ def write_redacted(folder: str | os.PathLike[str], output: str | os.PathLike[str
     files = ResultsFolder(output, RECORDS, option="-o")
     try:
         files.write_lines(map(cleaner.value, _lines(bundle)))
-        for name in (RUN, DIAGNOSIS, TIMES):
+        for name in (RUN, DIAGNOSIS, TIMES, SURVEY):
             if (bundle.folder / name).exists():
                 files.write_file(name, formatted(cleaner.value(read_json(bundle.folder / name, dict))))
         left_out = _copy_failures(bundle, files.path, cleaner)
         _write_reports(bundle, files, redactor)
     finally:
         files.release()
-    known = {RUN, RECORDS, *REPORTS, TIMES, HTML, FOLDER}
+    known = {RUN, RECORDS, *REPORTS, TIMES, SURVEY, HTML, FOLDER}
     return sorted([*left_out, *(path.name for path in bundle.folder.iterdir() if path.name not in known)])
 
 
@@ -65,8 +65,9 @@ class _Cleaner:
                 self._kept.add(record.case)  # it is in the catalogue
         for line in _lines(bundle):
             redactor.learn(_texts(line))
-        if bundle.diagnosis:
-            redactor.learn(_texts(read_json(bundle.folder / DIAGNOSIS, dict)))
+        for name, there in ((DIAGNOSIS, bundle.diagnosis), (SURVEY, bundle.survey)):
+            if there:
+                redactor.learn(_texts(read_json(bundle.folder / name, dict)))
 
     def text(self, text: str) -> str:
         """Returns a text without names and paths."""
@@ -108,7 +109,7 @@ class _Cleaner:
 
 def _keys() -> set[str]:
     """Returns the keys of the JSON documents of a bundle."""
-    schemas: list[Any] = [json_schema(name) for name in ("run", "record", "diagnosis", "times")]
+    schemas: list[Any] = [json_schema(name) for name in ("run", "record", "diagnosis", "times", "survey")]
     types = [type for schema in schemas for type in schema["$defs"].values()]
     return {key for type in types for key in type.get("properties", ())}
 

@@ -10,13 +10,22 @@ from .comparison import SCHEMA as DIFF_SCHEMA
 from .comparison import DiffDocument
 from .comparison_table import SCHEMA as TABLE_SCHEMA
 from .comparison_table import TableDocument
-from .documents import DIAGNOSIS_SCHEMA, TIMES_SCHEMA, DiagnosisDocument, RunDocument, TimesDocument
+from .documents import (
+    DIAGNOSIS_SCHEMA,
+    SURVEY_SCHEMA,
+    TIMES_SCHEMA,
+    DiagnosisDocument,
+    RunDocument,
+    SurveyDocument,
+    TimesDocument,
+)
 
 DOCUMENTS: dict[str, tuple[type, str]] = {
     "run": (RunDocument, SCHEMA),
     "record": (Record, ""),
     "diagnosis": (DiagnosisDocument, DIAGNOSIS_SCHEMA),
     "times": (TimesDocument, TIMES_SCHEMA),
+    "survey": (SurveyDocument, SURVEY_SCHEMA),
     "diff": (DiffDocument, DIFF_SCHEMA),
     "diff-table": (TableDocument, TABLE_SCHEMA),
 }

@@ -14,8 +14,7 @@ from ..cases.invalid_indices import POSITIONS, simplest
 from ..dxdispatch import model_json
 from ..errors import printable
 from ..verdicts.survey import NOT_ASKED, Observation, failures
-
-SCHEMA = "opmap-survey/1"
+from .documents import SURVEY_SCHEMA, SurveyDocument, SurveyRow
 
 MOST_SHOWN = 10
 """The most failures, and reasons not to ask, that are printed."""
@@ -177,25 +176,25 @@ def _subject(observation: Observation) -> str:
 # --- JSON ---
 
 
-def survey_json(provider: str, device_class: str | None, observations: Sequence[Observation]) -> dict[str, object]:
-    """Returns the document that `survey --json` prints."""
-    return {
-        "schema": SCHEMA,
-        "provider": provider,
-        "device_class": device_class,
-        "failures": len(failures(observations)),
-        "rows": [
-            {
-                "operators": [f"DML_OPERATOR_{name}" for name in row.operators],
-                "index_types": list(row.index_types),
-                "indices": list(row.positions),
-                "answer": row.answer,
-                "failed": row.failed,
-            }
+def survey_document(provider: str, device_class: str | None, observations: Sequence[Observation]) -> SurveyDocument:
+    """Returns the document that `survey --json` prints, and that survey.json of a results bundle holds."""
+    return SurveyDocument(
+        schema=SURVEY_SCHEMA,
+        provider=provider,
+        device_class=device_class,
+        failures=len(failures(observations)),
+        rows=[
+            SurveyRow(
+                [f"DML_OPERATOR_{name}" for name in row.operators],
+                list(row.index_types),
+                list(row.positions),
+                row.answer,
+                row.failed,
+            )
             for row in rows(observations)
         ],
-        "observations": [_observation(observation) for observation in observations],
-    }
+        observations=[_observation(observation) for observation in observations],
+    )
 
 
 def _observation(observation: Observation) -> dict[str, object]:

@@ -18,8 +18,17 @@ from ..errors import InputError, shown
 from ..limits import MAX_GLOB, MAX_RECORDS
 from ..tensors import DataType
 from ..verdicts.record import SCHEMA, Record, TensorRecord
-from .bundle import DIAGNOSIS, RECORDS, TIMES
-from .documents import DIAGNOSIS_SCHEMA, TIMES_SCHEMA, DiagnosisDocument, Part, RunDocument, TimesDocument
+from .bundle import DIAGNOSIS, RECORDS, SURVEY, TIMES
+from .documents import (
+    DIAGNOSIS_SCHEMA,
+    SURVEY_SCHEMA,
+    TIMES_SCHEMA,
+    DiagnosisDocument,
+    Part,
+    RunDocument,
+    SurveyDocument,
+    TimesDocument,
+)
 from .json_files import T, read_json, read_lines
 from .results_folder import RUN
 
@@ -28,13 +37,15 @@ from .results_folder import RUN
 class WrittenBundle:
     """A bundle in a folder. `diagnosis` is None if the causes were not sought or not found.
 
-    `seconds` holds how long the cases took, as far as that is known. Of a merged bundle it is not.
+    `seconds` holds how long the cases took, as far as that is known. Of a merged bundle it is not. `survey` says what the
+    provider does with invalid indices; None if that was not asked.
     """
 
     folder: Path
     run: RunDocument
     diagnosis: DiagnosisDocument | None
     seconds: Mapping[str, float]
+    survey: SurveyDocument | None = None
 
     @property
     def parts(self) -> list[Part]:
@@ -127,7 +138,8 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
     for number, group in enumerate(diagnosis.groups if diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
     times = _document(path / TIMES, TimesDocument, TIMES_SCHEMA).seconds if (path / TIMES).exists() else {}
-    return WrittenBundle(path, run, diagnosis, times)
+    survey = _document(path / SURVEY, SurveyDocument, SURVEY_SCHEMA) if (path / SURVEY).exists() else None
+    return WrittenBundle(path, run, diagnosis, times, survey)
 
 
 class _Versioned(msgspec.Struct):

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from opmap.cases.invalid_indices import AXIS, questions
 from opmap.cli import main
 from opmap.commands import survey as command
 from opmap.operators import OPERATORS
+from opmap.reporting.schemas import json_schema
 from opmap.tensors import DataType
 from opmap.verdicts.survey import CRASH, ERROR, HANG, NOT_ASKED, Survey
 
@@ -174,3 +176,54 @@ class TestCommand:
         (line,) = [line for line in lines if line.startswith("GATHER, ")]
         assert line.startswith("GATHER, FLOAT32 data, INT64 indices, size = ")
         assert line.endswith(" more)")
+
+
+class TestReport:
+    """`--report DIR` adds the table to a results bundle."""
+
+    @pytest.fixture
+    def bundle(self, tmp_path, capsys):
+        folder = tmp_path / "bundle"
+        main(["validate", "--provider", "cpu", "--case", "gather/example.1", "--report", str(folder)])
+        capsys.readouterr()
+        return folder
+
+    def test_is_added(self, survey, bundle):
+        """The document of --json lies in the bundle and fits its schema; the report has the table."""
+        page = (bundle / "report.html").read_text(encoding="utf-8")
+        assert "opmap survey --report</code> adds it" in page
+        _, document = survey("--provider", "cpu", "--report", str(bundle))
+        written = json.loads((bundle / "survey.json").read_bytes())
+        jsonschema.validate(written, json_schema("survey"))
+        assert document == written
+        page = (bundle / "report.html").read_text(encoding="utf-8")
+        assert f"<td>{written['rows'][0]['answer']}</td>" in page
+        assert "What CPUExecutionProvider (hardware) does" in page
+
+    @pytest.mark.parametrize(
+        "provider, folder, wanted",
+        [
+            ("planted_answers:Axis", "bundle", "must be a results bundle of planted_answers:Axis, got one of CPUExecutionProvider"),
+            ("cpu", "nothing", "must be the folder of a results bundle, got no such folder"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, provider, folder, wanted, bundle, tmp_path, capsys):
+        """A bundle of another provider, and no bundle: one line before a question is asked, and nothing is written."""
+        assert 2 == main(["survey", "--provider", provider, "--report", str(tmp_path / folder)])
+        out, err = capsys.readouterr()
+        assert ("", 1) == (out, err.count("\n"))
+        assert wanted in err
+        assert not (bundle / "survey.json").exists()
+
+    def test_hostile(self, bundle, capsys):
+        """Texts of a file from elsewhere are escaped, and a file of another form is refused."""
+        row = {"operators": ["<q>o"], "index_types": ["<q>t"], "indices": ["<q>i"], "answer": "<q>a", "failed": True}
+        document = {"schema": "opmap-survey/1", "provider": "<q>p", "device_class": "<q>d", "failures": 1}
+        (bundle / "survey.json").write_text(json.dumps({**document, "rows": [row], "observations": []}))
+        assert 0 == main(["report", str(bundle)])
+        page = (bundle / "report.html").read_text(encoding="utf-8")
+        assert "<q>" not in page
+        assert all(f"&lt;q&gt;{letter}" in page for letter in "otiapd")
+        (bundle / "survey.json").write_text(json.dumps(document))
+        assert 2 == main(["report", str(bundle)])
+        assert "survey.json: Object missing required field `rows`" in capsys.readouterr().err
