@@ -6,6 +6,7 @@ The folders follow the data:
 - `descriptors` checks a descriptor against the rules; `operators` has one file per operator.
 - `cases` adds input values to descriptors and orders the cases in tiers.
 - `mapping` turns a descriptor into an ONNX model; `execution` runs the model on a provider.
+- `directml` gives a descriptor to DirectML itself, without a model.
 - `verdicts` compares the outputs bit for bit and writes records.
 - `diagnosis` finds the causes of failures; `reproducers` writes cases as models and programs that need no opmap.
 - `reporting` writes tables, results bundles and reports from the records.

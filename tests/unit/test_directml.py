@@ -1,0 +1,267 @@
+"""DirectML without ONNX Runtime, as far as it needs no DirectML: tables, structs, calls, descriptors as bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import struct
+import sys
+from ctypes import c_uint32, c_uint64, c_void_p
+
+import pytest
+from fake_com import OUT_OF_MEMORY, FakeCom
+
+from opmap.cases.catalogue import example_descriptor
+from opmap.descriptors import FEATURE_LEVELS, complete_sizes
+from opmap.directml import structs
+from opmap.directml.com import Com, iid, interfaces, length, methods
+from opmap.directml.describing import dispatchable
+from opmap.directml.device import Device
+from opmap.directml.hresults import BindingRefused, CallFailed, told
+from opmap.directml.libraries import direct3d_device
+from opmap.directml.operator_desc import OperatorDesc, operator_struct
+from opmap.errors import ProviderError
+from opmap.operators import OPERATORS
+from opmap.spec import all_specs, load_spec
+
+pytestmark = pytest.mark.skipif(struct.calcsize("P") != 8, reason="the structs are laid out for 64 bits")
+
+
+class TestInterfaces:
+    """The tables of the COM interfaces."""
+
+    def test_a_method_lies_behind_the_methods_of_the_interface_that_is_extended(self):
+        for name, interface in interfaces().items():
+            first = length(interface.extends) if interface.extends else 0
+            slots = [method.slot for method in interface.table.values()]
+            assert slots == sorted(set(slots)), name
+            assert all(first <= slot < length(name) for slot in slots), name
+
+    @pytest.mark.parametrize(
+        ("name", "count"),
+        [
+            ("ID3D12Device", 44),
+            ("ID3D12CommandQueue", 19),
+            ("ID3D12GraphicsCommandList", 60),
+            ("ID3D12Resource", 15),
+            ("IDXGIFactory1", 14),
+            ("IDMLDevice", 17),
+            ("IDMLDevice1", 18),
+            ("IDMLBindingTable", 13),
+            ("IDMLOperatorInitializer", 10),
+        ],
+    )
+    def test_a_table_has_as_many_methods_as_in_the_header(self, name, count):
+        assert count == length(name)
+
+    def test_no_interface_has_the_id_of_another(self):
+        assert len(interfaces()) == len({interface.iid for interface in interfaces().values()})
+        assert bytes.fromhex("3764bd6dfd963f42a98cae5e7c2a573f") == bytes(iid("IDMLDevice"))
+
+    def test_a_method_has_a_page(self):
+        page = interfaces()["IDMLDevice"].page("IDMLDevice", "CreateOperator")
+        assert page.endswith("/api/directml/nf-directml-idmldevice-createoperator")
+
+    def test_what_is_extended_has_its_methods_here_too(self):
+        assert {"Release", "CheckFeatureSupport", "CompileGraph"} <= set(methods("IDMLDevice1"))
+
+
+class TestStructs:
+    """The structs, laid out as a 64-bit compiler lays them out."""
+
+    @pytest.mark.parametrize("kind", structs.SIZES, ids=lambda kind: kind.__name__)
+    def test_a_struct_has_its_size(self, kind):
+        assert structs.SIZES[kind] == ctypes.sizeof(kind)
+
+    def test_every_struct_has_a_size_to_check(self):
+        kinds = [v for v in vars(structs).values() if isinstance(v, type) and issubclass(v, ctypes.Structure)]
+        assert set(structs.SIZES) == set(kinds)
+
+    @pytest.mark.parametrize(
+        ("kind", "member", "at"),
+        [
+            (structs.D3D12_RESOURCE_DESC, "Width", 16),
+            (structs.D3D12_RESOURCE_DESC, "Layout", 44),
+            (structs.D3D12_RESOURCE_BARRIER, "Transition", 8),
+            (structs.DML_BUFFER_TENSOR_DESC, "Sizes", 16),
+            (structs.DML_BUFFER_TENSOR_DESC, "TotalTensorSizeInBytes", 32),
+            (structs.DML_BUFFER_TENSOR_DESC, "GuaranteedBaseOffsetAlignment", 40),
+            (structs.DML_BINDING_PROPERTIES, "PersistentResourceSize", 16),
+            (structs.DML_GRAPH_DESC, "OutputEdges", 48),
+        ],
+    )
+    def test_a_member_has_its_place(self, kind, member, at):
+        assert at == getattr(kind, member).offset
+
+    def test_the_feature_levels_are_those_of_the_documentation(self):
+        assert [f"{n >> 12}_{n >> 8 & 15}" for n in structs.DML_FEATURE_LEVELS] == list(FEATURE_LEVELS)
+
+
+class TestOperatorDesc:
+    """The structs of the operators, made from the fields of the spec."""
+
+    @pytest.mark.parametrize(
+        ("operator", "size"), [("GATHER", 32), ("GATHER_ELEMENTS", 32), ("GATHER_ND", 32), ("GATHER_ND1", 40)]
+    )
+    def test_a_tensor_is_a_pointer_and_a_number_has_4_bytes(self, operator, size):
+        spec = load_spec(operator)
+        kind = operator_struct(spec.struct, tuple((f.name, f.kind) for f in spec.fields))
+        assert spec.struct == kind.__name__
+        assert [f.name for f in spec.fields] == [name for name, *_ in kind._fields_]
+        assert size == ctypes.sizeof(kind)
+
+    @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
+    def test_every_member_of_a_struct_is_at_its_place_in_memory(self, spec):
+        desc, _ = example_descriptor(spec, "1")
+        made = OperatorDesc(dispatchable(desc))
+        operator = structs.DML_OPERATOR_DESC.from_address(made.address)
+        assert spec.number == operator.Type
+        at = operator.Desc
+        for field in spec.fields:
+            if field.kind == "uint":
+                assert desc.numbers[field.name] == c_uint32.from_address(at).value
+                at += 4
+                continue
+            tensor = structs.DML_TENSOR_DESC.from_address(c_uint64.from_address(at).value)
+            buffer = structs.DML_BUFFER_TENSOR_DESC.from_address(tensor.Desc)
+            sizes = (c_uint32 * buffer.DimensionCount).from_address(buffer.Sizes)
+            assert 1 == tensor.Type
+            assert desc.tensors[field.name].sizes == tuple(sizes)
+            assert desc.tensors[field.name].data_type.number == buffer.DataType
+            assert desc.tensors[field.name].minimum_size_in_bytes == buffer.TotalTensorSizeInBytes
+            assert buffer.Strides is None
+            at += 8
+
+    def test_strides_flags_alignment_and_size_are_those_of_the_descriptor(self):
+        desc = _gather()
+        tensor = desc.tensors["InputTensor"]
+        changed = {"strides": (0, 3), "total_tensor_size_in_bytes": 64, "guaranteed_base_offset_alignment": 32}
+        desc = desc.replace(input_tensor=dataclasses.replace(tensor, owned_by_dml=True, **changed))
+        made = OperatorDesc(dispatchable(desc))
+        pointer = c_uint64.from_address(ctypes.addressof(made.members)).value
+        buffer = structs.DML_BUFFER_TENSOR_DESC.from_address(structs.DML_TENSOR_DESC.from_address(pointer).Desc)
+        assert (0, 3) == tuple((c_uint32 * 2).from_address(buffer.Strides))
+        assert (1, 64, 32) == (buffer.Flags, buffer.TotalTensorSizeInBytes, buffer.GuaranteedBaseOffsetAlignment)
+
+    @pytest.mark.parametrize("axis", [2**32, -1])
+    def test_a_number_that_does_not_fit_is_refused_and_not_cut(self, axis):
+        with pytest.raises(ProviderError, match=r"32 bits must be 0 to 2\^32 - 1"):
+            OperatorDesc(dispatchable(_gather().replace(axis=axis)))
+
+
+class TestCalls:
+    """Calls through the virtual table of an object."""
+
+    @pytest.mark.parametrize(
+        ("code", "text"),
+        [
+            (0x80070057, "80070057 E_INVALIDARG (an argument is not valid)"),
+            (0x887A0005, "887A0005 DXGI_ERROR_DEVICE_REMOVED (the device was removed)"),
+            (0x80041234, "80041234"),
+        ],
+    )
+    def test_an_hresult_has_a_name_and_a_meaning(self, code, text):
+        assert text == told(code)
+
+    def test_a_failed_call_says_which_call_and_why(self):
+        fake = FakeCom("IDMLDevice", [], {"IDMLDevice::CreateOperator": OUT_OF_MEMORY}, [])
+        with pytest.raises(CallFailed, match=r"^IDMLDevice::CreateOperator: 8007000E E_OUTOFMEMORY \(out of memory\)$"):
+            fake.com.create("IDMLOperator", "CreateOperator", None)
+
+    def test_a_created_object_has_the_interface_that_was_asked_for(self):
+        made = []
+        device = FakeCom("IDMLDevice", [], {}, made).com
+        operator = device.create("IDMLOperator", "CreateOperator", None)
+        assert ["IDMLDevice", "IDMLOperator"] == [fake.name for fake in made]
+        assert made[1].address == operator.address
+
+    def test_an_object_is_released_once_and_not_used_later(self):
+        fake = FakeCom("IDMLDevice", [], {}, [])
+        device = fake.com
+        assert [0, 0] == [device.release(), device.release()]
+        assert 0 == fake.references
+        with pytest.raises(ValueError, match="IDMLDevice was released"):
+            device.call("GetDeviceRemovedReason")
+
+    def test_no_object_is_made_of_a_null_pointer(self):
+        with pytest.raises(ValueError, match="got NULL"):
+            Com(c_void_p(), "IDMLDevice")
+
+
+class TestDevice:
+    """The device, on objects made of Python functions."""
+
+    def test_everything_is_released_the_last_one_first(self):
+        device, made, log = _device()
+        log.clear()
+        left = device.close()
+        released = [call.split("::")[0] for call in log]
+        assert released == [fake.name for fake in reversed(_in_order_of_release(made))]
+        assert set(left.values()) == {0}
+        assert {0} == {fake.references for fake in made}
+
+    def test_a_device_that_cannot_be_opened_keeps_nothing(self):
+        with pytest.raises(CallFailed, match="ID3D12Device::CreateFence"):
+            _device({"ID3D12Device::CreateFence": OUT_OF_MEMORY})
+        assert {0} == {fake.references for fake in _MADE}
+
+    def test_a_refused_binding_gives_a_new_directml_device(self):
+        device, made, _ = _device({})
+        fails = made[0].fails
+        fails["IDMLDevice1::GetDeviceRemovedReason"] = -2005270523
+        before = device.directml.address
+        with pytest.raises(BindingRefused, match="DirectML refused a binding") as refused:
+            device.check()
+        assert "887A0005" not in str(refused.value), "the worker process would be ended for a lost GPU"
+        assert before != device.directml.address
+        fails.clear()
+        device.check()
+
+    def test_a_removed_direct3d_device_is_lost(self):
+        removed = -2005270523
+        fails = {"IDMLDevice1::GetDeviceRemovedReason": removed, "ID3D12Device::GetDeviceRemovedReason": removed}
+        device, _, _ = _device(fails)
+        with pytest.raises(CallFailed, match="ID3D12Device::GetDeviceRemovedReason: 887A0005"):
+            device.check()
+
+    def test_an_interrupted_recording_is_closed_and_not_run(self):
+        device, _, log = _device()
+        log.clear()
+        with pytest.raises(ZeroDivisionError), device.recording():
+            raise ZeroDivisionError
+        assert "ID3D12GraphicsCommandList::Close" == log[-1]
+        assert "ID3D12CommandQueue::ExecuteCommandLists" not in log
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows may have one")
+    def test_another_system_has_no_device(self):
+        with pytest.raises(ProviderError, match="DirectML needs Windows, or a folder that tools/dml_linux set up"):
+            direct3d_device(None)
+
+
+_MADE: list[FakeCom] = []
+
+
+def _device(fails: dict[str, int] | None = None) -> tuple[Device, list[FakeCom], list[str]]:
+    """Returns a device on fake objects, all objects in the order in which they were made, and the log of the calls."""
+    _MADE.clear()
+    log: list[str] = []
+    given = {} if fails is None else fails
+
+    def make(name: str) -> Com:
+        return FakeCom(name, log, given, _MADE).com
+
+    device = Device(direct3d=lambda adapter: make("ID3D12Device"), directml=lambda device: make("IDMLDevice1"))
+    return device, _MADE, log
+
+
+def _in_order_of_release(made: list[FakeCom]) -> list[FakeCom]:
+    """The descriptor heap is made between the others, and released after DirectML's objects, before all others."""
+    heap = [fake for fake in made if fake.name == "ID3D12DescriptorHeap"]
+    others = [fake for fake in made if fake not in heap]
+    first_of_directml = next(i for i, fake in enumerate(others) if fake.name == "IDMLDevice1")
+    return [*others[:first_of_directml], *heap, *others[first_of_directml:]]
+
+
+def _gather():
+    sizes = {"InputTensor": (3, 2), "IndicesTensor": (1, 4)}
+    return complete_sizes(OPERATORS["GATHER"].descriptor, sizes, {"Axis": 0, "IndexDimensions": 1})
