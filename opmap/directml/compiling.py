@@ -6,8 +6,7 @@ from ctypes import addressof, byref
 
 from .com import Com
 from .device import Device
-from .dispatchable import Dispatchable
-from .operator_desc import OperatorDesc
+from .dispatchable import Dispatchable, OperatorDesc
 from .structs import (
     DML_GRAPH_DESC,
     DML_GRAPH_EDGE_DESC,

@@ -1,9 +1,16 @@
-"""Turns descriptors into what DirectML is given. Not needed where DirectML runs."""
+"""Turns descriptors and tensors into what DirectML is given: data, and bytes in memory. Not needed where DirectML runs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
 from ..descriptors import OperatorDesc, TensorDesc
+from ..tensors import Tensor
 from .dispatchable import BufferTensor, Dispatchable, Member
+from .dispatching import FILL, Bytes
 from .structs import DML_TENSOR_FLAG_OWNED_BY_DML
 
 
@@ -34,3 +41,63 @@ def _buffer_tensor(tensor: TensorDesc) -> BufferTensor:
         alignment=tensor.guaranteed_base_offset_alignment,
         flags=DML_TENSOR_FLAG_OWNED_BY_DML if tensor.owned_by_dml else 0,
     )
+
+
+# --- memory ---
+
+
+def to_memory(desc: TensorDesc, tensor: Tensor) -> Bytes:
+    """Returns the TotalTensorSizeInBytes of a tensor with these elements. Memory that holds no element is FILL.
+
+    Of several elements at one address (a stride of 0), the last one stays.
+    """
+    memory = np.full(max(total_size(desc), desc.minimum_size_in_bytes), FILL, np.uint8)
+    elements = np.frombuffer(tensor.to_bytes(), _unsigned(desc))
+    _slots(desc, memory)[_addresses(desc)] = elements
+    return memory[: total_size(desc)]
+
+
+def from_memory(desc: TensorDesc, region: Bytes, offset: int = 0) -> npt.NDArray[np.generic]:
+    """Returns the elements of a tensor as unsigned numbers of its size, packed, in its sizes.
+
+    The tensor begins at byte `offset` of the region.
+    """
+    return _slots(desc, region[offset:])[_addresses(desc)].reshape(desc.sizes)
+
+
+def touched(desc: TensorDesc, region: Bytes, offset: int = 0) -> str | None:
+    """Returns where a byte of the region that belongs to no element is not FILL any more; None if all are."""
+    untouched = np.ones(len(region), bool)
+    slots = untouched[offset : offset + desc.buffer_element_count * desc.data_type.size]
+    slots.reshape(-1, desc.data_type.size)[_addresses(desc)] = False
+    changed = np.flatnonzero(untouched & (region != FILL))
+    if not len(changed):
+        return None
+    at = int(changed[0]) - offset
+    place = "before" if at < 0 else "within" if at < total_size(desc) else "behind"
+    wanted = f"must leave memory that holds no element untouched, got {len(changed)} changed bytes"
+    return f"{wanted}, the first at byte {at}, {place} the tensor of {total_size(desc)} bytes"
+
+
+def _unsigned(desc: TensorDesc) -> np.dtype[np.generic]:
+    return np.dtype(f"<u{desc.data_type.size}")
+
+
+def _slots(desc: TensorDesc, memory: Bytes) -> npt.NDArray[np.generic]:
+    """Returns the memory of a tensor as one unsigned number for each address."""
+    length = desc.buffer_element_count * desc.data_type.size
+    return memory[:length].view(_unsigned(desc)) if length else memory[:0].view(_unsigned(desc))
+
+
+def _addresses(desc: TensorDesc) -> slice | npt.NDArray[np.int64]:
+    """Returns the address of each element, in row-major order; of a packed tensor a slice."""
+    if desc.packed or desc.strides is None:
+        return slice(None)
+    return _sums(desc.sizes, desc.strides)
+
+
+def _sums(sizes: Sequence[int], strides: Sequence[int]) -> npt.NDArray[np.int64]:
+    addresses = np.zeros(1, np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        addresses = (addresses[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
+    return addresses

@@ -8,21 +8,24 @@ import struct
 import sys
 from ctypes import c_uint32, c_uint64, c_void_p
 
+import numpy as np
 import pytest
 from fake_com import OUT_OF_MEMORY, FakeCom
 
 from opmap.cases.catalogue import example_descriptor
-from opmap.descriptors import FEATURE_LEVELS, complete_sizes
+from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete_sizes
 from opmap.directml import structs
 from opmap.directml.com import Com, iid, interfaces, length, methods
-from opmap.directml.describing import dispatchable
+from opmap.directml.describing import dispatchable, from_memory, to_memory, touched
 from opmap.directml.device import Device
+from opmap.directml.dispatchable import OperatorDesc, operator_struct
+from opmap.directml.dispatching import FILL
 from opmap.directml.hresults import BindingRefused, CallFailed, told
 from opmap.directml.libraries import direct3d_device
-from opmap.directml.operator_desc import OperatorDesc, operator_struct
 from opmap.errors import ProviderError
 from opmap.operators import OPERATORS
 from opmap.spec import all_specs, load_spec
+from opmap.tensors import DataType, Tensor
 
 pytestmark = pytest.mark.skipif(struct.calcsize("P") != 8, reason="the structs are laid out for 64 bits")
 
@@ -147,6 +150,37 @@ class TestOperatorDesc:
     def test_a_number_that_does_not_fit_is_refused_and_not_cut(self, axis):
         with pytest.raises(ProviderError, match=r"32 bits must be 0 to 2\^32 - 1"):
             OperatorDesc(dispatchable(_gather().replace(axis=axis)))
+
+
+class TestMemory:
+    """Tensors in memory, with strides."""
+
+    def test_elements_go_to_their_addresses_and_come_back(self):
+        desc = TensorDesc(DataType.UINT16, (2, 3), (1, 3), total_tensor_size_in_bytes=20)
+        tensor = Tensor.from_values(DataType.UINT16, (2, 3), range(6))
+        memory = to_memory(desc, tensor)
+        fill = FILL << 8 | FILL
+        assert [0, 3, fill, 1, 4, fill, 2, 5, fill, fill] == memory.view("<u2").tolist()
+        assert tensor.to_bytes() == from_memory(desc, memory).tobytes()
+
+    def test_a_repeated_element_is_read_everywhere(self):
+        desc = TensorDesc(DataType.UINT8, (2, 2), (0, 1))
+        assert [1, 2, FILL, FILL] == to_memory(desc, Tensor.from_values(DataType.UINT8, (2, 2), [1, 2, 1, 2])).tolist()
+        assert [[1, 2], [1, 2]] == from_memory(desc, np.array([1, 2, 0, 0], np.uint8)).tolist()
+
+    @pytest.mark.parametrize(
+        ("at", "place"),
+        [(15, "byte -1, before"), (17, "byte 1, within"), (18, "byte 2, within"), (20, "byte 4, behind")],
+    )
+    def test_a_changed_byte_that_holds_no_element_is_told(self, at, place):
+        desc = TensorDesc(DataType.UINT8, (2,), (3,), total_tensor_size_in_bytes=4)
+        region = np.full(30, FILL, np.uint8)
+        region[[16, 19]] = 0
+        assert touched(desc, region, 16) is None
+        region[at] = 1
+        assert f"must leave memory that holds no element untouched, got 1 changed bytes, the first at {place}" in (
+            touched(desc, region, 16) or ""
+        )
 
 
 class TestCalls:

@@ -1,0 +1,224 @@
+"""Operators on DirectML itself. Runs where there is a DirectML: on Windows, or within the folder of tools/dml_linux."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from array import array
+
+import numpy as np
+import pytest
+
+from opmap.cases.catalogue import example_descriptor
+from opmap.cases.random_cases import data_types, draw_case, draw_descriptor, index_types
+from opmap.descriptors import FEATURE_LEVELS, TensorDesc
+from opmap.directml.arena import Arena
+from opmap.directml.describing import dispatchable, from_memory, to_memory, touched
+from opmap.directml.device import Device
+from opmap.directml.dispatching import run
+from opmap.directml.hresults import INVALID_ARGUMENT, BindingRefused, CallFailed
+from opmap.directml.support import highest_feature_level, supports
+from opmap.errors import ProviderError
+from opmap.machine.adapters import choose_adapter
+from opmap.operators import OPERATORS
+from opmap.operators.random_source import SeededSource
+from opmap.spec import all_specs
+from opmap.tensors import DataType, Tensor
+
+RUNNABLE = [(spec, example.id) for spec in all_specs() for example in spec.examples if example.runnable]
+ALL = pytest.mark.parametrize(("spec", "example"), RUNNABLE, ids=lambda value: getattr(value, "name", value))
+GRAPH = pytest.mark.parametrize("graph", [False, True], ids=["CompileOperator", "CompileGraph"])
+REFUSED = {("GATHER", "3"), ("GATHER_ELEMENTS", "1")}
+"""Examples that DirectML refuses as they are printed: the output of one has another data type than the input."""
+
+
+@pytest.fixture(scope="module")
+def place():
+    """A device and its memory. Whatever was opened is released at the end."""
+    try:
+        adapter = choose_adapter()
+        device = Device(adapter.index if adapter else None)
+    except ProviderError as error:
+        pytest.skip(f"there is no DirectML: {error}")
+    arena = Arena(device)
+    yield device, arena
+    arena.release()
+    left = device.close()
+    assert {0} == {count for name, count in left.items() if name != "ID3D12Device"}
+
+
+def given(place, desc, tensors, *, offsets=None, **options):
+    """Returns the output's elements as bytes, after a check that no other memory was written."""
+    contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
+    (region,) = run(*place, dispatchable(desc), contents, offsets=offsets, **options).values()
+    (name,) = desc.spec().field_names("output")
+    offset = (offsets or {}).get(name, 0)
+    assert touched(desc.output, region, offset) is None
+    return from_memory(desc.output, region, offset).tobytes()
+
+
+def wanted(desc, tensors):
+    return array(desc.output.data_type.bits_code, desc.interpret(tensors)).tobytes()
+
+
+class TestExamples:
+    """The examples of the pages, with their own types and sizes."""
+
+    @ALL
+    @GRAPH
+    def test_an_example_gives_the_values_that_are_printed(self, place, spec, example, graph):
+        desc, tensors = example_descriptor(spec.corrected, example)
+        (output,) = spec.field_names("output")
+        assert tensors[output].to_bytes() == given(place, desc, tensors, graph=graph)
+
+    @ALL
+    @GRAPH
+    def test_an_example_is_accepted_as_printed_unless_its_error_is_in_the_descriptor(self, place, spec, example, graph):
+        desc, tensors = example_descriptor(spec, example)
+        (output,) = spec.field_names("output")
+        if (spec.name, example) in REFUSED:
+            with pytest.raises(CallFailed, match="CreateOperator: 80070057 E_INVALIDARG") as refused:
+                given(place, desc, tensors, graph=graph)
+            assert INVALID_ARGUMENT == refused.value.code
+            return
+        assert tensors[output].to_bytes() == given(place, desc, tensors, graph=graph)
+
+
+class TestDescriptors:
+    """What the documentation allows and no ONNX model can say."""
+
+    @pytest.mark.parametrize("operator", OPERATORS)
+    def test_every_data_type_with_every_index_type(self, place, operator):
+        types = itertools.product(data_types(operator), index_types(operator))
+        for number, (data_type, index_type) in enumerate(types):
+            desc, case = drawn(operator, number, [data_type], [index_type])
+            assert wanted(desc, case.tensors) == given(place, desc, case.tensors), (data_type, index_type)
+
+    @pytest.mark.parametrize("operator", OPERATORS)
+    @GRAPH
+    def test_strides_gaps_offsets_and_larger_sizes(self, place, operator, graph):
+        for number in range(60):
+            desc, case = drawn(operator, number, data_types(operator), index_types(operator))
+            desc, tensors, offsets = laid_out(desc, case.tensors, random.Random(number))
+            flags = number % 8
+            got = given(place, desc, tensors, offsets=offsets, flags=flags, graph=graph)
+            assert wanted(desc, tensors) == got, (operator, number)
+
+    @GRAPH
+    def test_a_tensor_that_directml_keeps(self, place, graph):
+        desc, tensors = example_descriptor(all_specs()[0].corrected, "2")
+        for name, attribute in desc.members().items():
+            if name in desc.inputs:
+                owned = desc.replace(**{attribute: dataclasses.replace(desc.tensors[name], owned_by_dml=True)})
+                assert wanted(desc, tensors) == given(place, owned, tensors, graph=graph)
+
+    def test_a_large_tensor(self, place):
+        desc, _ = example_descriptor(all_specs()[0].corrected, "1")
+        count = 3_000_001
+        desc = desc.replace(
+            input_tensor=TensorDesc(DataType.UINT8, (count,)), output_tensor=TensorDesc(DataType.UINT8, (5,))
+        )
+        data = np.arange(count, dtype=np.uint32).astype(np.uint8)
+        tensors = {
+            "InputTensor": Tensor.from_bytes(DataType.UINT8, (count,), data.tobytes()),
+            "IndicesTensor": Tensor.from_values(DataType.UINT32, (5,), [count - 1, 0, 2**20, 2**21 + 3, 77]),
+        }
+        assert wanted(desc, tensors) == given(place, desc, tensors)
+
+
+class TestRefusals:
+    """What DirectML refuses, and what happens then."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"axis": 2},
+            {"index_dimensions": 3},
+            {"input_tensor": TensorDesc(DataType.FLOAT32, (3, 0))},
+            {"input_tensor": TensorDesc(DataType.FLOAT32, (3, 2), guaranteed_base_offset_alignment=3)},
+            {"output_tensor": TensorDesc(DataType.FLOAT32, (4, 2), total_tensor_size_in_bytes=28)},
+            {"output_tensor": TensorDesc(DataType.FLOAT32, (4, 2), strides=(0, 1))},
+            {"output_tensor": TensorDesc(DataType.FLOAT32, (4, 2), owned_by_dml=True)},
+        ],
+        ids=lambda change: next(iter(change)),
+    )
+    def test_a_descriptor_that_breaks_a_rule_is_refused_and_the_next_one_runs(self, place, change):
+        desc, tensors = example_descriptor(all_specs()[0].corrected, "2")
+        contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
+        with pytest.raises(CallFailed, match="80070057"):
+            run(*place, dispatchable(desc.replace(**change)), contents)
+        assert wanted(desc, tensors) == given(place, desc, tensors)
+
+    @pytest.mark.parametrize(("offset", "alignment"), [(4, 0), (8, 0), (16, 32)])
+    def test_an_offset_that_is_not_aligned_costs_the_directml_device_only(self, place, offset, alignment):
+        desc, tensors = example_descriptor(all_specs()[0].corrected, "2")
+        tensor = dataclasses.replace(desc.tensors["InputTensor"], guaranteed_base_offset_alignment=alignment)
+        for _ in range(2):
+            with pytest.raises(BindingRefused, match="DirectML refused a binding"):
+                given(place, desc.replace(input_tensor=tensor), tensors, offsets={"InputTensor": offset})
+        assert wanted(desc, tensors) == given(place, desc, tensors)
+
+
+class TestSupport:
+    """What the device says of itself."""
+
+    def test_the_feature_level_is_at_least_the_one_that_is_asked_for(self, place):
+        assert FEATURE_LEVELS.index("5_0") <= FEATURE_LEVELS.index(highest_feature_level(place[0].directml))
+
+    def test_every_device_has_32_bit_types(self, place):
+        assert all(supports(place[0].directml, DataType[name]) for name in ("FLOAT32", "UINT32", "INT32"))
+
+
+def drawn(operator, number, types, indices):
+    """Returns a random descriptor, and a case of it."""
+    source = SeededSource(number)
+    choice = {"data_types": types, "index_types": indices, "dimension_counts": (1, 8), "max_elements": 300}
+    desc = draw_descriptor(source, operator, **choice)
+    return desc, draw_case(source, desc)
+
+
+def laid_out(desc, tensors, source):
+    """Returns a descriptor with strides and larger sizes, the values that fit it, and offsets in the buffers.
+
+    Along a dimension with stride 0, the values are those of its first position.
+    """
+    members, values, offsets = {}, {}, {}
+    for name, attribute in desc.members().items():
+        if name not in desc.tensors:
+            continue
+        tensor = desc.tensors[name]
+        if source.random() < 0.7:
+            # the last dimension of indices may hold a tuple, whose coordinates have limits of their own
+            dimensions = tensor.dimension_count - (name in desc.index_tensors()) if name in desc.inputs else 0
+            strides, repeated = drawn_strides(tensor, source, range(dimensions))
+            tensor = dataclasses.replace(tensor, strides=strides)
+        else:
+            repeated = []
+        alignment = source.choice([0, 16, 32, 256])
+        total = tensor.minimum_size_in_bytes + 4 * source.choice([0, 0, 1, 17])
+        members[attribute] = dataclasses.replace(
+            tensor, total_tensor_size_in_bytes=total, guaranteed_base_offset_alignment=alignment
+        )
+        offsets[name] = max(alignment, 16) * source.choice([0, 1, 2, 3, 16])
+        if name in desc.inputs:
+            bits = np.array(tensors[name].bits).reshape(tensor.sizes)
+            for dimension in repeated:
+                bits = np.broadcast_to(bits.take([0], dimension), tensor.sizes)
+            codes = array(tensor.data_type.bits_code, bits.ravel().tolist())
+            values[name] = Tensor(tensor.data_type, tensor.sizes, codes)
+    return desc.replace(**members), values, offsets
+
+
+def drawn_strides(tensor, source, broadcast):
+    """Returns strides of a permuted tensor with gaps, and the dimensions whose stride is 0: some of `broadcast`."""
+    order = list(range(tensor.dimension_count))
+    source.shuffle(order)
+    strides, step, repeated = [0] * len(order), source.choice([1, 1, 2]), []
+    for dimension in order:
+        if dimension in broadcast and source.random() < 0.15:
+            repeated.append(dimension)
+            continue
+        strides[dimension] = step
+        step = step * tensor.sizes[dimension] + source.choice([0, 0, 0, 1])
+    return tuple(strides), repeated
