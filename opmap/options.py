@@ -147,7 +147,8 @@ PROVIDER = Option(
     name="provider",
     metavar="NAME",
     default="auto",
-    help="auto, dml (or directml), cpu, an execution provider by ONNX Runtime's name, fault:NAME, or MODULE:FACTORY "
+    help="auto, dml, cpu, an execution provider by ONNX Runtime's name, directml (DirectML itself, without ONNX Runtime), "
+    "fault:NAME, or MODULE:FACTORY "
     "(default: auto)",
 )
 REQUIRE_PROVIDER = Option(

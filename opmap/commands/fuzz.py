@@ -9,8 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from ..errors import InputError
+from ..execution.direct import DIRECT
 from ..execution.performer import Performer
-from ..execution.providers import OpenProvider, open_provider
+from ..execution.providers import OpenProvider, full_name, open_provider
 from ..execution.sessions import CPU, SessionProvider
 from ..execution.worker import WorkerProvider
 from ..fuzz.features import Features
@@ -32,8 +33,9 @@ def run(options: Namespace) -> int:
 
     Returns 1 if something was found, or if the provider supports nothing. Raises InputError for bad options.
     """
-    if options.provider.startswith("fault:"):
-        raise InputError("--provider fault:NAME takes cases in place of models, so it has no sequences")
+    if options.provider.startswith("fault:") or full_name(options.provider) == DIRECT:
+        shown = "fault:NAME" if ":" in options.provider else DIRECT
+        raise InputError(f"--provider {shown} takes cases in place of models, so it has no sequences")
     asked = SessionOptions.read(vars(options))
     opened = open_provider(options.provider, **asked.place)
     settings = {

@@ -17,7 +17,7 @@ class Placement:
     """The execution provider of each node of the last model, and the source of this knowledge.
 
     `nodes` holds pairs of operator type and execution provider. `source` is `assignment-info` or `profile` (ONNX
-    Runtime's own records, which are proof) or `asserted` (the word of a provider that is not ONNX Runtime).
+    Runtime's own records, which are proof), `dispatched` (see DISPATCHED) or `asserted` (the word of a provider that is not ONNX Runtime).
     """
 
     source: str
@@ -35,9 +35,14 @@ class Placement:
         return set(elsewhere) <= set(helpers) and not set(here) <= set(helpers)
 
     def proves(self, provider: str, helpers: Collection[str] = ()) -> bool:
-        """Returns whether this placement `shows` it and is ONNX Runtime's own record."""
+        """Returns whether this placement `shows` it and is no mere word of the provider."""
         return self.source != ASSERTED and self.shows(provider, helpers)
 
+
+DISPATCHED = "dispatched"
+"""The source of a placement that is proven by what was done: the operator was created, compiled and dispatched on DirectML.
+
+Nothing between opmap and DirectML could have moved it elsewhere."""
 
 ASSERTED = "asserted"
 """The source of a placement that is the word of a provider which is not ONNX Runtime."""

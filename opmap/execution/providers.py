@@ -17,6 +17,7 @@ from ..machine.environment import collect
 from ..machine.facts import Fact
 from ..machine.runtimes import import_problem, require_one
 from ..vocabulary import Stage
+from .direct import DIRECT, METACOMMANDS, DirectProvider, check_options
 from .dml_linux import VARIABLE, find_dml_runtime
 from .performer import Malformed, Performer
 from .protocol import ASSERTED, CaseProvider, Placement
@@ -25,7 +26,7 @@ from .steps import AnyStep, Result
 from .third_party import ThirdPartyProvider, Unavailable, import_folders
 from .worker import TIMEOUT, WorkerProvider
 
-_SHORT = {"cpu": CPU, "dml": DIRECTML, "directml": DIRECTML}
+_SHORT = {"cpu": CPU, "dml": DIRECTML}
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class OpenProvider:
     """A provider that is ready to run, with the facts about it that every record contains.
 
     `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
-    on the command line. The placement that a third party's provider reports is `asserted`: it is believed, not proven.
+    on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it. The placement that a third party's provider reports is `asserted`: it is believed, not proven.
     `sessions` is whether the provider can open a model and run it several times. `package` is the distribution that its
     ONNX Runtime was installed from. `note` says why another provider was not taken.
     """
@@ -53,6 +54,11 @@ class OpenProvider:
         return self.name == DIRECTML and not self.third_party
 
     @property
+    def direct(self) -> bool:
+        """True if this is DirectML itself, without ONNX Runtime."""
+        return isinstance(self.provider, DirectProvider)
+
+    @property
     def third_party(self) -> bool:
         """True if this is no execution provider of ONNX Runtime."""
         if isinstance(self.provider, WorkerProvider):
@@ -62,7 +68,7 @@ class OpenProvider:
     @property
     def runs_cases(self) -> bool:
         """True if the provider receives cases in place of models."""
-        return not isinstance(self.provider, Performer)
+        return self.direct or not isinstance(self.provider, Performer)
 
     def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | Malformed:
         """Returns the outputs of a model, run once. Raises ProviderError."""
@@ -71,7 +77,7 @@ class OpenProvider:
     @property
     def performer(self) -> Performer:
         """The provider, as what performs steps. Raises TypeError for a provider that runs cases."""
-        if not isinstance(self.provider, Performer):
+        if self.runs_cases or not isinstance(self.provider, Performer):
             raise TypeError(f"{self.name} runs cases, not models")
         return self.provider
 
@@ -84,6 +90,8 @@ class OpenProvider:
 
         Needs a provider with `runs_cases`.
         """
+        if isinstance(self.provider, DirectProvider):
+            return self.provider.run_case(case)
         if isinstance(self.provider, Performer):
             raise TypeError(f"{self.name} runs models, not cases")
         self.provider.calls += 1
@@ -140,8 +148,8 @@ def available() -> list[str]:
 
 
 def full_name(name: str) -> str:
-    """Returns ONNX Runtime's name for a short name (`cpu`, `dml`, `directml`); any other name unchanged."""
-    return _SHORT.get(name.lower(), name)
+    """Returns ONNX Runtime's name for a short name (`cpu`, `dml`); any other name unchanged, `directml` in lower case."""
+    return DIRECT if name.lower() == DIRECT else _SHORT.get(name.lower(), name)
 
 
 def open_provider(
@@ -157,9 +165,9 @@ def open_provider(
     session_options: Mapping[str, str] | None = None,
     libraries: Mapping[str, str] | None = None,
 ) -> OpenProvider:
-    """Opens `auto`, `dml`, `directml`, `cpu`, an execution provider by ONNX Runtime's name, or MODULE:FACTORY.
+    """Opens `auto`, `dml`, `cpu`, an execution provider by ONNX Runtime's name, `directml`, or MODULE:FACTORY.
 
-    All but the CPU EP run in a worker process, with `timeout` seconds for each step. `in_process` is for debugging: a
+    `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds for each step. `in_process` is for debugging: a
     third party's provider then runs in this process, without a time limit. On Linux the worker of the DirectML EP runs in
     the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose the
     adapter of the DirectML EP; `device_id` also chooses the device of a plugin EP.
@@ -179,6 +187,12 @@ def open_provider(
     if in_process:
         raise InputError(f"--in-process is for MODULE:FACTORY, got {name}")
     wanted, options, config = full_name(name), dict(provider_options or {}), dict(session_options or {})
+    if wanted == DIRECT:
+        refuse_runtime_options(name, session_options=session_options, libraries=libraries)
+        check_options(options)
+        options[METACOMMANDS] = str(disable_metacommands)
+        rig = find_dml_runtime(dml_runtime)
+        return _open_direct(options, command=rig, adapter=adapter, device_id=device_id, timeout=timeout)
     open_worker = partial(_open_worker, config=config, device_id=device_id, timeout=timeout)
     metacommands = {"disable_metacommands": "True"} if disable_metacommands else {}
     open_directml = partial(_open_directml, open_worker, {**metacommands, **options}, adapter=adapter)
@@ -205,7 +219,7 @@ def open_provider(
             raise ProviderMissing(_no_directml(providers))
         return open_directml()
     if wanted not in providers and not wanted.endswith("ExecutionProvider"):
-        names = ", ".join(("auto", *_SHORT, "fault:NAME", "MODULE:FACTORY", *providers))
+        names = ", ".join(("auto", *_SHORT, DIRECT, "fault:NAME", "MODULE:FACTORY", *providers))
         raise InputError(f"--provider must be one of {names}, got {name!r}")
     of_directml = device_id if wanted in providers else None  # of a plugin EP it is the number of its device
     refuse_directml_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
@@ -215,11 +229,12 @@ def open_provider(
     return OpenProvider(wanted, session.version, "hardware", session, package=session.package, note=note)
 
 
+_HINT = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
+
+
 def _no_directml(providers: Sequence[str]) -> str:
     """Returns why there is no DirectML EP, in one line."""
-    hint = ""
-    if sys.platform.startswith("linux"):
-        hint = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
+    hint = _HINT if sys.platform.startswith("linux") else ""
     return f"{DIRECTML} is not in the installed {require_one()}, which has {', '.join(providers)}{hint}"
 
 
@@ -265,6 +280,13 @@ def _open_directml(
     return opened
 
 
+def _open_direct(options: Mapping[str, str], *, command: Sequence[str] | None, **choice: Any) -> OpenProvider:
+    """Opens DirectML itself in a worker process. Raises ProviderMissing if it does not start or has no device."""
+    if command is None and sys.platform != "win32":
+        raise ProviderMissing(f"{DIRECT} needs Windows{_HINT if sys.platform.startswith('linux') else ''}")
+    return _opened(DirectProvider(DIRECT, options, command=command, **choice))
+
+
 def _start(worker: WorkerProvider) -> None:
     """Starts a worker process. Raises ProviderMissing if it does not start, InputError if the provider cannot be used."""
     try:
@@ -280,7 +302,11 @@ def _open_worker(name: str, *, timeout: float, **choice: Any) -> OpenProvider:
     `choice` are other options of WorkerProvider. Raises ProviderMissing if it does not start, InputError if the provider
     cannot be used so.
     """
-    worker = WorkerProvider(name, timeout=timeout, **choice)
+    return _opened(WorkerProvider(name, timeout=timeout, **choice))
+
+
+def _opened(worker: WorkerProvider) -> OpenProvider:
+    """Starts a worker process, and returns its provider. Raises ProviderMissing, InputError."""
     _start(worker)
     return OpenProvider(
         worker.own_name,

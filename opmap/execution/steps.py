@@ -11,12 +11,16 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from ..directml.dispatchable import Dispatchable
 from ..errors import ProviderError, Unsupported
 from ..vocabulary import Stage
 from .protocol import Placement
 
 Method = Literal["run", "values", "async"]
 """The method of InferenceSession that runs a model: run, run_with_ort_values or run_async."""
+
+Compile = Literal["operator", "graph"]
+"""How DirectML compiles an operator: with CompileOperator, or with CompileGraph as the one node of a graph."""
 
 HOST, DEVICE = "cpu", "device"
 """Where a value lies: in host memory, or in memory of the provider's device. For a provider without device memory of its
@@ -175,6 +179,19 @@ class Examine(Step, frozen=True):
     session: str
 
 
+class Dispatch(Step, frozen=True):
+    """Runs one operator on DirectML itself, without a session. `contents` are the bytes of its inputs.
+
+    Returns the memory of each output, see `directml.dispatching.run`, as `offsets` and `flags` are.
+    """
+
+    operator: Dispatchable
+    contents: dict[str, np.ndarray]
+    offsets: dict[str, int] = {}
+    flags: int = 0
+    compile: Compile = "operator"
+
+
 class Drop(Step, frozen=True):
     """Releases a session or an OrtValue."""
 
@@ -186,13 +203,15 @@ class Clear(Step, frozen=True):
 
 
 def runs_of(step: Step) -> int:
-    """Returns how often a step runs a session."""
+    """Returns how often a step runs a session, or an operator."""
     if isinstance(step, Together):
         return len(step.runs) * step.times
-    return int(isinstance(step, (Run, RunBound)))
+    return int(isinstance(step, (Run, RunBound, Dispatch)))
 
 
-AnyStep = Open | Put | Allocate | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Drop | Clear
+AnyStep = (
+    Open | Put | Allocate | Update | Get | Run | Bind | Unbind | RunBound | Together | Examine | Dispatch | Drop | Clear
+)
 
 
 class Event(msgspec.Struct, frozen=True):

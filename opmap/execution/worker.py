@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty
-from typing import overload
+from typing import Self, overload
 
 import msgspec
 
@@ -20,7 +20,23 @@ from ..vocabulary import Stage, Verdict
 from . import frames
 from .child import KILL_TIMEOUT, Child, ChildEnded
 from .performer import Performer
-from .steps import Allocate, AnyStep, Bind, Clear, Drop, Examine, Get, Open, Put, Result, Step, Unbind, Update, runs_of
+from .steps import (
+    Allocate,
+    AnyStep,
+    Bind,
+    Clear,
+    Dispatch,
+    Drop,
+    Examine,
+    Get,
+    Open,
+    Put,
+    Result,
+    Step,
+    Unbind,
+    Update,
+    runs_of,
+)
 from .third_party import import_folders
 
 TIMEOUT = 30.0
@@ -117,7 +133,7 @@ HANG_LIMIT = HangLimit()
 class WorkerProvider(Performer):
     """Performs steps on a provider in a child process. Use it from one thread at a time.
 
-    `name` is ONNX Runtime's name of an execution provider, or MODULE:FACTORY. The child starts with the first step, or
+    `name` is ONNX Runtime's name of an execution provider, MODULE:FACTORY, or `directml`. The child starts with the first step, or
     with `start()`. After a crash, a timeout or a lost device it is killed. The next step gets a new child, which has no
     session and no value.
 
@@ -221,13 +237,13 @@ class WorkerProvider(Performer):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def beside(self, hang_limit: HangLimit | None = None) -> WorkerProvider:
+    def beside(self, hang_limit: HangLimit | None = None) -> Self:
         """Returns another provider of the same kind, with a child of its own that has not started yet.
 
         `hang_limit` counts its hangs; by default the counter of this provider does.
         """
         start = self._start
-        return WorkerProvider(
+        return type(self)(
             self.name,
             start.options,
             config=start.config,
@@ -272,7 +288,7 @@ class WorkerProvider(Performer):
 
     @property
     def version(self) -> str | None:
-        """The version of ONNX Runtime in the worker, or of a third party's provider. Starts the worker."""
+        """The version of ONNX Runtime in the worker, of DirectML, or of a third party's provider. Starts the worker."""
         return self._greeting().version
 
     @property
@@ -292,7 +308,7 @@ class WorkerProvider(Performer):
 
     @property
     def package(self) -> str | None:
-        """The distribution that the worker's ONNX Runtime was installed from; None if it is unknown. Starts the worker."""
+        """The distribution that the worker's ONNX Runtime, or DirectML, was installed from; None if it is unknown."""
         return self._greeting().package
 
     @property
@@ -422,6 +438,7 @@ _CLAUSES: dict[type[Step], str] = {
     Bind: "binding inputs and outputs",
     Unbind: "releasing a binding",
     Examine: "reading the records of the session",
+    Dispatch: "running the operator",
     Drop: "releasing a session or value",
     Clear: "releasing all sessions and values",
 }

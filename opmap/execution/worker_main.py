@@ -32,13 +32,14 @@ import numpy as np
 
 from opmap.errors import InputError, ProviderError, clean, describe
 from opmap.execution import frames
+from opmap.execution.direct import DIRECT
 from opmap.execution.performer import Performer
 from opmap.execution.plugins import described_device, plugin_class, plugin_device
 from opmap.execution.sessions import DIRECTML, IDENTITY, SessionProvider
 from opmap.execution.steps import Drop, Open, Result
 from opmap.execution.third_party import ThirdPartyProvider
 from opmap.machine.adapters import candidates, device_class, wine_version
-from opmap.machine.environment import collect
+from opmap.machine.environment import collect, loaded_modules
 from opmap.machine.runtimes import import_problem, package_of
 from opmap.vocabulary import Stage
 
@@ -63,7 +64,7 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
         frames.write(sink, frames.encode(msgspec.structs.replace(message, number=request.number)))
 
     try:
-        provider, hello = _third_party(start) if ":" in start.provider else _execution_provider(start, make)
+        provider, hello = _provider(start, make)
     except InputError as error:
         reply(frames.Refused(str(error)), start)
         return
@@ -83,7 +84,42 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
         elif isinstance(message, frames.End):
             reply(frames.Ended(_close(provider)), message)
         else:
-            reply(frames.Facts(collect()), message)
+            reply(frames.Facts(collect() | getattr(provider, "facts", dict)()), message)
+
+
+def _provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, frames.Hello]:
+    """Opens the provider that the parent names. Raises what the three ways to open one raise."""
+    if ":" in start.provider:
+        return _third_party(start)
+    return _direct(start) if start.provider == DIRECT else _execution_provider(start, make)
+
+
+def _direct(start: frames.Start) -> tuple[Performer, frames.Hello]:
+    """Opens DirectML on the chosen adapter, or else on the first one that has a Direct3D 12 device.
+
+    Raises InputError if no adapter, or more than one, fits the choice, ProviderError if there is no device.
+    """
+    from opmap.execution.dispatcher import Dispatcher
+
+    wine, problem = wine_version(), ""
+    for adapter in candidates(substring=start.adapter, device_id=start.device_id):
+        try:
+            provider = Dispatcher(adapter.index if adapter else None)
+        except ProviderError as error:
+            problem = problem or f"{adapter.name}: {error}" if adapter else str(error)
+            continue
+        module = next(iter(loaded_modules("directml.dll")), None)
+        hello = frames.Hello(
+            module.file_version if module else None,
+            [],
+            os.getpid(),
+            device_class(adapter, wine) if adapter else "emulated" if wine else None,
+            adapter=adapter.name if adapter else None,
+            sessions=False,
+            package=package_of(module.path) if module else None,
+        )
+        return provider, hello
+    raise ProviderError(f"{DIRECT} has no device: {problem}")
 
 
 def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, frames.Hello]:

@@ -48,6 +48,14 @@ def collect() -> dict[str, Fact]:
     return {name: fact(source, probe) for name, (source, probe) in PROBES.items()}
 
 
+def loaded_modules(*names: str) -> list[Module]:
+    """Returns the modules with these file names in this process. Raises ProviderError on other systems than Windows."""
+    require_windows()
+    from . import windows
+
+    return windows.loaded_modules(names)
+
+
 # --- probes ---
 
 
@@ -96,10 +104,7 @@ def _os_build() -> Fact:
 
 
 def _loaded_modules() -> list[Module]:
-    require_windows()
-    from . import windows
-
-    return windows.loaded_modules(MODULES)
+    return loaded_modules(*MODULES)
 
 
 def _runtime() -> Any:

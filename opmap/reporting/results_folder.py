@@ -41,7 +41,9 @@ def identity(provider: OpenProvider | None) -> dict[str, str | None]:
         "version": provider.version if provider else None,
         "device_class": provider.device_class if provider else None,
         "adapter_name": provider.adapter if provider else None,
-        "driver": provider.driver(provider.environment()) if provider and provider.directml else None,
+        "driver": provider.driver(provider.environment())
+        if provider and (provider.directml or provider.direct)
+        else None,
     }
 
 

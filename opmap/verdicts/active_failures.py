@@ -194,12 +194,12 @@ def locate(judge: Judge, entries: Sequence[KnownFailure]) -> Place:
         provider=provider.name,
         package=provider.package,
         adapter=provider.adapter,
-        onnxruntime=provider.version,
+        onnxruntime=None if provider.direct else provider.version,
         device_class=provider.device_class,
         feature_level=judge.feature_level,
     )
     needed = [e for e in entries if (e.driver or e.directml) and applies(_without_versions(e), place)]
-    if not needed or not provider.directml:
+    if not needed or not (provider.directml or provider.direct):
         return place
     judge(next(iter(catalogue("smoke"))))
     facts = provider.environment()

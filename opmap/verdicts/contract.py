@@ -177,6 +177,8 @@ def words(step: AnyStep) -> str:
             return f"update_inplace of {step.value}"
         case steps.Get():
             return f"read {step.value}"
+        case steps.Dispatch():
+            return f"dispatch {step.operator.struct}"
         case steps.Drop():
             return f"drop {step.name}"
         case steps.Clear():

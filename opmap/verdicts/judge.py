@@ -107,10 +107,13 @@ class Judge:
         return self._execute_model(case, round, formed)
 
     def _execute_case(self, case: Case, round: Round) -> Outcome:
-        """Gives the case itself to a provider that runs cases. A model is not needed, but the record shows it."""
+        """Gives the case itself to a provider that runs cases. A model is not needed, but the record shows it.
+
+        DirectML itself gets the descriptor as it is: the record shows no model.
+        """
         mapped = None
         try:
-            if OPERATORS[case.desc.operator].lower is not None:
+            if OPERATORS[case.desc.operator].lower is not None and not self.provider.direct:
                 mapped = self.map(case)
             outputs = self.provider.run_case(case)
         except MappingError as error:

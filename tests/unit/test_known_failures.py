@@ -68,7 +68,8 @@ class TestPlace:
         "keys, expected",
         [
             ({}, True),
-            ({"provider": "directml"}, True),
+            ({"provider": "dml"}, True),
+            ({"provider": "directml"}, False),
             ({"provider": "DmlExecutionProvider"}, True),
             ({"provider": "Dml*"}, True),
             ({"provider": "cpu"}, False),

@@ -1,0 +1,80 @@
+"""The provider `directml`: gives the descriptors of cases to DirectML itself, in a worker process, without ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from ..directml.dispatchable import Dispatchable
+from ..directml.structs import DML_EXECUTION_FLAG_DISABLE_META_COMMANDS
+from ..errors import InputError
+from .arrays import dtype_of
+from .performer import Malformed
+from .protocol import DISPATCHED, Placement
+from .steps import Compile, Dispatch
+from .worker import WorkerProvider
+
+if TYPE_CHECKING:
+    from ..descriptors import OperatorDesc
+    from ..tensors import Tensor
+
+DIRECT = "directml"
+"""The name of the provider."""
+
+COMPILE, METACOMMANDS = "compile", "disable_metacommands"
+"""The provider options: how an operator is compiled, and whether the driver's own kernels are left out (`True`)."""
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Raises InputError for an option that the provider does not take, or a value that the option does not take."""
+    for key, value in options.items():
+        if key == COMPILE and value not in get_args(Compile):
+            wanted = " or ".join(get_args(Compile))
+            raise InputError(f"--provider-option {COMPILE} must be {wanted} for --provider {DIRECT}, got {value!r}")
+        if key not in (COMPILE, METACOMMANDS):
+            raise InputError(f"--provider-option must be {COMPILE} for --provider {DIRECT}, got {key!r}")
+
+
+class DirectProvider(WorkerProvider):
+    """Runs cases on DirectML. It is given the case itself: no model is made, and no data type is replaced.
+
+    There is nothing that DirectML could leave to something else: if the operator was created, compiled and dispatched on
+    the device of the adapter, and the device was not lost, DirectML computed the output. That is the proof `dispatched`.
+    """
+
+    # Any: the class Case stands above this module, which must not import it.
+    def run_case(self, case: Any, /) -> list[np.ndarray] | Malformed:
+        """Returns the output of a case. A write outside of the output's elements makes it Malformed.
+
+        Raises ProviderError, with the stage `load` if DirectML refuses the descriptor.
+        """
+        try:
+            return self.run_descriptor(case.desc, case.tensors)
+        finally:
+            self.renew()
+
+    def run_descriptor(
+        self, desc: OperatorDesc, tensors: Mapping[str, Tensor], *, compile: Compile | None = None
+    ) -> list[np.ndarray] | Malformed:
+        """Returns the output of a descriptor, which may break rules. See run_case."""
+        from ..directml.describing import dispatchable, from_memory, to_memory, touched
+
+        self._placement = None
+        contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
+        result = self.perform(self._step(dispatchable(desc), contents, compile))
+        if failure := result.failure:
+            raise failure
+        self._placement = Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),))
+        (region,) = result.outputs.values()
+        problem = touched(desc.output, region)
+        if problem:
+            return Malformed(problem)
+        return [from_memory(desc.output, region).view(dtype_of(desc.output.data_type))]
+
+    def _step(self, operator: Dispatchable, contents: dict[str, Any], compile: Compile | None) -> Dispatch:
+        options = self._start.options
+        flags = DML_EXECUTION_FLAG_DISABLE_META_COMMANDS if options.get(METACOMMANDS) == "True" else 0
+        chosen = compile or ("graph" if options.get(COMPILE) == "graph" else "operator")
+        return Dispatch(operator=operator, contents=contents, flags=flags, compile=chosen)

@@ -1,0 +1,98 @@
+"""A worker whose DirectML is Python: it computes with the pseudocode. For tests of everything around DirectML.
+
+`pretend_directml.py ROOT TROUBLE TOKEN`; TROUBLE is `none`, or one of the troubles below.
+"""
+
+import sys
+
+sys.path.insert(0, sys.argv[1])
+
+import numpy as np
+
+from opmap.descriptors import TensorDesc
+from opmap.directml.describing import from_memory, to_memory
+from opmap.directml.dispatching import FILL, GUARD
+from opmap.directml.hresults import BindingRefused, CallFailed
+from opmap.execution import frames, worker_main
+from opmap.execution.performer import Performer
+from opmap.execution.steps import Dispatch, Result
+from opmap.machine.facts import Fact
+from opmap.operators import OPERATORS
+from opmap.spec import all_specs
+from opmap.tensors import DataType, Tensor
+from opmap.vocabulary import Stage
+
+TYPES = {data_type.number: data_type for data_type in DataType}
+
+
+def refuse():
+    raise CallFailed("IDMLDevice1::CreateOperator", 0x80070057)
+
+
+def lose():
+    raise CallFailed("ID3D12Device::GetDeviceRemovedReason", 0x887A0006, stage=Stage.RUN)
+
+
+def refuse_binding():
+    raise BindingRefused
+
+
+RAISED = {"refused": refuse, "lost": lose, "binding": refuse_binding}
+
+
+class Pretender(Performer):
+    """Performs Dispatch. `wrong` reverses the output, `gap` writes behind it, `graph` is wrong in graphs only."""
+
+    def __init__(self, trouble):
+        super().__init__()
+        self.trouble = trouble
+
+    def perform(self, step, limit=None):
+        self.calls += 1
+        if not isinstance(step, Dispatch):
+            return Result()
+        if self.trouble == "unsupported":
+            text = "IDMLDevice::CheckFeatureSupport: the device does not support FLOAT64"
+            return Result(error=text, stage=Stage.LOAD, unsupported=True)
+        try:
+            RAISED.get(self.trouble, lambda: None)()
+            return Result(outputs=self.run(step))
+        except (CallFailed, BindingRefused) as error:
+            return Result(error=str(error), stage=error.stage)
+
+    def run(self, step):
+        operator = step.operator
+        spec = next(spec for spec in all_specs() if spec.number == operator.number)
+        members = {m.name: described(m.tensor) if m.tensor else m.number for m in operator.members}
+        desc = OPERATORS[spec.name].descriptor.from_members(members)
+        tensors = {}
+        for name, tensor in desc.inputs.items():
+            raw = from_memory(tensor, np.array(step.contents[name])).tobytes()
+            tensors[name] = Tensor.from_bytes(tensor.data_type, tensor.sizes, raw)
+        bits = [b or 0 for b in desc.interpret(tensors)]
+        if self.trouble == "wrong" or (self.trouble == "graph" and step.compile == "graph"):
+            bits.reverse()
+        memory = to_memory(desc.output, Tensor(desc.output.data_type, desc.output.sizes, bits))
+        region = np.full(len(memory) + GUARD, FILL, np.uint8)
+        region[: len(memory)] = memory
+        if self.trouble == "gap":
+            region[len(memory)] = 0
+        (name,) = spec.field_names("output")
+        return {name: region}
+
+    def facts(self):
+        return {"directml_feature_level": Fact("6_4", "a test")}
+
+
+def described(tensor):
+    strides = None if tensor.strides is None else tuple(tensor.strides)
+    return TensorDesc(TYPES[tensor.data_type], tuple(tensor.sizes), strides, tensor.total, tensor.alignment)
+
+
+def opened(start):
+    return Pretender(sys.argv[2]), frames.Hello("1.15.4.0", [], 1, "emulated", adapter="pretended", sessions=False)
+
+
+if __name__ == "__main__":
+    worker_main._direct = opened
+    worker_main.main()

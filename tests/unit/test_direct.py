@@ -1,0 +1,153 @@
+"""The provider `directml`, on a worker whose DirectML is Python (see pretend_directml)."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+from opmap.cases.case import Case
+from opmap.cases.selection import find_case
+from opmap.cli import main
+from opmap.errors import InputError
+from opmap.execution import providers
+from opmap.execution.direct import DIRECT, DirectProvider
+from opmap.execution.providers import OpenProvider, ProviderMissing, full_name, open_provider
+from opmap.execution.worker import DeviceLost, HangLimit
+from opmap.verdicts.judge import Judge
+from opmap.vocabulary import Stage, Verdict
+
+CHILD = Path(__file__).with_name("pretend_directml.py")
+ROOT = CHILD.parents[2]
+EXAMPLE = "gather/example.2"
+
+
+@pytest.fixture
+def opened():
+    """Returns a function that opens the provider with a trouble and with provider options."""
+    open_ones: list[OpenProvider] = []
+
+    def open_with(trouble: str = "none", **options: str) -> OpenProvider:
+        command = [sys.executable, str(CHILD), str(ROOT), trouble]
+        own = DirectProvider(DIRECT, options, command=command, hang_limit=HangLimit())
+        open_ones.append(providers._opened(own))
+        return open_ones[-1]
+
+    yield open_with
+    for one in open_ones:
+        one.close()
+
+
+class TestVerdicts:
+    """What becomes of DirectML's answer."""
+
+    def test_a_right_case_passes_with_its_own_types_and_the_proof_that_it_was_dispatched(self, opened):
+        record = Judge(opened())(find_case(EXAMPLE))
+        assert Verdict.PASS == record.verdict
+        assert record.proven and not record.asserted
+        assert ("dispatched", [("DML_OPERATOR_GATHER", DIRECT)]) == (record.placement.source, record.placement.nodes)
+        assert (DIRECT, "emulated") == (record.provider, record.device_class)
+        assert (None, None) == (record.substitutions, record.lowered_as)
+
+    def test_an_operator_that_no_model_can_say_is_run_as_itself(self, opened):
+        record = Judge(opened())(find_case("gather_nd/example.2"))
+        assert (Verdict.PASS, "DML_OPERATOR_GATHER_ND") == (record.verdict, record.placement.nodes[0][0])
+
+    @pytest.mark.parametrize("trouble", ["wrong", "gap", "refused", "binding", "unsupported"])
+    def test_trouble_has_a_verdict(self, opened, trouble):
+        verdict, stage, text = {
+            "wrong": (Verdict.MISMATCH, Stage.COMPARE, "8 of 8 elements differ"),
+            "gap": (
+                Verdict.MISMATCH,
+                Stage.COMPARE,
+                "must leave memory that holds no element untouched, got 1 changed",
+            ),
+            "refused": (Verdict.ERROR, Stage.LOAD, "IDMLDevice1::CreateOperator: 80070057 E_INVALIDARG"),
+            "binding": (Verdict.ERROR, Stage.RUN, "DirectML refused a binding; the Direct3D 12 device lives on"),
+            "unsupported": (Verdict.UNSUPPORTED, Stage.LOAD, "the device does not support FLOAT64"),
+        }[trouble]
+        record = Judge(opened(trouble))(find_case(EXAMPLE))
+        assert (verdict, stage) == (record.verdict, record.stage)
+        assert text in record.message
+
+    def test_a_lost_device_ends_the_worker_process_and_a_refused_binding_does_not(self, opened):
+        lost, refused = opened("lost"), opened("binding")
+        assert Verdict.DEVICE_LOST == Judge(lost)(find_case(EXAMPLE)).verdict
+        with pytest.raises(DeviceLost):
+            lost.run_case(find_case(EXAMPLE))
+        before = refused.provider.pid
+        Judge(refused)(find_case(EXAMPLE))
+        assert before == refused.provider.pid
+
+    def test_strides_are_those_of_the_descriptor(self, opened):
+        case = find_case("gather/example.2")
+        output = dataclasses.replace(case.desc.output, strides=(3, 1), total_tensor_size_in_bytes=60)
+        strided = Case("it", case.desc.replace(output_tensor=output), case.tensors)
+        assert Verdict.PASS == Judge(opened())(strided).verdict
+        assert Verdict.MISMATCH == Judge(opened("gap"))(strided).verdict
+
+    def test_a_graph_is_compiled_if_it_is_asked_for(self, opened):
+        case = find_case(EXAMPLE)
+        assert Verdict.PASS == Judge(opened("graph"))(case).verdict
+        assert Verdict.MISMATCH == Judge(opened("graph", compile="graph"))(case).verdict
+
+
+class TestProvider:
+    """The provider as a whole."""
+
+    def test_it_runs_cases_and_no_models(self, opened):
+        provider = opened()
+        assert provider.runs_cases and provider.direct
+        assert not (provider.third_party or provider.directml or provider.sessions)
+        assert ("1.15.4.0", "pretended", "emulated") == (provider.version, provider.adapter, provider.device_class)
+        with pytest.raises(TypeError, match="directml runs cases, not models"):
+            provider.performer  # noqa: B018  # the property raises
+
+    def test_its_calls_are_counted(self, opened):
+        provider = opened()
+        for number in (1, 2, 3):
+            provider.run_case(find_case(EXAMPLE))
+            assert number == provider.provider.calls
+
+    def test_another_one_beside_it_is_of_the_same_kind(self, opened):
+        with opened().provider.beside() as beside:
+            assert isinstance(beside, DirectProvider)
+            assert (4, 2) == beside.run_case(find_case(EXAMPLE))[0].shape
+
+    def test_what_the_device_supports_is_among_the_facts(self, opened):
+        assert "6_4" == opened().environment()["directml_feature_level"].value
+
+    def test_a_directml_of_its_own_is_not_the_execution_provider(self):
+        assert ("directml", "directml", "DmlExecutionProvider") == tuple(
+            map(full_name, ("directml", "DirectML", "dml"))
+        )
+
+    @pytest.mark.parametrize(
+        ("options", "text"),
+        [
+            ({"session_options": {"a": "b"}}, "--session-option and --ep-library are for ONNX Runtime, got directml"),
+            ({"provider_options": {"a": "b"}}, "--provider-option must be compile for --provider directml, got 'a'"),
+            (
+                {"provider_options": {"compile": "x"}},
+                "--provider-option compile must be operator or graph for --provider directml, got 'x'",
+            ),
+            ({"in_process": True}, "--in-process is for MODULE:FACTORY, got directml"),
+        ],
+        ids=["session-option", "provider-option", "compile", "in-process"],
+    )
+    def test_an_option_that_it_does_not_take_is_bad_usage(self, options, text):
+        with pytest.raises(InputError) as error:
+            open_provider("directml", **options)
+        assert text in str(error.value)
+
+    def test_there_are_no_random_sequences_over_sessions(self, capsys):
+        assert 2 == main(["fuzz", "--provider", "directml"])
+        assert "--provider directml takes cases in place of models, so it has no sequences" in capsys.readouterr().err
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has DirectML")
+    def test_it_is_missing_where_there_is_no_directml(self, monkeypatch):
+        monkeypatch.delenv("OPMAP_DML_RUNTIME", raising=False)
+        with pytest.raises(ProviderMissing, match="directml needs Windows"):
+            open_provider("directml")
