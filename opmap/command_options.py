@@ -253,6 +253,12 @@ def _add_dispatch(parser: argparse.ArgumentParser) -> None:
 
 def _rules(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", metavar="ID", help="a rule id (default: all rules)")
+    parser.add_argument(
+        "--against",
+        choices=("directml",),
+        help="show which descriptors DirectML itself accepts that keep or break the rules, and what it computes for them",
+    )
+    _add_directml(parser)
     _add_json(parser)
 
 

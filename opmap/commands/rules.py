@@ -31,7 +31,12 @@ class RuleEntry:
 
 
 def run(options: Namespace) -> int:
-    """Prints the rules. Raises InputError for an unknown rule id."""
+    """Prints the rules, or with --against how DirectML sees them. Raises InputError for an unknown rule id.
+
+    Raises ProviderMissing if there is no DirectML.
+    """
+    if options.against:
+        return _against(options)
     entries = list(_entries())
     if options.id is not None:
         entries = [entry for entry in entries if entry.id == options.id.upper()]
@@ -44,6 +49,44 @@ def run(options: Namespace) -> int:
             print_line(f"{entry.id:20} {entry.text}")
     else:
         _print_rule(entries[0])
+    return 0
+
+
+def _against(options: Namespace) -> int:
+    """Asks DirectML about descriptors that keep or break the rules, and prints its answers. Returns 0: nothing is judged."""
+    from ..cases.rule_breaks import questions
+    from ..execution import providers
+    from ..execution.direct import DirectProvider
+    from ..reporting.rule_table import RulesDocument, print_rules
+    from ..session import SessionOptions
+    from ..verdicts.against import rule_rows
+
+    wanted = options.id and options.id.upper()
+    asked = [q for q in questions() if wanted is None or q.source == wanted]
+    if not asked:
+        raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {options.id!r}")
+    opened = providers.open_provider(options.against, **SessionOptions.read(vars(options)).place)
+    try:
+        assert isinstance(opened.provider, DirectProvider), "--against takes directml only"
+        if opened.device_class == "emulated":
+            opened.provider.ignore_hangs()
+        rows = list(rule_rows(opened.provider, asked))
+        facts = opened.environment()
+    finally:
+        opened.close()
+    document = RulesDocument(
+        provider=opened.name,
+        version=opened.version,
+        adapter=opened.adapter,
+        device_class=opened.device_class,
+        feature_level=facts["directml_feature_level"].value if "directml_feature_level" in facts else None,
+        data_types=facts["directml_data_types"].value if "directml_data_types" in facts else None,
+        rows=rows,
+    )
+    if options.json:
+        write_json(document)
+    else:
+        print_rules(document)
     return 0
 
 

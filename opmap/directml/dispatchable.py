@@ -61,7 +61,7 @@ def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctyp
 class OperatorDesc:
     """A DML_OPERATOR_DESC with everything that it points to. `address` is valid as long as this object lives.
 
-    Raises ProviderError if a number of the descriptor does not fit its member.
+    Raises ProviderError if a number of the descriptor does not fit its member, or if the struct cannot hold its strides.
     """
 
     def __init__(self, dispatchable: Dispatchable):
@@ -79,6 +79,10 @@ class OperatorDesc:
 
     def _tensor(self, tensor: BufferTensor) -> int:
         """Returns the address of a DML_TENSOR_DESC for a tensor."""
+        if tensor.strides is not None and len(tensor.strides) != len(tensor.sizes):
+            # The struct has one count for both arrays: DirectML would read behind the shorter one.
+            message = f"Strides must be one per size, {len(tensor.sizes)}: the struct has no other count"
+            raise ProviderError(f"{message}, got {len(tensor.strides)}")
         desc = DML_BUFFER_TENSOR_DESC(
             tensor.data_type,
             _fits(tensor.flags, 32),

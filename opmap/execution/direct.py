@@ -9,7 +9,7 @@ import numpy as np
 
 from ..directml.dispatchable import Dispatchable
 from ..directml.structs import DML_EXECUTION_FLAG_DISABLE_META_COMMANDS
-from ..errors import InputError
+from ..errors import InputError, ProviderError
 from .arrays import dtype_of
 from .performer import Malformed
 from .protocol import DISPATCHED, Placement
@@ -73,7 +73,13 @@ class DirectProvider(WorkerProvider):
             return Malformed(problem)
         return [from_memory(desc.output, region).view(dtype_of(desc.output.data_type))]
 
-    def _step(self, operator: Dispatchable, contents: dict[str, Any], compile: Compile | None) -> Dispatch:
+    def refusal(self, desc: OperatorDesc, *, compile: Compile | None = None) -> ProviderError | None:
+        """Returns why DirectML does not create or compile a descriptor, which may break rules; None if it does."""
+        from ..directml.describing import dispatchable
+
+        return self.perform(self._step(dispatchable(desc), None, compile)).failure
+
+    def _step(self, operator: Dispatchable, contents: dict[str, Any] | None, compile: Compile | None) -> Dispatch:
         options = self._start.options
         flags = DML_EXECUTION_FLAG_DISABLE_META_COMMANDS if options.get(METACOMMANDS) == "True" else 0
         chosen = compile or ("graph" if options.get(COMPILE) == "graph" else "operator")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..directml.arena import Arena
+from ..directml.compiling import compiled
 from ..directml.device import Device
 from ..directml.dispatching import run
 from ..directml.hresults import CallFailed
@@ -36,6 +37,9 @@ class Dispatcher(Performer):
         if not isinstance(step, Dispatch):
             return Result(error="directml runs operators, not models", stage=Stage.LOAD, unsupported=True)
         try:
+            if step.contents is None:
+                compiled(self._device, step.operator, flags=step.flags, graph=step.compile == "graph").release()
+                return Result()
             outputs = run(
                 self._device,
                 self._arena,

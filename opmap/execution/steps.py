@@ -182,11 +182,12 @@ class Examine(Step, frozen=True):
 class Dispatch(Step, frozen=True):
     """Runs one operator on DirectML itself, without a session. `contents` are the bytes of its inputs.
 
-    Returns the memory of each output, see `directml.dispatching.run`, as `offsets` and `flags` are.
+    Returns the memory of each output, see `directml.dispatching.run`, as `offsets` and `flags` are. If `contents` is None,
+    the operator is created and compiled only, and nothing is returned.
     """
 
     operator: Dispatchable
-    contents: dict[str, np.ndarray]
+    contents: dict[str, np.ndarray] | None
     offsets: dict[str, int] = {}
     flags: int = 0
     compile: Compile = "operator"

@@ -60,6 +60,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `check` is a formula, or `support` for the tables of supported data types and dimension counts. A derived rule stands
     on no page: a descriptor that breaks it is valid by the printed rules, but the page's pseudocode gives it no meaning.
+    `also` are further descriptors that break it, each in a way of its own.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     breaks: Breaks
     line: int | None = None
     derived: bool = False
+    also: tuple[Breaks, ...] = ()
 
 
 class SpecExample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

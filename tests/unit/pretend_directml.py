@@ -56,7 +56,7 @@ class Pretender(Performer):
             return Result(error=text, stage=Stage.LOAD, unsupported=True)
         try:
             RAISED.get(self.trouble, lambda: None)()
-            return Result(outputs=self.run(step))
+            return Result() if step.contents is None else Result(outputs=self.run(step))
         except (CallFailed, BindingRefused) as error:
             return Result(error=str(error), stage=error.stage)
 

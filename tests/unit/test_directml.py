@@ -146,6 +146,12 @@ class TestOperatorDesc:
         assert (0, 3) == tuple((c_uint32 * 2).from_address(buffer.Strides))
         assert (1, 64, 32) == (buffer.Flags, buffer.TotalTensorSizeInBytes, buffer.GuaranteedBaseOffsetAlignment)
 
+    @pytest.mark.parametrize("strides", [(1,), (1, 1, 1)])
+    def test_strides_of_another_count_are_refused_for_directml_would_read_behind_them(self, strides):
+        tensor = dataclasses.replace(_gather().tensors["InputTensor"], strides=strides)
+        with pytest.raises(ProviderError, match=f"Strides must be one per size, 2: .* got {len(strides)}"):
+            OperatorDesc(dispatchable(_gather().replace(input_tensor=tensor)))
+
     @pytest.mark.parametrize("axis", [2**32, -1])
     def test_a_number_that_does_not_fit_is_refused_and_not_cut(self, axis):
         with pytest.raises(ProviderError, match=r"32 bits must be 0 to 2\^32 - 1"):

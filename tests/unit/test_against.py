@@ -1,0 +1,137 @@
+"""The rules held against what DirectML accepts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from opmap.cases.rule_breaks import questions
+from opmap.cli import main
+from opmap.execution import providers
+from opmap.execution.direct import DIRECT, DirectProvider
+from opmap.execution.worker import HangLimit
+from opmap.session import open_judge
+from opmap.spec import all_specs, tensor_rules
+from opmap.verdicts.against import COMPILE_DISAGREES, RULE_DISAGREES, VALUE_DISAGREES, rule_rows
+
+CHILD = Path(__file__).with_name("pretend_directml.py")
+ALL = list(questions())
+
+
+def answered(trouble, asked):
+    command = [sys.executable, str(CHILD), str(CHILD.parents[2]), trouble]
+    with DirectProvider(DIRECT, command=command, hang_limit=HangLimit()) as provider:
+        return list(rule_rows(provider, asked))
+
+
+def of(source, operator="GATHER"):
+    return [q for q in ALL if q.source == source and q.desc.operator == operator]
+
+
+class TestQuestions:
+    """The descriptors that DirectML is asked about."""
+
+    def test_every_rule_is_broken_and_every_example_is_there(self):
+        rules = [rule.id for spec in all_specs() for rule in spec.rules] + [rule.id for rule in tensor_rules().rules]
+        assert set(rules) <= {question.source for question in ALL}
+        examples = {(q.desc.operator, q.source) for q in ALL if q.source.startswith("example")}
+        runnable = {(s.name, f"example {e.id}") for s in all_specs() for e in s.examples if e.runnable}
+        assert {("GATHER", "example 3 as printed"), ("GATHER_ELEMENTS", "example 1 as printed")} == examples - runnable
+        assert runnable <= examples
+
+    def test_what_a_rule_says_breaks_it_does(self):
+        for question in ALL:
+            broken = [violation.rule for violation in question.desc.violations()]
+            if question.source.startswith("example"):
+                assert bool(broken) == question.source.endswith("as printed"), question.source
+            else:
+                assert question.source in broken
+
+    def test_leading_index_dimensions_as_in_issue_685(self):
+        (found,) = [q for q in of("GATHER.D2") if q.desc.input_tensor.sizes == (3, 3) and q.desc.index_dimensions == 1]
+        assert ((3, 2), 1) == (found.desc.indices_tensor.sizes, found.desc.axis)
+
+    def test_a_value_is_its_address_and_an_index_fits_every_dimension(self):
+        for question in filter(lambda q: q.runnable, ALL):
+            values, desc = question.values(), question.desc
+            smallest = min(n for name in desc.data_tensors() for n in desc.tensors[name].sizes if n > 1)
+            for name, tensor in values.items():
+                if name in desc.index_tensors():
+                    assert smallest > max(tensor.values)
+                else:
+                    assert list(range(len(tensor.bits))) == list(tensor.values)
+
+    def test_a_wrong_or_large_tensor_is_not_run(self):
+        assert [False] == [question.runnable for question in of("TENSOR.C3")]
+        assert [True] == [question.runnable for question in of("example 1")]
+
+
+class TestRows:
+    """What is found."""
+
+    def test_what_the_rules_and_directml_allow_is_no_finding(self):
+        (row,) = answered("none", of("example 2"))
+        assert ([], []) == (row.rules, row.findings)
+        assert [0, 1, 2, 3, 4, 5] == row.inputs["InputTensor"]
+        assert row.answers["operator"].output == row.answers["graph"].output == [2, 3, 0, 1, 0, 1, 0, 1]
+
+    def test_a_refusal_of_what_the_rules_allow_is_one(self):
+        (row,) = answered("refused", of("example 2"))
+        assert [RULE_DISAGREES] == row.findings
+        assert "IDMLDevice1::CreateOperator: 80070057" in row.answers["operator"].refused
+
+    def test_a_refusal_of_what_the_rules_forbid_is_none(self):
+        (row,) = answered("refused", of("GATHER.F1")[:1])
+        assert (["GATHER.F1"], []) == (row.rules[:1], row.findings)
+
+    def test_the_reverse_is_one(self):
+        rows = answered("accepted", of("TENSOR.C3"))
+        assert [[RULE_DISAGREES]] == [row.findings for row in rows]
+        assert rows[0].answers["operator"].output is None
+
+    def test_a_difference_between_the_two_ways_to_compile_is_one(self):
+        (row,) = answered("graph", of("example 2"))
+        assert [COMPILE_DISAGREES, VALUE_DISAGREES] == row.findings
+
+    def test_a_wrong_value_is_one(self):
+        (row,) = answered("wrong", of("example 2"))
+        assert [VALUE_DISAGREES] == row.findings
+
+    def test_a_lost_device_says_nothing_about_the_rules(self):
+        (row,) = answered("lost", of("example 2"))
+        assert ([], True) == (row.findings, row.answers["operator"].lost)
+
+
+class TestCommand:
+    """`opmap rules --against directml`."""
+
+    @pytest.fixture
+    def pretended(self, monkeypatch):
+        def open_one(name, **_):
+            words = [sys.executable, str(CHILD), str(CHILD.parents[2]), "refused"]
+            return providers._opened(DirectProvider(name, command=words))
+
+        assert open_judge is not None, "its module must have the real open_provider before it is replaced"
+        monkeypatch.setattr(providers, "open_provider", open_one)
+
+    def test_the_table(self, pretended, capsys):
+        assert 0 == main(["rules", "--against", "directml"])
+        text = capsys.readouterr().out
+        assert "rules against directml 1.15.4.0 pretended (emulated)" in text
+        assert "the device says: feature level 6_4" in text
+        assert "2. GATHER example 2: rule-disagrees" in text
+        assert "10 rule-disagrees: the rules allow the descriptor and DirectML refuses it, or the reverse" in text
+
+    def test_the_document_of_one_rule(self, pretended, capsys):
+        assert 0 == main(["rules", "gather.d2", "--against", "directml", "--json"])
+        document = json.loads(capsys.readouterr().out)
+        assert "opmap-rules-against/1" == document["schema"]
+        assert ["GATHER.D2"] * 3 == [row["source"] for row in document["rows"]]
+        assert {"operator", "graph"} == set(document["rows"][0]["answers"])
+
+    def test_an_unknown_rule_is_bad_usage(self, capsys):
+        assert 2 == main(["rules", "GATHER.X9", "--against", "directml"])
+        assert "must be a rule id" in capsys.readouterr().err
