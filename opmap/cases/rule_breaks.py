@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..errors import OpmapError
 from ..operators import OPERATORS
 from ..spec import Spec, all_specs, load_spec, tensor_rules
 from ..spec.loader import Breaks
-from ..tensors import DataType, Tensor
+from ..tensors import Tensor
 from .catalogue import example_descriptor
 
 
@@ -34,7 +34,7 @@ class Question:
         return not wrong and all(t.buffer_element_count <= _MOST_ELEMENTS for t in tensors.values())
 
     def values(self) -> dict[str, Tensor]:
-        """Returns inputs: each element of a data tensor is its own address, and indices count within the smallest dimension.
+        """Returns inputs: each element of a data tensor is its own address, and indices are below the smallest dimension.
 
         So every index points into every dimension, whichever one it is applied to, and the output shows what was read.
         """
@@ -42,10 +42,9 @@ class Question:
         smallest = min(size for name in desc.data_tensors() for size in desc.tensors[name].sizes if size > 1)
         values = {}
         for name, tensor in desc.inputs.items():
-            limit = smallest if name in desc.index_tensors() else _largest(tensor.data_type)
-            numbers = (_PATTERN[i % len(_PATTERN)] % limit for i in range(tensor.element_count))
-            if name not in desc.index_tensors():
-                numbers = (i % limit for i in range(tensor.element_count))
+            numbers: Sequence[int] = tensor.read(range(tensor.buffer_element_count))
+            if name in desc.index_tensors():
+                numbers = [_PATTERN[address % len(_PATTERN)] % smallest for address in numbers]
             values[name] = Tensor.from_values(tensor.data_type, tensor.sizes, numbers)
         return values
 
@@ -56,12 +55,15 @@ _PATTERN = (1, 0, 2, 2, 1, 0, 1)
 
 
 def questions() -> Iterator[Question]:
-    """Gives the examples as printed and as corrected, and the descriptors that break each rule."""
+    """Gives the examples as printed and as corrected, the descriptors that break each rule, and layouts that break none."""
     for spec in all_specs():
         yield from _examples(spec)
     for tensor_rule in tensor_rules().rules:
         spec = load_spec(tensor_rule.breaks.operator)
         yield Question(source=tensor_rule.id, desc=broken_descriptor(spec, tensor_rule.breaks))
+    for layout in tensor_rules().layouts:
+        words = ", ".join(f"{name} {value}" for name, value in layout.set.items())
+        yield Question(source=words, desc=broken_descriptor(load_spec(layout.operator), layout))
     for spec in all_specs():
         for rule in spec.rules:
             for breaks in (rule.breaks, *rule.also):
@@ -98,8 +100,3 @@ def broken_descriptor(spec: Spec, breaks: Breaks) -> OperatorDesc:
             fields[member] = value
     described: OperatorDesc = read_desc(OPERATORS[spec.name].descriptor, JsonObject(fields, "$"))
     return described
-
-
-def _largest(data_type: DataType) -> int:
-    """Returns a number up to which the type holds every whole number."""
-    return 2**11 if data_type.kind == "float" else min(data_type.limits[1] + 1, 2**31)

@@ -50,7 +50,7 @@ def print_rules(document: RulesDocument) -> None:
 
 def _line(number: str, name: str, rules: str, answers: Iterable[str], disagree: str) -> str:
     columns = "".join(f"{answer:9}" for answer in answers)
-    return f"{number:>3} {name:36} {rules:7}{columns}{disagree}".rstrip()
+    return f"{number:>3} {name:50} {rules:7}{columns}{disagree}".rstrip()
 
 
 def _word(answer: Answer) -> str:

@@ -258,7 +258,10 @@ class TensorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The rules and limits that hold for every tensor. Feature levels are in ascending order."""
+    """The rules and limits that hold for every tensor. Feature levels are in ascending order.
+
+    `layouts` are descriptors that keep every rule, in layouts that no example has.
+    """
 
     struct: str
     address: str
@@ -267,6 +270,7 @@ class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     maximum_elements: int
     minimum_alignment: int
     rules: tuple[TensorRule, ...]
+    layouts: tuple[TensorBreaks, ...] = ()
 
 
 @cache

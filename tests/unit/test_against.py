@@ -45,7 +45,9 @@ class TestQuestions:
     def test_what_a_rule_says_breaks_it_does(self):
         for question in ALL:
             broken = [violation.rule for violation in question.desc.violations()]
-            if question.source.startswith("example"):
+            if "Tensor." in question.source:
+                assert not broken, question.source
+            elif question.source.startswith("example"):
                 assert bool(broken) == question.source.endswith("as printed"), question.source
             else:
                 assert question.source in broken
@@ -62,7 +64,8 @@ class TestQuestions:
                 if name in desc.index_tensors():
                     assert smallest > max(tensor.values)
                 else:
-                    assert list(range(len(tensor.bits))) == list(tensor.values)
+                    addresses = desc.tensors[name].read(range(desc.tensors[name].buffer_element_count))
+                    assert list(addresses) == list(tensor.values)
 
     def test_a_wrong_or_large_tensor_is_not_run(self):
         assert [False] == [question.runnable for question in of("TENSOR.C3")]
@@ -123,7 +126,7 @@ class TestCommand:
         assert "rules against directml 1.15.4.0 pretended (emulated)" in text
         assert "the device says: feature level 6_4" in text
         assert "2. GATHER example 2: rule-disagrees" in text
-        assert "10 rule-disagrees: the rules allow the descriptor and DirectML refuses it, or the reverse" in text
+        assert "24 rule-disagrees: the rules allow the descriptor and DirectML refuses it, or the reverse" in text
 
     def test_the_document_of_one_rule(self, pretended, capsys):
         assert 0 == main(["rules", "gather.d2", "--against", "directml", "--json"])

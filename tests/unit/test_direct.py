@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from opmap import session
 from opmap.cases.case import Case
 from opmap.cases.selection import find_case
 from opmap.cli import main
@@ -92,6 +94,55 @@ class TestVerdicts:
         case = find_case(EXAMPLE)
         assert Verdict.PASS == Judge(opened("graph"))(case).verdict
         assert Verdict.MISMATCH == Judge(opened("graph", compile="graph"))(case).verdict
+
+
+STRIDED = {
+    "resources": {
+        "in": {"initialValuesDataType": "FLOAT32", "initialValues": [0, 1, 2, -9, 3, 4, 5, -9, 6, 7, 8, -9]},
+        "idx": {"initialValuesDataType": "UINT64", "initialValues": [2, 0]},
+        "out": {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 0, "valueCount": 40}},
+    },
+    "dispatchables": {
+        "g": {
+            "type": "DML_OPERATOR_GATHER",
+            "desc": {
+                "InputTensor": {"DataType": "FLOAT32", "Sizes": [3, 3], "Strides": [4, 1]},
+                "IndicesTensor": {"DataType": "UINT64", "Sizes": [1, 2], "Strides": [0, 1]},
+                "OutputTensor": {"DataType": "FLOAT32", "Sizes": [3, 2], "Strides": [1, 5]},
+                "Axis": 1,
+                "IndexDimensions": 1,
+            },
+        }
+    },
+    "commands": [
+        {
+            "type": "dispatch",
+            "dispatchable": "g",
+            "bindings": {"InputTensor": "in", "IndicesTensor": "idx", "OutputTensor": "out"},
+        }
+    ],
+}
+
+
+class TestCheck:
+    """`opmap check` of a DxDispatch file with strides, which no other provider can run."""
+
+    @pytest.mark.parametrize(
+        ("trouble", "code", "text"),
+        [("none", 0, "pass "), ("gap", 1, "memory that holds no element"), ("wrong", 1, "6 of 6")],
+    )
+    def test_a_file_with_strides(self, opened, trouble, code, text, tmp_path, monkeypatch, capsys):
+        file = tmp_path / "strided.json"
+        file.write_text(json.dumps(STRIDED), encoding="utf-8")
+        monkeypatch.setattr(session, "open_provider", lambda *_, **__: opened(trouble))
+        assert code == main(["check", str(file), "--provider", "directml"])
+        assert text in capsys.readouterr().out
+
+    def test_on_a_model_it_is_not_expressible(self, tmp_path, capsys):
+        file = tmp_path / "strided.json"
+        file.write_text(json.dumps(STRIDED), encoding="utf-8")
+        main(["check", str(file), "--provider", "cpu"])
+        assert "not-expressible" in capsys.readouterr().out
 
 
 class TestProvider:
