@@ -24,6 +24,8 @@ class Dispatcher(Performer):
     Raises ProviderError if the device cannot be created.
     """
 
+    holds_lock = False  # ctypes releases it for each call
+
     def __init__(self, adapter: int | None = None):
         super().__init__()
         self._device = Device(adapter)

@@ -23,6 +23,9 @@ class Performer:
     calls = 0
     """How many runs the process that performs the steps has seen so far."""
 
+    holds_lock = True
+    """Whether a step that hangs may hold the interpreter's lock, so that no other thread runs."""
+
     def __init__(self) -> None:
         self._placement: Placement | None = None
 

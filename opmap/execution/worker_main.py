@@ -194,8 +194,9 @@ def _third_party(start: frames.Start) -> tuple[Performer, frames.Hello]:
 def _perform(provider: Performer, message: frames.Perform) -> Result:
     """Performs the step of a message. Any exception is an error of the step."""
     # A model that hangs may hold the interpreter's lock: no Python thread then sees the end of stdin. faulthandler's
-    # timer is a thread in C, which needs no lock.
-    faulthandler.dump_traceback_later(message.limit + GRACE, exit=True, file=_STDERR)
+    # timer is a thread in C, which needs no lock. It takes a millisecond under Wine.
+    if provider.holds_lock:
+        faulthandler.dump_traceback_later(message.limit + GRACE, exit=True, file=_STDERR)
     try:
         result = provider.perform(message.task)
     except BaseException as error:  # third-party code may raise anything; Ctrl-C in a terminal does not come here

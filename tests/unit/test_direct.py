@@ -14,9 +14,12 @@ from opmap.cases.case import Case
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.execution import providers
+from opmap.execution import frames, providers, worker_main
 from opmap.execution.direct import DIRECT, DirectProvider
+from opmap.execution.dispatcher import Dispatcher
+from opmap.execution.performer import Performer
 from opmap.execution.providers import OpenProvider, ProviderMissing, full_name, open_provider
+from opmap.execution.steps import Clear, Result
 from opmap.execution.worker import DeviceLost, HangLimit
 from opmap.verdicts.judge import Judge
 from opmap.vocabulary import Stage, Verdict
@@ -166,6 +169,17 @@ class TestProvider:
         with opened().provider.beside() as beside:
             assert isinstance(beside, DirectProvider)
             assert (4, 2) == beside.run_case(find_case(EXAMPLE))[0].shape
+
+    @pytest.mark.parametrize("holds", [True, False])
+    def test_a_step_that_releases_the_lock_needs_no_timer(self, holds, monkeypatch):
+        """The timer is for a hang in which no Python thread runs; it takes more time than a dispatch."""
+        provider, timers = Performer(), []
+        monkeypatch.setattr(provider, "holds_lock", holds)
+        monkeypatch.setattr(provider, "perform", lambda step: Result())
+        monkeypatch.setattr(worker_main.faulthandler, "dump_traceback_later", lambda *_, **__: timers.append(1))
+        assert Result() == worker_main._perform(provider, frames.Perform(Clear(), 1.0))
+        assert int(holds) == len(timers)
+        assert Performer.holds_lock and not Dispatcher.holds_lock
 
     def test_what_the_device_supports_is_among_the_facts(self, opened):
         assert "6_4" == opened().environment()["directml_feature_level"].value
