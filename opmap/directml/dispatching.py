@@ -41,7 +41,10 @@ GUARD = 256
 """How many bytes after the end of a tensor belong to its region: nothing may write them."""
 
 _ALIGNMENT = 4096
-"""Every region starts at a multiple of this, so that only the offset within it decides how a tensor is aligned."""
+"""Every region starts at a multiple of this, and of its tensor's alignment: only the offset within it can be a wrong one."""
+
+MAX_BYTES = 2**31
+"""The most bytes that the regions of one operator may take, from the first to the last. A high alignment leaves large gaps."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +105,27 @@ def run(
 
 
 def _placed(dispatchable: Dispatchable, offsets: Mapping[str, int]) -> tuple[dict[str, Region], dict[str, Region], int]:
-    """Returns the regions of inputs and outputs by name, and the bytes that all of them take."""
+    """Returns the regions of inputs and outputs by name, and the bytes that all of them take.
+
+    Raises ProviderError if they take more than MAX_BYTES.
+    """
     placed: tuple[dict[str, Region], dict[str, Region]] = {}, {}
     start = 0
     for regions, kind in zip(placed, ("input", "output"), strict=True):
         for name, tensor in dispatchable.tensors(kind).items():  # type: ignore[arg-type]  # the two literals above
             offset = offsets.get(name, 0)
-            length = offset + -(-tensor.total // 4) * 4 + GUARD
+            length = offset + _multiple(tensor.total, 4) + GUARD
+            start = _multiple(start, max(_ALIGNMENT, tensor.alignment))
             regions[name] = Region(tensor, start, start + offset, length)
-            start += -(-length // _ALIGNMENT) * _ALIGNMENT
-    return *placed, start
+            start += length
+    if start > MAX_BYTES:
+        raise ProviderError(f"the tensors must take at most {MAX_BYTES} bytes (MAX_BYTES) in one buffer, got {start}")
+    return *placed, _multiple(start, 4)
+
+
+def _multiple(number: int, of: int) -> int:
+    """Returns the lowest multiple of `of` that is not below a number."""
+    return -(-number // of) * of
 
 
 def _fill(arena: Arena, inputs: Mapping[str, Region], contents: Mapping[str, Bytes], length: int) -> None:

@@ -19,7 +19,7 @@ from opmap.directml.com import Com, iid, interfaces, length, methods
 from opmap.directml.describing import dispatchable, from_memory, to_memory, touched
 from opmap.directml.device import Device
 from opmap.directml.dispatchable import OperatorDesc, operator_struct
-from opmap.directml.dispatching import FILL
+from opmap.directml.dispatching import FILL, GUARD, _placed
 from opmap.directml.hresults import BindingRefused, CallFailed, told
 from opmap.directml.libraries import direct3d_device
 from opmap.errors import ProviderError
@@ -187,6 +187,25 @@ class TestMemory:
         assert f"must leave memory that holds no element untouched, got 1 changed bytes, the first at {place}" in (
             touched(desc, region, 16) or ""
         )
+
+
+class TestRegions:
+    """Where the tensors of an operator lie in the buffer."""
+
+    def test_each_begins_at_a_multiple_of_its_alignment_behind_the_one_before(self):
+        desc = _gather()
+        tensor = dataclasses.replace(desc.tensors["IndicesTensor"], guaranteed_base_offset_alignment=2**16)
+        inputs, outputs, length = _placed(dispatchable(desc.replace(indices_tensor=tensor)), {"IndicesTensor": 32})
+        regions = [*inputs.values(), *outputs.values()]
+        assert [0, 2**16, 2**16 + 4096] == [region.start for region in regions]
+        assert 2**16 + 32 == inputs["IndicesTensor"].at
+        assert [24, 32 + 32, 32] == [region.length - GUARD for region in regions]
+        assert length == regions[-1].start + regions[-1].length
+
+    def test_an_alignment_that_no_buffer_has_is_refused(self):
+        tensor = dataclasses.replace(_gather().output, guaranteed_base_offset_alignment=2**33)
+        with pytest.raises(ProviderError, match=r"at most 2147483648 bytes \(MAX_BYTES\) in one buffer, got 8589934"):
+            _placed(dispatchable(_gather().replace(output_tensor=tensor)), {})
 
 
 class TestCalls:

@@ -113,6 +113,15 @@ class TestDescriptors:
                 owned = desc.replace(**{attribute: dataclasses.replace(desc.tensors[name], owned_by_dml=True)})
                 assert wanted(desc, tensors) == given(place, owned, tensors, graph=graph)
 
+    @pytest.mark.parametrize("alignment", [16, 256, 2**16, 2**20])
+    def test_a_high_alignment(self, place, alignment):
+        desc, tensors = example_descriptor(all_specs()[0].corrected, "2")
+        for name, attribute in desc.members().items():
+            if name in desc.tensors:
+                tensor = dataclasses.replace(desc.tensors[name], guaranteed_base_offset_alignment=alignment)
+                desc = desc.replace(**{attribute: tensor})
+        assert wanted(desc, tensors) == given(place, desc, tensors)
+
     def test_a_large_tensor(self, place):
         desc, _ = example_descriptor(all_specs()[0].corrected, "1")
         count = 3_000_001
@@ -137,6 +146,7 @@ class TestRefusals:
             {"index_dimensions": 3},
             {"input_tensor": TensorDesc(DataType.FLOAT32, (3, 0))},
             {"input_tensor": TensorDesc(DataType.FLOAT32, (3, 2), guaranteed_base_offset_alignment=3)},
+            {"input_tensor": TensorDesc(DataType.FLOAT32, (3, 2), guaranteed_base_offset_alignment=8)},
             {"output_tensor": TensorDesc(DataType.FLOAT32, (4, 2), total_tensor_size_in_bytes=28)},
             {"output_tensor": TensorDesc(DataType.FLOAT32, (4, 2), strides=(0, 1))},
             {"output_tensor": TensorDesc(DataType.FLOAT32, (4, 2), owned_by_dml=True)},
