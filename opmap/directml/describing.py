@@ -67,10 +67,14 @@ def from_memory(desc: TensorDesc, region: Bytes, offset: int = 0) -> npt.NDArray
 
 def touched(desc: TensorDesc, region: Bytes, offset: int = 0) -> str | None:
     """Returns where a byte of the region that belongs to no element is not FILL any more; None if all are."""
-    untouched = np.ones(len(region), bool)
-    slots = untouched[offset : offset + desc.buffer_element_count * desc.data_type.size]
-    slots.reshape(-1, desc.data_type.size)[_addresses(desc)] = False
-    changed = np.flatnonzero(untouched & (region != FILL))
+    end = offset + desc.buffer_element_count * desc.data_type.size
+    gaps = np.zeros(0, np.intp)
+    if not desc.packed:
+        untouched = np.ones((desc.buffer_element_count, desc.data_type.size), bool)
+        untouched[_addresses(desc)] = False
+        gaps = np.flatnonzero(untouched.ravel() & (region[offset:end] != FILL)) + offset
+    outside = np.flatnonzero(region[:offset] != FILL), np.flatnonzero(region[end:] != FILL) + end
+    changed = np.concatenate((outside[0], gaps, outside[1]))
     if not len(changed):
         return None
     at = int(changed[0]) - offset
