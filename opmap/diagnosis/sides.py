@@ -20,6 +20,7 @@ from ..cases.in_variants import accepts
 from ..cases.selection import has_variant
 from ..descriptors import OperatorDesc
 from ..errors import MappingError, OpmapError
+from ..execution.direct import DIRECT
 from ..execution.providers import OpenProvider
 from ..execution.sessions import CPU, FUSION_OFF
 from ..execution.worker import WorkerProvider
@@ -36,6 +37,9 @@ RUNS = 5
 """How often each side runs the case."""
 
 OddOneOut = Literal["provider", "interpreter", "none"]
+
+Below = Literal["right", "same", "other"]
+"""What DirectML itself does with a case that fails on the DirectML EP: right, the same as the EP, or another failure."""
 
 OpenWith = Callable[..., AbstractContextManager[Judge]]
 """Opens the provider anew, with further session configuration entries and some options replaced: `Session.fresh`."""
@@ -65,7 +69,8 @@ class Sides:
 
     `unchanged` is the case without a change. `odd_one_out` is who gives another output than the two others, or none if all
     three differ; None if the CPU EP gives no answer. `odd_text` says it in words. `sides` has the changes that the provider
-    and the case have, the smallest change first; `left_out` names the others, each with the reason.
+    and the case have, the smallest change first; `left_out` names the others, each with the reason. `below` is what DirectML
+    itself does with the case, without the EP; None if that is not known. `below_text` says it in words.
     """
 
     odd_one_out: OddOneOut | None
@@ -73,6 +78,8 @@ class Sides:
     unchanged: Side | None = None
     sides: tuple[Side, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    below: Below | None = None
+    below_text: str = ""
 
     @property
     def flips(self) -> list[Side]:
@@ -83,8 +90,8 @@ class Sides:
         return [side for side in self.sides if side.runs and not side.failures]
 
     def __str__(self) -> str:
-        """One or two lines: the odd one out, and what the changes show."""
-        return "\n".join(filter(None, (self.odd_text, self._changes_text())))
+        """Up to three lines: the odd one out, what DirectML itself does, and what the changes show."""
+        return "\n".join(filter(None, (self.odd_text, self.below_text, self._changes_text())))
 
     def _changes_text(self) -> str:
         text, absent = self._flips_text(), len(self.left_out)
@@ -114,6 +121,7 @@ def sides_json(sides: Sides) -> dict[str, object]:
     """Returns the sides as the JSON documents hold them."""
     return {
         "odd_one_out": sides.odd_one_out,
+        "directml": sides.below,
         "text": str(sides),
         "flips": [side.change for side in sides.flips],
         "sides": [
@@ -144,8 +152,9 @@ def whose_fault(case: Case, record: Record, open_with: OpenWith, *, dangerous: b
         return Sides(None, "", unchanged)
     wrong = next(record for record in records if record.verdict in _WRONG)
     odd, text = asking.odd_one_out(judge, wrong)
+    below, below_text = asking.below(wrong) if judge.provider.directml else (None, "")
     sides = asking.ask(changes) if unchanged.failures == unchanged.runs else []
-    return Sides(odd, text, unchanged, tuple(sides), asking.left_out)
+    return Sides(odd, text, unchanged, tuple(sides), asking.left_out, below, below_text)
 
 
 def _side(change: str, only: str, records: list[Record]) -> Side:
@@ -253,17 +262,40 @@ class _Asking:
             return "interpreter", f"the CPU EP {what}: the model, the mapping or the documentation is in question"
         return "none", "the CPU EP fails too, in another way: the documentation and both providers differ"
 
+    def below(self, wrong: Record) -> tuple[Below | None, str]:
+        """Gives the case to DirectML itself, on the same adapter: the mapping and the EP have no part in it."""
+        case = dataclasses.replace(self.case, variant=PLAIN)
+        try:
+            with self.opened(**_ON_DIRECTML) as directml:
+                record = directml(case)
+        except OpmapError as error:
+            return None, f"DirectML itself was not asked: {error}"
+        if record.verdict in _WITHOUT_ANSWER:
+            return None, f"DirectML itself gives no answer: {record.message or record.verdict}"
+        if record.verdict not in _WRONG:
+            return "right", "DirectML itself gives the documented output: the EP or the mapping is in question"
+        if _same_answer(record, wrong):
+            what = "gives the same wrong output" if record.actual else "fails in the same way"
+            return "same", f"DirectML itself {what}: DirectML, or the driver below it, is in question"
+        return "other", f"DirectML itself fails too, in another way: {record.message or record.verdict}"
+
+
+_ON_DIRECTML: Mapping[str, Any] = {
+    "provider": DIRECT,
+    "in_process": False,
+    "provider_option": (),
+    "session_option": (),
+    "ep_library": (),
+}
+"""The options of a run on DirectML itself. The adapter stays."""
 
 _ON_CPU: Mapping[str, Any] = {
+    **_ON_DIRECTML,
     "provider": "cpu",
     "adapter": None,
     "device_id": None,
     "disable_metacommands": False,
     "dml_runtime": None,
-    "in_process": False,
-    "provider_option": (),
-    "session_option": (),
-    "ep_library": (),
 }
 """The options of a run on the CPU EP."""
 

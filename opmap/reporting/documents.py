@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from ..diagnosis.relation import STALE, Label, without_numbers
-from ..diagnosis.sides import OddOneOut
+from ..diagnosis.sides import Below, OddOneOut
 from ..machine.facts import Fact
 from ..verdicts.record import TensorRecord
 from ..vocabulary import Verdict
@@ -158,13 +158,17 @@ class SideDocument(msgspec.Struct, frozen=True):
 
 
 class SidesDocument(msgspec.Struct, frozen=True):
-    """Whose fault a failure is (see opmap.diagnosis.sides)."""
+    """Whose fault a failure is (see opmap.diagnosis.sides).
+
+    `directml` says what DirectML itself does with a case that fails on the DirectML EP; null if it was not asked.
+    """
 
     odd_one_out: OddOneOut | None
     text: str
     flips: list[str]
     sides: list[SideDocument]
     left_out: dict[str, str]
+    directml: Below | None = None
 
 
 class SmallestDocument(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import pytest
 from opmap.cases.catalogue import catalogue
 from opmap.diagnosis.sides import sides_json, whose_fault
 from opmap.errors import InputError
-from opmap.execution.providers import OpenProvider
+from opmap.execution.providers import OpenProvider, ProviderMissing
 from opmap.execution.sessions import CPU, DIRECTML, FUSION_OFF, SessionProvider
 from opmap.machine.facts import Fact
 from opmap.session import Session, SessionOptions
@@ -111,7 +111,7 @@ class Planted(SessionProvider):
         return result
 
 
-def directml(wrong, on_cpu=None, opened=None):
+def directml(wrong, on_cpu=None, opened=None, below=None):
     """Returns a function that opens the DirectML EP, as far as a judge knows. `wrong(entries, options)` plants a fault."""
 
     @contextmanager
@@ -120,6 +120,11 @@ def directml(wrong, on_cpu=None, opened=None):
             opened.append((entries, options))
         if options.get("provider") == "cpu":
             yield Judge(OpenProvider(CPU, None, "hardware", Planted(on_cpu)))
+            return
+        if options.get("provider") == "directml":
+            if isinstance(below, Exception):
+                raise below
+            yield Judge(OpenProvider("directml", None, "emulated", Planted(below), "one"))
             return
         value = 99 if wrong(dict(entries), options) else None
         yield Judge(OpenProvider(DIRECTML, None, "emulated", Planted(value), "one"))
@@ -156,7 +161,7 @@ class TestDirectML:
         """Each side has a process of its own, and only one thing is changed."""
         opened = []
         found = whose_fault(ELEMENTS, WRONG, directml(lambda entries, options: True, opened=opened), runs=1)
-        assert 2 + len(found.sides) == len(opened)
+        assert 3 + len(found.sides) == len(opened)  # as it is, on the CPU EP, on DirectML itself
         assert ((), {}) == opened[0]
         assert all(len(entries) + len(options) <= 1 for entries, options in opened if "provider" not in options)
 
@@ -168,6 +173,25 @@ class TestDirectML:
         found = whose_fault(ELEMENTS, WRONG, directml(lambda entries, options: True, on_cpu))
         assert odd == found.odd_one_out
         assert text in str(found).splitlines()[0]
+
+    @pytest.mark.parametrize(
+        ("below", "word", "text"),
+        [
+            (None, "right", "DirectML itself gives the documented output: the EP or the mapping is in question"),
+            (99, "same", "DirectML itself gives the same wrong output: DirectML, or the driver below it, is in question"),
+            (98, "other", "DirectML itself fails too, in another way"),
+            (ProviderMissing("it is gone"), None, "DirectML itself was not asked: it is gone"),
+        ],
+    )  # fmt: skip
+    def test_below(self, below, word, text):
+        """The case is given to DirectML itself too, which says on which side of the EP the fault is."""
+        found = whose_fault(ELEMENTS, WRONG, directml(lambda *_: True, below=below), runs=2)
+        assert (word, word) == (found.below, sides_json(found)["directml"])
+        assert text in str(found)
+
+    def test_below_of_others(self, sides):
+        """Only a failure of the DirectML EP is brought there."""
+        assert "DirectML itself" not in str(sides(ELEMENTS, "fault:output-zero"))
 
     def test_refused(self):
         """A change that the provider refuses is left out, with its reason."""
