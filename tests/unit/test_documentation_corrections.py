@@ -335,7 +335,7 @@ class TestHtml:
         """Every correction with its lines and its reason, of every page."""
         names = []
         for name in ENGLISH:
-            (tmp_path / f"{name}.md").write_text(page(name), encoding="utf-8")
+            (tmp_path / f"{name}.md").write_bytes(page(name).encode())
             names.append(str(tmp_path / f"{name}.md"))
         shown = html.unescape(self.page(tmp_path, *names))
 
