@@ -24,6 +24,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.dxdispatch import model_json, read
+from opmap.execution.sessions import DIRECTML
 from opmap.machine.environment import collect
 from opmap.machine.facts import Fact
 from opmap.machine.runtimes import installed
@@ -104,6 +105,15 @@ class TestProgram:
             f"onnxruntime {onnxruntime.__version__}, numpy {np.__version__}",
         ):
             assert text in out
+
+    @pytest.mark.skipif(DIRECTML not in onnxruntime.get_available_providers(), reason="needs onnxruntime-directml")
+    @pytest.mark.parametrize("case", ["gather_elements/example.1", "gather_nd/example.1", "gather_nd1/example.2"])
+    def test_directml(self, case, export, tmp_path):
+        """A folder whose indices are converted as the DirectML EP supports it runs there."""
+        assert 0 == export(case, "-o", tmp_path / "a", "--index-conversion", "directml")[0]
+        code, out = run(tmp_path / "a", "dml")
+        assert 0 == code, out
+        assert f"on {DIRECTML}" in out
 
     def test_wrong(self, tmp_path):
         """A wrong output is exit code 1; each wrong element is printed with its bits."""
