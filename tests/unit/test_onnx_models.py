@@ -284,7 +284,7 @@ class TestBranches:
 
     def checked(self, capsys, folder, nodes, taken=True, provider="cpu", feeds=True, outputs=("y",)):
         """Judges a model, and returns verdict and message of each node by its name."""
-        feeds = (np.array(taken), X, np.array([0, 2])) if feeds else ()
+        feeds = (np.array(taken), X, np.array([0, 2], np.int64)) if feeds else ()
         outputs = [value(name, TensorProto.FLOAT, None) for name in outputs]
         write(folder, nodes, list(self.INPUTS), outputs, (), feeds)
         _, records = checked(capsys, folder, provider=provider)

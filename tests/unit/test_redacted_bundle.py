@@ -15,6 +15,7 @@ import pytest
 from bundle_folders import check_bundle, validate
 
 from opmap.cli import main
+from opmap.machine.environment import PROBES
 from opmap.reporting.written_bundle import read_bundle
 
 USER, HOST, FOLDER = "lena_m", "gpu-17", "/home/lena_m/rigx/onnx"
@@ -30,7 +31,9 @@ LEFT = "x.so: <user> on <host>: error <5> & more"
 def made(tmp_path_factory):
     """Returns a folder with the bundle `run` of a run with a planted fault, before anything is planted."""
     folder = tmp_path_factory.mktemp("bundles")
-    validate(folder / "run", "--provider", "fault:index-clamped-early", "--filter", "gather/example.*")
+    with pytest.MonkeyPatch.context() as patch:  # another test may have loaded a DLL, whose path would be in the bundle
+        patch.setitem(PROBES, "loaded_modules", ("nothing", lambda: []))
+        validate(folder / "run", "--provider", "fault:index-clamped-early", "--filter", "gather/example.*")
     return folder
 
 
