@@ -23,9 +23,11 @@ from .cases.selection import Selection, case_ids, find_cases, has_variant
 from .descriptors import FEATURE_LEVELS
 from .dxdispatch import Dispatch
 from .errors import InputError, printable
+from .execution.direct import DIRECT
 from .execution.providers import (
     OpenProvider,
     ProviderMissing,
+    full_name,
     open_provider,
     refuse_directml_options,
     refuse_runtime_options,
@@ -231,7 +233,13 @@ class Session:
     def selection(self) -> Selection:
         """The cases and probes that were asked for. Raises InputError if a file of ids cannot be read."""
         options = self.options
-        return Selection(tier=options.tier, globs=options.filter, ids=case_ids(options.case), shard=options.shard)
+        return Selection(
+            tier=options.tier,
+            globs=options.filter,
+            ids=case_ids(options.case),
+            shard=options.shard,
+            layouts=full_name(options.provider) == DIRECT,
+        )
 
     def choose(self, advance: Advance = _no_progress) -> list[Case]:
         """Returns the chosen cases in the order of the catalogue, and keeps them.
@@ -257,7 +265,9 @@ class Session:
         return mine, others
 
     def _has_variant(self, case: Case) -> bool:
-        return self.provider is None or has_variant(self.provider, VARIANTS[case.variant])
+        if self.provider is None:
+            return True
+        return has_variant(self.provider, VARIANTS[case.variant]) and (case.layout is None or self.provider.direct)
 
     @property
     def variants_note(self) -> str | None:
@@ -265,7 +275,7 @@ class Session:
         others = self._cases_of_provider[1]
         if not others:
             return None
-        names = sorted({case.variant for case in others})
+        names = sorted({case.layout or case.variant for case in others})
         return f"{len(others)} cases left out: {self.provider_name} does not have {', '.join(names)}"
 
     @property
@@ -275,6 +285,10 @@ class Session:
 
     def _chosen_probes(self) -> list[Probe | ContractProbe]:
         return self.selection.probes(self.provider) if self.provider and not self._only_cases else []
+
+    def _catalogue(self) -> Iterator[Case]:
+        """Gives the cases of the tier that the provider could have."""
+        return catalogue(self._tier, layouts=self.selection.layouts)
 
     # --- judging ---
 
@@ -469,7 +483,7 @@ class Session:
         assert self.active_failures is not None, "open() finds the known failures that apply"
         tier = self._tier
         contract = contract_probes() if "contract" in tiers_in(tier) else ()
-        return self.active_failures.problems(chain(catalogue(tier), probes(), contract), tier)
+        return self.active_failures.problems(chain(self._catalogue(), probes(), contract), tier)
 
     def write_known_failures(self, path: str) -> int:
         """Writes a new file with an entry for each failure of the run, and returns the number of entries.
@@ -480,7 +494,7 @@ class Session:
         from .verdicts.known_failures import write
 
         place = (self.active_failures or self._active_failures()).place
-        items = (case for case in catalogue(self._tier) if self._has_variant(case))
+        items = (case for case in self._catalogue() if self._has_variant(case))
         causes = WrittenCauses({case.id: case for case in self.cases})
         return write(path, self.results.records, place, self._tier, items, causes)
 

@@ -28,7 +28,7 @@ class Case:
 
     `variant` names how it is brought to the provider. `index_pattern` and `data_pattern` name how the inputs are filled;
     None if no pattern was used. `file` is the DxDispatch file that the case was read from; None for a case of the
-    catalogue.
+    catalogue. `layout` names the one of `layouts` that the case is in; None for the usual one.
     """
 
     id: str
@@ -38,6 +38,7 @@ class Case:
     variant: str = PLAIN
     index_pattern: str | None = None
     data_pattern: str | None = None
+    layout: str | None = None
 
     @property
     def round(self) -> Round:

@@ -17,6 +17,7 @@ from ..vocabulary import Tier
 from .case import INDEX_PATHS, Case, CaseIds, case_id, retyped, shape_word
 from .covering_arrays import arrays, has_arrays
 from .in_variants import accepts, in_variants, split_id
+from .layouts import LAYOUTS, in_layout, layout_of, split_layout
 from .parameters import WIDTHS, WORLD, allows_pattern, cases_of, cases_with, is_large, possible_values
 from .random_cases import data_types, dimension_counts, draw_descriptor, index_types
 from .values import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
@@ -29,7 +30,9 @@ RANDOM, RANDOM_ELEMENTS = 100, 4096
 their tensors."""
 
 
-def catalogue(tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = True) -> Iterator[Case]:
+def catalogue(
+    tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = True, layouts: bool = False
+) -> Iterator[Case]:
     """Gives the cases of a tier. Each tier holds the cases of the tier before it, first and in the same order.
 
     `smoke`: the documented examples; the first rows of each operator's covering array, which hold every class of every
@@ -38,7 +41,8 @@ def catalogue(tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = 
     triple; the large classes; every valid descriptor of the small scope (`WORLD`) in each data width.
 
     With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
-    Without `variants`, cases that are other cases in a variant are left out.
+    Without `variants`, cases that are other cases in a variant are left out. With `layouts`, a case may be followed by the
+    same in a layout, which only DirectML itself has.
     """
     if ids is not None:
         yield from _with_ids(tier, set(ids))
@@ -53,6 +57,9 @@ def catalogue(tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = 
                     if not is_large(case.desc):
                         pools[operator.name].append(case)
                     yield case
+                    layout = layout_of(case) if layouts else None
+                    if layout is not None and (laid_out := in_layout(case, layout)) is not None:
+                        yield laid_out
         added = _VARIANTS_AFTER.get(part) if variants else None
         if added is not None:
             for name in OPERATORS:
@@ -63,8 +70,8 @@ def catalogue(tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = 
 
 
 def _with_ids(tier: Tier, ids: set[str]) -> Iterator[Case]:
-    """Gives the cases with these ids. A case of the tier may be asked for in any variant that it can have."""
-    in_variant = {id: split for id in ids if (split := split_id(id)) is not None}
+    """Gives the cases with these ids. A case of the tier may be asked for in any variant or layout that it can have."""
+    in_variant = {id: split for id in ids if (split := split_id(id) or split_layout(id)) is not None}
     of_base: dict[str, list[tuple[str, str]]] = {}
     for id, (base, name) in in_variant.items():
         of_base.setdefault(base, []).append((id, name))
@@ -78,7 +85,9 @@ def _with_ids(tier: Tier, ids: set[str]) -> Iterator[Case]:
                     if case.id in ids:
                         yield case
                     for id, name in of_base.get(case.id, ()):
-                        if accepts(VARIANTS[name], case):
+                        if name in LAYOUTS:
+                            yield from filter(None, [in_layout(case, name)])
+                        elif accepts(VARIANTS[name], case):
                             yield dataclasses.replace(case, id=id, variant=name)
 
 

@@ -26,7 +26,8 @@ class Selection:
 
     An id may be that of a case, a probe or a contract probe, and is found in every tier. `shard` is (number, count). Only
     the first shard has probes; each shard has a part of the contract probes. Without `variants`, cases that are other cases
-    in a variant are left out. Raises InputError if there are too many globs, or if one is too long.
+    in a variant are left out. With `layouts`, a share of the cases is there once more, in a layout that only DirectML itself
+    has. Raises InputError if there are too many globs, or if one is too long.
     """
 
     tier: Tier = "smoke"
@@ -34,6 +35,7 @@ class Selection:
     ids: Sequence[str] = ()
     shard: tuple[int, int] = (1, 1)
     variants: bool = True
+    layouts: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -60,7 +62,7 @@ class Selection:
             advance()
             return case
 
-        cases = map(advancing, catalogue(self.tier, variants=self.variants))
+        cases = map(advancing, catalogue(self.tier, variants=self.variants, layouts=self.layouts))
         return select(cases, globs=self.globs, shard=self.shard)
 
     @property

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 DIRECT = "directml"
 """The name of the provider."""
 
+GRAPH_LAYOUT = "compile-graph"
+"""The layout of a case that is compiled with CompileGraph, whatever the provider option says."""
+
 COMPILE, METACOMMANDS = "compile", "disable_metacommands"
 """The provider options: how an operator is compiled, and whether the driver's own kernels are left out (`True`)."""
 
@@ -51,7 +54,8 @@ class DirectProvider(WorkerProvider):
         Raises ProviderError, with the stage `load` if DirectML refuses the descriptor.
         """
         try:
-            return self.run_descriptor(case.desc, case.tensors)
+            compile: Compile | None = "graph" if case.layout == GRAPH_LAYOUT else None
+            return self.run_descriptor(case.desc, case.tensors, compile=compile)
         finally:
             self.renew()
 

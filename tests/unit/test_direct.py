@@ -98,6 +98,16 @@ class TestVerdicts:
         assert Verdict.PASS == Judge(opened("graph"))(case).verdict
         assert Verdict.MISMATCH == Judge(opened("graph", compile="graph"))(case).verdict
 
+    @pytest.mark.parametrize(
+        ("layout", "trouble"), [("strides", "gap"), ("padding", "gap"), ("compile-graph", "graph")]
+    )
+    def test_a_case_in_a_layout_is_run_so(self, opened, layout, trouble):
+        """The troubles are those that this layout can show."""
+        case = find_case(f"{EXAMPLE}/{layout}")
+        assert Verdict.PASS == Judge(opened())(case).verdict
+        assert Verdict.MISMATCH == Judge(opened(trouble))(case).verdict
+        assert Verdict.PASS == Judge(opened("graph"))(find_case(f"{EXAMPLE}/strides")).verdict
+
 
 STRIDED = {
     "resources": {

@@ -1,0 +1,144 @@
+"""Cases in a layout: strides, larger tensors, CompileGraph. Only DirectML itself has them."""
+
+from __future__ import annotations
+
+import itertools
+from importlib.resources import files
+
+import pytest
+
+from opmap.cases.catalogue import catalogue
+from opmap.cases.layouts import EVERY, LAYOUTS, in_layout, layout_of
+from opmap.cases.selection import find_case
+from opmap.operators import OPERATORS
+from opmap.session import Session, SessionOptions
+
+SMOKE, STANDARD = ([*catalogue(tier, layouts=True)] for tier in ("smoke", "standard"))
+LAID_OUT = [case for case in STANDARD if case.layout]
+EXAMPLE = "gather/example.2"
+
+
+def of(layout):
+    return [case for case in LAID_OUT if case.layout == layout]
+
+
+class TestCases:
+    """Which cases there are."""
+
+    def test_the_other_cases_stay_as_they_are(self):
+        assert [case.id for case in catalogue("standard")] == [case.id for case in STANDARD if not case.layout]
+
+    def test_each_operator_has_each_layout(self):
+        assert set(itertools.product(OPERATORS, LAYOUTS)) == {(case.desc.operator, case.layout) for case in LAID_OUT}
+
+    def test_they_are_a_share_of_the_cases(self):
+        own = len([*catalogue("standard", variants=False)])
+        for layout in LAYOUTS:
+            assert own / EVERY / 2 < len(of(layout)) < own / EVERY * 2
+
+    def test_a_tier_has_those_of_the_tier_before(self):
+        assert {case.id for case in SMOKE if case.layout} < {case.id for case in LAID_OUT}
+
+    def test_their_descriptors_keep_the_rules_and_their_outputs_are_defined(self):
+        for case in LAID_OUT:
+            assert () == tuple(case.desc.violations()), case.id
+            assert None not in case.expected, case.id
+
+    def test_an_id_ends_in_the_name_and_gives_the_same_case(self):
+        for case in LAID_OUT[::29]:
+            base = case.id.removesuffix(f"/{case.layout}")
+            assert layout_of(find_case(base)) == case.layout
+            again = find_case(case.id)
+            assert (again.id, again.desc, dict(again.tensors)) == (case.id, case.desc, dict(case.tensors))
+
+    def test_the_manual_has_them(self):
+        manual = files("opmap").joinpath("manual", "variants.md").read_text(encoding="utf-8")
+        assert all(f"| `{name}` | {text} |" in manual for name, text in LAYOUTS.items())
+
+    def test_any_case_has_any_layout_by_its_id(self):
+        for layout in LAYOUTS:
+            assert layout == find_case(f"{EXAMPLE}/{layout}").layout
+
+
+class TestStrides:
+    """The layout `strides`."""
+
+    def test_there_are_permuted_tensors_gaps_and_repeated_values(self):
+        kinds = set()
+        for case in of("strides"):
+            for name, tensor in case.desc.tensors.items():
+                side = (
+                    "output"
+                    if name not in case.desc.inputs
+                    else "index"
+                    if name in case.desc.index_tensors()
+                    else "input"
+                )
+                long = [s for s, n in zip(tensor.strides, tensor.sizes, strict=True) if n > 1]
+                kinds |= {(side, "repeated")} if 0 in long else set()
+                kinds |= {(side, "permuted")} if long != sorted(long, reverse=True) else set()
+                kinds |= {(side, "gaps")} if tensor.buffer_element_count > tensor.element_count else set()
+        sides = itertools.product(("input", "index", "output"), ("permuted", "gaps"))
+        assert {("input", "repeated"), ("index", "repeated"), *sides} == kinds
+
+    def test_elements_at_one_address_are_equal(self):
+        for case in of("strides"):
+            for name, tensor in case.desc.inputs.items():
+                values = {}
+                coordinates = itertools.product(*map(range, tensor.sizes))
+                for at, bits in zip(coordinates, case.tensors[name].bits, strict=True):
+                    address = sum(i * stride for i, stride in zip(at, tensor.strides, strict=True))
+                    assert bits == values.setdefault(address, bits), (case.id, name)
+
+    def test_no_two_elements_of_an_output_share_an_address(self):
+        for case in of("strides"):
+            output = case.desc.output
+            coordinates = itertools.product(*map(range, output.sizes))
+            addresses = [sum(i * s for i, s in zip(at, output.strides, strict=True)) for at in coordinates]
+            assert len(addresses) == len(set(addresses)), case.id
+
+
+class TestOtherLayouts:
+    """The layouts `padding` and `compile-graph`."""
+
+    def test_with_padding_each_tensor_is_larger_than_it_needs(self):
+        for case in of("padding"):
+            for tensor in case.desc.tensors.values():
+                assert 4 <= tensor.total_tensor_size_in_bytes - tensor.minimum_size_in_bytes <= 128
+                assert tensor.packed
+
+    def test_a_case_that_is_compiled_as_a_graph_is_the_same_otherwise(self):
+        by_id = {case.id: case for case in STANDARD}
+        for case in of("compile-graph"):
+            base = by_id[case.id.removesuffix("/compile-graph")]
+            assert (base.desc, base.tensors) == (case.desc, case.tensors)
+
+    def test_a_large_case_has_none(self):
+        case = find_case(EXAMPLE)
+        wide = max((c for c in STANDARD if not c.layout), key=lambda c: c.desc.output.element_count)
+        assert in_layout(case, "strides") and wide.desc.output.element_count > 65_536
+        assert [None] * len(LAYOUTS) == [in_layout(wide, layout) for layout in LAYOUTS]
+
+
+class TestProviders:
+    """Which providers have them."""
+
+    @pytest.mark.parametrize(("provider", "has"), [("cpu", False), ("fault:none", False), ("DirectML", True)])
+    def test_only_directml_itself_is_asked_for_them(self, provider, has):
+        selection = Session(SessionOptions(provider=provider)).selection
+        assert has == selection.layouts
+        assert has == any(case.layout for case in selection.cases())
+
+    def test_another_provider_leaves_out_one_that_is_asked_for(self):
+        ids = [f"{EXAMPLE}/{layout}" for layout in LAYOUTS]
+        session = Session(SessionOptions(provider="cpu", case=[EXAMPLE, *ids]))
+        session.choose()
+        assert [EXAMPLE] == [case.id for case in session.cases]
+        assert (
+            "3 cases left out: CPUExecutionProvider does not have compile-graph, padding, strides"
+            == session.variants_note
+        )
+
+    def test_the_note_of_another_provider_does_not_name_them(self):
+        session = Session(SessionOptions(provider="cpu", tier="smoke"))
+        assert not any(name in (session.variants_note or "") for name in LAYOUTS)
