@@ -350,7 +350,7 @@ class Session:
         known = self.active_failures
         if dispatch.desc is None or known is None:
             return judge.dispatch(dispatch, file)
-        case = Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file)
+        case = Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets)
         danger = None if self.options.rerun_dangerous else known.danger(case)
         return self._skipped(case, danger) if danger else known.apply(case, judge.dispatch(dispatch, file))
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..descriptors import OperatorDesc
 from ..dxdispatch import desc_json
@@ -29,6 +29,7 @@ class Case:
     `variant` names how it is brought to the provider. `index_pattern` and `data_pattern` name how the inputs are filled;
     None if no pattern was used. `file` is the DxDispatch file that the case was read from; None for a case of the
     catalogue. `layout` names the one of `layouts` that the case is in; None for the usual one.
+    `offsets` are where tensors begin in their buffers, in bytes, by field (default 0): only DirectML itself is given them.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Case:
     index_pattern: str | None = None
     data_pattern: str | None = None
     layout: str | None = None
+    offsets: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def round(self) -> Round:

@@ -73,7 +73,7 @@ def _read_dispatch(file: str, name: str | None, feature_level: str) -> Case:
             raise dispatch.error
         if dispatch.desc is None:
             raise InputError("must have a descriptor", path=dispatch.path)
-        return Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file)
+        return Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets)
     except InputError as error:
         error.file = file
         raise

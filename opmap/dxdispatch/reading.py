@@ -26,13 +26,15 @@ class Dispatch:
 
     `name` is the dispatchable's name, `operator` the full name of the operator, `path` the place of the descriptor in
     the file. `tensors` are packed, by DirectML's field names; they are empty if the descriptor breaks a rule. Fields
-    that were not reached before the error are None.
+    that were not reached before the error are None. `offsets` are where bound tensors begin in their resources, in bytes,
+    by field name; 0 is left out.
     """
 
     name: str | None = None
     operator: str | None = None
     desc: OperatorDesc | None = None
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    offsets: Mapping[str, int] = field(default_factory=dict)
     path: str = "$"
     error: InputError | None = None
 
@@ -89,7 +91,8 @@ class _Reader:
                 self._read[name] = self._dispatchable(name)
             dispatch = self._read[name]
             if dispatch.desc is not None and not dispatch.desc.violations():
-                dispatch = replace(dispatch, tensors=self._bound_tensors(command, dispatch.desc, name))
+                tensors, offsets = self._bound_tensors(command, dispatch.desc, name)
+                dispatch = replace(dispatch, tensors=tensors, offsets=offsets)
             return dispatch
         except InputError as error:
             return replace(dispatch, error=released(error))
@@ -114,10 +117,15 @@ class _Reader:
         except InputError as error:
             return replace(dispatch, error=released(error))
 
-    def _bound_tensors(self, command: JsonObject, desc: OperatorDesc, name: str) -> dict[str, Tensor]:
-        """Returns the inputs by DirectML's field names. The outputs must be bound, their initial values are ignored."""
+    def _bound_tensors(
+        self, command: JsonObject, desc: OperatorDesc, name: str
+    ) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """Returns the inputs, and the offsets of all tensors that have one, by DirectML's field names.
+
+        The outputs must be bound. Their initial values are ignored; with an offset, they must hold the tensor.
+        """
         bindings = command.member("bindings").object()
-        tensors, inputs = {}, {}
+        tensors, inputs, offsets = {}, {}, {}
         for field_name, tensor_desc in desc.inputs.items():
             value = bindings.member(field_name)
             binding = _binding(value)
@@ -126,16 +134,21 @@ class _Reader:
                 chain = f"chains of dispatches ({shown(self.writers[binding.name])}, then {shown(name)}) are not read"
                 raise InputError(f"must be a resource with initial values: {chain}", path=value.path)
             tensors[field_name] = self.resources.tensor(tensor_desc, binding, path=value.path)
+            if binding.elementOffset:
+                offsets[field_name] = self.resources.offset(tensor_desc, binding, path=value.path)
         count = desc.output.element_count
         if count > MAX_ELEMENTS:
             raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {shown(count)}")
         for output in desc.spec().field_names("output"):
             value = bindings.member(output)
-            resource = _binding(value).name
+            binding = _binding(value)
+            resource = binding.name
             if resource in inputs:
                 raise InputError(f"must be another resource than that of {inputs[resource]}", path=value.path)
             self.resources.require(resource)
-        return tensors
+            if binding.elementOffset:
+                offsets[output] = self.resources.offset(desc.tensors[output], binding, path=value.path)
+        return tensors, offsets
 
     def _remember_outputs(self, command: JsonObject, dispatch: Dispatch) -> None:
         """Records the resources that a dispatch writes, so that a later dispatch that reads one of them is refused.

@@ -88,13 +88,22 @@ class Resources:
         buffer = self._buffer(binding.name)
         size = desc.data_type.size
         self._take(desc.element_count * size, path)
+        offset = self.offset(desc, binding, path=path)
+        elements = array(desc.data_type.bits_code, buffer[offset : offset + desc.buffer_element_count * size])
+        return Tensor(desc.data_type, desc.sizes, desc.read(elements))
+
+    def offset(self, desc: TensorDesc, binding: Binding, *, path: str) -> int:
+        """Returns the byte of the bound resource at which a tensor begins.
+
+        `path` is the place of the binding. Raises InputError if the resource is unreadable or does not hold the tensor.
+        """
+        buffer, size = self._buffer(binding.name), desc.data_type.size
         offset = binding.elementOffset * (binding.elementSizeInBytes or size)
         needed = desc.buffer_element_count * size
         if offset + needed > len(buffer):
             wanted = f"must hold {needed} bytes from byte {shown(offset)} on"
             raise InputError(f"{wanted}, resource {shown(binding.name)} has {len(buffer)}", path=path)
-        elements = array(desc.data_type.bits_code, buffer[offset : offset + needed])
-        return Tensor(desc.data_type, desc.sizes, desc.read(elements))
+        return offset
 
     def _buffer(self, name: str) -> bytes:
         """Returns the bytes of a resource, or raises its error. Each resource is read once, also one that is wrong."""

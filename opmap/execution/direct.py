@@ -55,36 +55,53 @@ class DirectProvider(WorkerProvider):
         """
         try:
             compile: Compile | None = "graph" if case.layout == GRAPH_LAYOUT else None
-            return self.run_descriptor(case.desc, case.tensors, compile=compile)
+            return self.run_descriptor(case.desc, case.tensors, compile=compile, offsets=case.offsets)
         finally:
             self.renew()
 
     def run_descriptor(
-        self, desc: OperatorDesc, tensors: Mapping[str, Tensor], *, compile: Compile | None = None
+        self,
+        desc: OperatorDesc,
+        tensors: Mapping[str, Tensor],
+        *,
+        compile: Compile | None = None,
+        offsets: Mapping[str, int] | None = None,
     ) -> list[np.ndarray] | Malformed:
-        """Returns the output of a descriptor, which may break rules. See run_case."""
+        """Returns the output of a descriptor, which may break rules. See run_case.
+
+        `offsets` are where tensors begin in their buffers, in bytes, by field (default 0).
+        """
         from ..directml.describing import dispatchable, from_memory, to_memory, touched
 
         self._placement = None
         contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
-        result = self.perform(self._step(dispatchable(desc), contents, compile))
+        (output,) = desc.spec().field_names("output")
+        given = dict(offsets or {})
+        result = self.perform(self._step(dispatchable(desc), contents, compile, given))
         if failure := result.failure:
             raise failure
         self._placement = Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),))
         (region,) = result.outputs.values()
-        problem = touched(desc.output, region)
+        offset = given.get(output, 0)
+        problem = touched(desc.output, region, offset)
         if problem:
             return Malformed(problem)
-        return [from_memory(desc.output, region).view(dtype_of(desc.output.data_type))]
+        return [from_memory(desc.output, region, offset).view(dtype_of(desc.output.data_type))]
 
     def refusal(self, desc: OperatorDesc, *, compile: Compile | None = None) -> ProviderError | None:
         """Returns why DirectML does not create or compile a descriptor, which may break rules; None if it does."""
         from ..directml.describing import dispatchable
 
-        return self.perform(self._step(dispatchable(desc), None, compile)).failure
+        return self.perform(self._step(dispatchable(desc), None, compile, {})).failure
 
-    def _step(self, operator: Dispatchable, contents: dict[str, Any] | None, compile: Compile | None) -> Dispatch:
+    def _step(
+        self,
+        operator: Dispatchable,
+        contents: dict[str, Any] | None,
+        compile: Compile | None,
+        offsets: dict[str, int],
+    ) -> Dispatch:
         options = self._start.options
         flags = DML_EXECUTION_FLAG_DISABLE_META_COMMANDS if options.get(METACOMMANDS) == "True" else 0
         chosen = compile or ("graph" if options.get(COMPILE) == "graph" else "operator")
-        return Dispatch(operator=operator, contents=contents, flags=flags, compile=chosen)
+        return Dispatch(operator=operator, contents=contents, offsets=offsets, flags=flags, compile=chosen)

@@ -184,7 +184,7 @@ class Judge:
         if refused is not None:
             return refused
         assert dispatch.desc is not None, "a dispatch that is not refused must have a descriptor"
-        return self(Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file))
+        return self(Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets))
 
     def map(self, case: Case) -> MappedModel:
         """Returns the model of a case in the variant `plain`. Raises MappingError if it has none."""

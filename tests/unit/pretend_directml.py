@@ -41,7 +41,8 @@ RAISED = {"refused": refuse, "lost": lose, "binding": refuse_binding}
 
 
 class Pretender(Performer):
-    """Performs Dispatch. `wrong` reverses the output, `gap` writes behind it, `graph` is wrong in graphs only."""
+    """Performs Dispatch. `wrong` reverses the output, `gap` writes behind it, `offset` writes it to
+    the beginning of the buffer, `graph` is wrong in graphs only."""
 
     def __init__(self, trouble):
         super().__init__()
@@ -51,6 +52,8 @@ class Pretender(Performer):
         self.calls += 1
         if not isinstance(step, Dispatch):
             return Result()
+        if any(offset % 16 for offset in step.offsets.values()):
+            return Result(error=str(BindingRefused()), stage=Stage.RUN)
         if self.trouble == "unsupported":
             text = "IDMLDevice::CheckFeatureSupport: the device does not support FLOAT64"
             return Result(error=text, stage=Stage.LOAD, unsupported=True)
@@ -73,11 +76,13 @@ class Pretender(Performer):
         if self.trouble == "wrong" or (self.trouble == "graph" and step.compile == "graph"):
             bits.reverse()
         memory = to_memory(desc.output, Tensor(desc.output.data_type, desc.output.sizes, bits))
-        region = np.full(len(memory) + GUARD, FILL, np.uint8)
-        region[: len(memory)] = memory
-        if self.trouble == "gap":
-            region[len(memory)] = 0
         (name,) = spec.field_names("output")
+        start = 0 if self.trouble == "offset" else step.offsets.get(name, 0)
+        end = start + len(memory)
+        region = np.full(step.offsets.get(name, 0) + len(memory) + GUARD, FILL, np.uint8)
+        region[start:end] = memory
+        if self.trouble == "gap":
+            region[end] = 0
         return {name: region}
 
     def facts(self):

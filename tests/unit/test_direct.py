@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,38 @@ class TestCheck:
         monkeypatch.setattr(session, "open_provider", lambda *_, **__: opened(trouble))
         assert code == main(["check", str(file), "--provider", "directml"])
         assert text in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("trouble", "element", "code", "text"),
+        [
+            ("none", 8, 0, "pass "),
+            ("offset", 8, 1, "changed bytes, the first at byte -32, before the tensor of 32 bytes"),
+            ("none", 1, 1, "DirectML refused a binding"),
+        ],
+    )
+    def test_a_file_with_offsets_is_dispatched_at_them(
+        self, opened, trouble, element, code, text, tmp_path, monkeypatch, capsys
+    ):
+        """Offsets that are no multiple of 16 bytes are refused by DirectML."""
+        file, model = tmp_path / "offsets.json", deepcopy(STRIDED)
+        model["commands"][0]["bindings"] = {
+            "InputTensor": {"name": "in", "elementOffset": 4},
+            "IndicesTensor": {"name": "idx", "elementOffset": 2},
+            "OutputTensor": {"name": "out", "elementOffset": element},
+        }
+        model["resources"]["in"]["initialValues"][:0] = [-1, -1, -1, -1]
+        model["resources"]["idx"]["initialValues"][:0] = [1, 1]
+        file.write_text(json.dumps(model), encoding="utf-8")
+        monkeypatch.setattr(session, "open_provider", lambda *_, **__: opened(trouble))
+        assert code == main(["check", str(file), "--provider", "directml"])
+        assert text in capsys.readouterr().out
+
+    def test_an_output_must_hold_the_tensor_at_its_offset(self, tmp_path, capsys):
+        file, model = tmp_path / "offsets.json", deepcopy(STRIDED)
+        model["commands"][0]["bindings"]["OutputTensor"] = {"name": "out", "elementOffset": 2**30}
+        file.write_text(json.dumps(model), encoding="utf-8")
+        assert 2 == main(["check", str(file), "--provider", "cpu"])
+        assert "must hold 32 bytes from byte 4294967296 on, resource 'out' has 160" in capsys.readouterr().err
 
     def test_on_a_model_it_is_not_expressible(self, tmp_path, capsys):
         file = tmp_path / "strided.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import random
 from array import array
 
@@ -19,6 +20,7 @@ from opmap.directml.device import Device
 from opmap.directml.dispatching import run
 from opmap.directml.hresults import INVALID_ARGUMENT, BindingRefused, CallFailed
 from opmap.directml.support import highest_feature_level, supports
+from opmap.dxdispatch import read_model
 from opmap.errors import ProviderError
 from opmap.machine.adapters import choose_adapter
 from opmap.operators import OPERATORS
@@ -121,6 +123,24 @@ class TestDescriptors:
                 tensor = dataclasses.replace(desc.tensors[name], guaranteed_base_offset_alignment=alignment)
                 desc = desc.replace(**{attribute: tensor})
         assert wanted(desc, tensors) == given(place, desc, tensors)
+
+    def test_a_file_with_offsets_in_its_bindings(self, place):
+        resource = {"initialValuesDataType": "UINT32", "initialValues": [9, 9, 9, 9, 10, 11, 12, 13]}
+        sizes = {"DataType": "UINT32", "Sizes": [4]}
+        bindings = {
+            name: {"name": name, "elementOffset": 4} for name in ("InputTensor", "IndicesTensor", "OutputTensor")
+        }
+        indices = {"initialValuesDataType": "UINT32", "initialValues": [0, 0, 0, 0, 3, 2, 1, 0]}
+        desc = {"InputTensor": sizes, "IndicesTensor": sizes, "OutputTensor": sizes, "Axis": 0, "IndexDimensions": 1}
+        model = {
+            "resources": {"InputTensor": resource, "IndicesTensor": indices, "OutputTensor": resource},
+            "dispatchables": {"g": {"type": "DML_OPERATOR_GATHER", "desc": desc}},
+            "commands": [{"type": "dispatch", "dispatchable": "g", "bindings": bindings}],
+        }
+        (dispatch,) = read_model(json.dumps(model))
+        assert dict.fromkeys(bindings, 16) == dispatch.offsets
+        got = given(place, dispatch.desc, dispatch.tensors, offsets=dispatch.offsets)
+        assert [13, 12, 11, 10] == np.frombuffer(got, np.uint32).tolist()
 
     def test_a_large_tensor(self, place):
         desc, _ = example_descriptor(all_specs()[0].corrected, "1")
