@@ -277,6 +277,11 @@ DIRECTML_OPTIONS = (
     ),
     Option(name="disable-metacommands", flag=True, help="DirectML: do not use the driver's own kernels"),
     Option(
+        name="debug-layer",
+        flag=True,
+        help="--provider directml: turn the debug layers on; what they say about a case is part of its message",
+    ),
+    Option(
         name="timeout-per-case",
         type=seconds,
         default=30.0,

@@ -81,6 +81,7 @@ class SessionOptions:
     adapter: str | None = None
     device_id: int | None = None
     disable_metacommands: bool = False
+    debug_layer: bool = False
     timeout_per_case: float = 30.0
     dml_runtime: str | None = None
     in_process: bool = False
@@ -101,6 +102,7 @@ class SessionOptions:
             "adapter": self.adapter,
             "device_id": self.device_id,
             "disable_metacommands": self.disable_metacommands,
+            "debug_layer": self.debug_layer,
             "timeout": self.timeout_per_case,
             "dml_runtime": self.dml_runtime,
             "in_process": self.in_process,
@@ -405,6 +407,7 @@ class Session:
             "adapter": options.adapter,
             "device_id": options.device_id,
             "disable_metacommands": options.disable_metacommands,
+            "debug_layer": options.debug_layer,
             **options.of_runtime,
             **identity(self.provider),
         }

@@ -33,6 +33,7 @@ _OF_PROVIDER = (
     "adapter",
     "device_id",
     "disable_metacommands",
+    "debug_layer",
     "dml_runtime",
     "rerun_dangerous",
 )

@@ -295,6 +295,7 @@ _ON_CPU: Mapping[str, Any] = {
     "adapter": None,
     "device_id": None,
     "disable_metacommands": False,
+    "debug_layer": False,
     "dml_runtime": None,
 }
 """The options of a run on the CPU EP."""

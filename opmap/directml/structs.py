@@ -31,6 +31,16 @@ class D3D12_DESCRIPTOR_HEAP_DESC(ctypes.Structure):
     _fields_ = [("Type", c_int32), ("NumDescriptors", c_uint32), ("Flags", c_uint32), ("NodeMask", c_uint32)]
 
 
+class D3D12_MESSAGE(ctypes.Structure):
+    _fields_ = [
+        ("Category", c_int32),
+        ("Severity", c_int32),
+        ("ID", c_int32),
+        ("pDescription", c_void_p),
+        ("DescriptionByteLength", c_size_t),
+    ]
+
+
 class D3D12_HEAP_PROPERTIES(ctypes.Structure):
     _fields_ = [
         ("Type", c_int32),
@@ -89,6 +99,7 @@ class D3D12_GPU_DESCRIPTOR_HANDLE(ctypes.Structure):
 
 # --- DirectML ---
 
+DML_CREATE_DEVICE_FLAG_DEBUG = 1
 DML_FEATURE_LEVEL_5_0 = 0x5000
 DML_FEATURE_LEVELS = (
     *(0x1000, 0x2000, 0x2100, 0x3000, 0x3100, 0x4000, 0x4100, 0x5000),
@@ -230,6 +241,7 @@ SIZES: dict[type[ctypes.Structure], int] = {
     D3D12_RANGE: 16,
     D3D12_CPU_DESCRIPTOR_HANDLE: 8,
     D3D12_GPU_DESCRIPTOR_HANDLE: 8,
+    D3D12_MESSAGE: 32,
     DML_BUFFER_TENSOR_DESC: 48,
     DML_TENSOR_DESC: 16,
     DML_OPERATOR_DESC: 16,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from ..directml.dispatchable import Dispatchable
 from ..directml.structs import DML_EXECUTION_FLAG_DISABLE_META_COMMANDS
-from ..errors import InputError, ProviderError
+from ..errors import InputError, ProviderError, clean
 from .arrays import dtype_of
 from .performer import Malformed
 from .protocol import DISPATCHED, Placement
@@ -26,8 +26,9 @@ DIRECT = "directml"
 GRAPH_LAYOUT = "compile-graph"
 """The layout of a case that is compiled with CompileGraph, whatever the provider option says."""
 
-COMPILE, METACOMMANDS = "compile", "disable_metacommands"
-"""The provider options: how an operator is compiled, and whether the driver's own kernels are left out (`True`)."""
+COMPILE, METACOMMANDS, DEBUG_LAYER = "compile", "disable_metacommands", "debug_layer"
+"""The provider options: how an operator is compiled, whether the driver's own kernels are left out (`True`), and whether the
+debug layers are on (`True`). The last two are set by options of the command line."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
@@ -46,6 +47,9 @@ class DirectProvider(WorkerProvider):
     There is nothing that DirectML could leave to something else: if the operator was created, compiled and dispatched on
     the device of the adapter, and the device was not lost, DirectML computed the output. That is the proof `dispatched`.
     """
+
+    messages: Sequence[str] = ()
+    """What the debug layers said about the last descriptor."""
 
     # Any: the class Case stands above this module, which must not import it.
     def run_case(self, case: Any, /) -> list[np.ndarray] | Malformed:
@@ -73,11 +77,12 @@ class DirectProvider(WorkerProvider):
         """
         from ..directml.describing import dispatchable, from_memory, to_memory, touched
 
-        self._placement = None
+        self._placement, self.messages = None, ()
         contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
         (output,) = desc.spec().field_names("output")
         given = dict(offsets or {})
         result = self.perform(self._step(dispatchable(desc), contents, compile, given))
+        self.messages = tuple(map(clean, result.messages))
         if failure := result.failure:
             raise failure
         self._placement = Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),))

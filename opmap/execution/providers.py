@@ -17,7 +17,7 @@ from ..machine.environment import collect
 from ..machine.facts import Fact
 from ..machine.runtimes import import_problem, require_one
 from ..vocabulary import Stage
-from .direct import DIRECT, METACOMMANDS, DirectProvider, check_options
+from .direct import DEBUG_LAYER, DIRECT, METACOMMANDS, DirectProvider, check_options
 from .dml_linux import VARIABLE, find_dml_runtime
 from .performer import Malformed, Performer
 from .protocol import ASSERTED, CaseProvider, Placement
@@ -108,6 +108,10 @@ class OpenProvider:
             return self.provider.placement()
         return Placement(ASSERTED, (("", self.name),))
 
+    def messages(self) -> Sequence[str]:
+        """Returns what the debug layers said about the last case; nothing for any other provider than DirectML itself."""
+        return self.provider.messages if isinstance(self.provider, DirectProvider) else ()
+
     def environment(self) -> dict[str, Fact]:
         """Returns the facts about the process that runs the models: the worker process, or this process."""
         return self.provider.environment() if isinstance(self.provider, WorkerProvider) else collect()
@@ -158,6 +162,7 @@ def open_provider(
     adapter: str | None = None,
     device_id: int | None = None,
     disable_metacommands: bool = False,
+    debug_layer: bool = False,
     timeout: float = TIMEOUT,
     dml_runtime: str | None = None,
     in_process: bool = False,
@@ -170,7 +175,7 @@ def open_provider(
     `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds for each step. `in_process` is for debugging: a
     third party's provider then runs in this process, without a time limit. On Linux the worker of the DirectML EP runs in
     the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose the
-    adapter of the DirectML EP; `device_id` also chooses the device of a plugin EP.
+    adapter of the DirectML EP; `debug_layer` turns the debug layers of `directml` on; `device_id` also chooses the device of a plugin EP.
 
     `session_options` are session configuration entries. `libraries` are plugin EP libraries by the names under which
     ONNX Runtime registers them. An EP that ONNX Runtime does not have is looked for in the installed plugin packages.
@@ -178,6 +183,8 @@ def open_provider(
     Raises ProviderMissing if the provider is not there. Raises InputError for an unknown name, an option that the provider
     does not take, a folder that is not a rig, or an adapter that this machine does not have.
     """
+    if full_name(name) != DIRECT:
+        refuse_directml_options(name, debug_layer=debug_layer)
     if ":" in name:
         refuse_directml_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
         refuse_runtime_options(
@@ -190,7 +197,7 @@ def open_provider(
     if wanted == DIRECT:
         refuse_runtime_options(name, session_options=session_options, libraries=libraries)
         check_options(options)
-        options[METACOMMANDS] = str(disable_metacommands)
+        options |= {METACOMMANDS: str(disable_metacommands), DEBUG_LAYER: str(debug_layer)}
         rig = find_dml_runtime(dml_runtime)
         return _open_direct(options, command=rig, adapter=adapter, device_id=device_id, timeout=timeout)
     open_worker = partial(_open_worker, config=config, device_id=device_id, timeout=timeout)
@@ -244,9 +251,12 @@ def refuse_directml_options(
     adapter: str | None = None,
     device_id: int | None = None,
     disable_metacommands: bool = False,
+    debug_layer: bool = False,
     **_: object,
 ) -> None:
-    """Raises InputError if options of the DirectML EP are given to another provider."""
+    """Raises InputError if options of the DirectML EP, or of DirectML itself, are given to another provider."""
+    if debug_layer:
+        raise InputError(f"--debug-layer is for --provider {DIRECT}, got {name}")
     if adapter is not None or device_id is not None or disable_metacommands:
         raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {name}")
 

@@ -248,7 +248,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     `error` is the message if it failed, and `stage` the stage of the failure. `unsupported` is whether the provider said
     that it does not support the step. `malformed` describes outputs that are no arrays. `spent` is whether the process
-    must not be used further: what runs in it later may be wrong.
+    must not be used further: what runs in it later may be wrong. `messages` are what the debug layers said about the step.
     """
 
     outputs: dict[str, np.ndarray] = {}
@@ -260,6 +260,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     unsupported: bool = False
     malformed: str | None = None
     spent: bool = False
+    messages: list[str] = []
 
     @property
     def failure(self) -> ProviderError | None:

@@ -32,7 +32,7 @@ import numpy as np
 
 from opmap.errors import InputError, ProviderError, clean, describe
 from opmap.execution import frames
-from opmap.execution.direct import DIRECT
+from opmap.execution.direct import DEBUG_LAYER, DIRECT
 from opmap.execution.performer import Performer
 from opmap.execution.plugins import described_device, plugin_class, plugin_device
 from opmap.execution.sessions import DIRECTML, IDENTITY, SessionProvider
@@ -97,14 +97,15 @@ def _provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Perf
 def _direct(start: frames.Start) -> tuple[Performer, frames.Hello]:
     """Opens DirectML on the chosen adapter, or else on the first one that has a Direct3D 12 device.
 
-    Raises InputError if no adapter, or more than one, fits the choice, ProviderError if there is no device.
+    Raises InputError if no adapter, or more than one, fits the choice, or if the debug layers are wanted and not installed;
+    ProviderError if there is no device.
     """
     from opmap.execution.dispatcher import Dispatcher
 
     wine, problem = wine_version(), ""
     for adapter in candidates(substring=start.adapter, device_id=start.device_id):
         try:
-            provider = Dispatcher(adapter.index if adapter else None)
+            provider = Dispatcher(adapter.index if adapter else None, debug=start.options.get(DEBUG_LAYER) == "True")
         except ProviderError as error:
             problem = problem or f"{adapter.name}: {error}" if adapter else str(error)
             continue

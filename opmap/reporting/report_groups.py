@@ -171,6 +171,8 @@ def again_words(bundle: WrittenBundle) -> list[str]:
             words += [f"--{name.replace('_', '-')}", str(pair)]
     if bundle.run.selection.get("disable_metacommands") is True:
         words.append("--disable-metacommands")
+    if bundle.run.selection.get("debug_layer") is True:
+        words.append("--debug-layer")
     return [*words, "--case"]
 
 

@@ -51,7 +51,7 @@ class Outcome:
     or else the case's own output. `wrong_elements` holds the row-major addresses of its wrong elements, `relation` what
     they are as a whole. `kinds` are the kinds of wrong values, if all addresses are right. `error` is the exception that
     ended the case; if there is a check too, it came when a right case was released. `road_problem` says why the road of the
-    variant is not proven. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
+    variant is not proven. `messages` are what the debug layers said. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
     """
 
     case: Case
@@ -69,6 +69,7 @@ class Outcome:
     road_problem: str | None = None
     descriptor: str | None = None
     differences: Sequence[str] = ()
+    messages: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Judge:
         if violations:
             return Outcome(case=case, round=round, violations=violations)
         if self.provider.runs_cases:
-            return self._execute_case(case, round)
+            return replace(self._execute_case(case, round), messages=self.provider.messages())
         try:
             mapped = self.map(case)
             formed = VARIANTS[case.variant].form.build(mapped, round)
@@ -262,6 +263,8 @@ def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> 
         fields |= _decide_error(outcome, outcome.error, provider)
     else:
         fields |= _decide_output(outcome, provider)
+    if outcome.messages:
+        fields["message"] = "; ".join(filter(None, [fields.get("message"), *outcome.messages]))
     return Record(**fields)
 
 

@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 
+import msgspec
 import numpy as np
 
 from opmap.descriptors import TensorDesc
@@ -14,6 +15,7 @@ from opmap.directml.describing import from_memory, to_memory
 from opmap.directml.dispatching import FILL, GUARD
 from opmap.directml.hresults import BindingRefused, CallFailed
 from opmap.execution import frames, worker_main
+from opmap.execution.direct import DEBUG_LAYER
 from opmap.execution.performer import Performer
 from opmap.execution.steps import Dispatch, Result
 from opmap.machine.facts import Fact
@@ -44,9 +46,10 @@ class Pretender(Performer):
     """Performs Dispatch. `wrong` reverses the output, `gap` writes behind it, `offset` writes it to
     the beginning of the buffer, `graph` is wrong in graphs only."""
 
-    def __init__(self, trouble):
+    def __init__(self, trouble, options):
         super().__init__()
         self.trouble = trouble
+        self.messages = ["debug layer: warning 7: pretended"] if options.get(DEBUG_LAYER) == "True" else []
 
     def perform(self, step, limit=None):
         self.calls += 1
@@ -57,6 +60,9 @@ class Pretender(Performer):
         if self.trouble == "unsupported":
             text = "IDMLDevice::CheckFeatureSupport: the device does not support FLOAT64"
             return Result(error=text, stage=Stage.LOAD, unsupported=True)
+        return msgspec.structs.replace(self.dispatched(step), messages=self.messages)
+
+    def dispatched(self, step):
         try:
             RAISED.get(self.trouble, lambda: None)()
             return Result() if step.contents is None else Result(outputs=self.run(step))
@@ -95,7 +101,9 @@ def described(tensor):
 
 
 def opened(start):
-    return Pretender(sys.argv[2]), frames.Hello("1.15.4.0", [], 1, "emulated", adapter="pretended", sessions=False)
+    return Pretender(sys.argv[2], start.options), frames.Hello(
+        "1.15.4.0", [], 1, "emulated", adapter="pretended", sessions=False
+    )
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ from opmap.directml.describing import dispatchable, from_memory, to_memory, touc
 from opmap.directml.device import Device
 from opmap.directml.dispatching import run
 from opmap.directml.hresults import INVALID_ARGUMENT, BindingRefused, CallFailed
+from opmap.directml.libraries import directml_device, enable_debug_layer
 from opmap.directml.support import highest_feature_level, supports
 from opmap.dxdispatch import read_model
-from opmap.errors import ProviderError
+from opmap.errors import InputError, ProviderError
 from opmap.machine.adapters import choose_adapter
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
@@ -188,6 +189,20 @@ class TestRefusals:
             with pytest.raises(BindingRefused, match="DirectML refused a binding"):
                 given(place, desc.replace(input_tensor=tensor), tensors, offsets={"InputTensor": offset})
         assert wanted(desc, tensors) == given(place, desc, tensors)
+
+
+class TestDebugLayers:
+    """What happens where the debug layers are not installed. Nothing here shows them installed."""
+
+    def test_one_line_says_what_to_install(self, place):
+        for call in (enable_debug_layer, lambda: directml_device(place[0].direct3d, debug=True).release()):
+            try:
+                call()
+            except InputError as error:
+                assert "--debug-layer needs the debug layers: " in str(error)
+                assert "887A002D DXGI_ERROR_SDK_COMPONENT_MISSING" in str(error)
+            else:
+                pytest.skip("the debug layers are installed")
 
 
 class TestSupport:
