@@ -24,7 +24,7 @@ FEATURES: Mapping[str, str] = {
     "output_bytes": "The size of the output in bytes, without padding.",
     "negative": "Whether an index is negative.",
     "duplicates": "Whether two indices name the same place; -1 and the last index are the same.",
-    "variant": "The variant in which the case is brought to the provider.",
+    "variant": "The variant or layout in which the case is brought to the provider.",
     "index_rank": "The number of meaningful dimensions of the index tensor.",
     "data_pattern": "How the data is chosen: addr (each element is unique) or special (values that conversions change).",
     "call": "The number of the run in the provider's process, from 1.",

@@ -65,7 +65,7 @@ def same_sizes(one: str, other: str) -> str:
 
 
 def _with_values(case: Case, of_indices: Mapping[str, Value]) -> dict[str, Value]:
-    found: dict[str, Value] = {**_of_descriptor(case.desc), **of_indices, "variant": case.variant}
+    found: dict[str, Value] = {**_of_descriptor(case.desc), **of_indices, "variant": case.layout or case.variant}
     if case.desc.index_tensors():
         found["index_path"] = _index_path(case)
     if case.data_pattern is not None:

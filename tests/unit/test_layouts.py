@@ -10,6 +10,7 @@ import pytest
 from opmap.cases.catalogue import catalogue
 from opmap.cases.layouts import EVERY, LAYOUTS, in_layout, layout_of
 from opmap.cases.selection import find_case
+from opmap.diagnosis.features import features_of
 from opmap.operators import OPERATORS
 from opmap.session import Session, SessionOptions
 
@@ -118,6 +119,15 @@ class TestOtherLayouts:
         wide = max((c for c in STANDARD if not c.layout), key=lambda c: c.desc.output.element_count)
         assert in_layout(case, "strides") and wide.desc.output.element_count > 65_536
         assert [None] * len(LAYOUTS) == [in_layout(wide, layout) for layout in LAYOUTS]
+
+
+class TestDiagnosis:
+    """What a diagnosis knows of a layout."""
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_a_condition_can_name_it(self, layout):
+        (features,) = features_of([find_case(f"{EXAMPLE}/{layout}")])
+        assert layout == features["variant"]
 
 
 class TestProviders:
