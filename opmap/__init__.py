@@ -28,7 +28,7 @@ _PUBLIC = {
     "OpmapError": "errors",
     "Record": "verdicts.record",
     "Session": "session",
-    "SessionOptions": "session",
+    "SessionOptions": "session_options",
     "Spec": "spec",
     "Tensor": "tensors",
     "TensorDesc": "descriptors",

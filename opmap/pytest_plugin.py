@@ -154,7 +154,8 @@ class _State:
     @cached_property
     def session(self) -> Session:
         """The session. Raises UsageError if the file of known failures cannot be used."""
-        from .session import Session, SessionOptions
+        from .session import Session
+        from .session_options import SessionOptions
 
         prefix, options = "opmap_", vars(self.config.option)
         named = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}

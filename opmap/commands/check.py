@@ -10,7 +10,8 @@ from ..errors import InputError
 from ..onnx_models import CpuValues, GivenModel, is_model, judge_model, node_cases, read_model_file
 from ..reporting.tables import line
 from ..reporting.terminal import console, print_error, stdout_for_json, write_json
-from ..session import Session, SessionOptions
+from ..session import Session
+from ..session_options import SessionOptions
 from ..verdicts.judge import Judge
 from ..verdicts.record import Record, encode
 from ..verdicts.run import not_run

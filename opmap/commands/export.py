@@ -19,7 +19,8 @@ from ..reporting.results_folder import RUN
 from ..reporting.tables import line
 from ..reporting.terminal import console, print_error, print_line, progress
 from ..reproducers.model_folders import write_files
-from ..session import Session, SessionOptions
+from ..session import Session
+from ..session_options import SessionOptions
 from ..verdicts.judge import Judge
 from ..verdicts.record import Record
 from ..vocabulary import Verdict

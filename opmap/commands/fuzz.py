@@ -22,7 +22,7 @@ from ..known import defects
 from ..reporting.finds import FindsFolder, entry, steps_of, variant
 from ..reporting.results_folder import identity
 from ..reporting.terminal import print_error, print_line, stdout_for_json, write_json
-from ..session import SessionOptions
+from ..session_options import SessionOptions
 
 _EVERY = 10.0
 """How many seconds lie between two lines of progress."""

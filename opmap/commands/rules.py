@@ -58,7 +58,7 @@ def _against(options: Namespace) -> int:
     from ..execution import providers
     from ..execution.direct import DirectProvider
     from ..reporting.rule_table import RulesDocument, print_rules
-    from ..session import SessionOptions
+    from ..session_options import SessionOptions
     from ..verdicts.against import rule_rows
 
     wanted = options.id and options.id.upper()

@@ -21,7 +21,8 @@ from ..files import to_json
 from ..reporting.diagnosis import describe_case
 from ..reporting.terminal import print_line, progress, stdout_for_json, write_json
 from ..reproducers.model_folders import write_files
-from ..session import Session, SessionOptions
+from ..session import Session
+from ..session_options import SessionOptions
 from ..variants import PLAIN
 from ..verdicts.judge import Judge
 from ..verdicts.record import Record

@@ -12,7 +12,8 @@ from ..reporting.html_report import add_survey
 from ..reporting.survey import print_survey, survey_document
 from ..reporting.terminal import console, print_error, print_line, progress, stdout_for_json, write_json
 from ..reporting.written_bundle import read_bundle
-from ..session import Session, SessionOptions
+from ..session import Session
+from ..session_options import SessionOptions
 from ..verdicts.judge import Judge
 from ..verdicts.survey import Observation, Survey, failures
 

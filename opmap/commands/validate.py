@@ -14,7 +14,8 @@ from ..errors import InputError, OpmapError
 from ..reporting.bundle import HTML, RECORDS
 from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
-from ..session import Session, SessionOptions
+from ..session import Session
+from ..session_options import SessionOptions
 from ..verdicts.record import encode
 from ..vocabulary import Verdict
 

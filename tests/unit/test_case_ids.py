@@ -20,7 +20,8 @@ from opmap.execution.providers import open_provider
 from opmap.limits import MAX_GLOB
 from opmap.manual.case_ids import EXAMPLE, MEANING
 from opmap.operators import OPERATORS
-from opmap.session import Session, SessionOptions
+from opmap.session import Session
+from opmap.session_options import SessionOptions
 
 SMOKE = "gather/example.1"
 STANDARD = "gather/int64/d7.axis0.k0/uint32.identity.init/special.534a68"

@@ -19,7 +19,8 @@ from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.stability import stability
 from opmap.execution.providers import ProviderMissing, open_provider
 from opmap.faults import open_fault
-from opmap.session import Session, SessionOptions
+from opmap.session import Session
+from opmap.session_options import SessionOptions
 from opmap.verdicts.judge import Judge
 from opmap.verdicts.known_failures import SCHEMA
 

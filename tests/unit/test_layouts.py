@@ -12,7 +12,8 @@ from opmap.cases.layouts import EVERY, LAYOUTS, in_layout, layout_of
 from opmap.cases.selection import find_case
 from opmap.diagnosis.features import features_of
 from opmap.operators import OPERATORS
-from opmap.session import Session, SessionOptions
+from opmap.session import Session
+from opmap.session_options import SessionOptions
 
 SMOKE, STANDARD = ([*catalogue(tier, layouts=True)] for tier in ("smoke", "standard"))
 LAID_OUT = [case for case in STANDARD if case.layout]

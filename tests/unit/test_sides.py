@@ -16,7 +16,8 @@ from opmap.errors import InputError
 from opmap.execution.providers import OpenProvider, ProviderMissing
 from opmap.execution.sessions import CPU, DIRECTML, FUSION_OFF, SessionProvider
 from opmap.machine.facts import Fact
-from opmap.session import Session, SessionOptions
+from opmap.session import Session
+from opmap.session_options import SessionOptions
 from opmap.variants.ways import ARENA_OFF
 from opmap.verdicts.judge import Judge
 from opmap.verdicts.record import Record
