@@ -6,20 +6,21 @@ Light to import, so that `--help` is quick: this module loads neither NumPy nor 
 from __future__ import annotations
 
 import argparse
-import difflib
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from .diagnosis.feature_names import FEATURES
+from .cases.feature_names import FEATURES
 from .errors import cut, short_line, shown
 from .manual.case_ids import MEANING
 from .options import (
     DIRECTML_OPTIONS,
+    DML_RUNTIME,
     FEATURE_LEVEL,
     IN_PROCESS,
     INDEX_CONVERSION,
+    JOBS,
+    LARGE,
     NO_SHIPPED_KNOWN_FAILURES,
     PROVIDER,
     PROVIDER_OPTIONS,
@@ -27,6 +28,7 @@ from .options import (
     RUN_OPTIONS,
     RUNTIME_OPTIONS,
     SELECTION_OPTIONS,
+    SESSION_OPTIONS,
     TIER,
     Option,
     coordinates,
@@ -38,8 +40,7 @@ from .options import (
 from .vocabulary import TIERS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(NamedTuple):  # no dataclass: see Option
     """A command: its help, an example of its use, and a function that declares its options.
 
     `notes` is a text of several lines at the end of its help.
@@ -108,6 +109,8 @@ class _CommandParser(_Parser):
             if not name.startswith("-"):
                 self.error(f"unexpected argument {shown(name)}")
             name = cut(name, 100)
+            import difflib  # here, so that --help is quick
+
             similar = difflib.get_close_matches(name, self._option_string_actions, n=1)
             self.error(f"unknown option {name}{f', did you mean {similar[0]}?' if similar else ''}")
         return values, unknown
@@ -137,9 +140,13 @@ _JSON_DOCUMENT = Option(name="json", flag=True, help="print one JSON document on
 
 
 def _validate(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser, (*SELECTION_OPTIONS, LARGE))
+
+
+def _add_run(parser: argparse.ArgumentParser, selection: Sequence[Option] = SELECTION_OPTIONS) -> None:
     _add(parser, PROVIDER_OPTIONS)
-    _add(parser, SELECTION_OPTIONS, "which cases")
-    _add(parser, RUN_OPTIONS, "how they are run")
+    _add(parser, selection, "which cases")
+    _add(parser, (*RUN_OPTIONS, *SESSION_OPTIONS, JOBS), "how they are run")
     _add_directml(parser)
     group = parser.add_argument_group("what is written")
     _JSON_DOCUMENT.add(group.add_argument)
@@ -156,7 +163,7 @@ def _validate(parser: argparse.ArgumentParser) -> None:
 
 def _diagnose(parser: argparse.ArgumentParser) -> None:
     _add_target(parser, nargs="?", note=" (default: the cases of the tier)")
-    _validate(parser)
+    _add_run(parser)
     parser.add_argument(
         "--budget",
         type=count,
@@ -280,6 +287,17 @@ def _docs(parser: argparse.ArgumentParser) -> None:
 
 def _faults(parser: argparse.ArgumentParser) -> None:
     _add(parser, (TIER,))
+    parser.add_argument(
+        "--conditional",
+        action="store_true",
+        help="draw random faults that need one, two or three features of a case, and print the share that the tier catches",
+    )
+    parser.add_argument(
+        "--number", type=count, metavar="N", help="with --conditional: faults of each strength (default: 1000)"
+    )
+    parser.add_argument(
+        "--seed", type=number, metavar="N", help="with --conditional: the same seed draws the same faults (default: 0)"
+    )
     _add_json(parser)
 
 
@@ -288,6 +306,24 @@ def _catalog(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--list", action="store_true", help="print the ids of the cases, one per line")
     output.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--part",
+        action="append",
+        choices=("suite", "interpreter", "pytest", "start", "memory", "directml"),
+        help="measure only this; may be repeated (default: all)",
+    )
+    TIER.add(
+        parser.add_argument, default="standard", help="whose cases the parts suite and directml run (default: standard)"
+    )
+    parser.add_argument("--cases", type=count, metavar="N", help="only the first N cases of the tier")
+    parser.add_argument(
+        "--rounds", type=count, default=3, metavar="N", help="how often all is measured; the medians count (default: 3)"
+    )
+    DML_RUNTIME.add(parser.add_argument)
+    _JSON_DOCUMENT.add(parser.add_argument)
 
 
 def _fuzz(parser: argparse.ArgumentParser) -> None:
@@ -450,9 +486,14 @@ COMMANDS: dict[str, Command] = {
         add_options=_docs,
     ),
     "faults": Command(
-        help="List the planted faults, and show which cases of a tier catch each of them.",
+        help="List the planted faults, and show which cases of a tier catch each of them. With --conditional: random faults.",
         example="opmap faults --tier standard",
         add_options=_faults,
+    ),
+    "bench": Command(
+        help="Measure what opmap itself costs, beside bare ONNX Runtime and beside loops written by hand.",
+        example="opmap bench --part suite --rounds 5",
+        add_options=_bench,
     ),
     "catalog": Command(
         help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",

@@ -6,7 +6,7 @@ In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`);
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -38,6 +38,8 @@ FEATURE_LEVELS = tensor_rules().feature_levels
 _UINT32 = 2**32
 
 D = TypeVar("D", bound="OperatorDesc")
+T = TypeVar("T")
+E = TypeVar("E")
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,29 @@ class TensorDesc:
 
     def read(self, buffer: Sequence[int]) -> Sequence[int]:
         """Returns the elements of a buffer in row-major order, read with the strides. Takes memory for each address."""
-        if self.packed or self.strides is None:
-            return buffer[: self.element_count]
+        return buffer[: self.element_count] if self.packed else [buffer[a] for a in self._addresses()]
+
+    def write(self, elements: Sequence[E], fill: E) -> Sequence[E]:
+        """Returns a buffer that holds these elements, which are in row-major order; `fill` where no element lies.
+
+        It holds the strides' gaps and, if TotalTensorSizeInBytes is given, as many bytes. Takes memory for each address.
+        """
+        buffer = [fill] * self.whole_element_count
+        for address, element in zip(self._addresses(), elements, strict=True):
+            buffer[address] = element
+        return buffer
+
+    @property
+    def whole_element_count(self) -> int:
+        """The number of elements that a buffer needs: those of `buffer_element_count`, or TotalTensorSizeInBytes."""
+        return max(self.buffer_element_count, -(-(self.total_tensor_size_in_bytes or 0) // self.data_type.size))
+
+    def _addresses(self) -> Sequence[int]:
+        """Returns where each element lies in a buffer, in row-major order."""
         addresses = [0]
-        for size, stride in zip(self.sizes, self.strides, strict=True):
+        for size, stride in zip(self.sizes, self.strides or strides_of(self.sizes), strict=True):
             addresses = [a + i * stride for a in addresses for i in range(size)]
-        return [buffer[a] for a in addresses]
+        return addresses
 
     def violations(self, name: str, *, output: bool = False) -> Iterator[Violation]:
         """Gives the TENSOR rules that this tensor breaks, in their order; `name` is its field."""
@@ -168,6 +187,10 @@ class OperatorDesc:
         """
         raise NotImplementedError
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the members alone: another process derives the rest again."""
+        return {name: self.__dict__[name] for name in self.members().values()}
+
     # --- the documentation ---
 
     @classmethod
@@ -207,7 +230,7 @@ class OperatorDesc:
         """The input tensors by DirectML's names."""
         return {name: self.tensors[name] for name in self.spec().field_names("input")}
 
-    @property
+    @cached_property
     def output(self) -> TensorDesc:
         """The output tensor."""
         (name,) = self.spec().field_names("output")
@@ -221,6 +244,9 @@ class OperatorDesc:
 
     def violations(self, *, feature_level: str = FEATURE_LEVELS[-1]) -> tuple[Violation, ...]:
         """Returns every broken rule: the TENSOR rules first, then the operator's rules in the spec's order."""
+        return self._computed(feature_level, lambda: self._violations(feature_level))
+
+    def _violations(self, feature_level: str) -> tuple[Violation, ...]:
         outputs = self.spec().field_names("output")
         broken_rules = [
             violation
@@ -307,8 +333,19 @@ class OperatorDesc:
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
+        return self._computed("statements", self._expanded)
+
+    def _expanded(self) -> tuple[Statement, ...]:
         statements = expand(self.spec().lines, self.expansion(), self.numbers)
         return _STATEMENTS.setdefault(statements, statements)
+
+    def _computed(self, name: str, compute: Callable[[], T]) -> T:
+        """Returns what follows from the descriptor and its spec. It is computed once for equal descriptors."""
+        spec, room = self.spec(), results_of(self)
+        if name not in room or room[name][0] is not spec:  # a test may give the class another spec
+            room[name] = spec, compute()
+        result: T = room[name][1]
+        return result
 
     @property
     def pseudocode_sizes(self) -> dict[str, tuple[int, ...]]:
@@ -318,12 +355,12 @@ class OperatorDesc:
     @property
     def program(self) -> Program:
         """The compiled access map of this descriptor."""
-        return _program(self.statements, tuple(self.pseudocode_sizes.items()))
+        return self._computed("program", lambda: _program(self.statements, tuple(self.pseudocode_sizes.items())))
 
     @property
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
-        return _access(self.statements, tuple(self.pseudocode_sizes.items()))
+        return self._computed("access", lambda: _access(self.statements, tuple(self.pseudocode_sizes.items())))
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
@@ -379,6 +416,12 @@ class OperatorDesc:
         Raises PseudocodeError if the output has no such element.
         """
         return trace(self.statements, self.pseudocode_sizes, at, self.pseudocode_tensors(tensors))
+
+
+@lru_cache(maxsize=512)
+def results_of(desc: OperatorDesc) -> dict[Any, Any]:
+    """Returns the room for what is computed once for equal descriptors. It is lost after many other descriptors."""
+    return {}
 
 
 def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> dict[str, Any]:

@@ -105,6 +105,15 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
         raise
 
 
+def write_output(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file as `write_file` does. Raises InputError with the file's name if it cannot be written."""
+    try:
+        write_file(path, content)
+    except (OSError, ValueError) as error:  # no file can have the name `.`
+        message = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be written: {message}", file=str(path)) from None
+
+
 def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
     """Moves a file or folder to a path of the same file system, as `os.replace` does. Raises OSError."""
     _patiently(lambda: os.replace(source, target))

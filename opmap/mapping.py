@@ -15,7 +15,7 @@ from typing import Any, Literal
 import onnx
 from onnx import TensorProto, helper
 
-from .descriptors import OperatorDesc, TensorDesc
+from .descriptors import OperatorDesc, TensorDesc, results_of
 from .errors import MappingError
 from .operators import OPERATORS, Lowering, Substitution, emitted
 from .tensors import DataType, Tensor
@@ -69,6 +69,11 @@ class MappedModel:
         serialized: bytes = self.model.SerializeToString(deterministic=True)
         return serialized
 
+    @cached_property
+    def node_types(self) -> frozenset[str]:
+        """The operator types of the model's nodes."""
+        return frozenset(node.op_type for node in self.model.graph.node)
+
     def feed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the tensors for the graph inputs, converted if the host converts them."""
         return {name: convert(tensors[name], data_type) for name, data_type in self.feeds.items()}
@@ -83,8 +88,27 @@ def map_descriptor(
     """Returns the ONNX model of a valid descriptor.
 
     `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. Raises MappingError if
-    ONNX has no such operator, or if the descriptor has strides.
+    ONNX has no such operator, or if the descriptor has strides. Equal descriptors have one model, which nobody changes.
     """
+    operator, room = OPERATORS[desc.operator], results_of(desc)
+    key = "mapped", index_conversion, fits_int32
+    if key not in room or room[key][0] is not operator:  # an operator from outside may be registered anew
+        room[key] = operator, _writer(desc, index_conversion, fits_int32).write()
+    mapped: MappedModel = room[key][1]
+    return mapped
+
+
+def predict_descriptor(
+    desc: OperatorDesc,
+    *,
+    index_conversion: IndexConversion = "graph",
+    fits_int32: bool = True,
+) -> OperatorDesc:
+    """Returns `lowered_as` of the model that `map_descriptor` returns, without writing the model. Raises as that does."""
+    return _writer(desc, index_conversion, fits_int32).lowered_as()
+
+
+def _writer(desc: OperatorDesc, index_conversion: IndexConversion, fits_int32: bool) -> _Writer:
     lower = OPERATORS[desc.operator].lower
     if lower is None:
         message = f"DML_OPERATOR_{desc.operator} has no ONNX operator; only a provider that takes cases can run it"
@@ -93,8 +117,7 @@ def map_descriptor(
         if tensor.strides is not None and not tensor.packed:
             message = f"{name}.Strides {list(tensor.strides)}: ONNX has no strides other than packed ones"
             raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
-    lowering = lower(desc)
-    return _Writer(desc, lowering, index_conversion, fits_int32).write()
+    return _Writer(desc, lower(desc), index_conversion, fits_int32)
 
 
 class _Writer:
@@ -112,7 +135,6 @@ class _Writer:
         self.initializers: list[onnx.TensorProto] = []
         self.substitutions = list(lowering.substitutions)
         self.feeds: dict[str, DataType] = {}
-        self.node_types: dict[str, DataType] = {}
 
     def write(self) -> MappedModel:
         """Returns the mapped model."""
@@ -133,9 +155,13 @@ class _Writer:
         )
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="opmap")
-        node_inputs = [TensorDesc(self.node_types[name], shape) for name, shape in lowering.shapes.items()]
-        lowered_as = emitted(lowering.op_type, node_inputs, lowering.attributes)
-        return MappedModel(desc, lowering, model, self.feeds, tuple(self.substitutions), lowered_as)
+        return MappedModel(desc, lowering, model, self.feeds, tuple(self.substitutions), self.lowered_as())
+
+    def lowered_as(self) -> OperatorDesc:
+        """Returns the descriptor that the DirectML EP is predicted to make."""
+        lowering = self.lowering
+        inputs = [TensorDesc(self._index_type(name), shape) for name, shape in lowering.shapes.items()]
+        return emitted(lowering.op_type, inputs, lowering.attributes)
 
     def _input(self, name: str, shape: tuple[int, ...]) -> str:
         """Adds one input of the operator node to the graph. Returns the name of the value that the node reads."""
@@ -143,7 +169,6 @@ class _Writer:
         target = self._index_type(name)
         host = target is not tensor.data_type and self._on_host(target)
         feed_type = target if host else tensor.data_type
-        self.node_types[name] = target
         value = name
         self.feeds[name] = feed_type
         if target is not tensor.data_type:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import shown
+from .limits import MAX_JOBS
 from .vocabulary import TIERS
 
 # --- the types of values: each turns the text of an option into its value, or raises ArgumentTypeError ---
@@ -39,6 +40,14 @@ def count(text: str) -> int:
 def number(text: str) -> int:
     """Returns a whole number that is at least 0."""
     return _whole(text, 0)
+
+
+def jobs(text: str) -> int:
+    """Returns a number of processes, from 1 to MAX_JOBS."""
+    value = _whole(text, 1)
+    if value > MAX_JOBS:
+        raise argparse.ArgumentTypeError(f"must be at most {MAX_JOBS}, got {shown(text)}")
+    return value
 
 
 def _whole(text: str, lowest: int) -> int:
@@ -104,8 +113,7 @@ def pair(text: str) -> tuple[str, str]:
 # --- the options that several commands, or a command and the pytest plugin, share ---
 
 
-@dataclass(frozen=True, kw_only=True)
-class Option:
+class Option(NamedTuple):  # a dataclass takes longer to import than all else that --help needs
     """One option. `add` declares it for argparse as `--name`, or for pytest as `--opmap-name`.
 
     A `flag` takes no value. A `repeated` option may stand several times and collects its values in a list. `pytest_note`
@@ -225,6 +233,12 @@ SELECTION_OPTIONS = (
 )
 """Which cases and probes are run."""
 
+LARGE = Option(
+    name="large",
+    flag=True,
+    help="in place of a tier, run operators with more than 2^31 bytes of data, and check a sample of the output; needs 3 GB of memory",
+)
+
 NO_SHIPPED_KNOWN_FAILURES = Option(
     name="no-shipped-known-failures",
     flag=True,
@@ -262,6 +276,36 @@ RUN_OPTIONS = (
 )
 """How the cases are run."""
 
+SESSION_OPTIONS = (
+    Option(
+        name="pack",
+        type=count,
+        default=1,
+        metavar="N",
+        help="put up to N independent cases into one model and session (see opmap manual variants; default: 1)",
+    ),
+    Option(
+        name="fresh-sessions",
+        flag=True,
+        help="give each case a session of its own; by default cases that have the same model share one",
+    ),
+)
+"""Which cases run in one session."""
+
+JOBS = Option(
+    name="jobs",
+    type=jobs,
+    default=1,
+    metavar="N",
+    help="judge the cases in N processes, with the same results; not for DirectML, whose adapter takes one (default: 1)",
+)
+
+DML_RUNTIME = Option(
+    name="dml-runtime",
+    metavar="DIR",
+    help="DirectML on Linux: the folder that tools/dml_linux set up (default: OPMAP_DML_RUNTIME)",
+)
+
 DIRECTML_OPTIONS = (
     Option(
         name="adapter",
@@ -288,11 +332,7 @@ DIRECTML_OPTIONS = (
         metavar="S",
         help="time limit of each step of a case in seconds, for a provider in a worker process (default: 30)",
     ),
-    Option(
-        name="dml-runtime",
-        metavar="DIR",
-        help="DirectML on Linux: the folder that tools/dml_linux set up (default: OPMAP_DML_RUNTIME)",
-    ),
+    DML_RUNTIME,
 )
 """Where and how the DirectML execution provider runs."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property, partial
 from itertools import chain
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -20,7 +20,7 @@ from .cases.probes import Probe, probes
 from .cases.selection import Selection, case_ids, find_cases, has_variant
 from .descriptors import FEATURE_LEVELS
 from .dxdispatch import Dispatch
-from .errors import InputError, printable
+from .errors import InputError, names
 from .execution.direct import DIRECT
 from .execution.providers import (
     OpenProvider,
@@ -30,15 +30,18 @@ from .execution.providers import (
     refuse_directml_options,
     refuse_runtime_options,
 )
+from .execution.worker import WorkerProvider
 from .files import read_bytes
 from .mapping import IndexConversion
 from .reporting.bundle import Bundle
 from .reporting.results_folder import identity
 from .session_options import SessionOptions
 from .variants import VARIANTS
+from .verdicts.items import Item, Judging, judge_item, operator_of
 from .verdicts.judge import Judge, refusal
 from .verdicts.record import Record
 from .verdicts.run import Run, not_run, settle, shuffled
+from .verdicts.together import Joined, Together
 from .vocabulary import Tier, Verdict, tiers_in
 
 if TYPE_CHECKING:  # loaded only if a run has known failures
@@ -68,6 +71,7 @@ class Session:
     """
 
     def __init__(self, options: SessionOptions, *, brief: bool = True, cases: Sequence[Case] | None = None):
+        options.check()
         self.options, self.brief = options, brief
         self.known_failures: tuple[KnownFailure, ...] = ()
         self._known_failures_digest: str | None = None
@@ -90,6 +94,7 @@ class Session:
         self.calls: dict[str, int] = {}
         """Case id -> the number of its last run in the provider's process, from 1. Records do not hold it: it differs
         after a run was resumed."""
+        self._order: list[Item] | None = None
         self._before: list[tuple[Case, Record]] = []  # only for known failures, whose cause may be an earlier call
         self._opened: Judge | ProviderMissing | None = None
         self._cases = None if cases is None else list(cases)
@@ -215,8 +220,8 @@ class Session:
         others = self._cases_of_provider[1]
         if not others:
             return None
-        names = sorted({case.layout or case.variant for case in others})
-        return f"{len(others)} cases left out: {self.provider_name} does not have {', '.join(names)}"
+        missing = names(sorted({case.layout or case.variant for case in others}))
+        return f"{len(others)} cases left out: {self.provider_name} does not have {missing}"
 
     @property
     def probes(self) -> Sequence[Probe | ContractProbe]:
@@ -232,20 +237,24 @@ class Session:
 
     # --- judging ---
 
-    def judge(self, item: Case | Probe | ContractProbe) -> Record:
+    def judge(self, item: Item) -> Record:
         """Returns the record of a case or probe: run as often as asked for, with known failures taken into account.
 
         A provider's errors become verdicts. If the provider is missing, the verdict is `not-run`.
         """
         judge = self.open()
         if not isinstance(judge, Judge):
-            return not_run(case=item.id, operator=_operator(item), provider=self.options.provider, error=judge)
+            return not_run(case=item.id, operator=operator_of(item), provider=self.options.provider, error=judge)
         known = self.active_failures
         danger = known.danger(item) if known and not self.options.rerun_dangerous else None
         if danger:
             return self._skipped(item, danger)
-        records = [_judge_once(item, judge) for _ in range(self.options.repeat)]
-        self.calls[item.id] = judge.provider.provider.calls
+        records = [judge_item(item, judge) for _ in range(self.options.repeat)]
+        return self._settled(item, records, judge.provider.provider.calls)
+
+    def _settled(self, item: Item, records: Sequence[Record], call: int) -> Record:
+        """Returns the record of an item from those of its repetitions, with known failures taken into account."""
+        known, self.calls[item.id] = self.active_failures, call
         if not known:
             return settle(records)
         settled = known.settle(item, records)
@@ -253,12 +262,12 @@ class Session:
             self._before.append((item, records[-1]))
         return settled
 
-    def _skipped(self, item: Case | Probe | ContractProbe, danger: KnownFailure) -> Record:
+    def _skipped(self, item: Item, danger: KnownFailure) -> Record:
         """Returns the record of a case or probe that is not run, because it is known to hang or to lose the device."""
         message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
         record = Record(
             case=item.id,
-            operator=_operator(item),
+            operator=operator_of(item),
             verdict=Verdict.SKIPPED,
             message=message,
             provider=self.provider_name,
@@ -295,24 +304,71 @@ class Session:
         return self._skipped(case, danger) if danger else known.apply(case, judge.dispatch(dispatch, file))
 
     @cached_property
-    def items(self) -> list[Case | Probe | ContractProbe]:
+    def items(self) -> list[Item]:
         """The chosen cases, then the chosen probes. Raises InputError if there are none."""
-        items: list[Case | Probe | ContractProbe] = [*self._cases_of_provider[0], *self._chosen_probes()]
+        items: list[Item] = [*self._cases_of_provider[0], *self._chosen_probes()]
         if not items and self.provider:
             option = "--case" if self.selection.ids else "--filter"
             raise InputError(self.variants_note or f"{option} must match a case: {self.provider_name} has no probes")
         return items
 
-    def judge_all(self, advance: Advance = _no_progress) -> None:
+    @cached_property
+    def _together(self) -> Together:
+        judge = self.open()
+        assert isinstance(judge, Judge), "the provider is open"
+        return Together(judge, pack=self.options.pack, fresh=self.options.fresh_sessions)
+
+    @cached_property
+    def groups(self) -> list[list[Item]]:
+        """The items in groups that run in one session, in the order in which they are judged. Needs the provider."""
+        known = self.active_failures
+        items = shuffled(self.items, self.options.shuffle)
+        return self._together.companies(items, known.expectations if known else None)
+
+    @property
+    def left(self) -> list[list[Item]]:
+        """The groups, without the items that have a record already."""
+        done = {record.case for record in self.results.records}
+        groups = ([item for item in group if item.id not in done] for group in self.groups)
+        return [group for group in groups if group]
+
+    def judge_group(self, group: Sequence[Item]) -> list[tuple[Record, float]]:
+        """Returns the records of items that run in one session, and how many seconds each took."""
+        joined, results = Joined(self._together, [group], self.options.repeat), []
+        for item in group:
+            begin = perf_counter()
+            record = self._judged(joined, item)
+            results.append((record, joined.shares.get(item.id, perf_counter() - begin)))
+        return results
+
+    def _judged(self, joined: Joined, item: Item) -> Record:
+        ready = joined.take(item)
+        return self._settled(item, *ready) if ready else self.judge(item)
+
+    def judge_all(
+        self,
+        advance: Advance = _no_progress,
+        judging: Callable[[], AbstractContextManager[Judging | None]] = nullcontext,
+    ) -> None:
         """Judges all items, and writes each record to the results bundle. Calls `advance` after each item.
 
-        Ctrl-C or too many failures end the run early. Raises InputError if the bundle cannot be written.
+        `judging` gives another way to judge them; it is called when the bundle is open. Ctrl-C or too many failures end the
+        run early. Raises InputError if the bundle cannot be written.
         """
         self._open_bundle()
         if not self.provider:
             self.results.skip(map(self.judge, self.items))
             return
-        self.results.judge(self.items, self.judge, advance, seed=self.options.shuffle)
+        joined = Joined(self._together, self.groups, self.options.repeat)
+        self._order = joined.order
+        with judging() as other:
+            if other is None:
+                other = Judging(partial(self._judged, joined), joined.shares)
+            else:
+                # What ran before a case in its process depends on chance: each counts as the first.
+                self.calls = {item.id: 1 for item in joined.order}
+            judge, shares = other.judge, other.seconds
+            self.results.judge(self.items, judge, advance, order=joined.order, shares=shares)
         if self.bundle:
             self.bundle.environment(self.provider.environment())
 
@@ -326,27 +382,13 @@ class Session:
 
     def _selection_json(self) -> dict[str, object]:
         """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""
-        options = self.options
         return {
             "ids": _digest("\n".join(item.id for item in self.items).encode()),
             "case_ids": CASE_IDS,
             "known_failures": self._known_failures_digest,
-            "no_shipped_known_failures": options.no_shipped_known_failures,
-            "rerun_dangerous": options.rerun_dangerous,
-            "repeat": options.repeat,
-            "shuffle": options.shuffle,
             "provider": self.provider_name,
-            "tier": options.tier,
-            "filter": [printable(glob) for glob in options.filter],
             "case": self.selection.ids,
-            "shard": "/".join(map(str, options.shard)),
-            "feature_level": options.feature_level,
-            "index_conversion": options.index_conversion,
-            "adapter": options.adapter,
-            "device_id": options.device_id,
-            "disable_metacommands": options.disable_metacommands,
-            "debug_layer": options.debug_layer,
-            **options.of_runtime,
+            **self.options.selected,
             **identity(self.provider),
         }
 
@@ -354,21 +396,20 @@ class Session:
 
     @property
     def judged(self) -> list[tuple[Case, Record]]:
-        """The cases with their records, in the order in which they were judged."""
-        records = {record.case: record for record in self.results.records}
-        return [(case, records[case.id]) for case in self.cases if case.id in records]
+        """The cases with their records, in the order in which they were judged.
+
+        Without those that crashed, if the provider runs in this process: a question about them would end it.
+        """
+        inside = self.provider is not None and not isinstance(self.provider.provider, WorkerProvider)
+        crashed = (Verdict.CRASH,) if inside else ()
+        records = {record.case: record for record in self.results.records if record.verdict not in crashed}
+        cases = self.cases if self._order is None else [item for item in self._order if isinstance(item, Case)]
+        return [(case, records[case.id]) for case in cases if case.id in records]
 
     def again(self, case: Case) -> str:
         """Returns the command that runs a case of the catalogue again, or the file that a case is from."""
-        options = self.options
-        words = ["opmap", "validate"] if case.file is None else ["opmap", "check", case.file]
-        words += ["--provider", options.provider]
-        for name in ("dml_runtime", "adapter", "device_id"):
-            value = getattr(options, name)
-            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
-        for name, pairs in options.of_runtime.items():
-            words += [word for pair in pairs for word in (f"--{name.replace('_', '-')}", pair)]
-        return shlex.join(words if case.file is not None else [*words, "--case", case.id])
+        company = next((r.company for r in self.results.records if r.case == case.id and r.company), None)
+        return self.options.again(case.id, case.file, company or ())
 
     # --- known failures ---
 
@@ -429,6 +470,8 @@ class Session:
     def write_known_failures(self, path: str) -> int:
         """Writes a new file with an entry for each failure of the run, and returns the number of entries.
 
+        A case that failed in company only gets none: it passes where a known failure is looked at.
+
         Raises InputError if the file exists or cannot be written.
         """
         from .diagnosis.known_causes import WrittenCauses
@@ -437,7 +480,8 @@ class Session:
         place = (self.active_failures or self._active_failures()).place
         items = (case for case in self._catalogue() if self._has_variant(case))
         causes = WrittenCauses({case.id: case for case in self.cases})
-        return write(path, self.results.records, place, self._tier, items, causes)
+        records = [record for record in self.results.records if not record.company]  # alone they pass
+        return write(path, records, place, self._tier, items, causes)
 
     # --- the end ---
 
@@ -501,22 +545,6 @@ def open_judge(
     else:
         opened = open_provider(provider, **place or {})
     return Judge(opened, feature_level=feature_level, index_conversion=index_conversion, brief=brief)
-
-
-def _judge_once(item: Case | Probe | ContractProbe, judge: Judge) -> Record:
-    if isinstance(item, ContractProbe):
-        from .verdicts.contract import judge_contract
-
-        return judge_contract(item, judge.provider)
-    if isinstance(item, Probe):
-        from .verdicts.probes import judge_probe
-
-        return judge_probe(item, judge.provider)
-    return judge(item)
-
-
-def _operator(item: Case | Probe | ContractProbe) -> str:
-    return ", ".join(item.operators) if not isinstance(item, Case) else f"DML_OPERATOR_{item.desc.operator}"
 
 
 def _digest(content: bytes) -> str:

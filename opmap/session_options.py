@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import InputError, printable
 from .mapping import IndexConversion
 from .vocabulary import TIERS, Tier
 
@@ -30,6 +32,8 @@ class SessionOptions:
     write_known_failures: str | None = None
     repeat: int = 1
     shuffle: int | None = None
+    pack: int = 1
+    fresh_sessions: bool = False
     max_failures: int | None = None
     report: str | None = None
     resume: str | None = None
@@ -49,6 +53,17 @@ class SessionOptions:
         """Returns the options from parsed values by their names. A missing value, or None, is the default."""
         names = (field.name for field in dataclasses.fields(cls))
         return cls(**{name: values[name] for name in names if values.get(name) is not None})
+
+    def check(self) -> None:
+        """Raises InputError if options contradict each other."""
+        if self.pack == 1:
+            return
+        if self.fresh_sessions:
+            raise InputError(
+                "--pack puts cases into one session, and --fresh-sessions gives each its own: use one of them"
+            )
+        if self.provider.lower() == "directml" or self.provider.startswith("fault:"):
+            raise InputError(f"--pack needs a provider that runs models, got {self.provider}, which runs cases")
 
     @property
     def place(self) -> dict[str, Any]:
@@ -71,3 +86,31 @@ class SessionOptions:
         """What ONNX Runtime's sessions are created with, as `run.json` holds it: `K=V` by the option's name."""
         names = ("provider_option", "session_option", "ep_library")
         return {name: sorted(map("=".join, dict(getattr(self, name)).items())) for name in names}
+
+    @property
+    def selected(self) -> dict[str, object]:
+        """What of the options must be the same when a run is continued, as `run.json` holds it."""
+        names = [
+            *("no_shipped_known_failures", "rerun_dangerous", "repeat", "shuffle", "pack", "fresh_sessions", "tier"),
+            *("feature_level", "index_conversion", "adapter", "device_id", "disable_metacommands", "debug_layer"),
+        ]
+        return {
+            **{name: getattr(self, name) for name in names},
+            "filter": [printable(glob) for glob in self.filter],
+            "shard": "/".join(map(str, self.shard)),
+            **self.of_runtime,
+        }
+
+    def again(self, case: str, file: str | None, company: Sequence[str] = ()) -> str:
+        """Returns the command that runs a case again: of a file, or of the catalogue together with its company."""
+        words = ["opmap", "validate"] if file is None else ["opmap", "check", file]
+        words += ["--provider", self.provider]
+        if company:
+            words += [word for id in company for word in ("--case", id)]
+            words += ["--pack", str(self.pack)] if self.pack > 1 else []
+        for name in ("dml_runtime", "adapter", "device_id"):
+            value = getattr(self, name)
+            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+        for name, pairs in self.of_runtime.items():
+            words += [word for pair in pairs for word in (f"--{name.replace('_', '-')}", pair)]
+        return shlex.join(words if file is not None else [*words, "--case", case])

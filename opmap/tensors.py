@@ -75,9 +75,11 @@ class Tensor:
         return cls(data_type, tuple(sizes), to_bits(data_type, values))
 
     @classmethod
-    def from_bytes(cls, data_type: DataType, sizes: Iterable[int], raw: bytes) -> Tensor:
+    def from_bytes(cls, data_type: DataType, sizes: Iterable[int], raw: bytes | memoryview) -> Tensor:
         """Returns the tensor with these elements in little-endian memory, row-major."""
-        return cls(data_type, tuple(sizes), array(data_type.bits_code, raw))
+        bits: array[int] = array(data_type.bits_code)
+        bits.frombytes(raw)
+        return cls(data_type, tuple(sizes), bits)
 
     def to_bytes(self) -> bytes:
         """Returns the elements as little-endian memory, row-major."""

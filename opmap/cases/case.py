@@ -68,8 +68,11 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -
     first = desc.tensors[desc.data_tensors()[0]]
     shape = shape_word(first.dimension_count, desc.short_names, desc.numbers)
     stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/{shape}/{indices}{pattern}/{data}"
-    content = json.dumps([desc_json(desc), pattern, data], sort_keys=True)
+    content = _ENCODER.encode([desc_json(desc), pattern, data])
     return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True)
 
 
 def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping[str, int]) -> str:

@@ -18,8 +18,8 @@ from .case import INDEX_PATHS, Case, CaseIds, case_id, retyped, shape_word
 from .covering_arrays import arrays, has_arrays
 from .in_variants import accepts, in_variants, split_id
 from .layouts import LAYOUTS, in_layout, layout_of, split_layout
-from .parameters import WIDTHS, WORLD, allows_pattern, cases_of, cases_with, is_large, possible_values
-from .random_cases import data_types, dimension_counts, draw_descriptor, index_types
+from .parameters import WIDTHS, WORLD, allows_pattern, cases_in, cases_of, cases_with, is_large, possible_values
+from .random_cases import chosen_numbers, draw_any, drawn_case
 from .values import DATA_PATTERNS, INDEX_PATTERNS, MODEL_PATTERNS, Filled, allows, seed_of, signed
 
 SMOKE_ROWS = 68
@@ -37,8 +37,9 @@ def catalogue(
 
     `smoke`: the documented examples; the first rows of each operator's covering array, which hold every class of every
     parameter; pairs of cases that expose state kept between runs; some variants. `standard`: the whole pair array, each
-    row with several values; the wide classes; random descriptors; every variant with every class. `full`: every possible
-    triple; the large classes; every valid descriptor of the small scope (`WORLD`) in each data width.
+    row with several values; the wide classes; random descriptors; every variant with every class; chosen random cases.
+    `full`: every possible triple; the large classes; every valid descriptor of the small scope (`WORLD`) in each data
+    width; more chosen random cases.
 
     With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
     Without `variants`, cases that are other cases in a variant are left out. With `layouts`, a case may be followed by the
@@ -49,21 +50,23 @@ def catalogue(
         return
     seen: set[str] = set()
     pools: dict[str, list[Case]] = {name: [] for name in OPERATORS}
-    for part in _PARTS[tier]:
+    parts = _PARTS[tier]
+    with_variants = [number for number, part in enumerate(parts) if variants and part in _VARIANTS_AFTER]
+    for number, part in enumerate(parts):
+        pooled = number <= max(with_variants, default=-1)
         for operator in OPERATORS.values():
             for case in part(operator, None):
                 if case.id not in seen:
                     seen.add(case.id)
-                    if not is_large(case.desc):
+                    if pooled and part not in _WITHOUT_VARIANTS and not is_large(case.desc):
                         pools[operator.name].append(case)
                     yield case
                     layout = layout_of(case) if layouts else None
                     if layout is not None and (laid_out := in_layout(case, layout)) is not None:
                         yield laid_out
-        added = _VARIANTS_AFTER.get(part) if variants else None
-        if added is not None:
+        if number in with_variants:
             for name in OPERATORS:
-                for case in in_variants(pools[name], added):
+                for case in in_variants(pools[name], _VARIANTS_AFTER[part]):
                     if case.id not in seen:
                         seen.add(case.id)
                         yield case
@@ -162,20 +165,21 @@ def _pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """The pair array, each row with its own values and with several others."""
     for choice in _choices(operator, "pairs"):
         if _may_give_wanted_case(operator, choice, wanted, any_values=True):
-            yield from cases_of(operator, choice)
-            yield from _other_values(operator, choice)
+            desc = operator.build(choice)
+            yield from cases_in(desc, choice)
+            yield from _other_values(desc, choice)
 
 
-def _other_values(operator: AnyOperator, choice: Choice) -> Iterator[Case]:
+def _other_values(desc: OperatorDesc | None, choice: Choice) -> Iterator[Case]:
     """The descriptor and index path of a choice with the other data pattern, and with the next two index patterns that
     the descriptor allows."""
     for data in DATA_PATTERNS:
-        yield from cases_of(operator, {**choice, "data_pattern": data})
+        yield from cases_in(desc, {**choice, "data_pattern": data})
     if "index_pattern" not in choice:
         return
     own_position, given = INDEX_PATTERNS.index(choice["index_pattern"]), 0
     for pattern in INDEX_PATTERNS[own_position + 1 :] + INDEX_PATTERNS[:own_position]:
-        cases = cases_of(operator, {**choice, "index_pattern": pattern})
+        cases = cases_in(desc, {**choice, "index_pattern": pattern})
         yield from cases
         given += bool(cases)
         if given == 2:
@@ -207,20 +211,29 @@ def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     source = SeededSource(seed_of(name))
     forms = itertools.cycle(itertools.product(DATA_PATTERNS, INDEX_PATHS, INDEX_PATTERNS))
     for _ in range(RANDOM):
-        desc = draw_descriptor(
-            source,
-            name,
-            data_types=data_types(name),
-            index_types=index_types(name),
-            dimension_counts=dimension_counts(name),
-            max_elements=RANDOM_ELEMENTS,
-        )
+        desc = draw_any(source, name, RANDOM_ELEMENTS)
         indices = desc.index_tensors()
         index_type = desc.tensors[indices[0]].data_type.name if indices else ""
         for data, path, pattern in forms:
             if possible_values(desc, {"index_type": index_type, "index_pattern": pattern, "index_path": path}):
                 yield from cases_with(desc, pattern if indices else "", data, path if indices else "input")
                 break
+
+
+def _chosen(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Random cases with sizes and combinations of features that the other parts of `standard` lack."""
+    yield from _drawn(operator, "standard", wanted)
+
+
+def _chosen_of_full(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Random cases with combinations of features that the other parts of `full` lack."""
+    yield from _drawn(operator, "full", wanted)
+
+
+def _drawn(operator: AnyOperator, tier: Tier, wanted: CaseIds | None) -> Iterator[Case]:
+    if wanted is None or wanted.may_have(operator=operator.name):
+        for number in chosen_numbers(tier, operator.name):
+            yield drawn_case(operator.name, seed_of(f"{operator.name}/{number}"))
 
 
 def large(operator: AnyOperator, wanted: CaseIds | None = None) -> Iterator[Case]:
@@ -272,8 +285,12 @@ def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
 
 
 _SMOKE = (_examples, _first_pairs, _stale_state)
-_STANDARD = (*_SMOKE, _pairs, _wide, _random)
-_PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": (*_STANDARD, _triples, large, _world), "contract": ()}
+_STANDARD = (*_SMOKE, _pairs, _wide, _random, _chosen)
+_FULL = (*_STANDARD, _triples, large, _world, _chosen_of_full)
+_PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": _FULL, "contract": ()}
+
+_WITHOUT_VARIANTS = (_chosen, _chosen_of_full)
+"""The parts whose cases are in no variant."""
 
 _VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "standard", _triples: "full"}
 """Part -> the tier whose cases in variants come after it."""
@@ -300,7 +317,8 @@ def _extra(
         return
     for parameter, names in extra.items():
         for name in names:
-            choices = [{**choice, **fixed_classes, parameter: name} for choice in _choices(operator, "pairs")]
+            rows = [{**choice, **fixed_classes, parameter: name} for choice in _choices(operator, "pairs")]
+            choices = {tuple(row.values()): row for row in rows}.values()  # many rows differ in `fixed_classes` alone
             built = [(operator.build(choice), choice) for choice in choices]
             possible = [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
             if possible:

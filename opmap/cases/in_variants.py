@@ -29,6 +29,7 @@ def in_variants(pool: Sequence[Case], tier: Tier) -> Iterator[Case]:
     `smoke`: one case for each of its variants. `standard`: as each variant's share says. `full`: one class more at a
     time than `standard`, so that with the variant each triple is covered.
     """
+    of_bases: dict[tuple[str, str], _Pool] = {}
     for variant in VARIANTS.values():
         if variant.base is None or variant.tier not in tiers_in(tier):
             continue
@@ -38,7 +39,10 @@ def in_variants(pool: Sequence[Case], tier: Tier) -> Iterator[Case]:
             share = variant.share
             if tier == "full" and share in ("all", "one"):
                 continue
-        for case in _chosen(variant, pool, share, 2 if tier == "full" else 1):
+        if (variant.base, share) not in of_bases:
+            cases = [case for case in pool if case.variant == variant.base]
+            of_bases[variant.base, share] = _Pool(cases, share, 2 if tier == "full" else 1)
+        for case in of_bases[variant.base, share].chosen(variant):
             yield dataclasses.replace(case, id=variant.id(case.id), variant=variant.name)
 
 
@@ -75,34 +79,47 @@ def classes(case: Case) -> dict[str, str | None]:
     }
 
 
-def _chosen(variant: Variant, pool: Sequence[Case], share: str, size: int) -> Iterator[Case]:
-    """The cases of a pool that a variant gets.
+class _Pool:
+    """The cases of one operator and base that variants with one share choose from, with the classes that they have.
 
-    A case is taken if it has enough classes, or combinations of `size` classes, that no case before has. What is enough
-    falls from round to round, so that few cases are taken. The pool is turned, so that each variant gets other cases.
+    A variant needs cases with all combinations of `size` classes.
     """
-    pool = [case for case in pool if case.variant == variant.base]
-    if share == "all":
-        yield from (case for case in pool if OPERATORS[case.desc.operator].lower is not None)
-        return
-    pool = [case for case in pool if max(t.element_count for t in case.desc.tensors.values()) <= MOST_ELEMENTS]
-    if not pool:
-        return
-    start = seed_of(variant.name) % len(pool)
-    turned = [*pool[start:], *pool[:start]]
-    keys = {case.id: _keys(case, share, size) for case in turned}
-    left = set().union(*keys.values())
-    refused: set[str] = set()
-    for enough in (5, 3, 2, 1):
-        for case in turned:
-            gain = keys[case.id] & left
-            if len(gain) >= enough and case.id not in refused:
+
+    def __init__(self, cases: Sequence[Case], share: str, size: int) -> None:
+        self._share = share
+        self._cases = cases
+        self._keys: list[frozenset[tuple[_Class, ...]]] = []
+        if share != "all":
+            small = [c for c in cases if max(t.element_count for t in c.desc.tensors.values()) <= MOST_ELEMENTS]
+            self._cases, self._keys = small, [_keys(case, share, size) for case in small]
+
+    def chosen(self, variant: Variant) -> Iterator[Case]:
+        """Gives the cases that a variant gets.
+
+        A case is taken if it has enough classes, or combinations of classes, that no case before has. What is enough
+        falls from round to round, so that few cases are taken. The pool is turned, so that each variant gets other cases.
+        """
+        if self._share == "all":
+            yield from (case for case in self._cases if OPERATORS[case.desc.operator].lower is not None)
+            return
+        if not self._cases:
+            return
+        start = seed_of(variant.name) % len(self._cases)
+        turned = [*range(start, len(self._cases)), *range(start)]
+        left = set().union(*self._keys)
+        refused: set[int] = set()
+        for enough in (5, 3, 2, 1):
+            for number in turned:
+                gain = self._keys[number] & left
+                if len(gain) < enough or number in refused:
+                    continue
+                case = self._cases[number]
                 if not accepts(variant, case):
-                    refused.add(case.id)
+                    refused.add(number)
                     continue
                 left -= gain
                 yield case
-                if share == "one":
+                if self._share == "one":
                     return
 
 

@@ -66,6 +66,24 @@ def in_layout(case: Case, layout: str) -> Case | None:
     return dataclasses.replace(laid_out, desc=case.desc.replace(**members), tensors=tensors)
 
 
+def without_layout(case: Case) -> Case:
+    """Returns a case that is in a layout as it is without one: packed, with the smallest sizes in bytes, the same values."""
+    members = {
+        attribute: dataclasses.replace(case.desc.tensors[name], strides=None, total_tensor_size_in_bytes=None)
+        for name, attribute in case.desc.members().items()
+        if name in case.desc.tensors
+    }
+    id = case.id.removesuffix(f"/{case.layout}")
+    return dataclasses.replace(case, id=id, layout=None, desc=case.desc.replace(**members))
+
+
+def as_stored(desc: TensorDesc, tensor: Tensor) -> Tensor:
+    """Returns a packed tensor with the values that memory holds in the layout of a desc: of several at one address the last."""
+    if desc.packed:
+        return tensor
+    return Tensor(tensor.data_type, tensor.sizes, desc.read(desc.write(tensor.bits, 0)))
+
+
 def _fits(case: Case) -> bool:
     return max(tensor.element_count for tensor in case.desc.tensors.values()) <= MOST_ELEMENTS
 

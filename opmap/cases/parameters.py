@@ -128,7 +128,11 @@ def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
 
 def cases_of(operator: AnyOperator, choice: Mapping[str, str]) -> list[Case]:
     """Returns the cases with the classes of a choice, one per round of its data; empty if there are none."""
-    desc = operator.build(choice)
+    return cases_in(operator.build(choice), choice)
+
+
+def cases_in(desc: OperatorDesc | None, choice: Mapping[str, str]) -> list[Case]:
+    """Returns the cases of a descriptor that was built for a choice, as `cases_of` does."""
     if desc is None or not possible_values(desc, choice):
         return []
     return cases_with(desc, choice.get("index_pattern", ""), choice["data_pattern"], choice.get("index_path", "input"))

@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+
+import msgspec
 
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS
 from ..operators.random_source import RandomSource, SeededSource, pick
 from ..tensors import DataType, Tensor, to_bits
-from .case import Case, case_id, retyped
-from .values import Bits, special_values
+from .case import INDEX_PATHS, Case, case_id, retyped
+from .parameters import cases_with, possible_values
+from .values import INDEX_PATTERNS, Bits, rounds, special_values
 
 MAX_SEED = 2**32 - 1
 """The highest seed of a random tensor; seed 0 gives the simplest values."""
+
+MIN_BITS, MAX_BITS = 3, 18
+"""The lowest and the highest power of two that bounds the elements of a tensor in `drawn_case`."""
 
 
 def data_types(operator: str) -> tuple[DataType, ...]:
@@ -61,6 +69,18 @@ def draw_case(source: RandomSource, desc: OperatorDesc) -> Case:
     return Case(case_id(desc, ".".join(words[1:]), words[0]), desc, tensors)
 
 
+def draw_any(source: RandomSource, operator: str, max_elements: int) -> OperatorDesc:
+    """Returns a random descriptor of an operator, with any of its data types, index types and dimension counts."""
+    return draw_descriptor(
+        source,
+        operator,
+        data_types=data_types(operator),
+        index_types=index_types(operator),
+        dimension_counts=dimension_counts(operator),
+        max_elements=max_elements,
+    )
+
+
 def random_descriptors(count: int, *, seed: int = 0, max_elements: int = 256) -> Iterator[OperatorDesc]:
     """Gives `count` valid descriptors. Equal seeds give equal descriptors.
 
@@ -69,14 +89,46 @@ def random_descriptors(count: int, *, seed: int = 0, max_elements: int = 256) ->
     source = SeededSource(seed)
     for _ in range(count):
         operator = pick(source, tuple(OPERATORS))
-        yield draw_descriptor(
-            source,
-            operator,
-            data_types=data_types(operator),
-            index_types=index_types(operator),
-            dimension_counts=dimension_counts(operator),
-            max_elements=max_elements,
-        )
+        yield draw_any(source, operator, max_elements)
+
+
+def drawn_case(operator: str, seed: int) -> Case:
+    """Returns a case of a random descriptor. Equal seeds give equal cases.
+
+    The upper bound of elements in its tensors is random too, a power of two up to 2**MAX_BITS. So small tensors are as
+    frequent as large ones. The index pattern and the index path are random among those that the descriptor allows. The
+    data is `addr` if that takes one round, else `special`.
+    """
+    source = SeededSource(seed)
+    desc = draw_any(source, operator, 1 << source.integer(MIN_BITS, MAX_BITS))
+    indices = desc.index_tensors()
+    pattern, path = "", "input"
+    if indices:
+        index_type = desc.tensors[indices[0]].data_type.name
+        forms = [
+            (pattern, path)
+            for pattern in INDEX_PATTERNS
+            for path in INDEX_PATHS
+            if possible_values(desc, {"index_type": index_type, "index_pattern": pattern, "index_path": path})
+        ]
+        pattern, path = pick(source, forms)
+    (case,) = cases_with(desc, pattern, "addr" if len(rounds(desc, "addr")) == 1 else "special", path)
+    return case
+
+
+def chosen_numbers(tier: str, operator: str) -> tuple[int, ...]:
+    """Returns the numbers of the random cases of an operator that a tier has beside its other cases.
+
+    `tools/choose_random.py` chose them, so that few cases catch many faults that happen only under a condition. An operator
+    that is registered from outside has none.
+    """
+    return _chosen_numbers()[tier].get(operator, ())
+
+
+@cache
+def _chosen_numbers() -> Mapping[str, Mapping[str, tuple[int, ...]]]:
+    content = files(__package__).joinpath("covering", "random.json").read_bytes()
+    return msgspec.json.decode(content, type=dict[str, dict[str, tuple[int, ...]]])
 
 
 def dimension_counts(operator: str) -> tuple[int, int]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import operator
 import random
+import threading
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from math import prod
 from typing import ClassVar, TypeAlias
+
+import numpy as np
 
 from ..descriptors import OperatorDesc
 from ..pseudocode import strides_of
@@ -39,6 +43,9 @@ DATA_PATTERNS = ("addr", "special")
 If a data type has fewer values than the tensors have elements, `addr` becomes several rounds (`addr0`, `addr1`, ...),
 one case each: round r holds digit r of each element's address."""
 
+MOST_KEPT = 1 << 21
+"""The most elements that stay in memory for cases whose values are computed when they are read, beside the last case's."""
+
 Bits: TypeAlias = "array[int]"
 """Bit patterns, one unsigned integer per element."""
 
@@ -60,6 +67,7 @@ _FLOATS = {  # numbers of bits: (exponent, mantissa)
 }
 
 
+@lru_cache(maxsize=1024)
 def seed_of(case: str) -> int:
     """Returns a number that depends on the case id only."""
     return int.from_bytes(hashlib.sha256(case.encode()).digest()[:8], "big")
@@ -143,25 +151,34 @@ def rounds(desc: OperatorDesc, data: str) -> list[str]:
 
 
 class Filled(Mapping[str, Tensor]):
-    """The inputs of a case by field. They are computed when they are read.
+    """The inputs of a case by field. Each is computed when it is read.
 
-    Only the inputs of the case that was read last stay in memory. So a list of many cases stays small.
+    Only the inputs of the cases that were read last stay in memory. So a list of many cases stays small.
     """
 
-    _last: ClassVar[tuple[Filled | None, dict[str, Tensor]]] = None, {}
-    """The inputs that were read last, and the object that they belong to."""
+    _last: ClassVar[dict[tuple[int, str], tuple[Filled, Tensor]]] = {}
+    """The inputs that were read last, with the object that they belong to: by that object's identity and the field."""
+
+    _kept: ClassVar[int] = 0
+    """The number of their elements."""
 
     def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str) -> None:
         self._arguments = desc, case, pattern, data
 
-    @property
-    def _tensors(self) -> dict[str, Tensor]:
-        if Filled._last[0] is not self:
-            Filled._last = self, fill(*self._arguments)
-        return Filled._last[1]
+    def of(self, desc: OperatorDesc) -> Filled:
+        """Returns the same for an equal descriptor, as if nothing had been read."""
+        return Filled(desc, *self._arguments[1:])
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._tensors[name]
+        key = id(self), name
+        if key not in Filled._last:
+            tensor = fill(*self._arguments, only=name)[name]
+            if Filled._kept + len(tensor.bits) > MOST_KEPT:
+                Filled._last = {k: kept for k, kept in Filled._last.items() if k[0] == id(self)}
+                Filled._kept = sum(len(kept.bits) for _, kept in Filled._last.values())
+            Filled._last[key] = self, tensor
+            Filled._kept += len(tensor.bits)
+        return Filled._last[key][1]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arguments[0].inputs)
@@ -170,73 +187,117 @@ class Filled(Mapping[str, Tensor]):
         return len(self._arguments[0].inputs)
 
 
-def fill(desc: OperatorDesc, case: str, pattern: str, data: str) -> dict[str, Tensor]:
+def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | None = None) -> dict[str, Tensor]:
     """Returns the inputs of a case by field: index tensors by the index pattern, all others by the data pattern.
 
     If there are several index tensors, they get different values. If there are several data tensors, `addr` makes each
-    element unique among the elements of all of them.
+    element unique among the elements of all of them. With `only`, the input of this field is the only one. Raises InputError
+    if an index does not fit its data type.
     """
     seed, elements = seed_of(case), 0
     tensors = {}
-    for name, tensor in desc.inputs.items():
-        if name in desc.index_tensors():
-            values = _indices(
-                desc.index_bounds[name],
-                tensor.element_count,
-                pattern,
-                random.Random(seed + desc.index_tensors().index(name)),
-                tensor.data_type.kind == "signed",
-            )
-            bits = _repeated(to_bits(tensor.data_type, values), tensor.element_count)
+    for name in desc.spec().field_names("input"):
+        tensor = desc.tensors[name]
+        count, indices = tensor.element_count, name in desc.index_tensors()
+        if only not in (None, name):
+            elements += 0 if indices else count
+            continue
+        if indices:
+            own_seed = seed + desc.index_tensors().index(name)
+            signed = tensor.data_type.kind == "signed"
+            values = _indices(desc.index_bounds[name], count, pattern, own_seed, signed)
+            bits = _repeated(_index_bits(tensor.data_type, values, max(desc.index_bounds[name])), count)
         else:
-            bits = _data(tensor.data_type, elements + tensor.element_count, data, seed)[elements:]
-            elements += tensor.element_count
+            bits = _data(tensor.data_type, elements + count, data, seed)
+            if elements:
+                del bits[:elements]
+            elements += count
         tensors[name] = Tensor(tensor.data_type, tensor.sizes, bits)
     return tensors
 
 
-def _repeated(bits: Bits, count: int) -> Bits:
+def _array(bits: np.ndarray) -> Bits:
+    """The elements of an array of NumPy, copied into one of Python's of the same element size."""
+    copied: Bits = array({1: "B", 2: "H", 4: "I", 8: "Q"}[bits.dtype.itemsize])
+    copied.frombytes(bits.tobytes() if not bits.flags.c_contiguous else bits.view(np.uint8).data)
+    return copied
+
+
+def _repeated(bits: np.ndarray, count: int) -> Bits:
     """The elements, repeated until there are `count`."""
-    whole, rest = divmod(count, len(bits))
-    return bits * whole + bits[:rest]
+    repeated = _array(bits)
+    if len(bits) != count:
+        repeated *= -(-count // len(bits))
+        del repeated[count:]
+    return repeated
 
 
-def _indices(bounds: tuple[int, ...], count: int, pattern: str, source: random.Random, signed: bool) -> Sequence[int]:
+def _index_bits(data_type: DataType, values: np.ndarray, largest: int) -> np.ndarray:
+    """The bit patterns of indices into at most `largest` elements. Raises InputError if one does not fit the data type."""
+    low, high = data_type.limits
+    if largest > high and (int(values.min()) < low or int(values.max()) > high):
+        to_bits(data_type, values.tolist())  # its error names the value
+    return values.astype(f"<u{data_type.size}")
+
+
+def _indices(bounds: tuple[int, ...], count: int, pattern: str, seed: int, signed: bool) -> np.ndarray:
     """The index values; only one period if they are periodic. `count` is the number of all index values."""
     tuples = count // len(bounds)
     if pattern in MODEL_PATTERNS:
-        return _indices_of_models(bounds, tuples, pattern, source)
+        return _indices_of_models(bounds, tuples, pattern, seed)
     if pattern == "bounds":
-        return [*(-n if signed else 0 for n in bounds), *(n - 1 for n in bounds)]
-    addresses = _chosen(prod(bounds), tuples, pattern, source)
+        return np.array([*(-n if signed else 0 for n in bounds), *(n - 1 for n in bounds)], np.int64)
+    addresses = _chosen(prod(bounds), tuples, pattern, seed)
     if len(bounds) == 1:
         return addresses
-    coordinates = list(zip(strides_of(bounds), bounds, strict=True))
-    return [address // stride % n for address in addresses for stride, n in coordinates]
+    strides = np.array(strides_of(bounds), np.int64)
+    return (addresses[:, np.newaxis] // strides % np.array(bounds, np.int64)).ravel()
 
 
-def _indices_of_models(bounds: tuple[int, ...], tuples: int, pattern: str, source: random.Random) -> list[int]:
+def _indices_of_models(bounds: tuple[int, ...], tuples: int, pattern: str, seed: int) -> np.ndarray:
     """The index values of a pattern of MODEL_PATTERNS: the limits of each coordinate, then random values."""
     ranges = [{"pos": (0, n), "neg": (-n, 0), "mix": (-n, n)}[pattern] for n in bounds]
     limits = [(low, high - 1, -1, 0) if pattern == "mix" else (low, high - 1) for low, high in ranges]
     shown = min(len(limits[0]), tuples) if tuples > 1 else 0
-    values = [limit[i] for i in range(shown) for limit in limits]
-    values += [low + int(source.random() * (high - low)) for _ in range(tuples - shown) for low, high in ranges]
-    return values
+    low, high = np.array(ranges, np.int64).T
+    fractions = _random((tuples - shown) * len(bounds), seed).reshape(-1, len(bounds))
+    values = low + (fractions * (high - low)).astype(np.int64)
+    return np.concatenate([np.array([limit[i] for i in range(shown) for limit in limits], np.int64), values.ravel()])
 
 
-def _chosen(total: int, count: int, pattern: str, source: random.Random) -> Sequence[int]:
+def _chosen(total: int, count: int, pattern: str, seed: int) -> np.ndarray:
     """The positions, below `total`, that `count` indices name; only one period if they are periodic."""
     if pattern == "identity":
-        return range(min(count, total))
+        return np.arange(min(count, total), dtype=np.int64)
     if pattern == "reverse":
-        return range(total - 1, max(total - count, 0) - 1, -1)
+        return np.arange(total - 1, max(total - count, 0) - 1, -1, dtype=np.int64)
     if pattern == "one":
-        return [total - 1 - int(source.random() * (total - 1))]
-    elements = [total - 1, 0, total - 1, *(int(source.random() * total) for _ in range(count - 3))][:count]
+        return np.array([total - 1 - int(random.Random(seed).random() * (total - 1))], np.int64)
+    drawn = (_random(max(count - 3, 0), seed) * total).astype(np.int64)
+    elements = np.concatenate([np.array([total - 1, 0, total - 1], np.int64), drawn])[:count]
     if pattern == "asc":
-        return sorted(elements)
-    return elements if pattern == "random" else [elements[i // 2] for i in range(count)]
+        return np.sort(elements)
+    return elements if pattern == "random" else np.repeat(elements, 2)[:count]
+
+
+_FEW = 200
+"""Up to this many random numbers are drawn one by one: to hand the state over to NumPy takes longer."""
+
+_GENERATOR, _ONE_AT_A_TIME = np.random.RandomState(0), threading.Lock()
+
+
+def _random(count: int, seed: int) -> np.ndarray:
+    """The next `count` results of `random.Random(seed).random()`.
+
+    NumPy's RandomState is the same Mersenne Twister, and is frozen: it gives the same numbers in all versions of NumPy.
+    """
+    source = random.Random(seed)
+    if count <= _FEW:
+        return np.array([source.random() for _ in range(count)], np.float64)
+    *key, position = source.getstate()[1]
+    with _ONE_AT_A_TIME:
+        _GENERATOR.set_state(("MT19937", np.array(key, np.uint32), position, 0, 0.0))
+        return _GENERATOR.random_sample(count)
 
 
 def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
@@ -245,28 +306,38 @@ def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
     With `addr`, element i holds a digit of i, spread over all bits. With `special`, only every fourth element holds
     such a digit, and the others hold special values.
     """
-    width, code = data_type.size * 8, data_type.bits_code
+    width, unsigned = data_type.size * 8, np.dtype(f"<u{data_type.size}").type
     mask = (1 << width) - 1
     factor, start = _SPREAD[data_type.size], seed & mask
 
-    def spread(first: int, step: int, count: int) -> Bits:
+    def spread(first: int, step: int, count: int) -> np.ndarray:
         """The unique values of `count` addresses: `first`, `first + step` and so on; only one period."""
-        numbers = range(start + first * factor, start + (first + step * min(count, 1 << width)) * factor, step * factor)
-        return array(code, [n & mask for n in numbers])
+        numbers = np.arange(min(count, 1 << width), dtype=unsigned)
+        numbers *= unsigned(step * factor & mask)  # modulo 2**width, as all sums and products of unsigned arrays
+        numbers += unsigned(start + first * factor & mask)
+        return numbers
 
     if pattern != "special":
         # The number of consecutive elements that have the same digit.
         run = 1 << width * int(pattern.removeprefix("addr") or 0)
         digits = spread(0, 1, -(-count // run))
-        if run > 1:
-            digits = array(code, b"".join(digits[i : i + 1].tobytes() * min(run, count) for i in range(len(digits))))
-        return _repeated(digits, count)
-    values, bits = special_values(data_type), array(code, bytes(count * data_type.size))
-    for i in range(min(count, 4)):
-        elements = len(range(i, count, 4))
-        rotated = [values[(seed + i + 3 * j) % len(values)] for j in range(len(values))]
-        bits[i::4] = _repeated(array(code, rotated) if i < 3 else spread(3, 4, elements), elements)
+        return _repeated(np.repeat(digits, min(run, count)) if run > 1 else digits, count)
+    values = _special_values(data_type)
+    # Both kinds of elements have periods: one of four times the number of special values, one of all digits.
+    period = min(count, 4 * len(values))
+    special = np.empty(4 * len(values), unsigned)
+    for i in range(3):
+        special[i::4] = values[((seed + i) % len(values) + 3 * np.arange(len(values))) % len(values)]
+    bits = _repeated(special[:period], count)
+    if count > 3:
+        elements = len(range(3, count, 4))
+        np.frombuffer(bits, unsigned)[3::4] = np.frombuffer(_repeated(spread(3, 4, elements), elements), unsigned)
     return bits
+
+
+@cache
+def _special_values(data_type: DataType) -> np.ndarray:
+    return np.array(special_values(data_type), np.uint64).astype(f"<u{data_type.size}")
 
 
 def special_values(data_type: DataType) -> list[int]:

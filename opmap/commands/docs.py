@@ -10,7 +10,7 @@ import msgspec
 
 from ..documentation import CorrectedPage, Finding, Page, correct_page, findings_of, patch_of, read_page
 from ..errors import InputError, printable
-from ..files import read_bytes, read_text, write_file
+from ..files import read_bytes, read_text, write_output
 from ..reporting.terminal import print_error, print_line, write_exactly, write_json
 
 
@@ -105,8 +105,5 @@ def _html(pages: Sequence[CorrectedPage], patches: Sequence[str]) -> str:
 def _write(options: Namespace, text: str) -> None:
     if options.output is None:
         write_exactly(text)
-        return
-    try:
-        write_file(options.output, text.encode())
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=str(options.output)) from None
+    else:
+        write_output(options.output, text.encode())

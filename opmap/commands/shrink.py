@@ -16,6 +16,7 @@ from ..diagnosis.same_failure import SameFailure
 from ..diagnosis.shrink import Budget
 from ..diagnosis.sides import Sides, sides_json, whose_fault
 from ..dxdispatch import model_json
+from ..execution.direct import COMPILE, GRAPH_LAYOUT
 from ..execution.worker import WorkerProvider
 from ..files import to_json
 from ..reporting.diagnosis import describe_case
@@ -119,6 +120,8 @@ def _again(session: Session, shrunk: _Shrunk, output: str | None) -> str | None:
         return None
     options = session.options
     words = ["opmap", "check", output, "--provider", options.provider]
+    if shrunk.smallest.case.layout == GRAPH_LAYOUT:
+        words += ["--provider-option", f"{COMPILE}=graph"]
     return shlex.join([*words, *(["--dml-runtime", options.dml_runtime] if options.dml_runtime else [])])
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..cases.case import Case
 from ..errors import InputError, OpmapError
+from ..jobs import judging
 from ..reporting.bundle import HTML, RECORDS
 from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
@@ -33,6 +34,10 @@ def run(options: Namespace) -> int:
 
     The results are printed also if a file cannot be written at the end; the exit code is 2 then.
     """
+    if options.large:
+        from .large_tensors import run_large
+
+        return run_large(options)
     diagnosed = not options.json or options.report or options.resume
     return run_and_diagnose(options, _quick if diagnosed else None, _show)
 
@@ -55,7 +60,7 @@ def run_and_diagnose(
     unwritten: list[str] = []
     with stdout_for_json(options.json), session:
         with progress(len(session.items), session.provider_name, verdicts=_counts(session)) as advance:
-            session.judge_all(advance)
+            session.judge_all(advance, lambda: judging(session, options.jobs))
         for problem in session.problems:
             print_error(problem)
         with _noting(unwritten):

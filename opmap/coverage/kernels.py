@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib.resources import files
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from .. import operators
 from ..cases.case import Case
 from ..descriptors import OperatorDesc
-from ..mapping import map_descriptor
+from ..mapping import predict_descriptor
 
 Kind = tuple[int, bool, str, int]
 """(element size in bytes, whether indices are tuples, index data type, highest dimension count)."""
@@ -80,7 +81,10 @@ def kernel_files() -> list[Kernels]:
 
 def kernels_reached(kernels: Kernels, cases: Iterable[Case]) -> Counter[Kind]:
     """Returns how many cases reach each kind on the DirectML EP, by the descriptor that the mapping predicts."""
-    mapped = (
-        map_descriptor(c.desc, index_conversion="directml") for c in cases if c.desc.operator in kernels.operators
-    )
-    return Counter(kernels.kind(m.lowered_as) for m in mapped)
+    return Counter(kernels.kind(_predicted(c.desc)) for c in cases if c.desc.operator in kernels.operators)
+
+
+@lru_cache(maxsize=4096)
+def _predicted(desc: OperatorDesc) -> OperatorDesc:
+    """The prediction for a descriptor. Many cases share a descriptor, so it remembers what it derives."""
+    return predict_descriptor(desc, index_conversion="directml")

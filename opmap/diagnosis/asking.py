@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..cases.case import Case
+from ..cases.features import features
 from .conditions import Condition, approximate, separate
 from .evidence import Asked, Evidence
-from .features import features
 from .new_cases import MOST_ELEMENTS, largest_tensor
 from .questions import Questions
 

@@ -16,6 +16,7 @@ from functools import partial
 
 from ..cases.case import Case, case_id, retyped
 from ..cases.in_variants import accepts
+from ..cases.layouts import as_stored, in_layout, without_layout
 from ..descriptors import OperatorDesc, complete_sizes
 from ..errors import OpmapError
 from ..tensors import DataType, Tensor, to_bits
@@ -53,9 +54,13 @@ def shrink_case(
     """Returns the smallest valid case that still fails. `case` itself is known to fail.
 
     Only cases that are `allowed` are tried; asking this is no trial. The result has the variant `plain` if it fails there
-    too. Equal arguments and answers give equal results, unless the seconds of the budget end it.
+    too, and no layout if it fails without. Equal arguments and answers give equal results, unless the seconds of the budget
+    end it.
     """
-    trials = Trials(fails, _key, budget or Budget())
+    budget = budget or Budget()
+    if case.layout:
+        return _shrink_in_layout(case, case.layout, fails, allowed, budget)
+    trials = Trials(fails, _key, budget)
     trials.known(case)
     shrinker = _Shrinker(trials, allowed)
     before = None
@@ -63,6 +68,21 @@ def shrink_case(
         before = case
         case = shrinker.smaller(case)
     return case
+
+
+def _shrink_in_layout(
+    case: Case, layout: str, fails: Callable[[Case], bool], allowed: Callable[[Case], bool], budget: Budget
+) -> Case:
+    """Shrinks the case without its layout if that fails too; else each smaller case is tried in the layout."""
+
+    def tried(of: Callable[[Case], bool]) -> Callable[[Case], bool]:
+        return lambda one: (laid_out := in_layout(one, layout)) is not None and of(laid_out)
+
+    plain = without_layout(case)
+    if allowed(plain) and budget.spend() and fails(plain):
+        return shrink_case(plain, fails, allowed=allowed, budget=budget)
+    smallest = shrink_case(plain, tried(fails), allowed=tried(allowed), budget=budget)
+    return case if smallest is plain else in_layout(smallest, layout) or case
 
 
 def _key(case: Case) -> Hashable:
@@ -201,7 +221,7 @@ def _filled(desc: OperatorDesc, case: Case, *, wrap: bool) -> Case:
             )
         else:
             bits = _counting(wanted.data_type, wanted.element_count)
-        filled[name] = Tensor(wanted.data_type, wanted.sizes, bits)
+        filled[name] = as_stored(wanted, Tensor(wanted.data_type, wanted.sizes, bits))
     return _named(dataclasses.replace(case, desc=desc, tensors=filled, file=None))
 
 
@@ -356,7 +376,8 @@ def _plainer_types(case: Case) -> Iterator[Case]:
 
 def _with(case: Case, name: str, bits: Sequence[int]) -> Case:
     tensor = case.tensors[name]
-    changed = {**case.tensors, name: Tensor(tensor.data_type, tensor.sizes, array(tensor.data_type.bits_code, bits))}
+    new = Tensor(tensor.data_type, tensor.sizes, array(tensor.data_type.bits_code, bits))
+    changed = {**case.tensors, name: as_stored(case.desc.inputs[name], new)}
     return _named(dataclasses.replace(case, tensors=changed, file=None))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -106,6 +106,11 @@ class Cause:
         return sorted({f"DML_OPERATOR_{failure.case.desc.operator}" for failure in self.failures})
 
     @property
+    def in_company(self) -> bool:
+        """Whether its cases pass without the other cases of their session."""
+        return bool(self.smallest.record.company)
+
+    @property
     def mismatch(self) -> bool:
         """Whether the outputs are wrong. If not, there are none: an error, a crash, a hang."""
         return self.smallest.record.verdict == Verdict.MISMATCH
@@ -125,16 +130,27 @@ class Cause:
 def causes(run: JudgedRun) -> list[Cause]:
     """Returns the groups of the failed cases of a run, the largest first.
 
+    Cases that fail in company only have groups of their own, without a condition: what they fail on is no part of a descriptor.
+    """
+    company = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
+    of_company = [replace(cause, condition=None) for cause in _causes(run, company)]
+    found = [*_causes_alone(run), *of_company]
+    return sorted(found, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
+
+
+def _causes_alone(run: JudgedRun) -> list[Cause]:
+    """Returns the groups of the cases that fail alone.
+
     If many cases failed, an even choice is searched for relations. Another failure belongs to the cause whose fault gives
     its output, or whose condition holds for it. If there is none, it is searched too.
     """
     of_sessions = _session_faults(run)
     if of_sessions:
-        return _causes(run, [_of_session(of_sessions, *run.judged[n]) for n in run.failed])
-    listed = [n for n in run.failed if not is_large(run.judged[n][1])]
+        return _causes(run, [_of_session(of_sessions, *run.judged[n]) for n in run.failed_alone])
+    listed = [n for n in run.failed_alone if not is_large(run.judged[n][1])]
     chosen = set(listed[:: max(1, -(-len(listed) // MOST_RELATED))])
     searched = [_searched(run, n) for n in sorted(chosen)]
-    others = [n for n in run.failed if n not in chosen]
+    others = [n for n in run.failed_alone if n not in chosen]
     found = _causes(run, searched)
     claimed = {n: cause.label for n in others if (cause := _claimant(found, run, n))}
     if len(claimed) < len(others):
@@ -142,8 +158,7 @@ def causes(run: JudgedRun) -> list[Cause]:
     more: dict[Label, list[Failure]] = {cause.label: [] for cause in found}
     for n, label in claimed.items():
         more[label if label in more else found[0].label].append(Failure(*run.judged[n]))
-    found = [cause_of(run, c.label, [*c.failures, *more[c.label]]) if more[c.label] else c for c in found]
-    return sorted(found, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
+    return [cause_of(run, c.label, [*c.failures, *more[c.label]]) if more[c.label] else c for c in found]
 
 
 def _searched(run: JudgedRun, n: int) -> Failure:

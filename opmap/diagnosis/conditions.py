@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import product
 from math import gcd, inf
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from ..cases.comparisons import Comparison, Conjunction, at_least, at_most, is_round
+from ..cases.feature_table import FeatureTable
+from ..cases.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
 from ..tensors import DataType
-from .comparisons import Comparison
-from .features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features, Value
 
 __all__ = ["Comparison", "Condition", "approximate", "separate"]
-
-Conjunction: TypeAlias = tuple[Comparison, ...]
 
 MOST_COMPARISONS, MOST_IN_EACH = 5, 3
 """The most comparisons in a single conjunction, and in each of two. More would follow chance in place of a cause."""
@@ -68,12 +67,12 @@ def separate(failing: Sequence[Features], passing: Sequence[Features]) -> Condit
     """
     step = max(len(passing) // FIRST_PASSING, 1)
     chosen = dict.fromkeys(range(0, len(passing), step))
-    failures, passes = _Table(failing), _Table(passing)
+    failures, passes = FeatureTable(failing), FeatureTable(passing)
     while True:
         condition = _solved(failures, passes.rows(list(chosen)))
         if condition is None:
             return None
-        wrong = [int(i) for i in np.flatnonzero(passes.meets(condition))]
+        wrong = [int(i) for i in np.flatnonzero(passes.meets(condition.any))]
         if not wrong:
             return condition
         chosen |= dict.fromkeys(wrong[:: max(len(wrong) // 100, 1)])
@@ -84,7 +83,7 @@ def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Con
 
     The failing cases and the passing ones count alike, however many there are of each. Neither may be empty.
     """
-    failures, passes = _Table(failing), _Table(passing)
+    failures, passes = FeatureTable(failing), FeatureTable(passing)
     options = list({c: None for some in _parts(failures) for c in _true_for(failures.rows(some), passes)})
     held = {c: (failures.holds(c), passes.holds(c)) for c in options}
     chosen: Conjunction = ()
@@ -99,7 +98,7 @@ def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Con
             break
         chosen, missed, wrong = (*chosen, best), missed | ~held[best][0], wrong & held[best][1]
     about = Condition((_sorted(chosen),))
-    met, unmet = failures.meets(about), ~passes.meets(about)
+    met, unmet = failures.meets(about.any), ~passes.meets(about.any)
     return separate(_chosen(failing, met), _chosen(passing, unmet)) or about  # the smallest that says the same
 
 
@@ -107,63 +106,10 @@ def _chosen(features: Sequence[Features], which: Any) -> list[Features]:
     return [one for one, taken in zip(features, which, strict=True) if taken]
 
 
-# --- the table of features --------------------------------------------------------------------------------------
-
-
-class _Table:
-    """The features of many cases, one array per feature. A number that a case does not have is -1, a word is ''."""
-
-    def __init__(self, features: Sequence[Mapping[str, Value]]) -> None:
-        self.features = features
-
-    def __len__(self) -> int:
-        return len(self.features)
-
-    @cached_property
-    def columns(self) -> dict[str, Any]:
-        names = sorted({name for one in self.features for name in one})
-        return {n: np.array([one.get(n, "" if n in CATEGORIES else -1) for one in self.features]) for n in names}
-
-    def rows(self, at: Sequence[int] | Any) -> _Table:
-        """The table of some of the cases."""
-        table = _Table([self.features[i] for i in at])
-        table.columns = {name: column[list(at)] for name, column in self.columns.items()}
-        return table
-
-    def meets(self, condition: Condition) -> Any:
-        """Whether each case meets a condition."""
-        met = np.zeros(len(self), bool)
-        for conjunction in condition.any:
-            met |= reduce(np.logical_and, (self.holds(c) for c in conjunction), np.ones(len(self), bool))
-        return met
-
-    def holds(self, comparison: Comparison) -> Any:
-        """Whether a comparison holds for each case."""
-        column, value = self.columns.get(comparison.feature), comparison.value
-        if column is None or not len(self):
-            return np.zeros(len(self), bool)
-        there = column != ("" if comparison.feature in CATEGORIES else -1)
-        if comparison.op == "same":
-            return column == 1
-        if comparison.op == "in":
-            return np.isin(column, value)
-        if isinstance(value, tuple):
-            return there & ((column % value[0] == value[1]) == (comparison.op == "%=="))
-        compare: dict[str, Callable[[Any, Any], Any]] = {
-            "==": np.equal,
-            "!=": np.not_equal,
-            "<": np.less,
-            "<=": np.less_equal,
-            ">": np.greater,
-            ">=": np.greater_equal,
-        }
-        return there & compare[comparison.op](column, value)
-
-
 # --- comparisons that hold for all failing cases ----------------------------------------------------------------
 
 
-def _true_for(failures: _Table, passes: _Table) -> list[Comparison]:
+def _true_for(failures: FeatureTable, passes: FeatureTable) -> list[Comparison]:
     """Returns the comparisons that hold for all these failing cases: those that exclude most, with values that occur."""
     found: list[Comparison] = []
     for name, column in failures.columns.items():
@@ -213,31 +159,17 @@ def _of_numbers(name: str, values: list[int], others: list[int]) -> list[Compari
         return [*found, Comparison(name, "==", low)]
     between = [v for v in others if low < v < high and v not in values]
     # Of a number with many values, a single one is named only if it is round: any other would follow chance.
-    found += [Comparison(name, "!=", v) for v in between if name in SMALL_NUMBERS or _round(v)]
+    found += [Comparison(name, "!=", v) for v in between if name in SMALL_NUMBERS or is_round(v)]
     step = reduce(gcd, (v - low for v in values))
     moduli = [m for m in range(2, min(step, _LARGEST_MODULUS.get(name, _MODULUS)) + 1) if step % m == 0]
     found += [Comparison(name, "%==", (m, low % m)) for m in moduli]
     return found + [Comparison(name, "%!=", (m, 0)) for m in _NO_MULTIPLE if all(v % m for v in values)]
 
 
-def at_least(name: str, value: int) -> Comparison:
-    """Returns `>= value`; above a power of two from 16 on, `> value - 1`."""
-    return Comparison(name, ">", value - 1) if _round(value - 1) else Comparison(name, ">=", value)
-
-
-def at_most(name: str, value: int) -> Comparison:
-    """Returns `<= value`; below a power of two from 16 on, `< value + 1`."""
-    return Comparison(name, "<", value + 1) if _round(value + 1) else Comparison(name, "<=", value)
-
-
-def _round(value: int) -> bool:
-    return value >= 16 and value & (value - 1) == 0
-
-
 # --- the search -------------------------------------------------------------------------------------------------
 
 
-def _solved(failures: _Table, passes: _Table) -> Condition | None:
+def _solved(failures: FeatureTable, passes: FeatureTable) -> Condition | None:
     one = _conjunction(failures, passes, inf, MOST_COMPARISONS)
     if one is not None:
         return Condition((one,))
@@ -253,7 +185,7 @@ def _solved(failures: _Table, passes: _Table) -> Condition | None:
     return best
 
 
-def _parts(failures: _Table) -> list[list[int]]:
+def _parts(failures: FeatureTable) -> list[list[int]]:
     """Returns all failing cases, then the parts that a comparison with one of their values chooses."""
     everything = range(len(failures))
     parts: dict[tuple[int, ...], None] = {tuple(everything): None}
@@ -268,7 +200,7 @@ def _parts(failures: _Table) -> list[list[int]]:
     return [list(part) for part in parts if part]
 
 
-def _conjunction(failures: _Table, passes: _Table, bound: float, most: int) -> Conjunction | None:
+def _conjunction(failures: FeatureTable, passes: FeatureTable, bound: float, most: int) -> Conjunction | None:
     """Returns the cheapest conjunction that holds for all failing cases and for no passing one.
 
     It has at most `most` comparisons. Returns None if there is none that costs less than `bound`.

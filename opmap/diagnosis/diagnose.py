@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..cases.case import Case
+from ..cases.features import features
+from ..errors import names
 from ..verdicts.record import Record
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
 from .case import shrink_case
 from .causes import Cause, Failure, best_label, case_size, cause_of, causes, failure_of, telling_output, whole_relation
 from .conditions import Comparison, Condition, approximate
-from .features import features
 from .judged_run import JudgedRun
 from .new_cases import NewCases
 from .relation import Relation
@@ -100,7 +101,7 @@ class Diagnosis:
 
     def with_closest(self, run: JudgedRun) -> Diagnosis:
         """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases."""
-        fits = self.cause.condition is not None and (self.exact or self.asked is None)
+        fits = self.cause.in_company or (self.cause.condition is not None and (self.exact or self.asked is None))
         return self if fits else replace(self, closest=Closest.of(self.cause, run))
 
 
@@ -135,7 +136,7 @@ def diagnoses(
         if diagnosis.stability is not None and diagnosis.stability.kind == "always":
             diagnosis = make_condition_exact(diagnosis, run, judge, [*done, *map(Diagnosis, left)], budget=budget)
             diagnosis, left = merged(diagnosis, left, run, judge)
-        if len(done) < MOST_SIDES:
+        if len(done) < MOST_SIDES and not cause.in_company:
             smallest = diagnosis.smallest
             diagnosis = replace(
                 diagnosis, sides=whose_fault(smallest.case, smallest.record, fresh, dangerous=dangerous)
@@ -148,6 +149,9 @@ def diagnoses(
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
     """Returns the cause with its stability. Hangs and lost devices are run again only if `dangerous`."""
     smallest = cause.smallest
+    if cause.in_company:
+        company = smallest.record.company or ()
+        return Diagnosis(cause, Stability("company", f"only in one session with {names(company)}; right without"))
     if smallest.record.verdict in DANGEROUS and not dangerous:
         return Diagnosis(cause)
     before = run.before(smallest.case, MOST_BEFORE)
@@ -168,8 +172,8 @@ def settled(run: JudgedRun, found: Sequence[Cause], judge: Run) -> list[Cause]:
     """
     kept: list[Cause] = []
     for cause in found:
-        larger = [one for one in kept if one.mismatch and not one.relation.vague]
-        if not (cause.mismatch and larger):
+        larger = [one for one in kept if one.mismatch and not (one.relation.vague or one.in_company)]
+        if cause.in_company or not (cause.mismatch and larger):
             kept.append(cause)
             continue
         twins = _twins(cause, judge)

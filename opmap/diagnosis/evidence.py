@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..cases.case import Case
+from ..cases.features import Features, features, features_of
 from ..cases.values import rounds
 from .conditions import Condition
-from .features import Features, features, features_of
 from .new_cases import NewCases, Sign
 
 MOST_FAILING, MOST_PASSING = 400, 1500

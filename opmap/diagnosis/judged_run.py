@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ..cases.case import Case
+from ..cases.features import Features, features_of
 from ..verdicts.record import Record
 from ..vocabulary import Verdict
-from .features import Features, features_of
 
 
 class JudgedRun:
@@ -27,6 +27,11 @@ class JudgedRun:
     def failed(self) -> list[int]:
         """The places of the failed cases."""
         return [n for n, (_, r) in enumerate(self.judged) if r.failed and r.verdict != Verdict.UNEXPECTED_PASS]
+
+    @cached_property
+    def failed_alone(self) -> list[int]:
+        """The places of the failed cases that do not pass without the other cases of their session."""
+        return [n for n in self.failed if not self.judged[n][1].company]
 
     @cached_property
     def passed(self) -> list[Case]:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from ..cases.case import INDEX_PATHS, Case, case_id, retyped
 from ..cases.in_variants import accepts
+from ..cases.layouts import LAYOUTS, as_stored, in_layout, without_layout
 from ..cases.parameters import allows_pattern
 from ..cases.random_cases import data_types, dimension_counts, draw_descriptor, index_types
 from ..cases.values import INDEX_PATTERNS, Filled, rounds, signed
@@ -76,11 +77,11 @@ class _Draft:
 
 
 class NewCases:
-    """Makes new cases. `known` are cases whose variants the new ones may have."""
+    """Makes new cases. `known` are cases whose variants and layouts the new ones may have."""
 
     def __init__(self, known: Sequence[Case], seed: int) -> None:
         self.source = SeededSource(seed)
-        self.variants = tuple(dict.fromkeys(case.variant for case in known))
+        self.variants = tuple(dict.fromkeys(case.layout or case.variant for case in known))
         self.aims: tuple[int, ...] = ()
         self.most_elements = MOST_ELEMENTS
         self._moves: tuple[Callable[[_Draft], None], ...] = (
@@ -126,13 +127,14 @@ class NewCases:
         return types[:1] if types and types[0] in allowed and self._below(2) else allowed
 
     def twin(self, case: Case, *, sign: Sign | None = None, data: str | None = None) -> Case:
-        """Returns a case with the same descriptor and variant and with other values.
+        """Returns a case with the same descriptor, variant and layout, and with other values.
 
         Its indices are drawn, with this sign if it is given. Its data has the pattern `data` if it is given, else that of
         `case`.
         """
-        tensors = self._drawn(case.desc, sign)
-        return self._case(case.desc, *tensors, data or case.data_pattern or "addr", case.variant) or case
+        desc = without_layout(case).desc if case.layout else case.desc
+        drawn = self._drawn(desc, sign)
+        return self._case(desc, *drawn, data or case.data_pattern or "addr", case.layout or case.variant) or case
 
     # --- values ---
 
@@ -142,21 +144,29 @@ class NewCases:
         if not indices and (not allows_pattern(desc, pattern) or (signed(pattern) and _unsigned(desc))):
             pattern, indices = self._drawn(desc)
         data = "special" if self._below(12) == 0 else "addr"
-        variant = (like.variant, like.variant, PLAIN, pick(self.source, self.variants or (PLAIN,)))[self._below(4)]
+        own = like.layout or like.variant
+        variant = (own, own, PLAIN, pick(self.source, self.variants or (PLAIN,)))[self._below(4)]
         return self._case(desc, pattern, indices, data, variant)
 
     def _case(
         self, desc: OperatorDesc, pattern: str, indices: Mapping[str, Tensor], data: str, variant: str
     ) -> Case | None:
-        """The case with these indices, or with those of an index pattern; None if it cannot be brought into the variant."""
+        """The case with these indices, or with those of an index pattern, in a variant or layout; None if it has no such form."""
         data = pick(
             self.source, rounds(desc, data)[: 1 + (self._below(4) == 0) * 8]
         )  # round 0 changes with each address
-        path = variant if variant in INDEX_PATHS.values() else VARIANTS[variant].base or PLAIN
+        if variant in INDEX_PATHS.values():
+            path = variant
+        else:
+            path = PLAIN if variant in LAYOUTS else VARIANTS[variant].base or PLAIN
         id = case_id(desc, pattern if desc.index_tensors() else "", data, path)
         filled = Filled(desc, id, "identity" if indices else pattern, data)
-        tensors = _WithIndices(filled, indices) if indices else filled
+        tensors: Mapping[str, Tensor] = _WithIndices(filled, indices) if indices else filled
+        if not all(tensor.packed for tensor in desc.inputs.values()):
+            tensors = {name: as_stored(desc.inputs[name], tensor) for name, tensor in tensors.items()}
         case = Case(id, desc, tensors, None, path, pattern, data.rstrip("0123456789"))
+        if variant in LAYOUTS:
+            return in_layout(case, variant)
         return case if variant == path else _in_variant(case, variant)
 
     def _drawn(self, desc: OperatorDesc, sign: Sign | None = None) -> tuple[str, dict[str, Tensor]]:

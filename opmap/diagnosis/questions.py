@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..cases.case import Case
+from ..cases.features import Features, Value, features
 from .conditions import Comparison, Condition
 from .evidence import Evidence
-from .features import Features, Value, features
 from .regions import Facet, Region, facets, regions_of
 
 TRIES = 180

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..cases.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
 from ..variants import PLAIN
 from .conditions import Comparison, Condition
-from .features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
 
 Facet: TypeAlias = tuple[str, object]
 """A feature and its value, or a range of values. What a condition may depend on is known when each facet was seen."""

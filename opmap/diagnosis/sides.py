@@ -7,6 +7,7 @@ fails without it every time.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -17,17 +18,20 @@ import msgspec
 
 from ..cases.case import Case, case_id
 from ..cases.in_variants import accepts
+from ..cases.layouts import in_layout, without_layout
 from ..cases.selection import has_variant
 from ..descriptors import OperatorDesc
-from ..errors import MappingError, OpmapError
-from ..execution.direct import DIRECT
+from ..errors import MappingError, OpmapError, ProviderError
+from ..execution.direct import DIRECT, GRAPH_LAYOUT
 from ..execution.providers import OpenProvider
 from ..execution.sessions import CPU, FUSION_OFF
 from ..execution.worker import WorkerProvider
 from ..mapping import IndexConversion
+from ..reproducers.dxdispatch_program import dxdispatch_program, run_dxdispatch
 from ..tensors import Tensor
 from ..variants import PLAIN, VARIANTS
 from ..variants.ways import ARENA_OFF
+from ..verdicts.compare import differences
 from ..verdicts.judge import Judge
 from ..verdicts.record import Record, TensorRecord
 from ..vocabulary import DANGEROUS, Verdict
@@ -38,8 +42,8 @@ RUNS = 5
 
 OddOneOut = Literal["provider", "interpreter", "none"]
 
-Below = Literal["right", "same", "other"]
-"""What DirectML itself does with a case that fails on the DirectML EP: right, the same as the EP, or another failure."""
+Answer = Literal["right", "same", "other"]
+"""What another side does with a case that fails on the provider: right, the same as the provider, or another failure."""
 
 OpenWith = Callable[..., AbstractContextManager[Judge]]
 """Opens the provider anew, with further session configuration entries and some options replaced: `Session.fresh`."""
@@ -70,7 +74,8 @@ class Sides:
     `unchanged` is the case without a change. `odd_one_out` is who gives another output than the two others, or none if all
     three differ; None if the CPU EP gives no answer. `odd_text` says it in words. `sides` has the changes that the provider
     and the case have, the smallest change first; `left_out` names the others, each with the reason. `below` is what DirectML
-    itself does with the case, without the EP; None if that is not known. `below_text` says it in words.
+    itself does with the case, without the EP; None if that is not known. `below_text` says it in words. `dxdispatch` is the
+    same of the program DxDispatch.
     """
 
     odd_one_out: OddOneOut | None
@@ -78,8 +83,10 @@ class Sides:
     unchanged: Side | None = None
     sides: tuple[Side, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
-    below: Below | None = None
+    below: Answer | None = None
     below_text: str = ""
+    dxdispatch: Answer | None = None
+    dxdispatch_text: str = ""
 
     @property
     def flips(self) -> list[Side]:
@@ -90,8 +97,8 @@ class Sides:
         return [side for side in self.sides if side.runs and not side.failures]
 
     def __str__(self) -> str:
-        """Up to three lines: the odd one out, what DirectML itself does, and what the changes show."""
-        return "\n".join(filter(None, (self.odd_text, self.below_text, self._changes_text())))
+        """Up to four lines: the odd one out, what DirectML itself and DxDispatch do, and what the changes show."""
+        return "\n".join(filter(None, (self.odd_text, self.below_text, self.dxdispatch_text, self._changes_text())))
 
     def _changes_text(self) -> str:
         text, absent = self._flips_text(), len(self.left_out)
@@ -122,6 +129,7 @@ def sides_json(sides: Sides) -> dict[str, object]:
     return {
         "odd_one_out": sides.odd_one_out,
         "directml": sides.below,
+        "dxdispatch": sides.dxdispatch,
         "text": str(sides),
         "flips": [side.change for side in sides.flips],
         "sides": [
@@ -153,8 +161,9 @@ def whose_fault(case: Case, record: Record, open_with: OpenWith, *, dangerous: b
     wrong = next(record for record in records if record.verdict in _WRONG)
     odd, text = asking.odd_one_out(judge, wrong)
     below, below_text = asking.below(wrong) if judge.provider.directml else (None, "")
+    dxdispatch = asking.dxdispatch(judge.provider, wrong)
     sides = asking.ask(changes) if unchanged.failures == unchanged.runs else []
-    return Sides(odd, text, unchanged, tuple(sides), asking.left_out, below, below_text)
+    return Sides(odd, text, unchanged, tuple(sides), asking.left_out, below, below_text, *dxdispatch)
 
 
 def _side(change: str, only: str, records: list[Record]) -> Side:
@@ -222,6 +231,8 @@ class _Asking:
             else:
                 only = _PATHS.get(case.variant, f"in the variant {case.variant}")
                 yield _Change(text, only, dataclasses.replace(plain, variant=name))
+        if case.layout:
+            yield _Change("without the layout", f"in the layout {case.layout}", without_layout(case))
         yield from _padded_cases(case)
         yield from _other_adapter(case, provider)
 
@@ -248,36 +259,60 @@ class _Asking:
             return None, "the provider is the CPU EP itself: nothing else stands beside the documentation"
         variant = VARIANTS[self.case.variant]
         case = self.case if variant.has(CPU) else dataclasses.replace(self.case, variant=PLAIN)
-        try:
-            with self.opened(**_ON_CPU, index_conversion=_own_conversion(judge)) as on_cpu:
-                record = on_cpu(case)
-        except OpmapError as error:
-            return None, f"the CPU EP is missing: {error}"
-        if record.verdict in _WITHOUT_ANSWER:
-            return None, f"the CPU EP gives no answer: {record.message or record.verdict}"
-        if record.verdict not in _WRONG:
-            return "provider", "the provider is the odd one out: the CPU EP gives the documented output"
-        if _same_answer(record, wrong):
-            what = "gives the same wrong output" if record.actual else "fails in the same way"
-            return "interpreter", f"the CPU EP {what}: the model, the mapping or the documentation is in question"
-        return "none", "the CPU EP fails too, in another way: the documentation and both providers differ"
+        options = {**_ON_CPU, "index_conversion": judge.conversion}
+        answer, text = self._answer("the CPU EP", case, options, wrong)
+        match answer:
+            case "right":
+                return "provider", f"the provider is the odd one out: {text}"
+            case "same":
+                return "interpreter", f"{text}: the model, the mapping or the documentation is in question"
+            case "other":
+                return "none", "the CPU EP fails too, in another way: the documentation and both providers differ"
+        return None, text
 
-    def below(self, wrong: Record) -> tuple[Below | None, str]:
+    def below(self, wrong: Record) -> tuple[Answer | None, str]:
         """Gives the case to DirectML itself, on the same adapter: the mapping and the EP have no part in it."""
         case = dataclasses.replace(self.case, variant=PLAIN)
+        answer, text = self._answer("DirectML itself", case, _ON_DIRECTML, wrong)
+        match answer:
+            case "right":
+                text += ": the EP or the mapping is in question"
+            case "same":
+                text += ": DirectML, or the driver below it, is in question"
+        return answer, text
+
+    def dxdispatch(self, provider: OpenProvider, wrong: Record) -> tuple[Answer | None, str]:
+        """Gives the case to the program DxDispatch, if it is installed: opmap's calls of DirectML have no part in it."""
+        program = dxdispatch_program()
+        if program is None or not (provider.directml or provider.direct):
+            return None, ""
+        if self.case.offsets or self.case.layout == GRAPH_LAYOUT:
+            return None, "DxDispatch was not asked: its file does not say how this case is run"
         try:
-            with self.opened(**_ON_DIRECTML) as directml:
-                record = directml(case)
+            output = run_dxdispatch(program, self.case, adapter=provider.adapter)
+        except ProviderError as error:
+            return None, f"DxDispatch gives no answer: it {error}"
+        if not differences(self.case.expected, output.bits):
+            above = "opmap's calls of DirectML are" if provider.direct else "the EP or the mapping is"
+            return "right", f"DxDispatch gives the documented output: {above} in question"
+        if wrong.actual and wrong.actual.digest == hashlib.sha256(output.to_bytes()).hexdigest():
+            return "same", "DxDispatch gives the same wrong output: DirectML, or the driver below it, is in question"
+        return "other", "DxDispatch gives another wrong output"
+
+    def _answer(self, who: str, case: Case, options: Mapping[str, Any], wrong: Record) -> tuple[Answer | None, str]:
+        """Asks another side once. Returns its answer, None if it gives none, and the same in words."""
+        try:
+            with self.opened(**options) as judge:
+                record = judge(case)
         except OpmapError as error:
-            return None, f"DirectML itself was not asked: {error}"
+            return None, f"{who} was not asked: {error}"
         if record.verdict in _WITHOUT_ANSWER:
-            return None, f"DirectML itself gives no answer: {record.message or record.verdict}"
+            return None, f"{who} gives no answer: {record.message or record.verdict}"
         if record.verdict not in _WRONG:
-            return "right", "DirectML itself gives the documented output: the EP or the mapping is in question"
+            return "right", f"{who} gives the documented output"
         if _same_answer(record, wrong):
-            what = "gives the same wrong output" if record.actual else "fails in the same way"
-            return "same", f"DirectML itself {what}: DirectML, or the driver below it, is in question"
-        return "other", f"DirectML itself fails too, in another way: {record.message or record.verdict}"
+            return "same", f"{who} {'gives the same wrong output' if record.actual else 'fails in the same way'}"
+        return "other", f"{who} fails too, in another way: {record.message or record.verdict}"
 
 
 _ON_DIRECTML: Mapping[str, Any] = {
@@ -336,15 +371,11 @@ _OF_DIRECTML: Mapping[str, tuple[str, Mapping[str, Any], tuple[tuple[str, str], 
 """The changes that only the DirectML EP has: what the case has without them, options, session configuration entries."""
 
 
-def _own_conversion(judge: Judge) -> IndexConversion:
-    return judge.index_conversion or ("directml" if judge.provider.directml else "graph")
-
-
 def _conversions(case: Case, judge: Judge) -> Iterator[_Change]:
     """Other ways of converting indices, each other model or feeds once."""
     if judge.provider.runs_cases:
         return
-    own = _own_conversion(judge)
+    own = judge.conversion
     try:
         mapped = judge.map(case)
     except MappingError:
@@ -367,6 +398,13 @@ def _conversions(case: Case, judge: Judge) -> Iterator[_Change]:
 
 def _padded_cases(case: Case) -> Iterator[_Change]:
     """The case with one leading dimension of size 1 more, and with as many as the operator allows."""
+    if case.layout:
+        for change in _padded_cases(without_layout(case)):
+            if (laid_out := in_layout(change.case, case.layout)) is not None:
+                yield dataclasses.replace(change, case=laid_out)
+        return
+    if not all(tensor.packed for tensor in case.desc.tensors.values()):
+        return  # the strides of more dimensions would be another change
     before, padded = case.desc.output.dimension_count, []
     desc: OperatorDesc | None = case.desc
     while desc is not None and (desc := _padded(desc, case)) is not None:

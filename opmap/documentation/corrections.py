@@ -115,7 +115,7 @@ def _wordings(erratum: Erratum) -> tuple[str, str]:
 
 
 def _edits(text: str, page: Page, erratum: Erratum, shipped: Spec) -> list[Edit]:
-    """Returns the edits that correct an erratum, in order. None if the page states the subject otherwise, or not at all."""
+    """Returns the edits that correct an erratum, in order: none if the page states the subject otherwise, or not at all."""
     edits: dict[Edit, None] = {}
     for start, end in _places(text, page, erratum, shipped):
         found = list(replacements(text, start, end, *_wordings(erratum)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..tensors import DataType, Tensor
 from .performer import Malformed
 
 
+@cache
 def dtype_of(data_type: DataType) -> np.dtype:
     """Returns the little-endian NumPy type of a DirectML data type."""
     return np.dtype(data_type.name.lower()).newbyteorder("<")
@@ -46,5 +47,9 @@ def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int]) -> str
 def from_array(values: np.ndarray) -> Tensor:
     """Returns the array as a tensor of the same data type and sizes. Raises KeyError if DirectML has no such type."""
     data_type = DataType[values.dtype.name.upper()]
-    raw = np.ascontiguousarray(values, dtype_of(data_type)).tobytes()
-    return Tensor(data_type, tuple(values.shape), array(data_type.bits_code, raw))
+    return Tensor.from_bytes(data_type, values.shape, bytes_of(values, data_type))
+
+
+def bytes_of(values: np.ndarray, data_type: DataType) -> memoryview:
+    """Returns the memory of an array of this data type: little-endian, row-major; without a copy if it lies so already."""
+    return memoryview(np.ascontiguousarray(values, dtype_of(data_type)).reshape(-1).view(np.uint8))  # type: ignore[arg-type]  # NumPy 1.26 declares no buffer

@@ -13,7 +13,7 @@ from ..errors import InputError, ProviderError, clean
 from .arrays import dtype_of
 from .performer import Malformed
 from .protocol import DISPATCHED, Placement
-from .steps import Compile, Dispatch
+from .steps import Compile, Dispatch, Result
 from .worker import WorkerProvider
 
 if TYPE_CHECKING:
@@ -77,12 +77,11 @@ class DirectProvider(WorkerProvider):
         """
         from ..directml.describing import dispatchable, from_memory, to_memory, touched
 
-        self._placement, self.messages = None, ()
+        self._placement = None
         contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
         (output,) = desc.spec().field_names("output")
         given = dict(offsets or {})
-        result = self.perform(self._step(dispatchable(desc), contents, compile, given))
-        self.messages = tuple(map(clean, result.messages))
+        result = self._performed(self._step(dispatchable(desc), contents, compile, given))
         if failure := result.failure:
             raise failure
         self._placement = Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),))
@@ -97,7 +96,14 @@ class DirectProvider(WorkerProvider):
         """Returns why DirectML does not create or compile a descriptor, which may break rules; None if it does."""
         from ..directml.describing import dispatchable
 
-        return self.perform(self._step(dispatchable(desc), None, compile, {})).failure
+        return self._performed(self._step(dispatchable(desc), None, compile, {})).failure
+
+    def _performed(self, step: Dispatch) -> Result:
+        """Performs a step, and keeps what the debug layers said about it."""
+        self.messages = ()
+        result = self.perform(step)
+        self.messages = tuple(map(clean, result.messages))
+        return result
 
     def _step(
         self,

@@ -16,12 +16,14 @@ from ..limits import MAX_MESSAGE
 class Placement:
     """The execution provider of each node of the last model, and the source of this knowledge.
 
-    `nodes` holds pairs of operator type and execution provider. `source` is `assignment-info` or `profile` (ONNX
-    Runtime's own records, which are proof), `dispatched` (see DISPATCHED) or `asserted` (the word of a provider that is not ONNX Runtime).
+    `nodes` holds pairs of operator type and execution provider. `names` are the nodes' names in the model, in the same
+    order; empty if the source does not tell them. `source` is `assignment-info` or `profile` (ONNX Runtime's own records,
+    which are proof), `dispatched` (see DISPATCHED) or `asserted` (the word of a provider that is not ONNX Runtime).
     """
 
     source: str
     nodes: tuple[tuple[str, str], ...]
+    names: tuple[str, ...] = ()
 
     def shows(self, provider: str, helpers: Collection[str] = ()) -> bool:
         """Returns whether a node ran on this execution provider, and no other node elsewhere.

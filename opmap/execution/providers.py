@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from ..errors import InputError, ProviderError, describe
+from ..errors import InputError, OpmapError, ProviderError, describe
 from ..machine.environment import collect
 from ..machine.facts import Fact
 from ..machine.runtimes import import_problem, require_one
+from ..mapping import IndexConversion
 from ..vocabulary import Stage
 from .direct import DEBUG_LAYER, DIRECT, METACOMMANDS, DirectProvider, check_options
 from .dml_linux import VARIABLE, find_dml_runtime
@@ -34,9 +35,11 @@ class OpenProvider:
     """A provider that is ready to run, with the facts about it that every record contains.
 
     `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
-    on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it. The placement that a third party's provider reports is `asserted`: it is believed, not proven.
-    `sessions` is whether the provider can open a model and run it several times. `package` is the distribution that its
-    ONNX Runtime was installed from. `note` says why another provider was not taken.
+    on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it. The
+    placement that a third party's provider reports is `asserted`: it is believed, not proven. `sessions` is whether the
+    provider can open a model and run it several times. `package` is the distribution that its ONNX Runtime was installed
+    from. `note` says why another provider was not taken. `device_types()` are the names of the data types that the device of
+    the DirectML EP says that it supports; None if they are not known. The first call asks the device.
     """
 
     name: str
@@ -47,11 +50,17 @@ class OpenProvider:
     sessions: bool = True
     package: str | None = None
     note: str | None = None
+    device_types: Callable[[], Collection[str] | None] = lambda: None
 
     @property
     def directml(self) -> bool:
         """True if this is the DirectML EP."""
         return self.name == DIRECTML and not self.third_party
+
+    @property
+    def index_conversion(self) -> IndexConversion:
+        """How indices are converted for this provider, unless another way is asked for."""
+        return "directml" if self.directml else "graph"
 
     @property
     def direct(self) -> bool:
@@ -172,10 +181,11 @@ def open_provider(
 ) -> OpenProvider:
     """Opens `auto`, `dml`, `cpu`, an execution provider by ONNX Runtime's name, `directml`, or MODULE:FACTORY.
 
-    `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds for each step. `in_process` is for debugging: a
-    third party's provider then runs in this process, without a time limit. On Linux the worker of the DirectML EP runs in
-    the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a part of its name) and `device_id` choose the
-    adapter of the DirectML EP; `debug_layer` turns the debug layers of `directml` on; `device_id` also chooses the device of a plugin EP.
+    `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds
+    for each step. `in_process` is for debugging: a third party's provider then runs in this process, without a time limit.
+    On Linux the worker of the DirectML EP runs in the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a
+    part of its name) and `device_id` choose the adapter of the DirectML EP; `device_id` also chooses the device of a plugin
+    EP. `debug_layer` turns the debug layers of `directml` on.
 
     `session_options` are session configuration entries. `libraries` are plugin EP libraries by the names under which
     ONNX Runtime registers them. An EP that ONNX Runtime does not have is looked for in the installed plugin packages.
@@ -287,7 +297,20 @@ def _open_directml(
     if opened.provider.software:
         opened.provider.close()
         raise ProviderMissing(f"{DIRECTML} needs a hardware adapter, got the software adapter {opened.adapter}")
-    return opened
+    return replace(opened, device_types=cache(partial(_device_types, opened.adapter, command)))
+
+
+def _device_types(adapter: str | None, command: Sequence[str] | None) -> Collection[str] | None:
+    """Asks DirectML itself, in a process of its own, which data types an adapter supports; None if it gives no answer."""
+    try:
+        opened = _open_direct({}, command=command, adapter=adapter)
+    except OpmapError:
+        return None
+    try:
+        known = opened.environment().get("directml_data_types")
+        return known.value if known and isinstance(known.value, list) else None
+    finally:
+        opened.close()
 
 
 def _open_direct(options: Mapping[str, str], *, command: Sequence[str] | None, **choice: Any) -> OpenProvider:

@@ -451,15 +451,16 @@ class SessionProvider(Performer):
     def _placement_of(self, found: _Session, events: Sequence[Event] | None) -> Placement:
         if self.proof == "profile":
             return Placement("profile", tuple((event.op_type, event.provider) for event in events or ()))
-        nodes = [
-            (node.op_type, subgraph.ep_name)
+        assigned = [
+            (node, subgraph.ep_name)
             for subgraph in found.session.get_provider_graph_assignment_info()
             for node in subgraph.get_nodes()
         ]
+        nodes = [(node.op_type, name) for node, name in assigned]
         if events and not nodes:
             self._unrecorded = self._unrecorded or found.folder is None  # so that no session is created twice again
             return Placement("profile", tuple((event.op_type, event.provider) for event in events))
-        return Placement("assignment-info", tuple(nodes))
+        return Placement("assignment-info", tuple(nodes), tuple(node.name for node, _ in assigned))
 
 
 _ACTIONS: dict[type[Step], Callable[[SessionProvider, Any], Result]] = {

@@ -6,7 +6,7 @@ the operator gathers, the target if it scatters, and the source if no side reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -136,7 +136,8 @@ class CaseArrays:
         Each array can be broadcast to the loops. An index beyond the end of its tensor is the last one.
         """
         return [
-            indices[read.tensor].rows.reshape(-1).take(_places(read, address), mode="clip") for read in address.reads
+            indices[read.tensor].rows.reshape(-1).take(self._places(read, address), mode="clip")
+            for read in address.reads
         ]
 
     def element_addresses(self, address: Address, positions: Sequence[Numbers] | None = None) -> Numbers:
@@ -146,16 +147,11 @@ class CaseArrays:
         """
         if positions is None:
             positions = index_positions(address, self.read_indices(address, self.indices))
-        remaining = iter(positions)
-        total: Numbers = np.zeros((1,) * len(address.loops), np.int64)
-        for term in address.terms:
-            if term.read:
-                total = total + next(remaining) * term.stride
-            elif term.loop is not None:
-                total = total + _count(address, term.loop) * term.stride
-            elif term.constant:
-                total = total + term.constant * term.stride
-        return np.broadcast_to(total, address.loops).reshape(-1)
+        total = self._loop_addresses if address is self.address else _loop_addresses(address)
+        strides = (term.stride for term in address.terms if term.read)
+        for position, stride in zip(positions, strides, strict=True):
+            total = total + position * stride
+        return (total if total.shape == address.loops else np.broadcast_to(total, address.loops)).reshape(-1)
 
     def output(self, addresses: Numbers) -> Bits:
         """Returns the output if `move` has these element addresses on the side that reads indices.
@@ -173,6 +169,23 @@ class CaseArrays:
         output = self.before
         np.put(output, addresses, moved, mode="clip")
         return output
+
+    @cached_property
+    def _loop_addresses(self) -> Numbers:
+        """The part of the addresses of `address` that depends on no index."""
+        return _loop_addresses(self.address)
+
+    @cached_property
+    def _known_places(self) -> dict[Hashable, Numbers]:
+        """The results of `_places`: most faults read the same indices."""
+        return {}
+
+    def _places(self, read: IndexRead, address: Address) -> Numbers:
+        """The element of the index tensor that each loop position reads."""
+        key = read.offset, read.steps, address.loops
+        if key not in self._known_places:
+            self._known_places[key] = _places(read, address)
+        return self._known_places[key]
 
     def _tensor(self, name: str) -> Tensor:
         return self.case.tensors[self.case.desc.spec().pseudocode.tensors[name]]
@@ -194,6 +207,17 @@ def _count(address: Address, loop: int) -> Numbers:
     shape = [1] * len(address.loops)
     shape[loop] = -1
     return np.arange(address.loops[loop], dtype=np.int64).reshape(shape)
+
+
+def _loop_addresses(address: Address) -> Numbers:
+    """The part of the addresses that depends on no index, in a shape that can be broadcast to all loops."""
+    total: Numbers = np.zeros((1,) * len(address.loops), np.int64)
+    for term in address.terms:
+        if term.loop is not None and not term.read:
+            total = total + _count(address, term.loop) * term.stride
+        elif term.constant and not term.read:
+            total = total + term.constant * term.stride
+    return total
 
 
 def _places(read: IndexRead, address: Address) -> Numbers:

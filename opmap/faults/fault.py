@@ -77,20 +77,38 @@ class Fault:
 
     def _moved(self, arrays: CaseArrays) -> Bits:
         """The output after the faults in address, indices, position and addresses."""
-        address = self.address(arrays.address) if self.address else arrays.address
-        same_address = address == arrays.address
-        indices = arrays.indices
+        own = arrays.address
+        address = self.address(own) if self.address else own
+        same_address = address is own or address == own
+        if same_address:
+            address = own
+        same_reads = same_address or [*address.reads] == [*own.reads]
         if self.indices:
-            indices = {n: Indices(self.indices(i.rows, i.data_type), i.data_type) for n, i in indices.items()}
-        same_values = same_address and not self.indices
-        values = arrays.index_values if same_values else arrays.read_indices(address, indices)
-        positions = index_positions(address, values, self.position)
+            indices = {n: Indices(self.indices(i.rows, i.data_type), i.data_type) for n, i in arrays.indices.items()}
+            values = arrays.read_indices(address, indices)
+        else:
+            values = arrays.index_values if same_reads else arrays.read_indices(address, arrays.indices)
+        same_sizes = same_address or _indexed_sizes(address) == _indexed_sizes(own)
+        if values is arrays.index_values and same_sizes and self.position is resolve:
+            positions = arrays.positions
+        else:
+            positions = index_positions(address, values, self.position)
         if self.addresses:
             return arrays.output(self.addresses(arrays.element_addresses(address, positions), arrays))
         # Most faults change nothing in most cases, and the output is the expensive part.
-        if same_address and all(map(np.array_equal, positions, arrays.positions)):
+        if same_address and all(map(_equal, positions, arrays.positions)):
             return arrays.right
         return arrays.output(arrays.element_addresses(address, positions))
+
+
+def _indexed_sizes(address: Address) -> list[int]:
+    """The sizes of the dimensions that read an index."""
+    return [term.size for term in address.terms if term.read]
+
+
+def _equal(one: Numbers, other: Numbers) -> bool:
+    """Returns whether two arrays are equal; much faster than np.array_equal for small ones."""
+    return one is other or (one.shape == other.shape and bool((one == other).all()))
 
 
 class FaultProvider:
@@ -110,6 +128,14 @@ class FaultProvider:
 
     def run_arrays(self, arrays: CaseArrays) -> list[Array]:
         """Returns the same as `run_case`, for a case whose arrays exist already."""
-        bits = np.ascontiguousarray(self._bits(arrays), f"<u{arrays.data_type.size}")
+        return self.results(self.bits(arrays), arrays)
+
+    def bits(self, arrays: CaseArrays) -> Bits:
+        """Returns the output's bit patterns; `arrays.right` itself where the fault changes nothing. To be called once a run."""
+        return self._bits(arrays)
+
+    def results(self, bits: Bits, arrays: CaseArrays) -> list[Array]:
+        """Returns the outputs that hold these bit patterns."""
+        bits = np.ascontiguousarray(bits, f"<u{arrays.data_type.size}")
         output = bits.view(dtype_of(arrays.data_type)).reshape(arrays.output_sizes)
         return self.fault.result(output) if self.fault.result else [output]

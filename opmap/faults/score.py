@@ -13,7 +13,7 @@ from ..cases.parameters import is_large
 from ..execution.arrays import dtype_of, wrong_outputs
 from ..verdicts.compare import undefined
 from ..vocabulary import Tier, tiers_in
-from .case_arrays import CaseArrays
+from .case_arrays import Bits, CaseArrays
 from .fault import Array, Fault, FaultProvider
 from .registry import FAULTS
 
@@ -56,18 +56,25 @@ def score(
     huge = {name: provider for name, provider in providers.items() if provider.fault.huge}
     caught_by: dict[str, list[str]] = {name: [] for name in faults}
     for case in cases:
-        arrays, is_wrong = CaseArrays(case), _comparison(case)
+        arrays, (is_wrong, are_wrong) = CaseArrays(case), _comparisons(case)
+        right_is_wrong = are_wrong(arrays.right)
         for name, provider in (huge if is_large(case.desc) else providers).items():
-            if is_wrong(provider.run_arrays(arrays)):
+            bits = provider.bits(arrays)
+            if provider.fault.result:
+                wrong = is_wrong(provider.results(bits, arrays))
+            else:
+                wrong = right_is_wrong if bits is arrays.right else are_wrong(bits)
+            if wrong:
                 caught_by[name].append(case.id)
         advance()
     return [Score(name, fault, tuple(caught_by[name])) for name, fault in faults.items()]
 
 
-def _comparison(case: Case) -> Callable[[Sequence[Array]], bool]:
-    """Returns a function from outputs to whether the judge calls them a mismatch of this case.
+def _comparisons(case: Case) -> tuple[Callable[[Sequence[Array]], bool], Callable[[Bits], bool]]:
+    """Returns two functions to whether the judge calls a result a mismatch of this case: from outputs, and from the bits of
+    an output that has the right type and sizes.
 
-    It compares whole arrays, because each case is compared with the outputs of every fault.
+    They compare whole arrays, because each case is compared with the outputs of every fault.
     """
     dtype, sizes = dtype_of(case.desc.output.data_type), case.desc.output.sizes
     bits_type = f"<u{dtype.itemsize}"
@@ -78,13 +85,15 @@ def _comparison(case: Case) -> Callable[[Sequence[Array]], bool]:
         expected = [bits or 0 for bits in expected]
     expected_bits = np.asarray(expected, bits_type)
 
-    def is_wrong(outputs: Sequence[Array]) -> bool:
-        if wrong_outputs(outputs, dtype, sizes):
-            return True
-        different = np.ascontiguousarray(outputs[0], dtype).reshape(-1).view(bits_type) != expected_bits
+    def are_wrong(bits: Bits) -> bool:
+        different = bits.view(bits_type) != expected_bits
         return bool((different if documented is None else different & documented).any())
 
-    return is_wrong
+    def is_wrong(outputs: Sequence[Array]) -> bool:
+        wrong = wrong_outputs(outputs, dtype, sizes)
+        return bool(wrong) or are_wrong(np.ascontiguousarray(outputs[0], dtype).reshape(-1).view(bits_type))
+
+    return is_wrong, are_wrong
 
 
 def summary(tier: Tier, cases: Sequence[Case], scores: Sequence[Score]) -> Iterator[str]:

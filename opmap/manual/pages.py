@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from ..errors import InputError
 
 ORDER = (
@@ -43,6 +41,8 @@ def read_page(name: str) -> str:
 
 
 def _text(name: str) -> str:
+    from importlib.resources import files  # here, so that --help is quick
+
     return files(__package__).joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 

@@ -52,8 +52,8 @@ class NodeCase:
 class ResolvedModel:
     """A model with one set of test data. `cases` has the nodes in the model's order.
 
-    `given` has the branches that the data takes in place of their Ifs. `computed` are values that the CPU EP computed, by name: those of outputs, and of nodes. It is empty if the model was not
-    run, or did not run.
+    `given` has the branches that the data takes in place of their Ifs. `computed` are values that the CPU EP computed, by
+    name: those of outputs, and of nodes. It is empty if the model was not run, or did not run.
     """
 
     given: GivenModel

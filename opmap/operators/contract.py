@@ -6,7 +6,7 @@ the spec says which elements the operator reads and writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -75,6 +75,8 @@ class Operator(Generic[D]):
     - `lower(desc)`: the ONNX node of a valid, packed descriptor. `lower` itself is None if ONNX has no such
       operator: its cases run only on a provider that takes cases instead of models.
     - `onnx_operator`: the ONNX operator that the DirectML EP turns into this operator; None if there is none.
+    - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
+      each with a name for its case id.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
       attributes. `emit` itself is None if `onnx_operator` is None.
 
@@ -92,6 +94,7 @@ class Operator(Generic[D]):
     lower: Callable[[D], Lowering] | None = None
     onnx_operator: str | None = None
     emit: Callable[..., D] | None = None
+    large_tensors: Callable[[], Iterable[tuple[str, D]]] = tuple
 
     @property
     def name(self) -> str:

@@ -172,6 +172,16 @@ def draw(source: RandomSource, dimension_count: int, max_elements: int) -> Desc:
     return complete_sizes(Desc, *_outline(data, pad(indices, dimension_count), axis, k))
 
 
+def large_tensors() -> Iterator[tuple[str, Desc]]:
+    """Gives rows and columns of data with more than 2^31 elements, and rows of data with more than 2^31 bytes alone."""
+    for name, data_type, sizes, axis, count in (
+        ("rows.uint8", DataType.UINT8, (32_769, 65_536), 0, 61),
+        ("columns.uint8", DataType.UINT8, (32_769, 65_536), 1, 7),
+        ("rows.uint32", DataType.UINT32, (8_193, 65_536), 0, 61),
+    ):
+        yield name, complete_sizes(Desc, *_outline(sizes, (1, count), axis, 1), data_type=data_type)
+
+
 OPERATOR = Operator(
     descriptor=Desc,
     parameters=PARAMETERS,
@@ -183,4 +193,5 @@ OPERATOR = Operator(
     lower=lower,
     onnx_operator="Gather",
     emit=emit,
+    large_tensors=large_tensors,
 )

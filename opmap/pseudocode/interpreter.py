@@ -1,8 +1,11 @@
 """Compiles an access map and runs it. `naive` gives the same results slowly, one element at a time.
 
-Each address of the map is compiled once per descriptor into a function that gives the addresses for all loop positions.
-The function gives them in pieces, so that a large output needs little memory beside its own elements. Values are moved
-as bit patterns and never interpreted.
+Each move is compiled once per descriptor. If all its indices are in range and it writes the output in row-major order,
+one function reads the elements. Else two functions give the addresses for all loop positions: in pieces, so that a
+large output needs little memory beside its own elements. Values are moved as bit patterns and never interpreted.
+
+The text of a compiled function holds no sizes: they are its constants. So the many descriptors of a catalogue need few
+different texts, and Python compiles each text once.
 
 An index counts from the end if it is negative. An index outside `[-n, n - 1]` has no documented value. Two writes to
 one element, and a write whose index is out of range, have no documented result either.
@@ -13,9 +16,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
+from math import prod
+from typing import Any
 
-from .access import AccessMap, Address, IndexRead, access_map
+from .access import AccessMap, Address, IndexRead, Move, access_map
 from .tree import Copy, Statement
 
 UNDEFINED = -(1 << 62)
@@ -30,14 +36,40 @@ Tensors = Mapping[str, Sequence[int]]
 Pieces = Callable[[Tensors], Iterator[Sequence[int]]]
 """Gives the addresses for all loop positions in pieces. A negative address stands for an undefined element."""
 
+Reader = Callable[[Tensors], Sequence[int]]
+"""Reads the elements for all loop positions. Raises IndexError if an index is out of range."""
+
 
 @dataclass(frozen=True)
 class CompiledMove:
-    """A statement that moves single elements. `target` is None if it writes every output element in row-major order."""
+    """A statement that moves single elements. What a run does not need is not compiled."""
 
-    tensor: str
-    source: Pieces
-    target: Pieces | None
+    move: Move
+
+    @property
+    def tensor(self) -> str:
+        """The tensor whose elements are moved."""
+        return self.move.source.tensor
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether it writes every output element in row-major order."""
+        return self.move.target.in_order
+
+    @cached_property
+    def read(self) -> Reader:
+        """Reads the elements that are moved."""
+        return compile_reader(self.move.source)
+
+    @cached_property
+    def source(self) -> Pieces:
+        """The addresses that are read."""
+        return compile_address(self.move.source)
+
+    @cached_property
+    def target(self) -> Pieces:
+        """The addresses that are written."""
+        return compile_address(self.move.target)
 
 
 @dataclass(frozen=True)
@@ -55,14 +87,7 @@ def compile_statements(statements: Sequence[Statement], sizes: Mapping[str, tupl
 
 def compile_map(access: AccessMap) -> Program:
     """Compiles an access map."""
-    compiled: list[Copy | CompiledMove] = []
-    for statement in access.statements:
-        if isinstance(statement, Copy):
-            compiled.append(statement)
-        else:
-            target = None if statement.target.in_order else compile_address(statement.target)
-            compiled.append(CompiledMove(statement.source.tensor, compile_address(statement.source), target))
-    return Program(access, tuple(compiled))
+    return Program(access, tuple(s if isinstance(s, Copy) else CompiledMove(s) for s in access.statements))
 
 
 def run(program: Program, tensors: Tensors) -> Sequence[int | None]:
@@ -70,42 +95,34 @@ def run(program: Program, tensors: Tensors) -> Sequence[int | None]:
 
     The result is an array if every element is documented and the elements that are moved come from an array.
     """
-    count = 1
-    for size in program.access.sizes[program.access.output]:
-        count *= size
+    count = prod(program.access.sizes[program.access.output])
     output: Sequence[int | None] | None = None
     for statement in program.statements:
         if isinstance(statement, Copy):
             output = tensors[statement.source][:]
-        elif statement.target is None:
+        elif statement.in_order:
             output = _read(statement, tensors)
         else:
-            output = _write(statement, statement.target, tensors, [None] * count if output is None else output)
+            output = _write(statement, tensors, [None] * count if output is None else output)
     return [None] * count if output is None else output
 
 
 def _read(move: CompiledMove, tensors: Tensors) -> Sequence[int | None]:
     """The elements that a move reads, if it writes them in row-major order."""
-    values = tensors[move.tensor]
-    output = values[:0] if isinstance(values, array) else []
-    for piece in move.source(tensors):
-        if isinstance(piece, range) and piece.start >= 0:
-            output.extend(values[piece.start : piece.stop : piece.step])
-        elif min(piece) >= 0:
-            output.extend([values[a] for a in piece])
-        else:
-            output = list(output)
-            output.extend([values[a] if a >= 0 else None for a in piece])
-    return output
+    try:
+        return move.read(tensors)
+    except IndexError:
+        values = tensors[move.tensor]
+        return [values[a] if a >= 0 else None for piece in move.source(tensors) for a in piece]
 
 
-def _write(move: CompiledMove, target: Pieces, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
+def _write(move: CompiledMove, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
     """The output after a move whose target addresses are not simply in row-major order."""
     values = tensors[move.tensor]
     output: list[int | None] = list(before)
     written = bytearray(len(output))
     sources = chain.from_iterable(move.source(tensors))
-    for place, address in zip(chain.from_iterable(target(tensors)), sources, strict=True):
+    for place, address in zip(chain.from_iterable(move.target(tensors)), sources, strict=True):
         if place < 0:
             return [None] * len(output)
         output[place] = values[address] if address >= 0 and not written[place] else None
@@ -122,108 +139,311 @@ def _write(move: CompiledMove, target: Pieces, tensors: Tensors, before: Sequenc
 
 def compile_address(address: Address) -> Pieces:
     """Compiles an address into a function that gives its value for all loop positions."""
-    namespace: dict[str, object] = {"array": array, "islice": islice}
-    # The text is safe to execute: it has only numbers and fixed names. Tensor names are quoted strings in it.
-    exec(compile(_Writer(address).write(), "<pseudocode>", "exec"), namespace)
-    return namespace["pieces"]  # type: ignore[return-value]  # defined by the text
+    pieces: Pieces = _PiecesWriter(address).compiled()
+    return pieces
+
+
+def compile_reader(address: Address) -> Reader:
+    """Compiles an address into a function that reads the element at each loop position."""
+    reader: Reader = _ReaderWriter(address).compiled()
+    return reader
+
+
+@lru_cache(maxsize=512)
+def _factory(text: str) -> Callable[..., Callable[[Tensors], Any]]:
+    """Compiles the text of a function that takes constants and returns the compiled function."""
+    namespace: dict[str, Any] = {"array": array, "islice": islice, "partial": partial}
+    # The text is safe to execute: it has only fixed names. Tensor names are constants, or quoted strings in it.
+    exec(compile(text, "<pseudocode>", "exec"), namespace)
+    factory: Callable[..., Callable[[Tensors], Any]] = namespace["make"]
+    return factory
 
 
 class _Writer:
-    """Writes the function's text.
+    """Writes the text of a function over all loop positions of an address.
 
     Tables of resolved indices come first. Then there is one loop per loop of the address. Each part of the address is
-    added in the outermost loop in which its value is fixed. The innermost loop is a range or a comprehension.
+    added in the outermost loop in which its value is fixed. A subclass says how indices are resolved, and writes the
+    innermost loop.
     """
 
     def __init__(self, address: Address):
-        self.lines: list[str] = ["def pieces(tensors):"]
-        self.loops = list(enumerate(address.loops))
-        self.constant = sum(term.constant * term.stride for term in address.terms)
+        self.address = address
+        self.lines: list[str] = []
+        self.constants: list[object] = []
         self.steps: dict[int, int] = {}
-        self.tables: dict[str, dict[int, int]] = {}
+        self.reads: dict[str, dict[int, int]] = {}
+        """Name of a variable with resolved or raw indices -> loop -> step in that variable."""
+        self.resolved: dict[str, str] = {}
+        """Name of such a variable -> the text of an index's part of the address, with `{}` for the element."""
+        for term in address.terms:
+            if term.loop is not None:
+                self.steps[term.loop] = self.steps.get(term.loop, 0) + term.stride
+        self.loops = self._merged()
+        self.depth = {loop: i for i, (loop, _) in enumerate(self.loops)}
         for term in address.terms:
             if term.read:
-                self._table(term.read, term.size, term.stride)
-            elif term.loop is not None:
-                self.steps[term.loop] = self.steps.get(term.loop, 0) + term.stride
+                name = f"t{len(self.reads)}"
+                self.reads[name] = {n: s for n, s in _steps(term.read).items() if n in self.depth and s}
+                self.resolved[name] = self.resolve(name, term.read, term.size, term.stride)
 
-    def _table(self, read: IndexRead, size: int, stride: int) -> None:
-        """Writes the table of one index read: for each index, its part of the address (position times stride)."""
-        tuple_size = read.tuple_size
-        steps: dict[int, int] = {}
-        for loop, step in read.steps:
-            steps[loop] = steps.get(loop, 0) + step // tuple_size
-        name = f"t{len(self.tables)}"
-        indices = f"tensors[{read.tensor!r}]" + (f"[{read.offset}::{tuple_size}]" if tuple_size > 1 else "")
-        self.lines.append(
-            f"    {name} = array('q', ((i if i >= 0 else i + {size}) * {stride} if {-size} <= i < {size}"
-            f" else {UNDEFINED} for i in {indices}))"
+    def resolve(self, name: str, read: IndexRead, size: int, stride: int) -> str:
+        """Writes the lines that define the variable of one index read. Returns the text for `resolved`."""
+        raise NotImplementedError
+
+    def innermost(self, base: str, loop: int, size: int, waiting: Sequence[str]) -> list[str]:
+        """Returns the text of the innermost loop. `waiting` are the variables whose elements depend on it."""
+        raise NotImplementedError
+
+    def compiled(self) -> Any:
+        """Returns the compiled function."""
+        self._write()
+        return self._made()
+
+    def _made(self) -> Any:
+        names = ", ".join(f"n{i}" for i in range(len(self.constants)))
+        head = f"def make({names}):\n    def run(tensors):\n"
+        return _factory(head + "".join(f"        {line}\n" for line in self.lines) + "    return run\n")(
+            *self.constants
         )
-        self.tables[name] = steps
 
-    def write(self) -> str:
-        """Returns the text."""
-        loops = self._merged()
-        depth = {loop: i for i, (loop, _) in enumerate(loops)}
-        waiting = {table: {n: s for n, s in steps.items() if n in depth} for table, steps in self.tables.items()}
-        indent = "    "
+    def constant(self, value: object) -> str:
+        """Returns the name of a constant of the function."""
+        self.constants.append(value)
+        return f"n{len(self.constants) - 1}"
 
-        def bind(bound: int) -> None:
-            """Adds the entries of the tables that depend on no loop after the first `bound` ones."""
-            for table in [t for t, steps in waiting.items() if all(depth[n] < bound for n in steps)]:
-                self.lines.append(f"{indent}b{bound} += {table}[{_sum(waiting.pop(table), depth)}]")
+    def indices(self, read: IndexRead) -> str:
+        """Returns the text of the elements of an index tensor, or of one coordinate of its tuples."""
+        text = f"tensors[{self.constant(read.tensor)}]"
+        return (
+            f"{text}[{self.constant(read.offset)}::{self.constant(read.tuple_size)}]" if read.tuple_size > 1 else text
+        )
 
-        self.lines.append(f"    b0 = {self.constant}")
-        bind(0)
-        for i, (loop, size) in enumerate(loops[:-1]):
-            self.lines.append(f"{indent}for v{i} in range({size}):")
+    def row(self, name: str, loop: int, size: int) -> str:
+        """Returns the text of the elements of a variable that a loop goes through, at the positions of the loops outside."""
+        steps = self.reads[name]
+        by, start = steps[loop], self._sum({n: s for n, s in steps.items() if n != loop})
+        if start == "0" and by == 1 and len(self.loops) == 1:
+            return f"{name}[:{self.constant(size)}]" if self.count(name) > size else name
+        step = f" : {self.constant(by)}" if by > 1 else ""
+        return f"{name}[{start} : {start} + {self.constant((size - 1) * by + 1)}{step}]"
+
+    def count(self, name: str) -> int:
+        """Returns the number of elements of a variable of indices."""
+        read = [term.read for term in self.address.terms if term.read][int(name[1:])]
+        return prod(read.sizes) // read.tuple_size
+
+    def _write(self) -> None:
+        """Writes all lines."""
+        waiting, indent = list(self.reads), ""
+        base = self.constant(sum(term.constant * term.stride for term in self.address.terms))
+        for name in [name for name in waiting if not self.reads[name]]:
+            waiting.remove(name)
+            base += " + " + self.resolved[name].format(f"{name}[0]")
+        self.lines.append(f"b0 = {base}")
+        for i, (loop, size) in enumerate(self.loops[:-1]):
+            ready = [name for name in waiting if max(self.depth[n] for n in self.reads[name]) == i]
+            waiting = [name for name in waiting if name not in ready]
+            step, rows, terms = self.steps.get(loop, 0), {}, [f"b{i}"]
+            if any(loop in self.reads[name] for name in waiting) or (not step and not ready):
+                rows[f"v{i}"] = f"range({self.constant(size)})"
+                terms += [f"v{i} * {self.constant(step)}"] if step else []
+            elif step:
+                rows[f"p{i}"] = f"range(b{i}, b{i} + {self.constant(size * step)}, {self.constant(step)})"
+                terms = [f"p{i}"]
+            for name in ready:
+                rows[f"x{name}"] = self.row(name, loop, size)
+                terms.append(self.resolved[name].format(f"x{name}"))
+            over = ", ".join(rows.values())
+            self.lines.append(f"{indent}for {', '.join(rows)} in {f'zip({over})' if len(rows) > 1 else over}:")
             indent += "    "
-            self.lines.append(f"{indent}b{i + 1} = b{i} + v{i} * {self.steps.get(loop, 0)}")
-            bind(i + 1)
-        self.lines += [indent + line for line in self._innermost(loops, waiting, depth)]
-        return "\n".join(self.lines) + "\n"
+            self.lines.append(f"{indent}b{i + 1} = {' + '.join(terms)}")
+        loop, size = self.loops[-1] if self.loops else (-1, 1)
+        self.lines += [indent + line for line in self.innermost(f"b{max(len(self.loops) - 1, 0)}", loop, size, waiting)]
 
     def _merged(self) -> list[tuple[int, int]]:
         """Removes loops of length 1 and merges adjacent loops whose addresses are contiguous."""
         merged: list[tuple[int, int]] = []
-        for loop, size in ((n, s) for n, s in reversed(self.loops) if s > 1):
+        parts = (self.steps, *(_steps(read) for read in self.address.reads))
+        for loop, size in ((n, s) for n, s in reversed(list(enumerate(self.address.loops))) if s > 1):
             inner, count = merged[-1] if merged else (-1, 0)
-            parts = (self.steps, *self.tables.values())
             if merged and all(part.get(loop, 0) == part.get(inner, 0) * count for part in parts):
                 merged[-1] = inner, count * size
             else:
                 merged.append((loop, size))
         return merged[::-1]
 
-    def _innermost(
-        self, loops: list[tuple[int, int]], waiting: dict[str, dict[int, int]], depth: Mapping[int, int]
-    ) -> list[str]:
-        """The text of the innermost loop: one range, or one address per element if an index depends on this loop."""
-        if not loops:
-            return ["yield (b0,)"]
-        loop, size = loops[-1]
-        base, step = f"b{len(loops) - 1}", self.steps.get(loop, 0)
-        block = f"range({base}, {base} + {size * step}, {step})" if step else f"({base},) * {size}"
+    def _sum(self, steps: Mapping[int, int]) -> str:
+        """The text of a sum: each loop variable times its step."""
+        terms = [
+            f"v{self.depth[n]} * {self.constant(s)}" if s != 1 else f"v{self.depth[n]}" for n, s in steps.items() if s
+        ]
+        return " + ".join(terms) or "0"
+
+
+class _PiecesWriter(_Writer):
+    """Writes the function that gives addresses in pieces. The innermost loop is a range or a comprehension."""
+
+    def resolve(self, name: str, read: IndexRead, size: int, stride: int) -> str:
+        low, high, factor = self.constant(-size), self.constant(size), self.constant(stride)
+        self.lines.append(
+            f"{name} = array('q', ((i if i >= 0 else i + {high}) * {factor} if {low} <= i < {high}"
+            f" else {UNDEFINED} for i in {self.indices(read)}))"
+        )
+        return "{}"
+
+    def innermost(self, base: str, loop: int, size: int, waiting: Sequence[str]) -> list[str]:
+        step = self.steps.get(loop, 0)
+        if loop < 0:
+            return [f"yield ({base},)"]
         if not waiting:
-            return [f"yield {block}"]
-        runs, long = [], size > LONGEST
-        for table, steps in waiting.items():
-            by = steps.pop(loop)
-            start = _sum(steps, depth)
-            read = f"memoryview({table})" if long else table
-            runs.append(f"{read}[{start} : {start} + {(size - 1) * by + 1}{f' : {by}' if by > 1 else ''}]")
-        letters = [f"x{i}" for i in range(len(runs))]
+            if not step:
+                return [f"yield ({base},) * {self.constant(size)}"]
+            return [f"yield range({base}, {base} + {self.constant(size * step)}, {self.constant(step)})"]
+        rows = {f"x{name}": self.row(name, loop, size) for name in waiting}
+        terms = [base, *rows]
         if step:
-            runs, letters, base = [block, *runs], ["p", *letters], ""
-        over = runs[0] if len(runs) == 1 else f"zip({', '.join(runs)})"
-        terms = " + ".join([base, *letters] if base else letters)
-        if not long:
-            return [f"yield [{terms} for {', '.join(letters)} in {over}]"]
-        rows = f"[{terms} for {', '.join(letters)} in islice(row, {LONGEST})]"
-        return [f"row = iter({over})", f"while part := {rows}:", "    yield part"]
+            rows["p"] = f"range({base}, {base} + {self.constant(size * step)}, {self.constant(step)})"
+            terms = [*terms[1:], "p"]
+        over = f"zip({', '.join(rows.values())})" if len(rows) > 1 else next(iter(rows.values()))
+        if size <= LONGEST:
+            return [f"yield [{' + '.join(terms)} for {', '.join(rows)} in {over}]"]
+        part = f"[{' + '.join(terms)} for {', '.join(rows)} in islice(row, {self.constant(LONGEST)})]"
+        return [f"row = iter({over})", f"while part := {part}:", "    yield part"]
 
 
-def _sum(steps: Mapping[int, int], depth: Mapping[int, int]) -> str:
-    """The text of a sum: each loop variable times its step."""
-    terms = [f"v{depth[n]} * {s}" if s != 1 else f"v{depth[n]}" for n, s in steps.items() if s]
-    return " + ".join(terms) or "0"
+class _ReaderWriter(_Writer):
+    """Writes the function that reads elements. Contiguous elements are read as a slice.
+
+    Python's own lists resolve the indices: they count negative ones from the end, and raise IndexError for one that is out
+    of range. If an index is read several times, a table holds its part of the address. If the innermost loop reads about
+    as many elements as lie between the first and the last that it may read, these are cut out as a row first. If the
+    innermost loop is short and the loop around it is not, the two change places: a column at a time is read.
+    """
+
+    def __init__(self, address: Address):
+        super().__init__(address)
+        self.lines += [
+            f"values = tensors[{self.constant(address.tensor)}]",
+            "output = values[:0] if isinstance(values, array) else []",
+            "extend = output.extend",
+            "take = output.fromlist if isinstance(values, array) else extend",  # faster than extend
+        ]
+        if self.column:
+            self.lines.append("new = partial(array, values.typecode) if isinstance(values, array) else list")
+
+    def resolve(self, name: str, read: IndexRead, size: int, stride: int) -> str:
+        self.lines.append(f"{name} = {self.indices(read)}")
+        if self._only_indices_of_row():
+            return "{}"
+        count, steps = prod(read.sizes) // read.tuple_size, self.reads[name]
+        times = prod(size for _, size in self.loops[: 1 + max((self.depth[n] for n in steps), default=-1)])
+        if self.column and self.loops[-1][0] in steps:
+            times *= self.column[1]
+        parts = f"range(0, {self.constant(size * stride)}, {self.constant(stride)})"
+        self.lines.append(f"l{name} = {f'list({parts})' if size <= count else parts}")
+        if times <= count:
+            return f"l{name}[{{}}]"
+        self.lines.append(f"{name} = [l{name}[i] for i in {name}]")
+        return "{}"
+
+    def compiled(self) -> Any:
+        self._write()
+        self.lines.append("return output")
+        return self._made()
+
+    def innermost(self, base: str, loop: int, size: int, waiting: Sequence[str]) -> list[str]:
+        step = self.steps.get(loop, 0)
+        if loop < 0:
+            return [f"extend(values[{base} : {base} + 1])"]
+        if not waiting:
+            if not step:
+                return [f"extend([values[{base}]] * {self.constant(size)})"]
+            by = f" : {self.constant(step)}" if step > 1 else ""
+            return [f"extend(values[{base} : {base} + {self.constant((size - 1) * step + 1)}{by}])"]
+        if self.column:
+            return self._by_columns(base, loop, size, waiting)
+        rows = {f"x{name}": self.row(name, loop, size) for name in waiting}
+        terms = [self.resolved[name].format(f"x{name}") for name in waiting]
+        lines, source = [], "row"
+        if self._has_row():
+            lines.append(f"row = values[{base} : {base} + {self.constant(self._span())}]")
+            base = "0"
+        else:
+            source = "values"
+        if step:
+            rows["p"] = f"range({base}, {base} + {self.constant(size * step)}, {self.constant(step)})"
+            terms.append("p")
+        elif base != "0":
+            terms.append(base)
+        over = f"zip({', '.join(rows.values())})" if len(rows) > 1 else next(iter(rows.values()))
+        elements = f"[{source}[{' + '.join(terms)}] for {', '.join(rows)} in "
+        if size <= LONGEST:
+            return [*lines, f"take({elements}{over}])"]
+        part = f"{elements}islice(all, {self.constant(LONGEST)})]"
+        return [*lines, f"all = iter({over})", f"while part := {part}:", "    take(part)"]
+
+    def _by_columns(self, base: str, loop: int, size: int, waiting: Sequence[str]) -> list[str]:
+        """The text of the innermost two loops, the inner one outside."""
+        assert self.column, "the caller checks it"
+        inner, columns = self.column
+        step, width = self.steps.get(loop, 0), self.constant(columns)
+        rows = {}
+        for name in waiting:
+            start, by = self._sum({n: s for n, s in self.reads[name].items() if n != loop}), self.reads[name][loop]
+            first = f"{start} + column * {self.constant(by // columns)}"
+            rows[f"x{name}"] = f"{name}[{first} : {first} + {self.constant((size - 1) * by + 1)} : {self.constant(by)}]"
+        terms = [self.resolved[name].format(f"x{name}") for name in waiting]
+        if step:
+            rows["p"] = f"range(start, start + {self.constant(size * step)}, {self.constant(step)})"
+        over = f"zip({', '.join(rows.values())})" if len(rows) > 1 else next(iter(rows.values()))
+        element = " + ".join([*terms, "p" if step else "start"])
+        return [
+            f"both = new([0]) * {self.constant(size * columns)}",
+            f"for column in range({width}):",
+            f"    start = {base} + column * {self.constant(self.steps.get(inner, 0))}",
+            f"    both[column::{width}] = new([values[{element}] for {', '.join(rows)} in {over}])",
+            "extend(both)",
+        ]
+
+    def _merged(self) -> list[tuple[int, int]]:
+        """The loops. The last one is left out if it is `column`: (loop, size) of a short loop that is run outside."""
+        loops = super()._merged()
+        self.column: tuple[int, int] | None = None
+        if len(loops) > 1:
+            (outer, rows), (inner, columns) = loops[-2:]
+            reads = [_steps(read) for read in self.address.reads]
+            moving = [steps for steps in reads if steps.get(inner) or steps.get(outer)]
+            in_order = all(steps.get(outer, 0) == steps.get(inner, 0) * columns for steps in moving)
+            if moving and in_order and columns <= 16 and rows >= 4 * columns:
+                self.column = loops.pop()
+        return loops
+
+    def _span(self) -> int:
+        """How many elements there are from the first to the last one that the innermost loop may read, both included."""
+        loop, size = self.loops[-1]
+        reads = [term for term in self.address.terms if term.read and loop in _steps(term.read)]
+        return 1 + (size - 1) * self.steps.get(loop, 0) + sum((term.size - 1) * term.stride for term in reads)
+
+    def _has_row(self) -> bool:
+        """Whether the innermost loop reads from a row."""
+        return bool(self.loops) and not self.column and self._span() <= 4 * self.loops[-1][1]
+
+    def _only_indices_of_row(self) -> bool:
+        """Whether the elements of a row have the numbers that the indices say."""
+        reads = [term for term in self.address.terms if term.read]
+        return (
+            self._has_row()
+            and len(reads) == 1
+            and reads[0].stride == 1
+            and self.loops[-1][0] in self.reads["t0"]
+            and not self.steps.get(self.loops[-1][0], 0)
+        )
+
+
+def _steps(read: IndexRead) -> dict[int, int]:
+    """Returns the step of an index read in each loop, in tuples."""
+    steps: dict[int, int] = {}
+    for loop, step in read.steps:
+        steps[loop] = steps.get(loop, 0) + step // read.tuple_size
+    return steps

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from ..diagnosis.relation import STALE, Label, without_numbers
-from ..diagnosis.sides import Below, OddOneOut
+from ..diagnosis.sides import Answer, OddOneOut
 from ..machine.facts import Fact
 from ..verdicts.record import TensorRecord
 from ..vocabulary import Verdict
@@ -76,7 +76,8 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
 class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What times.json holds: how long each case took, in seconds, by its id.
 
-    After a run that was killed and resumed, only the times of the cases that ran since are there.
+    After a run that was killed and resumed, only the times of the cases that ran since are there. In a merged bundle, a case
+    that ran in several bundles has its longest time.
     """
 
     schema: Literal["opmap-times/1"] = TIMES_SCHEMA
@@ -160,7 +161,8 @@ class SideDocument(msgspec.Struct, frozen=True):
 class SidesDocument(msgspec.Struct, frozen=True):
     """Whose fault a failure is (see opmap.diagnosis.sides).
 
-    `directml` says what DirectML itself does with a case that fails on the DirectML EP; null if it was not asked.
+    `directml` says what DirectML itself does with a case that fails on the DirectML EP, `dxdispatch` what the program
+    DxDispatch does; null if it was not asked.
     """
 
     odd_one_out: OddOneOut | None
@@ -168,7 +170,8 @@ class SidesDocument(msgspec.Struct, frozen=True):
     flips: list[str]
     sides: list[SideDocument]
     left_out: dict[str, str]
-    directml: Below | None = None
+    directml: Answer | None = None
+    dxdispatch: Answer | None = None
 
 
 class SmallestDocument(msgspec.Struct, frozen=True):
@@ -209,7 +212,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     condition: ConditionDocument | None
     closest: ClosestDocument | None = None
     relation: RelationDocument
-    stability: Literal["always", "sometimes", "periodic", "after"] | None
+    stability: Literal["always", "sometimes", "periodic", "after", "company"] | None
     stability_text: str | None
     after: str | None
     side: SidesDocument | None

@@ -92,10 +92,13 @@ def write_failures(
 ) -> None:
     """Writes a folder for the smallest cases of each cause, below the folder of a bundle.
 
-    `again` gives the command that runs a case again. Raises InputError if a folder cannot be written.
+    A cause that shows in company only has none: what its cases need is the session of all. `again` gives the
+    command that runs a case again. Raises InputError if a folder cannot be written.
     """
     environment = provider.environment()
     for number, diagnosis in enumerate(found[:MOST_CAUSES], 1):
+        if diagnosis.cause.in_company:
+            continue
         lines = [f"{name.strip()}: {text}" for name, text in cause_lines(number, diagnosis, again)]
         failures = [diagnosis.smallest, *diagnosis.cause.failures]
         for case, failure in {failure.case.id: (failure.case, failure) for failure in failures[:MOST_OF_EACH]}.values():

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from ..cases.case import Case
 from ..coverage.covered import measure
-from ..errors import InputError, cut, encodable, names, one_line
-from ..files import to_json, write_file
+from ..errors import cut, encodable, names, one_line
+from ..files import to_json, write_output
 from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
 from ..spec import Erratum, Spec
@@ -74,10 +74,7 @@ def add_survey(bundle: WrittenBundle, survey: SurveyDocument) -> Path:
     Raises InputError if a file cannot be written.
     """
     path = bundle.folder / SURVEY
-    try:
-        write_file(path, formatted(survey))
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
+    write_output(path, formatted(survey))
     return write_report(bundle.folder)
 
 

@@ -33,7 +33,8 @@ class Suite:
 def junit(suites: Sequence[Suite], problems: Sequence[str] = ()) -> bytes:
     """Returns the XML document, with a test suite per run and a test case per record.
 
-    `problems` are those of all runs together. A run that is red although no case failed has a failed test case `run` more, which says why.
+    `problems` are those of all runs together. A run that is red although no case failed has a
+    failed test case `run` more, which says why.
     """
     root = ET.Element("testsuites", name="opmap")
     for suite in suites:

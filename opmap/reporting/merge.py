@@ -15,9 +15,19 @@ from ..errors import cut
 from ..files import to_json
 from ..limits import MAX_SHOWN
 from ..verdicts.record import SCHEMA, Record
-from .bundle import DIAGNOSIS, RECORDS, SUMMARY
+from .bundle import DIAGNOSIS, RECORDS, SUMMARY, TIMES
 from .bundle_reports import reports
-from .documents import DIAGNOSIS_SCHEMA, PLACE, DiagnosisDocument, Group, Option, Part, RunDocument, Totals
+from .documents import (
+    DIAGNOSIS_SCHEMA,
+    PLACE,
+    DiagnosisDocument,
+    Group,
+    Option,
+    Part,
+    RunDocument,
+    TimesDocument,
+    Totals,
+)
 from .results_folder import ResultsFolder, formatted
 from .summary import append_step_summary
 from .written_bundle import WrittenBundle
@@ -94,6 +104,8 @@ class Merging:
         assert run.totals and run.parts
         if diagnosis:
             files.write_file(DIAGNOSIS, formatted(diagnosis))
+        if times := self._times():
+            files.write_file(TIMES, formatted(TimesDocument(seconds=times)))
         texts = dict(reports(run, list(zip(run.parts, parts, strict=True)), diagnosis))
         for name, text in texts.items():
             files.write_file(name, text.encode(errors="backslashreplace"))
@@ -108,6 +120,13 @@ class Merging:
             for number, record in bundle.read_records():
                 yield first + number, record
             first += len(bundle.parts)
+
+    def _times(self) -> dict[str, float]:
+        """Returns how long the cases took, in seconds: of a case that ran in several bundles the longest time."""
+        times: dict[str, float] = {}
+        for bundle in self.bundles:
+            times |= {case: max(seconds, times.get(case, 0.0)) for case, seconds in bundle.seconds.items()}
+        return dict(sorted(times.items()))
 
     def _run(self, records: Sequence[Sequence[Record]]) -> RunDocument:
         parts = [

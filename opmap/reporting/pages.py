@@ -11,8 +11,7 @@ from importlib import metadata
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..errors import InputError
-from ..files import write_file
+from ..files import write_output
 
 
 def page(template: str, *, styles: Sequence[str] = (), script: str | None = None, **values: object) -> str:
@@ -40,11 +39,7 @@ def page(template: str, *, styles: Sequence[str] = (), script: str | None = None
 
 def write_page(path: str | os.PathLike[str], content: str) -> None:
     """Writes a page into a file. Raises InputError if it cannot be written."""
-    try:
-        write_file(path, content.encode(errors="backslashreplace"))
-    except (OSError, ValueError) as error:  # no file can have the name `.`
-        message = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be written: {message}", file=str(path)) from None
+    write_output(path, content.encode(errors="backslashreplace"))
 
 
 def _source(environment: Environment, name: str) -> str:

@@ -51,7 +51,8 @@ class ResultsFolder:
     """A folder that this process alone writes, until `release`. Its files change only in the methods that write.
 
     `lines` is the name of the file with one value per line, `option` the option that named the folder. The folder must be new
-    or empty, or with `resume` hold a run.json. Raises InputError if it does not, if another run writes into it, or if a file cannot be read or written.
+    or empty, or with `resume` hold a run.json. Raises InputError if it does not, if another run writes into it,
+    or if a file cannot be read or written.
     """
 
     def __init__(self, path: str | os.PathLike[str], lines: str, *, resume: bool = False, option: str = "--report"):

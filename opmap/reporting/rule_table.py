@@ -26,7 +26,7 @@ class RulesDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def print_rules(document: RulesDocument) -> None:
-    """Prints the table, and below it what was computed for each descriptor with a finding.
+    """Prints the table, and below it what was computed for each descriptor with a finding, or a message of the debug layers.
 
     The columns `operator` and `graph` are about CompileOperator and CompileGraph.
     """
@@ -39,7 +39,7 @@ def print_rules(document: RulesDocument) -> None:
         disagree = ", ".join(finding.removesuffix("-disagrees") for finding in row.findings)
         print_line(_line(str(number), _name(row), "forbid" if row.rules else "allow", answers, disagree))
     for number, row in enumerate(document.rows, 1):
-        if row.findings:
+        if row.findings or any(answer.messages for answer in row.answers.values()):
             print_text(_details(number, row))
     counts = [
         f"{sum(finding in row.findings for row in document.rows)} {finding}: {FINDINGS[finding]}"
@@ -67,7 +67,7 @@ def _name(row: RuleRow) -> str:
 def _details(number: int, row: RuleRow) -> str:
     """Returns the members of a descriptor, and what DirectML said and computed."""
     members = ", ".join(f"{name} {_member(value)}" for name, value in row.desc.items())
-    lines = [f"{number}. {_name(row)}: {', '.join(row.findings)}", f"   {members}"]
+    lines = [f"{number}. {_name(row)}: {', '.join(row.findings) or 'as the rules say'}", f"   {members}"]
     lines += [f"   breaks {', '.join(row.rules)}"] if row.rules else []
     lines += [f"   {name} = {_listed(values)}" for name, values in row.inputs.items()]
     for compile, word in WORDS.items():
@@ -76,6 +76,7 @@ def _details(number: int, row: RuleRow) -> str:
             "accepted, not run" if answer.output is None else f"output = {_listed(answer.output)}"
         )
         lines.append(f"   {word}: {told}")
+        lines += [f"   {word}: {message}" for message in answer.messages]
     return "\n".join(lines)
 
 

@@ -105,8 +105,8 @@ def progress(
 ) -> Iterator[Callable[[], None]]:
     """Shows on stderr how far a run is. Gives a function that advances it by one step.
 
-    In a terminal that can move its cursor this is a progress bar with the rate and the remaining time. Elsewhere it is a line now and then, and none
-    for a run of some seconds. `total` is the number of steps, or None if it is unknown; `clock` gives the time in seconds.
+    In a terminal that can move its cursor this is a progress bar with the rate and the remaining time. Elsewhere it is a
+    line now and then, and none for a run of some seconds. `total` is the number of steps, or None if it is unknown; `clock` gives the time in seconds.
     `verdicts` counts the verdicts so far, which are shown as well.
     """
     if sys.stderr is None:

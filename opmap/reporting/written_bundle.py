@@ -37,7 +37,7 @@ from .results_folder import RUN
 class WrittenBundle:
     """A bundle in a folder. `diagnosis` is None if the causes were not sought or not found.
 
-    `seconds` holds how long the cases took, as far as that is known. Of a merged bundle it is not. `survey` says what the
+    `seconds` holds how long the cases took, as far as that is known. `survey` says what the
     provider does with invalid indices; None if that was not asked.
     """
 

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..cases.case import Case
-from ..dxdispatch import model_json
+from ..dxdispatch import laid_out, model_json
 from ..execution.arrays import to_array
 from ..files import to_json
 from ..tensors import Tensor, from_bits, plain
 from ..variants import Round
 
 DXDISPATCH, EXPECTED = "dxdispatch.json", "dxdispatch_expected.json"
+
+OUTPUT = "dxdispatch_output.bin"
+"""The file into which DxDispatch writes the memory of the output, in the current folder."""
 
 _MOST_LISTED = 4096
 """Larger tensors are in .npy files, which the JSON file names."""
@@ -27,12 +30,10 @@ def dxdispatch_files(case: Case, round: Round) -> dict[str, bytes]:
     has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
     """
     files: dict[str, bytes] = {}
-    listed = {name: tensor if _is_listed(tensor) else _placeholder(tensor) for name, tensor in round.tensors.items()}
-    document = model_json(case.id, round.desc, listed)
-    for name, tensor in round.tensors.items():
-        if not _is_listed(tensor):
-            values = {"sourcePath": _added(files, name, tensor)}
-            document["resources"][name] = {"initialValuesDataType": tensor.data_type.name, "initialValues": values}
+    memory = {name: laid_out(round.desc.tensors[name], tensor) for name, tensor in round.tensors.items()}
+    sources = {name: _added(files, name, tensor) for name, tensor in memory.items() if not _is_listed(tensor)}
+    document = model_json(case.id, round.desc, round.tensors, sources=sources)
+    document["commands"].append({"type": "writeFile", "resource": round.output_field, "targetPath": f"./{OUTPUT}"})
     files[DXDISPATCH] = to_json(document) + b"\n"
     files[EXPECTED] = to_json({round.output_field: _expected(round, files)}) + b"\n"
     return files
@@ -40,11 +41,6 @@ def dxdispatch_files(case: Case, round: Round) -> dict[str, bytes]:
 
 def _is_listed(tensor: Tensor) -> bool:
     return len(tensor.bits) <= _MOST_LISTED
-
-
-def _placeholder(tensor: Tensor) -> Tensor:
-    """Returns a small tensor of the same type, whose values are replaced in the document."""
-    return Tensor(tensor.data_type, (1,), [0])
 
 
 def _expected(round: Round, files: dict[str, bytes]) -> dict[str, object]:

@@ -197,7 +197,14 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     def field_names(self, *kinds: str) -> tuple[str, ...]:
         """Returns the names of the fields of these kinds (`input`, `output`, `uint`), in the struct's order."""
-        return tuple(field.name for field in self.fields if field.kind in kinds)
+        if kinds not in self._names:
+            self._names[kinds] = tuple(field.name for field in self.fields if field.kind in kinds)
+        return self._names[kinds]
+
+    @cached_property
+    def _names(self) -> dict[tuple[str, ...], tuple[str, ...]]:
+        """Kinds -> names, as far as they were asked for."""
+        return {}
 
     def rule(self, id: str) -> Rule:
         """Returns the rule with this id. Raises KeyError if there is none."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 PLAIN = "plain"
-"""The name of the variant that a case has if it names no other: the mapping's own model, in one session, run once."""
+"""The name of the variant that a case has if it names no other: the mapping's own model, run once."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Formed:
       have other values, and other sizes if the form is `dynamic`.
     - `outputs`: graph output -> the field whose values it must have. The output's field stands for the expected output,
       an input's field for a copy of this input. The order is the graph's.
+    - `unfed`: the graph inputs that are not fed.
     - `fixed`: the fields whose values are part of the model. Each round must have the same values for them.
     - `defaults`: the values that the model holds for fields that are fed. An EP may wrongly use them.
     - `dynamic`: at least one shape is unknown when the session is created.
@@ -68,6 +69,7 @@ class Formed:
     mapped: MappedModel
     feeds: Callable[[Round], dict[str, np.ndarray]]
     outputs: Mapping[str, str]
+    unfed: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
     defaults: Mapping[str, Tensor] = field(default_factory=dict)
     dynamic: bool = False
@@ -77,8 +79,22 @@ class Formed:
     @cached_property
     def model_bytes(self) -> bytes:
         """The serialized model, with the same bytes on every platform."""
+        if self.model is self.mapped.model:
+            return self.mapped.model_bytes
         serialized: bytes = self.model.SerializeToString(deterministic=True)
         return serialized
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether a run is fed anything."""
+        return any(value.name not in self.unfed for value in self.model.graph.input)
+
+    @property
+    def node_types(self) -> frozenset[str]:
+        """The operator types of the model's nodes."""
+        if self.model is self.mapped.model:
+            return self.mapped.node_types
+        return frozenset(node.op_type for node in self.model.graph.node)
 
     def output_sizes(self, name: str, round: Round) -> tuple[int, ...]:
         """Returns the sizes that a graph output has after a run of this round.

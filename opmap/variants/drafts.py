@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from ..mapping import ELEMENT_TYPES, MappedModel
+from ..mapping import ELEMENT_TYPES, MappedModel, convert
 from ..operators import Substitution
 from ..tensors import DataType, Tensor
 from .contract import Formed, Round, plain_feeds
@@ -71,6 +71,7 @@ class Draft:
             mapped=self.mapped,
             feeds=feeds or remaining,
             outputs=outputs or {self.output: self.output},
+            unfed=frozenset(unfed),
             fixed=frozenset(fixed),
             dynamic=dynamic,
             files=files or {},
@@ -81,7 +82,7 @@ class Draft:
 
     def value(self, field: str) -> Tensor:
         """Returns what the case feeds to an input."""
-        return self.mapped.feed(self.first.tensors)[field]
+        return convert(self.first.tensors[field], self.mapped.feeds[field])
 
     def drop_input(self, field: str) -> onnx.ValueInfoProto:
         """Removes a graph input, and returns it."""

@@ -144,12 +144,15 @@ def _other_indices(first: Round, fields: tuple[str, ...]) -> Iterator[Round]:
         yield fresh_values(first, n, fixed=set(first.tensors) - set(fields))
 
 
+_INVERTED = bytes(range(255, -1, -1))
+"""The byte with all bits changed, for each byte."""
+
+
 def _fed_data(mapped: MappedModel, first: Round) -> Formed | None:
     draft, tensors = Draft(mapped, first), dict(first.tensors)
     for field in draft.data:
         tensor = tensors[field]
-        inverted = bytes(255 - byte for byte in tensor.to_bytes())
-        tensors[field] = Tensor.from_bytes(tensor.data_type, tensor.sizes, inverted)
+        tensors[field] = Tensor.from_bytes(tensor.data_type, tensor.sizes, tensor.to_bytes().translate(_INVERTED))
     return _fed(draft, draft.data, Round(first.desc, tensors))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 import onnx
@@ -26,7 +28,8 @@ _Dimensions = Callable[[str, int], "list[int | str | None] | None"]
 
 
 def _static(mapped: MappedModel, first: Round) -> Formed | None:
-    return Draft(mapped, first).formed()
+    output = first.output_field
+    return Formed(model=mapped.model, mapped=mapped, feeds=partial(plain_feeds, mapped), outputs={output: output})
 
 
 # --- shapes ---
@@ -122,26 +125,48 @@ def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
 
     Removes attributes that the opset lacks, if they have their default value. Adds the node's output to `types`.
     """
-    try:
-        schema = onnx.defs.get_schema(node.op_type, version)
-    except onnx.defs.SchemaError:
+    schema = _schema(node.op_type, version)
+    if schema is None:
         return False
-    newest = onnx.defs.get_schema(node.op_type)
     for attribute in [a for a in node.attribute if a.name not in schema.attributes]:
-        default = newest.attributes[attribute.name].default_value
+        default = onnx.defs.get_schema(node.op_type).attributes[attribute.name].default_value
         if helper.get_attribute_value(attribute) != helper.get_attribute_value(default):
             return False
         node.attribute.remove(attribute)
-    allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
     bound: dict[str, int] = {}
     for name, formal in zip(node.input, schema.inputs, strict=False):
         text = f"tensor({TensorProto.DataType.Name(types[name]).lower()})"
-        if text not in allowed.get(formal.type_str, {formal.type_str}):
+        if text not in schema.types.get(formal, {formal}):
             return False
-        bound[formal.type_str] = types[name]
+        bound[formal] = types[name]
     to = next((a.i for a in node.attribute if a.name == "to"), 0)
-    types[node.output[0]] = to or bound[schema.outputs[0].type_str]
+    types[node.output[0]] = to or bound[schema.output]
     return True
+
+
+@dataclass(frozen=True)
+class _Schema:
+    """What an opset says of an operator: its attributes, the types of inputs and first output, and what these names mean."""
+
+    attributes: frozenset[str]
+    inputs: tuple[str, ...]
+    output: str
+    types: Mapping[str, frozenset[str]]
+
+
+@cache
+def _schema(op_type: str, version: int) -> _Schema | None:
+    """Returns an operator of an opset; None if the opset does not have it. onnx.defs makes new objects each time."""
+    try:
+        schema = onnx.defs.get_schema(op_type, version)
+    except onnx.defs.SchemaError:
+        return None
+    return _Schema(
+        frozenset(schema.attributes),
+        tuple(formal.type_str for formal in schema.inputs),
+        schema.outputs[0].type_str,
+        {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints},
+    )
 
 
 OPSETS = (7, 11, 12, 21, NEWEST_OPSET)

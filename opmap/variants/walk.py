@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from ..execution.arrays import dtype_of, to_array
+from ..execution.arrays import bytes_of, dtype_of, to_array
 from ..execution.steps import AnyStep, Event, Evidence, Examine, Open, Result, Run, Setup
 from ..tensors import DataType, Tensor
 from .contract import Formed, Round
@@ -119,9 +119,8 @@ class Walk:
         elif not self.formed.dynamic and array.shape != round.desc.tensors[field].sizes:
             problem = f"the output must have sizes {list(round.desc.tensors[field].sizes)}, got {list(array.shape)}"
         else:
-            raw = np.ascontiguousarray(array, dtype_of(data_type)).tobytes()
             sizes = round.desc.tensors[field].sizes
-            actual = Tensor.from_bytes(data_type, sizes, raw)
+            actual = Tensor.from_bytes(data_type, sizes, bytes_of(array, data_type))
             self.checks.append(Check(place, round, field, expected, actual))
             return
         self.checks.append(Check(place, round, field, expected, None, problem))

@@ -232,7 +232,7 @@ def _replayed(walk: Walk) -> None:
 
 
 def _has_inputs(round: Round, formed: Formed) -> bool:
-    return bool(formed.feeds(round))
+    return formed.has_inputs
 
 
 WAYS: Mapping[str, Way] = {
@@ -241,7 +241,7 @@ WAYS: Mapping[str, Way] = {
         Way(
             name="plain",
             portable=True,
-            text="The model as it is mapped; one session, one run, fed from the host.",
+            text="The model as it is mapped; one run, fed from the host.",
             go=_once(),
         ),
         Way(name="several-runs", portable=True, text="One session, three runs with other values.", go=_several()),

@@ -35,11 +35,15 @@ FINDINGS = {
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What DirectML makes of a descriptor: the error if it is refused, the output's values if it was run."""
+    """What DirectML makes of a descriptor: the error if it is refused, the output's values if it was run.
+
+    `messages` are what the debug layers said, if they are on.
+    """
 
     refused: str | None = None
     lost: bool = False
     output: list[int | float | str] | None = None
+    messages: Sequence[str] = ()
 
 
 class RuleRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,15 +85,15 @@ def _answer(provider: DirectProvider, question: Question, compile: Compile) -> A
     try:
         refused = provider.refusal(question.desc, compile=compile)
         if refused is not None:
-            return Answer(refused=str(refused), lost=isinstance(refused, Unsupported))
+            return Answer(refused=str(refused), lost=isinstance(refused, Unsupported), messages=provider.messages)
         if not question.runnable:
-            return Answer()
+            return Answer(messages=provider.messages)
         outputs = provider.run_descriptor(question.desc, question.values(), compile=compile)
     except ProviderError as error:
-        return Answer(refused=str(error), lost=isinstance(error, WorkerLost))
+        return Answer(refused=str(error), lost=isinstance(error, WorkerLost), messages=provider.messages)
     if isinstance(outputs, Malformed):
-        return Answer(output=[outputs.text])
-    return Answer(output=[plain(value) for value in from_array(outputs[0]).values])
+        return Answer(output=[outputs.text], messages=provider.messages)
+    return Answer(output=[plain(value) for value in from_array(outputs[0]).values], messages=provider.messages)
 
 
 def _findings(question: Question, rules: list[str], answers: Mapping[Compile, Answer]) -> Iterator[str]:

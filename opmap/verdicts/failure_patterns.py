@@ -1,7 +1,8 @@
 """Groups the failures of a run, so that one entry of a file of known failures describes many of them.
 
 A pattern says which cases an entry matches. It is used only if every case of the tier that it matches failed in the same way,
-and for the same cause as far as the caller can tell. Where the values decide (the failures have kinds), cases that it matches may also have passed.
+and for the same cause as far as the caller can tell. Where the values decide (the failures have kinds), cases that it
+matches may also have passed.
 """
 
 from __future__ import annotations

@@ -10,11 +10,13 @@ import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from ..cases.case import Case
-from ..descriptors import FEATURE_LEVELS, TensorDesc, Violation
+from ..descriptors import FEATURE_LEVELS, OperatorDesc, TensorDesc, Violation
 from ..dxdispatch import Dispatch, desc_json
+from ..dxdispatch.descriptor_json import DescJson
 from ..errors import MappingError, ProviderError, Unsupported
 from ..execution.arrays import dtype_of, from_array, wrong_outputs
 from ..execution.performer import Performer
@@ -25,6 +27,7 @@ from ..mapping import IndexConversion, MappedModel, map_descriptor
 from ..operators import OPERATORS, Substitution
 from ..tensors import DataType, from_bits, plain
 from ..variants import VARIANTS, Check, Formed, Round, Variant, Walk
+from ..variants.contract import Proof
 from ..variants.walk import SESSION
 from ..vocabulary import VALUE_KINDS, Stage, Verdict
 from .compare import differences, explain, relation, undefined, value_kinds
@@ -51,7 +54,8 @@ class Outcome:
     or else the case's own output. `wrong_elements` holds the row-major addresses of its wrong elements, `relation` what
     they are as a whole. `kinds` are the kinds of wrong values, if all addresses are right. `error` is the exception that
     ended the case; if there is a check too, it came when a right case was released. `road_problem` says why the road of the
-    variant is not proven. `messages` are what the debug layers said. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`.
+    variant is not proven. `messages` are what the debug layers said. `differences` are those between the DirectML graph that
+    the EP wrote and `mapped.lowered_as`.
     """
 
     case: Case
@@ -73,6 +77,20 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Ready:
+    """A case that can be run: its own values, and its model in the form of its variant."""
+
+    case: Case
+    round: Round
+    formed: Formed
+
+    @cached_property
+    def feeds(self) -> dict[str, np.ndarray]:
+        """The arrays to feed."""
+        return self.formed.feeds(self.round)
+
+
+@dataclass(frozen=True)
 class Judge:
     """Judges cases on one provider.
 
@@ -91,12 +109,19 @@ class Judge:
 
     def execute(self, case: Case) -> Outcome:
         """Runs one case on the provider and compares its outputs with the documented ones."""
-        round = case.round
-        violations = case.desc.violations(feature_level=self.feature_level)
+        if self.provider.runs_cases:
+            round, violations = case.round, case.desc.violations(feature_level=self.feature_level)
+            if violations:
+                return Outcome(case=case, round=round, violations=violations)
+            return replace(self._execute_case(case, round), messages=self.provider.messages())
+        ready = self.prepare(case)
+        return ready if isinstance(ready, Outcome) else self.execute_model(ready)
+
+    def prepare(self, case: Case) -> Ready | Outcome:
+        """Returns a case with its model in the form of its variant; the outcome of a case that no model can be made of."""
+        round, violations = case.round, case.desc.violations(feature_level=self.feature_level)
         if violations:
             return Outcome(case=case, round=round, violations=violations)
-        if self.provider.runs_cases:
-            return replace(self._execute_case(case, round), messages=self.provider.messages())
         try:
             mapped = self.map(case)
             formed = VARIANTS[case.variant].form.build(mapped, round)
@@ -105,7 +130,7 @@ class Judge:
                 raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
         except MappingError as error:
             return Outcome(case=case, round=round, error=error)
-        return self._execute_model(case, round, formed)
+        return Ready(case, round, formed)
 
     def _execute_case(self, case: Case, round: Round) -> Outcome:
         """Gives the case itself to a provider that runs cases. A model is not needed, but the record shows it.
@@ -137,23 +162,32 @@ class Judge:
             kinds=value_kinds([check]) if wrong else (),
         )
 
-    def _execute_model(self, case: Case, round: Round, formed: Formed) -> Outcome:
+    def execute_model(self, ready: Ready) -> Outcome:
         """Walks the road of the case's variant."""
-        variant, performer = VARIANTS[case.variant], self.provider.performer
-        proof = None if self.provider.third_party else variant.proof(self.provider.name)
-        walk = Walk(
-            performer.perform, formed, round, self.provider.name, profile=proof is not None and proof[0] == "profile"
-        )
+        variant, performer = VARIANTS[ready.case.variant], self.provider.performer
+        proof = self._proof(variant)
+        profile = proof is not None and proof[0] == "profile"
+        walk = Walk(performer.perform, ready.formed, ready.round, self.provider.name, profile=profile)
         try:
             error = _go(variant, walk)
         finally:
-            ended = _end(performer)
+            ended = end(performer)
+        return self.outcome(ready.case, walk, error, ended)
+
+    def outcome(
+        self, case: Case, walk: Walk, error: ProviderError | None = None, ended: ProviderError | None = None
+    ) -> Outcome:
+        """Returns the outcome of a case from what was seen while it ran.
+
+        `error` ended the walk; `ended` is the error that came when everything was released.
+        """
+        variant, formed = VARIANTS[case.variant], walk.formed
         evidence = walk.evidence.get(SESSION)
         ran = None if isinstance(error, Unsupported) or not evidence else evidence.placement
         placement = PlacementRecord.of(ran, self.provider.name, _helpers(formed))
         outcome = Outcome(
             case=case,
-            round=round,
+            round=walk.first,
             mapped=formed.mapped,
             substitutions=formed.substitutions,
             placement=placement,
@@ -162,6 +196,7 @@ class Judge:
         if error is not None:
             return outcome
         check, wrong = _worst(walk.checks)
+        proof = self._proof(variant)
         problem = proof[1](walk) if proof else None
         proven = (problem is None) if proof else bool(placement and placement.proven)
         source = proof[0] if proof else placement.source if placement else "none"
@@ -179,6 +214,10 @@ class Judge:
             differences=texts,
         )
 
+    def _proof(self, variant: Variant) -> tuple[str, Proof] | None:
+        """Returns (source, proof) of a variant on this provider; None if the placement alone is the proof."""
+        return None if self.provider.third_party else variant.proof(self.provider.name)
+
     def dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command that was read from a file."""
         refused = refusal(dispatch, file, provider=self.provider.name, feature_level=self.feature_level)
@@ -189,11 +228,13 @@ class Judge:
 
     def map(self, case: Case) -> MappedModel:
         """Returns the model of a case in the variant `plain`. Raises MappingError if it has none."""
-        return map_descriptor(
-            case.desc,
-            index_conversion=self.index_conversion or ("directml" if self.provider.directml else "graph"),
-            fits_int32=fits_int32(case),
-        )
+        fits = self.conversion != "directml" or fits_int32(case)
+        return map_descriptor(case.desc, index_conversion=self.conversion, fits_int32=fits)
+
+    @property
+    def conversion(self) -> IndexConversion:
+        """How indices are converted: as asked for, else as is usual for the provider."""
+        return self.index_conversion or self.provider.index_conversion
 
     def _asserted(self) -> PlacementRecord | None:
         return PlacementRecord.of(self.provider.placement(), self.provider.name)
@@ -217,7 +258,7 @@ def _go(variant: Variant, walk: Walk) -> ProviderError | None:
     return error
 
 
-def _end(performer: Performer) -> ProviderError | None:
+def end(performer: Performer) -> ProviderError | None:
     """Releases everything. Returns the error if that fails: a provider that fails then has not run the case well."""
     try:
         performer.end()
@@ -232,7 +273,7 @@ _COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
 
 def _helpers(formed: Formed) -> frozenset[str]:
     """Returns the types of nodes in a model that do not compute the descriptor's operator."""
-    return _COPIES.union(node.op_type for node in formed.model.graph.node) - {formed.mapped.lowering.op_type}
+    return (_COPIES | formed.node_types) - {formed.mapped.lowering.op_type}
 
 
 def _worst(checks: Sequence[Check]) -> tuple[Check, Sequence[int]]:
@@ -276,7 +317,19 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
     if refused and undefined(outcome.round.expected):
         message = f"an index is out of range, and {provider.name} refused it: {error}"
         return {"verdict": Verdict.OBSERVED, "stage": Stage.RUN, "message": message}
+    if error.verdict is Verdict.ERROR and error.stage is Stage.LOAD and (missing := _missing_types(outcome, provider)):
+        message = f"IDMLDevice::CheckFeatureSupport: the device does not support {', '.join(missing)}: {error}"
+        return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
     return {"verdict": error.verdict, "stage": error.stage, "path": origin(str(error)), "message": str(error)}
+
+
+def _missing_types(outcome: Outcome, provider: OpenProvider) -> list[str]:
+    """Returns the data types of a model, and of the descriptor made from it, that the device says it does not support."""
+    mapped, known = outcome.mapped, provider.device_types() if provider.directml else None
+    if mapped is None or known is None:
+        return []
+    used = {*mapped.feeds.values(), *(tensor.data_type for tensor in mapped.lowered_as.tensors.values())}
+    return sorted(data_type.name for data_type in used if data_type.name not in known)
 
 
 def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
@@ -339,18 +392,27 @@ def _common_fields(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> 
     if outcome.mapped is not None:
         fields["substitutions"] = [str(s) for s in (*outcome.mapped.substitutions, *outcome.substitutions)]
         fields["lowered_as"] = LoweredRecord(
-            **desc_json(outcome.mapped.lowered_as), proof="serialized-graph" if outcome.descriptor else "predicted"
+            **_json_of(outcome.mapped.lowered_as), proof="serialized-graph" if outcome.descriptor else "predicted"
         )
     if check is not None:
         as_digest = brief and check.actual is not None and not wrong
         tensor = check.round.desc.tensors[check.field]
         fields["expected"] = _tensor_record(tensor, check.expected, wrong, brief=as_digest)
         if check.actual is not None:
-            tensor = dataclasses.replace(tensor, data_type=check.actual.data_type)
-            fields["actual"] = _tensor_record(tensor, check.actual.bits, wrong, brief=as_digest)
+            same = not wrong and check.actual.data_type is tensor.data_type and check.expected == check.actual.bits
+            if same:
+                fields["actual"] = fields["expected"]
+            else:
+                tensor = dataclasses.replace(tensor, data_type=check.actual.data_type)
+                fields["actual"] = _tensor_record(tensor, check.actual.bits, wrong, brief=as_digest)
     elif not outcome.violations:
         fields["expected"] = _tensor_record(desc.output, outcome.round.expected)
     return fields
+
+
+@lru_cache(maxsize=512)
+def _json_of(desc: OperatorDesc) -> DescJson:
+    return desc_json(desc)
 
 
 def _tensor_record(

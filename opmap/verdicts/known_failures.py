@@ -351,7 +351,8 @@ def write(
 
     `items` are all cases and probes of the tier that the provider has. If all of them that a pattern matches failed in one
     way, there is one entry with this pattern (see `failure_patterns`). Every other failure gets its own entry. `cause` gives
-    the keys that say the cause. An unexpected pass gets no entry: its entry has to be removed. Raises InputError if the file exists or cannot be written.
+    the keys that say the cause. An unexpected pass gets no entry: its entry has to be removed. Raises
+    InputError if the file exists or cannot be written.
     """
     records = list(records)
     failures = [r for r in records if r.verdict in EXCUSABLE]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -57,15 +57,17 @@ class Run:
         judge: Callable[[AnyItem], Record],
         advance: Callable[[], None] = lambda: None,
         *,
-        seed: int | None = None,
+        order: Sequence[AnyItem] | None = None,
+        shares: Mapping[str, float] | None = None,
     ) -> None:
-        """Judges the items that have no record yet, in the order that `seed` gives (see `shuffled`).
+        """Judges the items that have no record yet, in this `order` (default: their own).
 
-        Calls `advance` after each item. Ctrl-C or too many failures stop the run; the records so far are kept.
+        `shares` gives the time that an item took, by its id, if `judge` judges it together with others, or beside them. Calls
+        `advance` after each item. Ctrl-C or too many failures stop the run; the records so far are kept.
         """
         done = {record.case for record in self.records}
         failures = len(self.failures())
-        for position, item in enumerate(shuffled(items, seed)):
+        for position, item in enumerate(items if order is None else order):
             if self.interrupted or (self.max_failures and failures >= self.max_failures):
                 self.left += len(items) - position
                 break
@@ -73,7 +75,7 @@ class Run:
                 if item.id not in done:
                     begin = perf_counter()
                     record = judge(item)
-                    self.add(record, perf_counter() - begin)
+                    self.add(record, (shares or {}).get(item.id, perf_counter() - begin))
                     failures += record.failed
             except KeyboardInterrupt:
                 self.interrupted = True

@@ -10,9 +10,9 @@ from functools import cache
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
+from opmap.cases.features import Features, features_of
 from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.diagnosis.conditions import Condition
-from opmap.diagnosis.features import Features, features_of
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 from opmap.operators.random_source import SeededSource
 

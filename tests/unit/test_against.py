@@ -11,7 +11,7 @@ import pytest
 from opmap.cases.rule_breaks import questions
 from opmap.cli import main
 from opmap.execution import providers
-from opmap.execution.direct import DIRECT, DirectProvider
+from opmap.execution.direct import DEBUG_LAYER, DIRECT, DirectProvider
 from opmap.execution.worker import HangLimit
 from opmap.session import open_judge
 from opmap.spec import all_specs, tensor_rules
@@ -113,9 +113,10 @@ class TestCommand:
 
     @pytest.fixture
     def pretended(self, monkeypatch):
-        def open_one(name, **_):
+        def open_one(name, debug_layer=False, **_):
+            options = {DEBUG_LAYER: str(debug_layer)}
             words = [sys.executable, str(CHILD), str(CHILD.parents[2]), "refused"]
-            return providers._opened(DirectProvider(name, command=words))
+            return providers._opened(DirectProvider(name, options, command=words))
 
         assert open_judge is not None, "its module must have the real open_provider before it is replaced"
         monkeypatch.setattr(providers, "open_provider", open_one)
@@ -134,6 +135,18 @@ class TestCommand:
         assert "opmap-rules-against/1" == document["schema"]
         assert ["GATHER.D2"] * 3 == [row["source"] for row in document["rows"]]
         assert {"operator", "graph"} == set(document["rows"][0]["answers"])
+
+    def test_messages_of_the_debug_layers(self, pretended, capsys):
+        """They stand below the answer that they are about, also where the rules and DirectML agree."""
+        assert 0 == main(["rules", "--against", "directml", "--debug-layer"])
+        text = capsys.readouterr().out
+        assert text.count("CompileGraph: debug layer: warning 7: pretended") == text.count(
+            "CompileOperator: debug layer: "
+        )
+        assert "GATHER.D2: as the rules say" in text
+        assert 0 == main(["rules", "GATHER.D2", "--against", "directml", "--debug-layer", "--json"])
+        (row, *_) = json.loads(capsys.readouterr().out)["rows"]
+        assert ["debug layer: warning 7: pretended"] == row["answers"]["operator"]["messages"]
 
     def test_an_unknown_rule_is_bad_usage(self, capsys):
         assert 2 == main(["rules", "GATHER.X9", "--against", "directml"])

@@ -7,10 +7,10 @@ import pytest
 from planted_conditions import BACKENDS, PLANTED, SAME, agreement, records, tier
 
 from opmap.cases.catalogue import generated
+from opmap.cases.features import features
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.asking import Asked, make_exact
 from opmap.diagnosis.conditions import Condition
-from opmap.diagnosis.features import features
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 from opmap.operators import OPERATORS
 

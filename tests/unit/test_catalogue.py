@@ -10,6 +10,7 @@ import pytest
 from opmap.cases.case import Case, case_id, retyped
 from opmap.cases.catalogue import catalogue, generated
 from opmap.cases.parameters import WIDTHS, WORLD, cases_with, extra_classes
+from opmap.cases.random_cases import chosen_numbers
 from opmap.cases.selection import select
 from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, fill, shows, special_values
 from opmap.descriptors import TensorDesc, complete
@@ -21,6 +22,10 @@ from opmap.tensors import DataType, from_bits
 
 SMOKE = list(catalogue("smoke", variants=False))
 STANDARD = list(catalogue("standard", variants=False))
+CHOSEN, CHOSEN_OF_FULL = (
+    sum(len(chosen_numbers(tier, operator)) for operator in OPERATORS) for tier in ("standard", "full")
+)
+"""The numbers of chosen random cases, which are the last ones of these tiers."""
 
 
 WORLD_DIMENSIONS, WORLD_SIZE = WORLD
@@ -68,8 +73,12 @@ class TestIds:
     """Case ids are readable and unique, and they never change."""
 
     def test_of_full_are_unchanged(self, full):
-        """The ids of `full` and their order are those of version 1 of the case ids; see test_unchanged.py."""
-        ids = "".join(f"{id}\n" for id in full.ids)
+        """The ids of `full` and their order are those of version 1 of the case ids; see test_unchanged.py.
+
+        The chosen random cases came later. They are the last of `standard` and the last of `full`.
+        """
+        first, last = full.ids[: len(STANDARD) - CHOSEN], full.ids[len(STANDARD) : len(full.ids) - CHOSEN_OF_FULL]
+        ids = "".join(f"{id}\n" for id in first + last)
         assert (
             "adcb068872c41bea35df0b9f4dc84401517cadebbd6d57e10dee74b408140f6b"
             == hashlib.sha256(ids.encode()).hexdigest()
@@ -97,7 +106,7 @@ class TestIds:
             "gather_nd/int32/d5.r3.q5/uint32.random.init/addr.290371",
             "gather_nd1/float32/d1.r1.q1.b0/int64.neg/addr.a88f71",
         ] == [SMOKE[i].id for i in (0, 10, 60, 200, -1)]
-        assert "gather_nd1/uint64/d5.r4.q4.b2/uint64.random/addr.94d5df" == STANDARD[-1].id
+        assert "gather_nd1/uint64/d5.r4.q4.b2/uint64.random/addr.94d5df" == STANDARD[-CHOSEN - 1].id
 
     def test_stay_with_their_values(self):
         """Ids and values of `smoke` are the same on every platform, and with every Python and NumPy version."""
@@ -141,7 +150,10 @@ class TestTiers:
         examples = {f"{s.name.lower()}/example.{e.id}" for s in all_specs() for e in s.examples if e.id != "sizes"}
         assert examples == {case.id for case in SMOKE[:10]}
 
-    @pytest.mark.parametrize(("cases", "lowest", "highest"), [(SMOKE, 250, 350), (STANDARD, 1000, 2500)])
+    @pytest.mark.parametrize(
+        ("cases", "lowest", "highest"),
+        [(SMOKE, 250, 350), (STANDARD[:-CHOSEN], 1000, 2500), (STANDARD[-CHOSEN:], 1000, 2000)],
+    )
     def test_sizes(self, cases, lowest, highest):
         """A tier has as many cases as it is meant to have."""
         assert lowest <= len(cases) <= highest
@@ -199,9 +211,15 @@ class TestTiers:
         assert any(c.desc.tensors["IndicesTensor"].element_count > 1024 for c in cases)
         assert any(c.desc.output.element_count > 65536 for c in cases)
 
-    def test_keeps_the_values_of_one_case(self):
-        """Only the values of the case that was read last are kept; read again, another case has equal values."""
+    def test_keeps_the_values_of_few_cases(self, monkeypatch):
+        """Only values of cases that were read last are kept, up to MOST_KEPT elements; read again, a case has equal values."""
         first, second = SMOKE[20], SMOKE[21]
+        kept = dict(first.tensors)
+        assert second.tensors["InputTensor"] is second.tensors["InputTensor"]
+        assert first.tensors["InputTensor"] is kept["InputTensor"]
+
+        monkeypatch.setattr("opmap.cases.values.MOST_KEPT", 1)
+        first, second = SMOKE[22], SMOKE[23]
         before = dict(first.tensors)
         assert first.tensors["InputTensor"] is before["InputTensor"]
         assert second.tensors["InputTensor"] is second.tensors["InputTensor"]

@@ -6,8 +6,8 @@ import pytest
 from planted_conditions import SAME
 
 from opmap.cases.catalogue import catalogue
+from opmap.cases.features import features_of
 from opmap.diagnosis.conditions import Comparison, Condition, approximate, separate
-from opmap.diagnosis.features import features_of
 
 ROWS = [
     ("operator", "==", "GATHER", {"operator": "GATHER"}, {"operator": "GATHER_ND"}, "GATHER"),

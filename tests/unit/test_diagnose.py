@@ -222,7 +222,7 @@ class TwoFaults:
     """Judges 16-bit data on one provider, and all other data on another one."""
 
     def __init__(self, others, wide):
-        self.judges, self.provider, self.index_conversion = {2: wide}, others.provider, None
+        self.judges, self.provider, self.conversion = {2: wide}, others.provider, others.conversion
         self.others = others
 
     def __call__(self, case):

@@ -19,7 +19,7 @@ from opmap.execution import frames, providers, worker_main
 from opmap.execution.direct import DIRECT, DirectProvider
 from opmap.execution.dispatcher import Dispatcher
 from opmap.execution.performer import Performer
-from opmap.execution.providers import OpenProvider, ProviderMissing, full_name, open_provider
+from opmap.execution.providers import OpenProvider, ProviderMissing, _device_types, full_name, open_provider
 from opmap.execution.steps import Clear, Result
 from opmap.execution.worker import DeviceLost, HangLimit
 from opmap.verdicts.judge import Judge
@@ -235,6 +235,11 @@ class TestProvider:
 
     def test_what_the_device_supports_is_among_the_facts(self, opened):
         assert "6_4" == opened().environment()["directml_feature_level"].value
+
+    def test_its_data_types_are_asked_for_the_execution_provider(self):
+        command = [sys.executable, str(CHILD), str(ROOT), "none"]
+        assert ["FLOAT32", "INT32"] == _device_types(None, command)
+        assert _device_types(None, [sys.executable, "-c", "nothing here answers"]) is None
 
     def test_a_directml_of_its_own_is_not_the_execution_provider(self):
         assert ("directml", "directml", "DmlExecutionProvider") == tuple(

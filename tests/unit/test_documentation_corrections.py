@@ -261,6 +261,8 @@ class TestRefused:
             (["--patch", "--new-only"], "--new-only must come without --patch and --html"),
             (["--patch", "--html"], "not allowed with argument"),
             (["--patch", "-o", "no such folder/x"], "cannot be written: "),
+            (["--patch", "-o", "."], "cannot be written: "),
+            (["--html", "-o", "."], "cannot be written: "),
         ],
     )
     def test_options(self, options, said, tmp_path, monkeypatch, capsys):

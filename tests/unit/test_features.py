@@ -8,9 +8,9 @@ from outside import grid, scatter
 
 from opmap import register_operator, unregister_operator
 from opmap.cases.catalogue import catalogue, generated
+from opmap.cases.feature_names import FEATURES
+from opmap.cases.features import CATEGORIES, FLAGS, NUMBERS, features, features_of
 from opmap.descriptors import complete_sizes
-from opmap.diagnosis.feature_names import FEATURES
-from opmap.diagnosis.features import CATEGORIES, FLAGS, NUMBERS, features, features_of
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 

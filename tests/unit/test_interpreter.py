@@ -4,6 +4,7 @@ The naive evaluator runs the statements themselves. It must give the same origin
 """
 
 import itertools
+import math
 import re
 import struct
 from array import array
@@ -183,6 +184,66 @@ class TestInterpreter:
         assert [8] * 3 == [len(piece) for piece in whole]
         assert longest == max(len(piece) for piece in cut)
         assert [*itertools.chain(*whole)] == [*itertools.chain(*cut)]
+
+    @pytest.mark.parametrize("longest", [1, 7, 1 << 16])
+    @pytest.mark.parametrize(
+        ("text", "sizes"),
+        [
+            # the elements of a row, by their numbers
+            ("output[a, b] = input[a, t[a, b]]", {"output": (3, 4), "input": (3, 5), "t": (3, 4)}),
+            ("output[a, b] = input[a, t[b]]", {"output": (3, 4), "input": (3, 5), "t": (4,)}),
+            # the same, but the row is too long to be cut out for each loop position
+            ("output[a, b] = input[a, t[a, b]]", {"output": (3, 2), "input": (3, 99), "t": (3, 2)}),
+            ("output[a, b] = input[a, t[b]]", {"output": (3, 2), "input": (3, 99), "t": (2,)}),
+            # a row from which elements are read by another stride, by two indices, or by index and loop
+            ("output[a, b] = input[a, t[b], 1]", {"output": (3, 8), "input": (3, 5, 2), "t": (8,)}),
+            ("output[a, b] = input[a, t[a, b, 0], t[a, b, 1]]", {"output": (3, 8), "input": (3, 5, 2), "t": (3, 8, 2)}),
+            ("output[a, b, c] = input[a, t[a, b, c], c]", {"output": (2, 3, 8), "input": (2, 4, 8), "t": (2, 3, 8)}),
+            # a short loop inside of a long one
+            ("output[a, b] = input[t[a, b], b]", {"output": (9, 2), "input": (5, 2), "t": (9, 2)}),
+            ("output[a, b, c] = input[a, t[a, b, c], c]", {"output": (3, 9, 2), "input": (3, 5, 2), "t": (3, 9, 2)}),
+            ("output[a, b, c] = input[a, t[b, c], c]", {"output": (3, 9, 2), "input": (3, 5, 2), "t": (9, 2)}),
+            ("output[a, b, c] = input[b, t[b, c], a]", {"output": (3, 9, 2), "input": (9, 5, 4), "t": (9, 2)}),
+            (
+                "output[a, b] = input[t[a, b, 0], u[a, b], t[a, b, 1]]",
+                {"output": (9, 2), "input": (5, 2, 3), "t": (9, 2, 2), "u": (9, 2)},
+            ),
+            ("output[a, b] = input[u[a], t[a, b], b]", {"output": (9, 2), "input": (5, 4, 2), "t": (9, 2), "u": (9,)}),
+            # contiguous elements, elements at a distance, one element repeated
+            ("output[a, b, c] = input[t[b], a, c]", {"output": (2, 3, 4), "input": (5, 2, 4), "t": (3,)}),
+            ("output[a, b] = input[t[a], b, 1]", {"output": (3, 4), "input": (5, 4, 2), "t": (3,)}),
+            ("output[a, b] = input[a, t[a]]", {"output": (3, 4), "input": (3, 5), "t": (3,)}),
+            ("output[a, b] = input[t[0], t[a]]", {"output": (3, 4), "input": (5, 5), "t": (3,)}),
+            # the loop of an index lies outside of a loop that moves the element, and its index is read again inside
+            ("output[a, b, c] = input[t[a, c], b]", {"output": (2, 3, 4), "input": (5, 3), "t": (2, 4)}),
+            ("output[a, b] = input[t[a], u[a, b]]", {"output": (2, 6), "input": (5, 3), "t": (2,), "u": (2, 6)}),
+        ],
+    )
+    def test_every_way_to_read(self, monkeypatch, text, sizes, longest):
+        """The compiled reader gives the elements at the addresses of the naive evaluator, in range and out of range."""
+        monkeypatch.setattr(interpreter, "LONGEST", longest)
+        program, lines = compiled(text, sizes), parse_lines(text)
+        values = array("I", (i * 7919 % 10007 for i in range(math.prod(sizes["input"]))))
+        for outside in (False, True):
+            tensors = {}
+            for name, bounds in program.access.index_bounds.items():
+                smallest, count = min(bounds), math.prod(sizes[name])
+                tensors[name] = [(i * 5 + 3) % (2 * smallest) - smallest for i in range(count)]
+                tensors[name][0] = bounds[0] - 1 + outside
+            origins = naive.evaluate(lines, sizes, tensors)
+            expected = [None if origin is None else values[origin[1]] for origin in origins]
+            assert (None in expected) == outside
+            assert expected == list(run(program, {"input": values, **tensors}))
+            assert expected == list(run(program, {"input": list(values), **tensors}))
+
+    def test_descriptors_share_texts(self):
+        """The texts of compiled functions hold no sizes: another descriptor of the same kind compiles no new text."""
+        misses = []
+        for rows in (5, 6, 7):
+            sizes = {"output": (rows, 3), "input": (rows, 3), "t": (rows,)}
+            run(compiled("output[a, b] = input[t[a], b]", sizes), {"input": range(3 * rows), "t": [0] * rows})
+            misses.append(interpreter._factory.cache_info().misses)
+        assert misses == [misses[0]] * 3
 
     def test_the_result_is_an_array_if_every_element_is_documented(self):
         """Elements of an array give an array if all are documented; else the result is a list with None."""

@@ -16,6 +16,8 @@ from opmap.errors import ProviderError, Unsupported
 from opmap.execution.arrays import to_array
 from opmap.execution.protocol import Placement
 from opmap.execution.providers import OpenProvider, open_provider
+from opmap.execution.sessions import DIRECTML, SessionProvider
+from opmap.execution.steps import Result
 from opmap.execution.third_party import ThirdPartyProvider
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
@@ -23,7 +25,7 @@ from opmap.tensors import DataType, Tensor
 from opmap.verdicts.compare import differences, unravel
 from opmap.verdicts.judge import MAX_DIFFERENCES, MAX_LISTED, Judge
 from opmap.verdicts.record import Record, encode
-from opmap.vocabulary import Verdict
+from opmap.vocabulary import Stage, Verdict
 
 CPU = open_provider("cpu")
 
@@ -54,6 +56,17 @@ class Fixed:
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
+
+
+class Refusing(SessionProvider):
+    """A provider of ONNX Runtime that performs no step."""
+
+    def __init__(self, stage):
+        super().__init__(CPU.name)
+        self.stage = Stage(stage)
+
+    def perform(self, step, limit=None):
+        return Result(error="no kernel", stage=self.stage)
 
 
 def judge(answer, case=None, *, provider=None, **options):
@@ -290,6 +303,29 @@ class TestError:
         assert ("unsupported", stage) == (record.verdict, record.stage)
         assert record.message.endswith("rank 9")
 
+    @pytest.mark.parametrize(
+        ("types", "stage", "verdict", "message"),
+        [
+            (["INT64", "INT32"], "load", "unsupported", "the device does not support FLOAT32: no kernel"),
+            (["INT32"], "load", "unsupported", "the device does not support FLOAT32, INT64: no kernel"),
+            (["INT64", "FLOAT32"], "load", "error", "no kernel"),
+            (None, "load", "error", "no kernel"),
+            (["INT32"], "run", "error", "no kernel"),
+        ],
+    )
+    def test_data_types_of_the_device(self, types, stage, verdict, message):
+        """What the DirectML EP does not load is `unsupported` if the device says that it lacks one of the data types."""
+        opened = OpenProvider(DIRECTML, None, "hardware", Refusing(stage), device_types=lambda: types)
+        record = Judge(opened, index_conversion="graph")(gather())
+        assert (verdict, stage) == (record.verdict, record.stage)
+        assert record.message.endswith(message)
+        assert ("CheckFeatureSupport" in record.message) == (verdict == "unsupported")
+
+    def test_data_types_of_another_provider(self):
+        """No other provider is asked."""
+        opened = OpenProvider("other", None, None, Refusing("load"), device_types=lambda: 1 / 0)
+        assert "error" == Judge(opened)(gather()).verdict
+
     @pytest.mark.parametrize("stage", ["great", "compare", 7, None])
     def test_stage_that_is_none(self, stage):
         """A stage that is not `load` or `run` is not believed."""
@@ -460,6 +496,7 @@ class TestRecords:
                 "lowered_as",
             ),
             "descriptor",
+            "company",
         ] == list(record)
         assert {"not-run", "plain", None} == set(record.values())
 

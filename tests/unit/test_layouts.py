@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+from contextlib import contextmanager
 from importlib.resources import files
 
 import pytest
 
 from opmap.cases.catalogue import catalogue
-from opmap.cases.layouts import EVERY, LAYOUTS, in_layout, layout_of
+from opmap.cases.features import features_of
+from opmap.cases.layouts import EVERY, LAYOUTS, as_stored, in_layout, layout_of
 from opmap.cases.selection import find_case
-from opmap.diagnosis.features import features_of
+from opmap.diagnosis.case import shrink_case
+from opmap.diagnosis.new_cases import NewCases
+from opmap.diagnosis.sides import whose_fault
+from opmap.execution.providers import OpenProvider
 from opmap.operators import OPERATORS
 from opmap.session import Session
 from opmap.session_options import SessionOptions
+from opmap.verdicts.record import Record
+from opmap.vocabulary import Verdict
 
 SMOKE, STANDARD = ([*catalogue(tier, layouts=True)] for tier in ("smoke", "standard"))
 LAID_OUT = [case for case in STANDARD if case.layout]
 EXAMPLE = "gather/example.2"
+
+
+REPEATED = next(case for case in LAID_OUT if case.layout == "strides" and 0 in case.desc.inputs["InputTensor"].strides)
+
+
+def stored(case):
+    """Gives of each input whether its values are those that memory holds."""
+    return (
+        list(as_stored(case.desc.inputs[name], tensor).bits) == list(tensor.bits)
+        for name, tensor in case.tensors.items()
+    )
 
 
 def of(layout):
@@ -122,15 +141,6 @@ class TestOtherLayouts:
         assert [None] * len(LAYOUTS) == [in_layout(wide, layout) for layout in LAYOUTS]
 
 
-class TestDiagnosis:
-    """What a diagnosis knows of a layout."""
-
-    @pytest.mark.parametrize("layout", LAYOUTS)
-    def test_a_condition_can_name_it(self, layout):
-        (features,) = features_of([find_case(f"{EXAMPLE}/{layout}")])
-        assert layout == features["variant"]
-
-
 class TestProviders:
     """Which providers have them."""
 
@@ -153,3 +163,75 @@ class TestProviders:
     def test_the_note_of_another_provider_does_not_name_them(self):
         session = Session(SessionOptions(provider="cpu", tier="smoke"))
         assert not any(name in (session.variants_note or "") for name in LAYOUTS)
+
+
+class TestDiagnosis:
+    """What a diagnosis knows of a layout, and the cases that it makes of one."""
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    def test_a_condition_can_name_it(self, layout):
+        (features,) = features_of([find_case(f"{EXAMPLE}/{layout}")])
+        assert layout == features["variant"]
+
+    @pytest.mark.parametrize("case", LAID_OUT[::17], ids=lambda case: case.id)
+    def test_other_values(self, case):
+        """They are what memory holds: a tensor with stride 0 repeats its first elements."""
+        twin = NewCases([case], seed=1).twin(case)
+        assert (case.layout, case.desc.output.sizes) == (twin.layout, twin.desc.output.sizes)
+        assert all(stored(twin))
+
+    def test_new_cases(self):
+        """They are in the layout of the case that they are like, or in none."""
+        like = of("strides")[3]
+        source = NewCases([like], seed=2)
+        made = [case for _ in range(200) if (case := source.fresh(like))]
+        assert {"strides", None} == {case.layout for case in made}
+        assert all(all(stored(case)) and not [*case.desc.violations()] for case in made)
+
+    def test_of_a_file(self):
+        """A descriptor with strides that is in no layout keeps them; its new values are what memory holds."""
+        case = dataclasses.replace(REPEATED, layout=None, id="file")
+        base = find_case(REPEATED.id.removesuffix("/strides"))
+        assert not all(stored(dataclasses.replace(case, tensors=base.tensors)))
+        twin = NewCases([case], seed=1).twin(case)
+        assert case.desc == twin.desc and all(stored(twin))
+        tried = []
+        shrink_case(case, lambda one: tried.append(one) or False)
+        assert tried and all(all(stored(one)) for one in tried)
+
+    def test_shrinking_keeps_a_layout_that_is_needed(self):
+        tried = []
+
+        def fails(case):
+            tried.append(case)
+            return case.layout == "strides" and case.desc.output.element_count > 1
+
+        smallest = shrink_case(REPEATED, fails)
+        assert ("strides", 2) == (smallest.layout, smallest.desc.output.element_count)
+        assert smallest.id.endswith("/strides") and smallest.desc.output.strides
+        assert all(all(stored(case)) for case in tried)
+
+    def test_shrinking_leaves_a_layout_out_that_is_not_needed(self):
+        smallest = shrink_case(REPEATED, lambda case: case.desc.output.element_count > 1)
+        assert (None, 2) == (smallest.layout, smallest.desc.output.element_count)
+        assert all(tensor.packed for tensor in smallest.desc.tensors.values())
+
+    def test_whose_fault(self):
+        """A failure that only the layout shows is told so; another change keeps the layout."""
+        seen = []
+
+        class Direct:
+            provider, conversion = OpenProvider("directml", None, None, None), "graph"
+
+            def __call__(self, case):
+                seen.append(case)
+                return Record(verdict=Verdict.MISMATCH if case.layout else Verdict.PASS)
+
+        @contextmanager
+        def open_with(*entries, **options):
+            yield Direct()
+
+        found = whose_fault(REPEATED, Record(verdict=Verdict.MISMATCH), open_with, runs=2)
+        assert "fails only in the layout strides (2 of 2 against 0 of 2)" in str(found)
+        padded = [side for side in found.sides if side.change.startswith("padded")]
+        assert padded and all(side.failures == 2 for side in padded)

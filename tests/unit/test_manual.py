@@ -70,6 +70,24 @@ def command_lines(text: str) -> list[list[str]]:
     return commands
 
 
+class TestWorkflow:
+    """The workflow of several machines in the manual."""
+
+    def test_commands(self):
+        """Its commands take these options, and its parts are as many as the matrix has."""
+        (workflow,) = [content for kind, content in BLOCK.findall(read_page("cases")) if kind == "yaml"]
+        validate, merge = re.findall(r"- run: opmap (.+)", workflow)
+        (shards,) = re.findall(r"shard: \[(.+)\]", workflow)
+        options = [
+            command_options.parser().parse_args(shlex.split(validate.replace("${{ matrix.shard }}", number)))
+            for number in shards.split(", ")
+        ]
+
+        assert [(i, len(options)) for i in range(1, len(options) + 1)] == [given.shard for given in options]
+        assert {("full", 4, "results")} == {(given.tier, given.jobs, given.report) for given in options}
+        assert "whole" == command_options.parser().parse_args(shlex.split(merge)).output
+
+
 def sessions(text: str) -> list[tuple[str, str]]:
     """Returns each shown `opmap` command with the output below it. Leaves out commands that show no output, or a machine."""
     found = []

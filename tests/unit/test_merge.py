@@ -13,7 +13,7 @@ from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
-from opmap.reporting.bundle import FILES, HTML
+from opmap.reporting.bundle import FILES, HTML, TIMES
 from opmap.reporting.failures import FOLDER
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
@@ -58,11 +58,28 @@ def write_run(folder, **changes: object) -> None:
 class TestMerge:
     """Shards and adapters become one bundle."""
 
+    def test_times(self, bundles, merge):
+        """Each case has its time; of a case in several bundles it is the longest one."""
+
+        def times(name):
+            return json.loads((bundles / name / "times.json").read_bytes())["seconds"]
+
+        merge("one", "two", "three")
+        assert {**times("one"), **times("two"), **times("three")} == times("new")
+        shutil.rmtree("new")
+        (bundles / "one" / "times.json").write_bytes(
+            b'{"schema": "opmap-times/1", "seconds": {"gather/example.1": 1e9}}'
+        )
+        (bundles / "two" / "times.json").unlink()
+        merge("one", "two", "whole", "cpu")
+        both = {case: max(times("whole")[case], times("cpu")[case]) for case in times("whole")}
+        assert {**both, "gather/example.1": 1e9} == times("new")
+
     def test_shards(self, merge, bundles):
         """All shards give the cases, totals and causes of the whole run; the bundle fits its schemas."""
         assert (1, []) == merge("one", "two", "three")  # red, as its parts are
 
-        assert sorted([*FILES, HTML, FOLDER]) == sorted(path.name for path in (bundles / "new").iterdir())
+        assert sorted([*FILES, TIMES, HTML, FOLDER]) == sorted(path.name for path in (bundles / "new").iterdir())
         check_bundle(bundles / "new")
         assert cases(bundles / "whole") == cases(bundles / "new")
         whole, new = run_of(bundles / "whole"), run_of(bundles / "new")
@@ -72,6 +89,21 @@ class TestMerge:
         assert "shard" not in new["selection"] and "smoke" == new["selection"]["tier"]
         assert 3 == len(list(ET.parse(bundles / "new" / "junit.xml").getroot()))
         assert "5 of 5 cases and probes failed" in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
+
+    def test_tier(self, tmp_path):
+        """The shards of a tier with its probes have each record of the whole run once, byte for byte. They are as green."""
+        arguments = ("--provider", "cpu", "--require-provider", "--filter", "gather/*", "--filter", "probe/*")
+        parts = [str(tmp_path / number) for number in "123"]
+        whole = validate(tmp_path / "whole", *arguments)
+        codes = [validate(part, *arguments, "--shard", f"{part[-1]}/3") for part in parts]
+
+        merged = main(["merge", *parts, "-o", str(tmp_path / "new")])
+
+        assert [0, 0, 0] == codes
+        assert 0 == whole == merged
+        lines = [(tmp_path / name / "results.jsonl").read_bytes().splitlines() for name in ("whole", "new")]
+        assert sorted(lines[0]) == sorted(lines[1])
+        assert run_of(tmp_path / "whole")["totals"] == run_of(tmp_path / "new")["totals"]
 
     def test_failures(self, merge, bundles):
         """The folders of failures come along, and the report links to them; a folder from elsewhere does not."""

@@ -442,6 +442,23 @@ class TestUsage:
         (result.stderr if "provider" in options[0] else result.stdout).fnmatch_lines([said])
 
 
+class TestOtherProjects:
+    """Where opmap is merely installed."""
+
+    def test_nothing_is_loaded(self, pytester):
+        """A session without a case of opmap loads neither a run nor NumPy for it."""
+        pytester.makeconftest(
+            "import sys\n"
+            "def pytest_unconfigure(config):\n"
+            "    assert 'opmap.pytest_plugin' in sys.modules\n"
+            "    print('loaded:', sorted({'opmap.session', 'opmap.descriptors', 'onnx', 'onnxruntime'} & set(sys.modules)))\n"
+        )
+        pytester.makepyfile("def test_own():\n    pass\n")
+        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-s")
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["loaded: [[][]]"])
+
+
 class TestJUnit:
     """The JUnit file has the result of each case."""
 

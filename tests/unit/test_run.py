@@ -108,7 +108,7 @@ class TestOrder:
             seen.append(item.id)
             return Record(case=item.id, verdict=Verdict.PASS)
 
-        run.judge(ITEMS, judge, seed=3)
+        run.judge(ITEMS, judge, order=shuffled(ITEMS, 3))
         bundle.close(run.records, 0)
 
         assert seen != [item.id for item in ITEMS]
@@ -120,7 +120,7 @@ class TestOrder:
         """The run stops after max_failures failures, and counts the cases that are left."""
         run = Run(max_failures=3)
 
-        run.judge(ITEMS, lambda item: Record(case=item.id, verdict=Verdict.CRASH), seed=3)
+        run.judge(ITEMS, lambda item: Record(case=item.id, verdict=Verdict.CRASH), order=shuffled(ITEMS, 3))
 
         assert (3, 17) == (len(run.records), run.left)
 

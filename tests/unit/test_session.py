@@ -9,11 +9,14 @@ import pytest
 from opmap import Session, SessionOptions
 from opmap.cases.probes import probes
 from opmap.command_options import parser
-from opmap.options import PROVIDER, SHARED_OPTIONS, add_pytest_options
+from opmap.options import PROVIDER, SESSION_OPTIONS, SHARED_OPTIONS, add_pytest_options
 from opmap.vocabulary import Verdict
 
 WRITTEN = {"report", "resume", "write_known_failures"}
 """The options about files that only the command line writes."""
+
+TOGETHER = {option.name.replace("-", "_") for option in SESSION_OPTIONS}
+"""The options about cases that run together. pytest runs one case at a time."""
 
 
 class TestOptions:
@@ -23,7 +26,7 @@ class TestOptions:
         """Every field of the session's options is declared, and every shared option is a field."""
         declared = {option.name.replace("-", "_") for option in SHARED_OPTIONS}
 
-        assert {field.name for field in dataclasses.fields(SessionOptions)} - WRITTEN == declared
+        assert {field.name for field in dataclasses.fields(SessionOptions)} - WRITTEN - TOGETHER == declared
 
     def test_defaults(self):
         """Without options, the command line and pytest ask for the same session."""

@@ -8,7 +8,7 @@ import pytest
 from opmap import catalogue
 from opmap.cases.case import Case, retyped
 from opmap.cases.in_variants import accepts
-from opmap.cases.random_cases import data_types, dimension_counts, draw_case, draw_descriptor, index_types
+from opmap.cases.random_cases import draw_any, draw_case
 from opmap.cases.values import Filled
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.case import shrink_case
@@ -89,14 +89,7 @@ class TestShrinkCase:
     def test_everything(self, operator):
         """If every case fails, the result has one element, one dimension, and plain types."""
         source = SeededSource(3)
-        desc = draw_descriptor(
-            source,
-            operator,
-            data_types=data_types(operator),
-            index_types=index_types(operator),
-            dimension_counts=dimension_counts(operator),
-            max_elements=64,
-        )
+        desc = draw_any(source, operator, 64)
         smallest = shrink_case(draw_case(source, desc), lambda case: True).desc
         assert 1 == prod(smallest.output.sizes)
         assert 1 == smallest.output.dimension_count

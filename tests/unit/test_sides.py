@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
+from planted_providers import Planted
 
 from opmap.cases.catalogue import catalogue
 from opmap.diagnosis.sides import sides_json, whose_fault
 from opmap.errors import InputError
 from opmap.execution.providers import OpenProvider, ProviderMissing
-from opmap.execution.sessions import CPU, DIRECTML, FUSION_OFF, SessionProvider
+from opmap.execution.sessions import CPU, DIRECTML, FUSION_OFF
 from opmap.machine.facts import Fact
 from opmap.session import Session
 from opmap.session_options import SessionOptions
@@ -95,21 +95,6 @@ class TestBackends:
         assert "provider" == document["odd_one_out"]
         assert ["padded to 3 dimensions", "padded to 8 dimensions"] == document["flips"]
         assert {"change": "as it is", "failures": 4, "runs": 4} == document["sides"][0]
-
-
-class Planted(SessionProvider):
-    """The CPU EP, which gives `value` for each element unless it is None."""
-
-    def __init__(self, value):
-        super().__init__(CPU)
-        self.value = value
-
-    def perform(self, step, limit=None):
-        result = super().perform(step, limit)
-        if self.value is not None:
-            for name, array in result.outputs.items():
-                result.outputs[name] = np.full_like(array, self.value)
-        return result
 
 
 def directml(wrong, on_cpu=None, opened=None, below=None):

@@ -28,8 +28,9 @@ from opmap.variants.walk import SESSION
 from opmap.verdicts.judge import Judge
 
 STANDARD = list(catalogue("standard"))
-OWN = [case for case in STANDARD if VARIANTS[case.variant].base is None]
 ADDED = [case for case in STANDARD if VARIANTS[case.variant].base is not None]
+# The chosen random cases come behind the variants, and are in none.
+OWN = [case for case in STANDARD[: STANDARD.index(ADDED[-1])] if VARIANTS[case.variant].base is None]
 MINE = OpenProvider(CPU, "1", "hardware", SessionProvider(CPU))
 
 

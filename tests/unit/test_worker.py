@@ -602,7 +602,7 @@ class TestDirectMLOnLinux:
     )
     def test_planted_fallback(self, worker, cases, prefix, verdict, stage):
         """DirectML has no kernel for a Gather of strings. The values are right, but the verdict is not `pass`."""
-        model = map_descriptor(cases[0].desc, index_conversion="directml").model
+        model = onnx.load_from_string(map_descriptor(cases[0].desc, index_conversion="directml").model_bytes)
         (gather,) = (node for node in model.graph.node if node.op_type == "Gather")
         data, name = gather.input[0], model.graph.output[0].name
         gather.input[0], model.graph.node[-1].output[0] = "text", "gathered"
@@ -617,7 +617,7 @@ class TestDirectMLOnLinux:
 
     def test_helper_on_the_cpu(self, worker, cases):
         """Where the fallback is allowed, a Cast on the CPU EP does not unprove the Gather; the record says where it was."""
-        model = map_descriptor(cases[0].desc, index_conversion="directml").model
+        model = onnx.load_from_string(map_descriptor(cases[0].desc, index_conversion="directml").model_bytes)
         name = model.graph.output[0].name
         model.graph.node[-1].output[0] = "gathered"
         for source, target, to in (("gathered", "text", TensorProto.STRING), ("text", name, TensorProto.FLOAT)):

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..cases.case import INDEX_PATHS, Case
 from ..descriptors import OperatorDesc
 from ..pseudocode import strides_of
+from .case import INDEX_PATHS, Case
 from .feature_names import FEATURES
 
 Value: TypeAlias = int | str | bool

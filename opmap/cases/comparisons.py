@@ -125,3 +125,22 @@ class Comparison:
         if rest == 0:
             return f"{words} {'' if self.op == '%==' else 'not '}a multiple of {modulus}"
         return f"{words} % {modulus} {self.op[1:]} {rest}"
+
+
+Conjunction: TypeAlias = tuple[Comparison, ...]
+"""Comparisons that must all hold."""
+
+
+def at_least(name: str, value: int) -> Comparison:
+    """Returns `>= value`; above a power of two from 16 on, `> value - 1`."""
+    return Comparison(name, ">", value - 1) if is_round(value - 1) else Comparison(name, ">=", value)
+
+
+def at_most(name: str, value: int) -> Comparison:
+    """Returns `<= value`; below a power of two from 16 on, `< value + 1`."""
+    return Comparison(name, "<", value + 1) if is_round(value + 1) else Comparison(name, "<=", value)
+
+
+def is_round(value: int) -> bool:
+    """Returns whether a number is a power of two from 16 on."""
+    return value >= 16 and value & (value - 1) == 0

@@ -1,0 +1,149 @@
+"""Measures what only a fresh process shows: the start, the cost of pytest, the peak of memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from ..errors import OpmapError, one_line
+from ..vocabulary import Tier
+
+Command = Sequence[str]
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """The seconds of whole processes, and what a plugin of pytest adds to a session without opmap.
+
+    `python` is the process that does nothing. `import_opmap` and `help` are above nothing else: they contain it.
+    `pytest_plugin` is None if opmap is not installed as a plugin of this Python's pytest.
+    """
+
+    python: float
+    import_opmap: float
+    help: float
+    pytest_session: float | None = None
+    pytest_plugin: float | None = None
+
+
+class Pytest(msgspec.Struct, frozen=True, kw_only=True):
+    """What pytest adds: milliseconds per case from collection to the last report, without choosing and judging cases."""
+
+    cases: int
+    judged_ms: float
+    added_ms: float
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """The peak of memory of a process that judges one case, in bytes, by operator; and of one that judges a small case."""
+
+    elements: int
+    peak_bytes: dict[str, int]
+    start_bytes: int
+
+
+def start(rounds: int = 9, advance: Callable[[], None] = lambda: None) -> Start:
+    """Returns the medians of processes that are started in turn. Raises OpmapError if one fails."""
+    with tempfile.TemporaryDirectory(prefix="opmap-bench-") as folder:
+        Path(folder, "test_one.py").write_bytes(b"def test_one():\n    pass\n")
+        session = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_one.py"]
+        commands: dict[str, Command] = {
+            "python": [sys.executable, "-c", ""],
+            "import_opmap": [sys.executable, "-c", "import opmap"],
+            "help": [sys.executable, "-m", "opmap", "--help"],
+        }
+        if _is_plugin():
+            commands |= {"without": [*session, "-p", "no:opmap"], "with": session}
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
+        for number in range(rounds + 1):
+            for name, command in commands.items():
+                begin = time.perf_counter()
+                _run(command, folder)
+                if number:  # the first round may compile modules
+                    seconds[name].append(time.perf_counter() - begin)
+            advance()
+    found = {name: median(times) for name, times in seconds.items()}
+    plugin = None
+    if "with" in seconds:
+        plugin = median(w - o for o, w in zip(seconds["without"], seconds["with"], strict=True))
+    return Start(
+        python=found["python"],
+        import_opmap=found["import_opmap"],
+        help=found["help"],
+        pytest_session=found.get("without"),
+        pytest_plugin=plugin,
+    )
+
+
+def pytest_cost(tier: Tier = "smoke", rounds: int = 3, advance: Callable[[], None] = lambda: None) -> Pytest | None:
+    """Returns what pytest adds to each case of a tier on the CPU EP; None without pytest."""
+    if not _is_plugin():
+        return None
+    found = []
+    for number in range(rounds + 1):
+        one = msgspec.json.decode(_module("pytest_child", tier), type=Pytest)
+        found += [one] if number else []  # the first round compiles modules
+        advance()
+    return sorted(found, key=lambda one: one.added_ms)[len(found) // 2]
+
+
+def memory(elements: int = 10_000_000, advance: Callable[[], None] = lambda: None) -> Memory:
+    """Returns the peak of memory of each operator's case with so many output elements, each in a process of its own."""
+    from ..operators.loops import LARGE
+
+    peaks: dict[str, int] = {}
+    for name in LARGE:
+        peaks[name] = int(_module("memory_child", name, str(elements)))
+        advance()
+    small = int(_module("memory_child", next(iter(LARGE)), "1000"))
+    return Memory(elements=elements, peak_bytes=peaks, start_bytes=small)
+
+
+@cache
+def _bytecode() -> tempfile.TemporaryDirectory[str]:
+    """The folder for the children's bytecode, which is removed at the end of this process."""
+    return tempfile.TemporaryDirectory(prefix="opmap-bench-", ignore_cleanup_errors=True)
+
+
+def _is_plugin() -> bool:
+    """Whether the pytest of this Python loads the plugin."""
+    from importlib.metadata import entry_points
+
+    return any(entry.name == "opmap" for entry in entry_points(group="pytest11"))
+
+
+def _module(name: str, *arguments: str) -> str:
+    """Runs a module of this room. Returns the last line that it prints."""
+    with tempfile.TemporaryDirectory(prefix="opmap-bench-") as folder:
+        lines = _run([sys.executable, "-m", f"{__package__}.{name}", *arguments], folder).split("\n")
+    return next(line for line in reversed(lines) if line.strip())
+
+
+def _run(command: Command, folder: str) -> str:
+    """Runs a process in a folder, with this package. Returns what it prints. Raises OpmapError if it fails."""
+    package = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    # An installed package has its bytecode. A source tree may have none, so the children share a folder for it.
+    environment: Mapping[str, str] = {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+        "PYTHONPATH": path,
+        "PYTHONPYCACHEPREFIX": _bytecode().name,
+    }
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", errors="replace"
+    )
+    if done.returncode:
+        words = json.dumps(list(command[1:]))
+        raise OpmapError(
+            f"python {words} ended with {done.returncode}: {one_line((done.stderr or done.stdout)[-500:])}"
+        )
+    return done.stdout

@@ -1,0 +1,203 @@
+"""Measures the whole suite beside bare sessions of ONNX Runtime, on the same cases."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from statistics import median
+
+import msgspec
+import numpy as np
+
+from .. import descriptors
+from ..cases.case import Case
+from ..cases.catalogue import catalogue
+from ..cases.values import Filled
+from ..errors import InputError
+from ..execution.arrays import to_array
+from ..execution.steps import Clear, Examine, Open, Run
+from ..files import to_json
+from ..session import Session
+from ..session_options import SessionOptions
+from ..tensors import Tensor
+from ..variants import PLAIN, VARIANTS
+from ..verdicts import judge as judging
+from ..verdicts.compare import differences
+from ..verdicts.judge import Judge, decide
+from ..verdicts.record import encode
+from ..vocabulary import Tier, Verdict
+
+CHUNK = 200
+"""The number of cases after which the bare sessions and the suite change places."""
+
+Clock = Callable[[], float]
+
+
+class Suite(msgspec.Struct, frozen=True, kw_only=True):
+    """The suite beside bare sessions, in milliseconds per case.
+
+    - `bare_ms`: for each case a session is created from its finished model, and run.
+    - `whole_ms`: the values of a case are generated, it is validated, mapped, built, run, interpreted, compared, and
+      recorded.
+    - `overhead_ratio`: the median over the rounds of the second over the first.
+    - `parts_ms`: the steps of the second, each measured alone.
+    - `catalogue_ms`: to choose a case of the tier, without its values. It is not part of `whole_ms`.
+    """
+
+    tier: str
+    cases: int
+    models: int
+    output_elements: int
+    bare_ms: float
+    whole_ms: float
+    overhead_ratio: float
+    cases_per_second: float
+    elements_per_second: float
+    catalogue_ms: float
+    parts_ms: dict[str, float]
+
+
+def measure(
+    tier: Tier = "standard",
+    rounds: int = 3,
+    limit: int | None = None,
+    advance: Callable[[], None] = lambda: None,
+    clock: Clock = time.perf_counter,
+) -> Suite:
+    """Returns the measurement of the cases of a tier in the variant `plain`, on the CPU EP; of the first `limit` if given.
+
+    Calls `advance` after each round, and after the parts. Raises InputError if there is no such case, AssertionError if a
+    case does not pass.
+    """
+    start = clock()
+    chosen = list(catalogue(tier, variants=False))
+    catalogue_seconds = clock() - start
+    cases = list(islice((case for case in chosen if case.variant == PLAIN), limit))
+    if not cases:
+        raise InputError(f"--tier must have cases, got {tier}")
+    with Session(SessionOptions(provider="cpu")) as session:
+        judge = session.open()
+        assert isinstance(judge, Judge), "every ONNX Runtime has the CPU EP"
+        bare, whole = [], []
+        for _ in range(rounds):
+            seconds = _round(judge, cases, clock)
+            bare.append(seconds[0])
+            whole.append(seconds[1])
+            advance()
+        parts = _parts(judge, _fresh(cases), clock)
+        models = len({judge.map(case).model_bytes for case in cases})
+        advance()
+    per_case, seconds_of_whole = 1000 / len(cases), median(whole)
+    elements = sum(case.desc.output.element_count for case in cases)
+    return Suite(
+        tier=tier,
+        cases=len(cases),
+        models=models,
+        output_elements=elements,
+        bare_ms=median(bare) * per_case,
+        whole_ms=seconds_of_whole * per_case,
+        overhead_ratio=median(w / b for b, w in zip(bare, whole, strict=True)),
+        cases_per_second=len(cases) / seconds_of_whole,
+        elements_per_second=elements / seconds_of_whole,
+        catalogue_ms=catalogue_seconds / len(chosen) * 1000,
+        parts_ms={name: seconds * per_case for name, seconds in parts.items()},
+    )
+
+
+def _fresh(cases: Sequence[Case]) -> list[Case]:
+    """The cases as new objects, so that nothing is known of them. Nothing is kept of equal descriptors either."""
+    for cache in (descriptors.results_of, descriptors._program, descriptors._access, judging._json_of):
+        cache.cache_clear()
+    fresh = []
+    for case in cases:
+        desc = case.desc.replace()
+        if isinstance(case.tensors, Filled):
+            fresh.append(dataclasses.replace(case, desc=desc, tensors=case.tensors.of(desc)))
+        else:
+            tensors = {n: Tensor(t.data_type, t.sizes, t.bits) for n, t in case.tensors.items()}
+            fresh.append(dataclasses.replace(case, desc=desc, tensors=tensors))
+    return fresh
+
+
+def _chunks(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
+    return (cases[at : at + CHUNK] for at in range(0, len(cases), CHUNK))
+
+
+def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, float]:
+    """The seconds of the bare sessions and of the whole suite, in turn."""
+    bare = whole = 0.0
+    for chunk, fresh in zip(_chunks(cases), _chunks(_fresh(cases)), strict=True):
+        prepared = []
+        for case in chunk:
+            mapped = judge.map(case)
+            feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
+            prepared.append((mapped.model_bytes, feeds))
+        descriptors.results_of.cache_clear()
+        with Session(SessionOptions(provider="cpu"), cases=fresh) as session:
+            session.open()  # a run does this once, however many cases it has
+            start = clock()
+            _run_bare(prepared)
+            middle = clock()
+            session.judge_all()
+            encode(session.results.records)
+            end = clock()
+        bare, whole = bare + middle - start, whole + end - middle
+        verdicts = Counter(record.verdict for record in session.results.records)
+        assert verdicts == {Verdict.PASS: len(chunk)}, f"every case passes on the CPU EP, got {dict(verdicts)}"
+    return bare, whole
+
+
+def _run_bare(prepared: Sequence[tuple[bytes, dict[str, np.ndarray]]]) -> None:
+    """Creates a session of each model and runs it, with the same number of threads as opmap."""
+    import onnxruntime
+
+    for model, feeds in prepared:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feeds)
+
+
+def _parts(judge: Judge, cases: Sequence[Case], clock: Clock) -> dict[str, float]:
+    """The seconds of each step, summed over the cases; each case has a session of its own."""
+    spent: dict[str, float] = defaultdict(float)
+    now = clock()
+
+    def add(name: str) -> None:
+        nonlocal now
+        spent[name] += clock() - now
+        now = clock()
+
+    performer = judge.provider.performer
+    for case in cases:
+        now = clock()
+        round = dataclasses.replace(case.round, tensors=dict(case.tensors))
+        add("generate")
+        case.desc.violations()
+        add("validate")
+        mapped = judge.map(case)
+        add("map")
+        formed = VARIANTS[PLAIN].form.build(mapped, round)
+        assert formed is not None, "each case has the form of the variant plain"
+        model = np.frombuffer(formed.model_bytes, np.uint8)
+        add("build")
+        performer.perform(Open(session="measured", model=model))
+        add("session")
+        performer.perform(Run(session="measured", feeds=formed.feeds(round)))
+        add("run")
+        performer.perform(Examine(session="measured"))
+        performer.perform(Clear())
+        add("session")
+        _ = round.expected
+        add("interpret")
+        outcome = judge.execute(dataclasses.replace(case, tensors=round.tensors))
+        check = outcome.check
+        assert check is not None and check.actual is not None, "each case passes on the CPU EP"
+        now = clock()
+        differences(check.expected, check.actual.bits)
+        add("compare")
+        to_json(decide(outcome, judge.provider, brief=True))
+        add("record")
+    return dict(spent)

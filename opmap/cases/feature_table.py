@@ -1,0 +1,63 @@
+"""The features of many cases as columns, so that one comparison is asked of all cases at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+
+from .comparisons import Comparison, Conjunction
+from .features import CATEGORIES, Value
+
+
+class FeatureTable:
+    """The features of many cases, one array per feature. A number that a case does not have is -1, a word is ''."""
+
+    def __init__(self, features: Sequence[Mapping[str, Value]]) -> None:
+        self.features = features
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The values of each feature that a case has, in the order of the cases."""
+        names = sorted({name for one in self.features for name in one})
+        return {n: np.array([one.get(n, "" if n in CATEGORIES else -1) for one in self.features]) for n in names}
+
+    def rows(self, at: Sequence[int] | Any) -> FeatureTable:
+        """Returns the table of some of the cases."""
+        table = FeatureTable([self.features[i] for i in at])
+        table.columns = {name: column[list(at)] for name, column in self.columns.items()}
+        return table
+
+    def meets(self, conjunctions: Sequence[Conjunction]) -> Any:
+        """Returns for each case whether one of the conjunctions holds for it. One without comparisons always holds."""
+        met = np.zeros(len(self), bool)
+        for conjunction in conjunctions:
+            met |= reduce(np.logical_and, (self.holds(c) for c in conjunction), np.ones(len(self), bool))
+        return met
+
+    def holds(self, comparison: Comparison) -> Any:
+        """Returns for each case whether a comparison holds."""
+        column, value = self.columns.get(comparison.feature), comparison.value
+        if column is None or not len(self):
+            return np.zeros(len(self), bool)
+        there = column != ("" if comparison.feature in CATEGORIES else -1)
+        if comparison.op == "same":
+            return column == 1
+        if comparison.op == "in":
+            return np.isin(column, value)
+        if isinstance(value, tuple):
+            return there & ((column % value[0] == value[1]) == (comparison.op == "%=="))
+        compare: dict[str, Callable[[Any, Any], Any]] = {
+            "==": np.equal,
+            "!=": np.not_equal,
+            "<": np.less,
+            "<=": np.less_equal,
+            ">": np.greater,
+            ">=": np.greater_equal,
+        }
+        return there & compare[comparison.op](column, value)

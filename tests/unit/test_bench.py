@@ -1,0 +1,207 @@
+"""`opmap bench` measures what it says. Its seconds are recorded and never tested."""
+
+import json
+import subprocess
+import sys
+from itertools import count
+
+import msgspec
+import pytest
+
+from opmap import bench, cli
+from opmap.bench import children, document, interpreting, pace, suite
+from opmap.cases.catalogue import catalogue
+from opmap.errors import InputError, OpmapError
+from opmap.execution.providers import ProviderMissing
+from opmap.operators.loops import LOOPS
+from opmap.session import Session, open_judge
+from opmap.verdicts.together import Joined
+from opmap.vocabulary import Verdict
+
+ELEMENTS = 1000
+
+
+class TestLoops:
+    """The loops written by hand compute what the interpreter computes, for the line that they stand for."""
+
+    @pytest.mark.parametrize("written", LOOPS, ids=lambda w: f"{w.operator} {w.name}")
+    def test_line(self, written):
+        """The descriptor expands to the loop's line."""
+        desc, _ = interpreting.described(written, ELEMENTS)
+        assert written.line == str(desc.statements[-1])
+        assert ELEMENTS == desc.output.element_count
+
+    @pytest.mark.parametrize("written", LOOPS, ids=lambda w: f"{w.operator} {w.name}")
+    def test_output(self, written):
+        """Loop and interpreter give the same array. Some indices are negative, some are not."""
+        desc, tensors = interpreting.described(written, ELEMENTS)
+        inputs = desc.pseudocode_tensors(tensors)
+        assert min(inputs["indices"]) < 0 <= max(inputs["indices"])
+        assert written.loop(inputs["input"], inputs["indices"], ELEMENTS) == desc.interpret(tensors)
+
+    def test_a_wrong_loop_is_told(self, monkeypatch):
+        """A measurement of something else than the interpreter's output is none."""
+        wrong = [interpreting.Written(*[*vars(LOOPS[0]).values()][:-1], lambda values, indices, count: values[:count])]
+        monkeypatch.setattr(interpreting, "LOOPS", wrong)
+        with pytest.raises(AssertionError, match="GATHER, rows of 10: the loop and the interpreter differ"):
+            interpreting.measure([ELEMENTS], 1)
+
+    def test_the_worst_ratio_at_a_million(self):
+        """`interpreter_ratio` is the largest ratio at 1,000,000 elements, whatever the others are."""
+
+        def found(elements, ratio):
+            return interpreting.Interpreted(
+                operator="", layout="", elements=elements, loop_seconds=1, interpreter_seconds=ratio, ratio=ratio
+            )
+
+        assert interpreting.interpreter_ratio([found(10**6, 1.1), found(10**6, 0.9), found(10**3, 7)]) == 1.1
+        assert interpreting.interpreter_ratio([found(10**3, 7)]) is None
+
+
+class TestSuite:
+    """The whole suite and bare sessions run the same cases."""
+
+    def test_every_step_is_measured(self):
+        """With a clock that ticks at each look, every number is known to be made of the right differences."""
+        ticks = count()
+        found = suite.measure("smoke", 2, 5, clock=lambda: float(next(ticks)))
+        assert (5, 1000.0) == (found.cases, found.bare_ms * 5)
+        assert 1.0 == found.overhead_ratio
+        assert ["generate", "validate", "map", "build", "session", "run", "interpret", "compare", "record"] == list(
+            found.parts_ms
+        )
+        assert 2000.0 == found.parts_ms["session"]
+        assert {1000.0} == set(found.parts_ms.values()) - {2000.0}
+
+    def test_a_tier_without_cases(self):
+        """The contract probes are no cases."""
+        with pytest.raises(InputError, match="--tier must have cases, got contract"):
+            suite.measure("contract", 1)
+
+
+class TestChildren:
+    """What only a fresh process shows."""
+
+    def test_a_child_that_fails_is_told(self, tmp_path):
+        """The error says what was run, and how it ended."""
+        with pytest.raises(OpmapError, match="ended with 3: no such thing"):
+            children._run(
+                [sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"], tmp_path
+            )
+
+    def test_memory(self):
+        """A case with more elements needs more memory."""
+        small, large = (int(children._module("memory_child", "GATHER", str(n))) for n in (1000, 3_000_000))
+        assert 10_000_000 < small < large - 10_000_000
+
+    def test_pytest(self):
+        """The child counts the cases that pytest judged."""
+        found = json.loads(children._module("pytest_child", "smoke"))
+        assert found["cases"] > 300
+        assert found["judged_ms"] > 0 < found["added_ms"]
+
+    def test_start(self):
+        """Each process contains the one that does nothing."""
+        found = children.start(1)
+        assert 0 < found.python < found.help
+
+
+class TestPace:
+    """Cases per second in fresh sessions, in shared ones and in packs."""
+
+    def test_command(self, monkeypatch, capfd):
+        """Here on the CPU EP: each way runs all cases in each size of packs, with the same verdicts."""
+        real = pace.measure
+        monkeypatch.setattr(pace, "measure", lambda *given, **named: real(*given, **named, packs=(2,), provider="cpu"))
+        command = ["bench", "--part", "directml", "--tier", "smoke", "--cases", "5"]
+        assert 0 == cli.main([*command, "--json"])
+        found = json.loads(capfd.readouterr().out)["directml"]
+        assert [("fresh", 5, []), ("shared", 5, []), ("packed 2", 5, [])] == [
+            (one["name"], one["cases"], one["differing"]) for one in found
+        ]
+        assert 1 == found[0]["against_fresh"] and all(one["seconds"] > 0 for one in found)
+        assert 0 == cli.main(command)
+        assert "packed 2" in capfd.readouterr().out
+
+    def test_differing(self, monkeypatch):
+        """A case whose verdict is another one in company is named."""
+        judge = open_judge("cpu")
+        cases = [case for case in catalogue("smoke", variants=False) if case.variant == "plain"][:4]
+        real = Joined.take
+
+        def take(joined, item):
+            ready = real(joined, item)
+            wrong = ready and item is cases[2] and joined.together.pack > 1
+            return ([msgspec.structs.replace(ready[0][0], verdict=Verdict.MISMATCH)], ready[1]) if wrong else ready
+
+        monkeypatch.setattr(Joined, "take", take)
+        assert [[], [], [cases[2].id]] == [one.differing for one in pace.paces(judge, cases, (4,))]
+
+    def test_missing(self, monkeypatch):
+        """Without the DirectML EP there is nothing to measure."""
+        monkeypatch.setattr(Session, "open", lambda session: ProviderMissing("no such EP"))
+        assert None is bench.measure({"directml"}).directml
+
+
+class TestCommand:
+    """`opmap bench`."""
+
+    def test_json(self, capfd):
+        """One document with the ratios, the pace, the machine and the versions."""
+        assert 0 == cli.main(["bench", "--part", "suite", "--tier", "smoke", "--cases", "3", "--rounds", "1", "--json"])
+        found = json.loads(capfd.readouterr().out)
+        assert "opmap-bench/1" == found["schema"]
+        assert found["overhead_ratio"] == found["suite"]["overhead_ratio"] > 0
+        assert found["cases_per_second"] > 0 < found["elements_per_second"]
+        assert None is found["interpreter_ratio"]
+        assert {"platform", "processor", "cores", "load", "python", "packages"} == set(found["machine"])
+        assert "onnxruntime" in str(found["machine"]["packages"])
+
+    def test_table(self, capfd):
+        """The table names what is wanted beside what was measured."""
+        assert 0 == cli.main(["bench", "--part", "suite", "--tier", "smoke", "--cases", "3", "--rounds", "1"])
+        out = capfd.readouterr().out
+        assert "the suite over bare sessions" in out
+        assert "at most 2" in out
+        assert "interpret " in out
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--part", "all"], "invalid choice: 'all'"),
+            (["--rounds", "0"], "--rounds: must be a whole number from 1 on, got '0'"),
+            (["--part", "suite", "--tier", "contract"], "--tier must have cases, got contract"),
+        ],
+    )
+    def test_wrong_input(self, arguments, said, capfd):
+        """One line, and exit code 2."""
+        assert 2 == cli.main(["bench", *arguments])
+        error = capfd.readouterr().err
+        assert said in error
+        assert 1 == error.count("\n")
+
+    def test_parts(self):
+        """The command offers what can be measured."""
+        done = subprocess.run([sys.executable, "-m", "opmap", "bench", "--help"], capture_output=True, text=True)
+        assert "{" + ",".join(bench.PARTS) + "}" in done.stdout
+
+    def test_targets(self):
+        """Each target is read from the document, if its part was measured."""
+        machine = document.Machine(platform="", processor="", cores=1, load=None, python="", packages={})
+        empty = bench.Document(measured="", rounds=1, machine=machine)
+        assert [] == list(bench.reached(empty))
+        full = bench.Document(
+            measured="",
+            rounds=1,
+            machine=machine,
+            overhead_ratio=1.5,
+            interpreter_ratio=1.1,
+            pytest=children.Pytest(cases=1, judged_ms=2, added_ms=1.25),
+            start=children.Start(python=0.01, import_opmap=0.02, help=0.09, pytest_plugin=0.015),
+            memory=children.Memory(elements=1, peak_bytes={"GATHER": 10**8, "GATHER_ND": 9 * 10**8}, start_bytes=1),
+            directml=[
+                pace.Pace(name=name, cases=8, seconds=1, against_fresh=gain)
+                for name, gain in (("fresh", 1.0), ("packed 8", 8.0), ("packed 16", 4.0))
+            ],
+        )
+        assert [1.5, 1.1, 1.25, 15, 90, 0.125, 900] == [one.value for one in bench.reached(full)]

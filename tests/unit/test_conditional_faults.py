@@ -1,0 +1,227 @@
+"""Conditional faults: random faults that need one, two or three features of a case at once."""
+
+import json
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.comparisons import Comparison
+from opmap.cases.feature_table import FeatureTable
+from opmap.cases.parameters import cases_with
+from opmap.cases.random_cases import MAX_BITS, drawn_case
+from opmap.cases.values import seed_of
+from opmap.cli import main
+from opmap.descriptors import TensorDesc, complete
+from opmap.faults import FAULTS
+from opmap.faults.case_arrays import CaseArrays
+from opmap.faults.conditional import (
+    EFFECTS,
+    STRENGTHS,
+    Caught,
+    ConditionalFault,
+    Strength,
+    draw_faults,
+    encode,
+    measure,
+    read_features,
+    summary,
+)
+from opmap.operators import OPERATORS
+from opmap.operators.random_source import SeededSource, pick
+from opmap.tensors import DataType
+
+
+@cache
+def smoke():
+    """The cases of `smoke`."""
+    return list(catalogue("smoke", variants=False))
+
+
+def gather(block: int, pattern: str = "random") -> Case:
+    """A case of GATHER with five rows of `block` elements, from which three are chosen."""
+    inputs = {
+        "InputTensor": TensorDesc(DataType.FLOAT32, (5, block)),
+        "IndicesTensor": TensorDesc(DataType.INT32, (1, 3)),
+    }
+    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
+    (case,) = cases_with(desc, pattern, "addr")
+    return case
+
+
+def fault(effect: str, *condition: Comparison) -> ConditionalFault:
+    return ConditionalFault(effect, condition)
+
+
+class TestCaught:
+    """A fault is caught by a case for which its condition holds and whose output its effect changes."""
+
+    WEAK = (gather(4), gather(16), gather(64))
+    """A weak catalogue: no negative index, and no block of more than 64 elements."""
+
+    FAULTS = (
+        (True, fault("index-off-by-one", Comparison("block", ">=", 64))),
+        (False, fault("index-off-by-one", Comparison("block", ">", 64))),
+        (True, fault("output-reversed", Comparison("block", "==", 16), Comparison("axis", "==", 0))),
+        (False, fault("output-reversed", Comparison("block", "==", 16), Comparison("axis", "==", 1))),
+        (False, fault("negative-index-as-zero")),
+        (True, fault("indices-first-only", Comparison("leading_ones", "==", 0))),
+        (False, fault("tail-lost", Comparison("tuple_size", "==", 1))),
+    )
+    """Whether WEAK catches a fault, and the fault."""
+
+    @pytest.mark.parametrize(("expected", "planted"), FAULTS, ids=lambda value: str(value))
+    def test_by_its_condition_and_its_effect(self, expected, planted):
+        """A fault whose condition holds for no case, or whose effect changes none of these cases, is missed."""
+        assert expected == Caught(self.WEAK)(planted)
+
+    def test_another_case_closes_the_hole(self):
+        """What the weak catalogue misses is caught when it gets the case that was missing."""
+        wide, negative = self.FAULTS[1][1], self.FAULTS[4][1]
+        assert Caught([*self.WEAK, gather(65)])(wide)
+        assert Caught([*self.WEAK, gather(4, "neg")])(negative)
+
+    def test_the_count_is_exact(self):
+        """A slow form counts the same: every case, every comparison and every effect by itself."""
+        faults = [fault for strength in STRENGTHS for fault in draw_faults(strength, 40, seed=7)]
+        cases = smoke()[::5]
+        caught, slow = (
+            Caught(cases),
+            [(read, CaseArrays(case)) for read, case in zip(read_features(cases), cases, strict=True)],
+        )
+        expected = [
+            any(
+                all(comparison.holds(read) for comparison in f.condition)
+                and not np.array_equal(FAULTS[f.effect].bits(arrays), arrays.right)
+                for read, arrays in slow
+            )
+            for f in faults
+        ]
+        assert expected == [caught(f) for f in faults]
+        assert {True, False} == set(expected)
+
+
+class TestDrawing:
+    """The faults come from random descriptors, which follow from the seed alone."""
+
+    @pytest.mark.parametrize("strength", STRENGTHS)
+    def test_equal_seeds_give_equal_faults(self, strength):
+        """More faults of a seed begin with the same ones; another seed gives others."""
+        assert draw_faults(strength, 10) == draw_faults(strength, 15)[:10]
+        assert draw_faults(strength, 10) != draw_faults(strength, 10, seed=1)
+
+    def test_all_effects_are_drawn(self):
+        """Every effect occurs, and each is a fault of the registry that some valid input shows."""
+        assert set(EFFECTS) == {f.effect for f in draw_faults(1, 200)}
+        assert not any(FAULTS[effect].equivalent for effect in EFFECTS)
+
+    @pytest.mark.parametrize("strength", STRENGTHS)
+    def test_the_number_of_features(self, strength):
+        """A range of a size is one feature, and so is an operator with a type."""
+        for f in draw_faults(strength, 50):
+            names = {c.feature for c in f.condition}
+            words = {"data_type", "index_type"} & names
+            assert strength == len(names - {"operator"}) or words == names - {"operator"}
+            assert ("operator" in names) == bool(words)
+
+    @pytest.mark.parametrize("strength", STRENGTHS)
+    def test_a_random_case_shows_each(self, strength):
+        """Each fault is caught by the random cases that the faults were drawn from."""
+        cases = []
+        for turn in range(40):
+            seed = seed_of(f"conditional/4/{strength}/{turn}")
+            cases.append(drawn_case(pick(SeededSource(seed), tuple(OPERATORS)), seed))
+        caught = Caught(cases)
+        assert all(caught(f) for f in draw_faults(strength, 30, seed=4))
+
+    def test_descriptors_of_every_size(self):
+        """Random cases are valid, small ones are as frequent as large ones, and none is too large."""
+        found = Counter()
+        for operator in OPERATORS:
+            for seed in range(80):
+                case = drawn_case(operator, seed)
+                assert not case.desc.violations()
+                largest = max(tensor.element_count for tensor in case.desc.tensors.values())
+                assert largest <= 1 << MAX_BITS
+                found[largest.bit_length() // 6] += 1
+        assert 0.15 * found.total() < min(found[0], found[1])
+        assert found[2]
+
+
+class TestTable:
+    """Comparisons with whole columns agree with comparisons of one case."""
+
+    def test_agrees_with_each_case(self):
+        reads = read_features(smoke()[::7])
+        table = FeatureTable(reads)
+        for strength in STRENGTHS:
+            for f in draw_faults(strength, 30, seed=3):
+                expected = [all(c.holds(read) for c in f.condition) for read in reads]
+                assert expected == list(table.meets([f.condition]))
+
+
+class TestSummary:
+    """What is printed, and when a tier is too weak."""
+
+    FAULTS = tuple(fault("tail-lost", Comparison("block", "==", n)) for n in range(1, 41))
+
+    def strengths(self, missed):
+        return [Strength(s, self.FAULTS, self.FAULTS[:missed]) for s in STRENGTHS]
+
+    def test_shares(self):
+        """One line per strength; a share below the tier's own says what it must be."""
+        lines = list(summary("standard", 2451, 5, self.strengths(1)))
+        assert "conditional faults in the 2451 cases of standard, seed 5" == lines[0]
+        assert "1 feature    97.5 %  39 of 40 caught, must be 100.0 %" == lines[1]
+        assert "2 features   97.5 %  39 of 40 caught, must be 98.0 %" == lines[2]
+        assert "3 features   97.5 %  39 of 40 caught" == lines[3]
+        assert ["not caught, of 1 feature", "  tail-lost if elements behind the indexed dimensions == 1"] == lines[4:6]
+
+    def test_the_list_is_bounded(self):
+        """The text has ten missed faults of each strength, JSON has all."""
+        lines = list(summary("smoke", 348, 0, self.strengths(12)))
+        assert "not caught, of 3 features (first 10; --json has all)" in lines
+        assert 3 * 10 == sum(line.startswith("  tail-lost") for line in lines)
+        document = encode("smoke", 348, 0, self.strengths(12))
+        assert [12, 12, 12] == [len(entry["missed"]) for entry in document["strengths"]]
+        assert [28, 28, 28] == [entry["caught"] for entry in document["strengths"]]
+
+    def test_a_share_is_never_rounded_up(self):
+        """One missed fault of 10,000 is not 100.0 %."""
+        found = Strength(1, self.FAULTS[:1] * 10_000, self.FAULTS[:1])
+        assert "99.9 %" in list(summary("smoke", 1, 0, [found]))[1]
+
+
+class TestCommand:
+    """`opmap faults --conditional`."""
+
+    def test_text(self, capsys):
+        """`smoke` has no share that it must reach: exit code 0."""
+        assert 0 == main(["faults", "--conditional", "--number", "30", "--seed", "2"])
+        out = capsys.readouterr().out
+        assert out.startswith(f"conditional faults in the {len(smoke())} cases of smoke, seed 2\n1 feature ")
+        assert "of 30 caught" in out
+
+    def test_json(self, capsysbinary):
+        """The document has the numbers of `measure`."""
+        assert 0 == main(["faults", "--conditional", "--number", "30", "--json"])
+        document = json.loads(capsysbinary.readouterr().out)
+        assert ("opmap-conditional-faults/1", "smoke", 0) == tuple(document[n] for n in ("schema", "tier", "seed"))
+        expected = measure(smoke(), number=30)
+        assert [len(s.missed) for s in expected] == [len(entry["missed"]) for entry in document["strengths"]]
+        assert [s.share for s in expected] == [entry["share"] for entry in document["strengths"]]
+
+    def test_a_weak_catalogue_is_red(self, capsys, monkeypatch):
+        """A `standard` that misses more than it may: exit code 1."""
+        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda *_, **__: [gather(4)])
+        assert 1 == main(["faults", "--conditional", "--tier", "standard", "--number", "10"])
+        assert ", must be 100.0 %" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("option", ["--seed", "--number"])
+    def test_options_without_conditional(self, option, capsys):
+        """`--seed` and `--number` say nothing about the planted faults: exit code 2."""
+        assert 2 == main(["faults", option, "3"])
+        assert f"{option} must stand with --conditional" in capsys.readouterr().err
