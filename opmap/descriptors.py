@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, ClassVar, Self, TypeVar
+from weakref import ref
 
 from .errors import InputError, PseudocodeError, RuleError, shown
 from .pseudocode import (
@@ -183,7 +184,7 @@ class OperatorDesc:
     def expansion(self) -> Expansion:
         """Returns the coordinates that the `...` and the names of the page's general line stand for.
 
-        Called for valid descriptors only.
+        They follow from the sizes and the numbers alone. Called for valid descriptors only.
         """
         raise NotImplementedError
 
@@ -244,7 +245,7 @@ class OperatorDesc:
 
     def violations(self, *, feature_level: str = FEATURE_LEVELS[-1]) -> tuple[Violation, ...]:
         """Returns every broken rule: the TENSOR rules first, then the operator's rules in the spec's order."""
-        return self._computed(feature_level, lambda: self._violations(feature_level))
+        return self._computed(self.results, feature_level, lambda: self._violations(feature_level))
 
     def _violations(self, feature_level: str) -> tuple[Violation, ...]:
         outputs = self.spec().field_names("output")
@@ -330,21 +331,39 @@ class OperatorDesc:
         """Returns DirectML's names of the other inputs: their elements are moved to the output."""
         return cls.spec().data_tensors
 
-    @cached_property
+    @property
     def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
-        return self._computed("statements", self._expanded)
+        return self._computed(self._results_of_form, "statements", self._expanded)
 
     def _expanded(self) -> tuple[Statement, ...]:
-        statements = expand(self.spec().lines, self.expansion(), self.numbers)
-        return _STATEMENTS.setdefault(statements, statements)
+        return expand(self.spec().lines, self.expansion(), self.numbers)
 
-    def _computed(self, name: str, compute: Callable[[], T]) -> T:
-        """Returns what follows from the descriptor and its spec. It is computed once for equal descriptors."""
-        spec, room = self.spec(), results_of(self)
-        if name not in room or room[name][0] is not spec:  # a test may give the class another spec
-            room[name] = spec, compute()
-        result: T = room[name][1]
+    @property
+    def results(self) -> Room:
+        """The room for what is computed once for equal descriptors. It is emptied after many other descriptors."""
+        known: ref[Room] | None = self.__dict__.get("_results")
+        room = known() if known else None
+        if room is None:
+            room = results_of(self)
+            self.__dict__["_results"] = ref(room)  # a list of many descriptors must not keep all rooms alive
+        return room
+
+    @property
+    def _results_of_form(self) -> Room:
+        """The room for what follows from the sizes and numbers alone, whatever the data types are."""
+        room: Room | None = self.results.get("form")
+        if room is None:
+            sizes = tuple(tensor.sizes for tensor in self.tensors.values())
+            room = self.results["form"] = _results_of_form(type(self), sizes, tuple(self.numbers.values()))
+        return room
+
+    def _computed(self, room: Room, name: str, compute: Callable[[], T]) -> T:
+        """Returns what follows from the descriptor and its spec. It is computed once for a room."""
+        spec, known = self.spec(), room.get(name)
+        if known is None or known[0] is not spec:  # a test may give the class another spec
+            known = room[name] = spec, compute()
+        result: T = known[1]
         return result
 
     @property
@@ -355,14 +374,15 @@ class OperatorDesc:
     @property
     def program(self) -> Program:
         """The compiled access map of this descriptor."""
-        return self._computed("program", lambda: _program(self.statements, tuple(self.pseudocode_sizes.items())))
+        return self._computed(self._results_of_form, "program", lambda: compile_map(self.access))
 
     @property
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
-        return self._computed("access", lambda: _access(self.statements, tuple(self.pseudocode_sizes.items())))
+        form = self._results_of_form
+        return self._computed(form, "access", lambda: access_map(self.statements, self.pseudocode_sizes))
 
-    @cached_property
+    @property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
         """For each index tensor, by field: the size n of the dimension that its indices point into.
 
@@ -370,6 +390,9 @@ class OperatorDesc:
 
         The tuple has one size for all elements, or one per coordinate if the last dimension holds index tuples.
         """
+        return self._computed(self._results_of_form, "index bounds", self._index_bounds)
+
+    def _index_bounds(self) -> dict[str, tuple[int, ...]]:
         fields = self.spec().pseudocode.tensors
         return {fields[name]: bounds for name, bounds in self.access.index_bounds.items()}
 
@@ -418,10 +441,28 @@ class OperatorDesc:
         return trace(self.statements, self.pseudocode_sizes, at, self.pseudocode_tensors(tensors))
 
 
+class Room(dict[Any, Any]):
+    """Results by name. Its owner may refer to it weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
 @lru_cache(maxsize=512)
-def results_of(desc: OperatorDesc) -> dict[Any, Any]:
+def results_of(desc: OperatorDesc) -> Room:
     """Returns the room for what is computed once for equal descriptors. It is lost after many other descriptors."""
-    return {}
+    return Room()
+
+
+@lru_cache(maxsize=512)
+def _results_of_form(cls: type[OperatorDesc], sizes: tuple[tuple[int, ...], ...], numbers: tuple[int, ...]) -> Room:
+    """Returns the room for what is computed once for descriptors of these sizes and numbers."""
+    return Room()
+
+
+def forget_results() -> None:
+    """Empties the rooms of all descriptors."""
+    results_of.cache_clear()
+    _results_of_form.cache_clear()
 
 
 def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> dict[str, Any]:
@@ -461,25 +502,6 @@ def complete_sizes(
     indices = cls.index_tensors()
     inputs = {name: TensorDesc(index_type if name in indices else data_type, size) for name, size in sizes.items()}
     return complete(cls, inputs, numbers)
-
-
-_STATEMENTS: dict[tuple[Statement, ...], tuple[Statement, ...]] = {}
-"""Statements -> the one tuple that all descriptors with equal statements share.
-
-This saves memory: the many descriptors of a catalogue have few different statements."""
-
-
-_SizesByName = tuple[tuple[str, tuple[int, ...]], ...]
-
-
-@lru_cache(maxsize=64)
-def _access(statements: tuple[Statement, ...], sizes: _SizesByName) -> AccessMap:
-    return access_map(statements, dict(sizes))
-
-
-@lru_cache(maxsize=64)
-def _program(statements: tuple[Statement, ...], sizes: _SizesByName) -> Program:
-    return compile_map(_access(statements, sizes))
 
 
 def _one_of(names: Sequence[str]) -> str:

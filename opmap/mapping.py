@@ -15,7 +15,7 @@ from typing import Any, Literal
 import onnx
 from onnx import TensorProto, helper
 
-from .descriptors import OperatorDesc, TensorDesc, results_of
+from .descriptors import OperatorDesc, TensorDesc
 from .errors import MappingError
 from .operators import OPERATORS, Lowering, Substitution, emitted
 from .tensors import DataType, Tensor
@@ -90,7 +90,7 @@ def map_descriptor(
     `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. Raises MappingError if
     ONNX has no such operator, or if the descriptor has strides. Equal descriptors have one model, which nobody changes.
     """
-    operator, room = OPERATORS[desc.operator], results_of(desc)
+    operator, room = OPERATORS[desc.operator], desc.results
     key = "mapped", index_conversion, fits_int32
     if key not in room or room[key][0] is not operator:  # an operator from outside may be registered anew
         room[key] = operator, _writer(desc, index_conversion, fits_int32).write()

@@ -37,6 +37,8 @@ class DataType(enum.Enum):
     def __init__(self, number: int, size: int, kind: Literal["float", "signed", "unsigned"], code: str):
         self.number, self.size, self.kind, self.code = number, size, kind, code
 
+    __hash__ = object.__hash__  # a member is one object, and Enum's own is slow
+
     @property
     def bits_code(self) -> str:
         """The array code of the unsigned integer with the same size."""

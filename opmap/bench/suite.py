@@ -12,10 +12,10 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from .. import descriptors
 from ..cases.case import Case
 from ..cases.catalogue import catalogue
 from ..cases.values import Filled
+from ..descriptors import forget_results
 from ..errors import InputError
 from ..execution.arrays import to_array
 from ..execution.steps import Clear, Examine, Open, Run
@@ -109,8 +109,8 @@ def measure(
 
 def _fresh(cases: Sequence[Case]) -> list[Case]:
     """The cases as new objects, so that nothing is known of them. Nothing is kept of equal descriptors either."""
-    for cache in (descriptors.results_of, descriptors._program, descriptors._access, judging._json_of):
-        cache.cache_clear()
+    forget_results()
+    judging._json_of.cache_clear()
     fresh = []
     for case in cases:
         desc = case.desc.replace()
@@ -135,7 +135,7 @@ def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, fl
             mapped = judge.map(case)
             feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
             prepared.append((mapped.model_bytes, feeds))
-        descriptors.results_of.cache_clear()
+        forget_results()
         with Session(SessionOptions(provider="cpu"), cases=fresh) as session:
             session.open()  # a run does this once, however many cases it has
             start = clock()

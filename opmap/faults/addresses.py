@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 from ..pseudocode import Address, IndexRead, Term, strides_of
@@ -84,7 +83,7 @@ def _column_major(address: Address) -> Address:
 def _sizes_cut(address: Address) -> Address:
     sizes = [size & 0xFFFF for size in address.sizes]
     cut = address.with_strides(strides_of(sizes))
-    return cut.change(lambda i, term: dataclasses.replace(term, size=sizes[i]))
+    return cut.change(lambda i, term: term._replace(size=sizes[i]))
 
 
 def _batch_0(*, data: bool, indices: bool) -> ChangeAddress:
@@ -100,7 +99,7 @@ def _batch_0(*, data: bool, indices: bool) -> ChangeAddress:
 
 
 def _without_loops(read: IndexRead, loops: set[int]) -> IndexRead:
-    return dataclasses.replace(read, steps=tuple((loop, step) for loop, step in read.steps if loop not in loops))
+    return read._replace(steps=tuple((loop, step) for loop, step in read.steps if loop not in loops))
 
 
 def _batches_reversed(address: Address) -> Address:
@@ -118,7 +117,7 @@ def _innermost_at_zero(address: Address) -> Address:
 
 
 def _unbroadcast(address: Address) -> Address:
-    return address.change(lambda i, term: dataclasses.replace(term, stride=0) if term.size == 1 else term)
+    return address.change(lambda i, term: term._replace(stride=0) if term.size == 1 else term)
 
 
 def _before_index(address: Address) -> range:

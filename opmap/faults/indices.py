@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from ..pseudocode import Address, IndexRead
@@ -82,24 +80,24 @@ def _transposed(address: Address) -> Address:
         for loop, _ in read.steps:
             steps.append((loop, step))
             step *= address.loops[loop]
-        return dataclasses.replace(read, steps=tuple(steps))
+        return read._replace(steps=tuple(steps))
 
     return address.change_reads(reverse)
 
 
 def _last_dimension_ignored(address: Address) -> Address:
-    return address.change_reads(lambda read: dataclasses.replace(read, steps=read.steps[:-1]))
+    return address.change_reads(lambda read: read._replace(steps=read.steps[:-1]))
 
 
 def _first_dimension_ignored(address: Address) -> Address:
     """Ignores the first dimension of each index tensor."""
-    return address.change_reads(lambda read: dataclasses.replace(read, steps=read.steps[1:]))
+    return address.change_reads(lambda read: read._replace(steps=read.steps[1:]))
 
 
 def _size_of_last_dimension(address: Address) -> Address:
     """Gives the dimensions that read an index the size of the last dimension."""
     last = address.terms[-1].size
-    return address.change(lambda i, term: dataclasses.replace(term, size=last) if term.read else term)
+    return address.change(lambda i, term: term._replace(size=last) if term.read else term)
 
 
 def _reads_one_index(arrays: CaseArrays) -> bool:

@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from ..errors import PseudocodeError
 from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement, show
@@ -30,8 +31,7 @@ def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-@dataclass(frozen=True)
-class IndexRead:
+class IndexRead(NamedTuple):
     """One index that a statement reads from an index tensor of these `sizes`.
 
     It is element number `offset + sum(loop position * step)` of the tensor; `steps` holds (loop, step in elements). If
@@ -46,8 +46,7 @@ class IndexRead:
     tuple_size: int = 1
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """The position in one dimension of a tensor: a loop's position, an index that is read, or a constant.
 
     `size` is the size of the dimension, `stride` its stride in elements.
@@ -61,7 +60,7 @@ class Term:
 
     def with_position_of(self, other: Term) -> Term:
         """Returns this dimension with the position of another one."""
-        return dataclasses.replace(self, loop=other.loop, constant=other.constant, read=other.read)
+        return self._replace(loop=other.loop, constant=other.constant, read=other.read)
 
     def at_zero(self) -> Term:
         """Returns this dimension with the constant position 0."""
@@ -117,7 +116,7 @@ class Address:
 
     def change_reads(self, how: Callable[[IndexRead], IndexRead]) -> Address:
         """Returns a copy with every index read changed."""
-        return self.change(lambda i, term: dataclasses.replace(term, read=how(term.read)) if term.read else term)
+        return self.change(lambda i, term: term._replace(read=how(term.read)) if term.read else term)
 
     def arranged(self, order: Sequence[int]) -> Address:
         """Returns a copy in which dimension i has the position that dimension `order[i]` had."""
@@ -125,7 +124,7 @@ class Address:
 
     def with_strides(self, strides: Sequence[int]) -> Address:
         """Returns a copy with other strides, one per dimension."""
-        return self.change(lambda i, term: dataclasses.replace(term, stride=int(strides[i])))
+        return self.change(lambda i, term: term._replace(stride=int(strides[i])))
 
 
 @dataclass(frozen=True)
@@ -242,7 +241,7 @@ class _Builder:
         coordinates = aligned(reference, sizes)
         skipped = len(sizes) - len(coordinates)
         # A leading dimension without a coordinate has size 1. On the counted side it is a loop too.
-        counted = reference == self.line.counted
+        counted = reference is self.line.counted
         terms = [Term(sizes[i], strides[i], loop=i if counted else None) for i in range(skipped)]
         for coordinate, size, stride in coordinates:
             match coordinate:
