@@ -6,11 +6,11 @@ In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`);
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 from weakref import ref
 
 from .errors import InputError, PseudocodeError, RuleError, shown
@@ -355,7 +355,8 @@ class OperatorDesc:
         room: Room | None = self.results.get("form")
         if room is None:
             sizes = tuple(tensor.sizes for tensor in self.tensors.values())
-            room = self.results["form"] = _results_of_form(type(self), sizes, tuple(self.numbers.values()))
+            cls = cast("Hashable", type(self))  # mypy takes the hash of its objects for its own
+            room = self.results["form"] = _results_of_form(cls, sizes, tuple(self.numbers.values()))
         return room
 
     def _computed(self, room: Room, name: str, compute: Callable[[], T]) -> T:
@@ -454,8 +455,8 @@ def results_of(desc: OperatorDesc) -> Room:
 
 
 @lru_cache(maxsize=512)
-def _results_of_form(cls: type[OperatorDesc], sizes: tuple[tuple[int, ...], ...], numbers: tuple[int, ...]) -> Room:
-    """Returns the room for what is computed once for descriptors of these sizes and numbers."""
+def _results_of_form(cls: Hashable, sizes: tuple[tuple[int, ...], ...], numbers: tuple[int, ...]) -> Room:
+    """Returns the room for what is computed once for descriptors of a class with these sizes and numbers."""
     return Room()
 
 

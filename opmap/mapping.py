@@ -7,13 +7,13 @@ are written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from .descriptors import OperatorDesc, TensorDesc
 from .errors import MappingError
@@ -131,31 +131,27 @@ class _Writer:
         fits_int32: bool,
     ) -> None:
         self.desc, self.lowering, self.conversion, self.fits_int32 = desc, lowering, conversion, fits_int32
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: list[onnx.TensorProto] = []
+        self.model = onnx.ModelProto()  # its fields are set in place: onnx.helper's functions copy each part
+        self.graph = self.model.graph
         self.substitutions = list(lowering.substitutions)
         self.feeds: dict[str, DataType] = {}
 
     def write(self) -> MappedModel:
         """Returns the mapped model."""
-        desc, lowering = self.desc, self.lowering
+        desc, lowering, graph = self.desc, self.lowering, self.graph
+        self.model.producer_name, self.model.ir_version = "opmap", IR_VERSION
+        self.model.opset_import.add(domain="", version=OPSET)
+        graph.name = desc.operator
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
         (output,) = desc.spec().field_names("output")
         node_output = output if lowering.output_shape == desc.output.sizes else f"{output}.onnx"
-        attributes: dict[str, Any] = dict(lowering.attributes)  # one of make_node's own keywords has another type
-        self.nodes.append(helper.make_node(lowering.op_type, inputs, [node_output], lowering.op_type, **attributes))
+        self._node(lowering.op_type, inputs, node_output, lowering.op_type, lowering.attributes)
         if node_output != output:
             self._reshape(node_output, output, lowering.output_shape, desc.output.sizes)
-        graph = helper.make_graph(
-            self.nodes,
-            desc.operator,
-            [_value_info(name, data_type, desc.tensors[name].sizes) for name, data_type in self.feeds.items()],
-            [_value_info(output, desc.output.data_type, desc.output.sizes)],
-            self.initializers,
-        )
-        opsets = [helper.make_opsetid("", OPSET)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="opmap")
-        return MappedModel(desc, lowering, model, self.feeds, tuple(self.substitutions), self.lowered_as())
+        for name, data_type in self.feeds.items():
+            _describe(graph.input.add(), name, data_type, desc.tensors[name].sizes)
+        _describe(graph.output.add(), output, desc.output.data_type, desc.output.sizes)
+        return MappedModel(desc, lowering, self.model, self.feeds, tuple(self.substitutions), self.lowered_as())
 
     def lowered_as(self) -> OperatorDesc:
         """Returns the descriptor that the DirectML EP is predicted to make."""
@@ -176,7 +172,7 @@ class _Writer:
             self._substituted("index-type", f"{name} {tensor.data_type.name} -> {target.name}, {method}")
             if not host:
                 value, source = f"{name}.cast", value
-                self.nodes.append(helper.make_node("Cast", [source], [value], name=value, to=ELEMENT_TYPES[target]))
+                self._node("Cast", [source], value, value, {"to": ELEMENT_TYPES[target]})
         if shape != tensor.sizes:
             value, source = f"{name}.onnx", value
             self._reshape(source, value, tensor.sizes, shape)
@@ -197,16 +193,28 @@ class _Writer:
 
     def _reshape(self, source: str, value: str, before: tuple[int, ...], after: tuple[int, ...]) -> None:
         shape = f"{value}.shape"
-        self.initializers.append(helper.make_tensor(shape, TensorProto.INT64, [len(after)], after))
-        self.nodes.append(helper.make_node("Reshape", [source, shape], [value], name=f"{value}.reshape"))
+        self.graph.initializer.add(name=shape, data_type=TensorProto.INT64, dims=[len(after)], int64_data=after)
+        self._node("Reshape", [source, shape], value, f"{value}.reshape", {})
         self._substituted("reshape", f"{source} {list(before)} -> {list(after)}")
+
+    def _node(self, op_type: str, inputs: Sequence[str], output: str, name: str, attributes: Mapping[str, int]) -> None:
+        node = self.graph.node.add(op_type=op_type, input=inputs, output=[output], name=name)
+        for key, value in sorted(attributes.items()):
+            node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
 
     def _substituted(self, kind: str, detail: str) -> None:
         self.substitutions.append(Substitution(kind, detail))
 
 
-def _value_info(name: str, data_type: DataType, sizes: tuple[int, ...]) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, ELEMENT_TYPES[data_type], sizes)
+def _describe(value: onnx.ValueInfoProto, name: str, data_type: DataType, sizes: tuple[int, ...]) -> None:
+    """Sets the name, the data type and the sizes of a graph's input or output."""
+    value.name = name
+    tensor = value.type.tensor_type
+    tensor.elem_type = ELEMENT_TYPES[data_type]
+    shape = tensor.shape
+    shape.SetInParent()  # a scalar has a shape too, without dimensions
+    for size in sizes:
+        shape.dim.add(dim_value=size)
 
 
 def convert(tensor: Tensor, data_type: DataType) -> Tensor:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
 from itertools import chain
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -334,16 +333,12 @@ class Session:
 
     def judge_group(self, group: Sequence[Item]) -> list[tuple[Record, float]]:
         """Returns the records of items that run in one session, and how many seconds each took."""
-        joined, results = Joined(self._together, [group], self.options.repeat), []
-        for item in group:
-            begin = perf_counter()
-            record = self._judged(joined, item)
-            results.append((record, joined.shares.get(item.id, perf_counter() - begin)))
-        return results
+        joined = Joined(self._together, [group], self.options.repeat)
+        records = [self._judged(joined, item) for item in group]
+        return [(record, joined.seconds[item.id]) for item, record in zip(group, records, strict=True)]
 
     def _judged(self, joined: Joined, item: Item) -> Record:
-        ready = joined.take(item)
-        return self._settled(item, *ready) if ready else self.judge(item)
+        return joined.judge(item, self.judge, self._settled)
 
     def judge_all(
         self,
@@ -359,16 +354,16 @@ class Session:
         if not self.provider:
             self.results.skip(map(self.judge, self.items))
             return
-        joined = Joined(self._together, self.groups, self.options.repeat)
+        done = {record.case or "" for record in self.results.records}
+        joined = Joined(self._together, self.groups, self.options.repeat, done)
         self._order = joined.order
         with judging() as other:
             if other is None:
-                other = Judging(partial(self._judged, joined), joined.shares)
+                other = Judging(partial(self._judged, joined), joined.seconds)
             else:
                 # What ran before a case in its process depends on chance: each counts as the first.
                 self.calls = {item.id: 1 for item in joined.order}
-            judge, shares = other.judge, other.seconds
-            self.results.judge(self.items, judge, advance, order=joined.order, shares=shares)
+            self.results.judge(self.items, other.judge, advance, order=joined.order, seconds=other.seconds)
         if self.bundle:
             self.bundle.environment(self.provider.environment())
 

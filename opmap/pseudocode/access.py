@@ -13,8 +13,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
 from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement, show
@@ -24,6 +24,11 @@ Sizes = tuple[int, ...]
 
 def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
     """Returns the row-major strides of a packed tensor, in elements."""
+    return _strides(tuple(sizes))
+
+
+@lru_cache(maxsize=4096)
+def _strides(sizes: Sizes) -> Sizes:
     strides, step = [], 1
     for size in reversed(sizes):
         strides.append(step)
@@ -196,15 +201,17 @@ def aligned(reference: Reference, sizes: Sequence[int]) -> list[tuple[Coordinate
     Raises PseudocodeError if the reference has more coordinates than the tensor has dimensions, or leaves out a
     dimension longer than 1.
     """
-    skipped = len(sizes) - len(reference.coordinates)
-    if skipped < 0 or any(size != 1 for size in sizes[: max(skipped, 0)]):
+    coordinates = reference.coordinates
+    skipped = len(sizes) - len(coordinates)
+    if skipped < 0 or (skipped and max(sizes[:skipped]) != 1):
         raise PseudocodeError(f"{reference} does not address a tensor of sizes {show(sizes)}")
-    coordinates = []
-    for coordinate in reference.coordinates:
-        if isinstance(coordinate, Rest):
-            raise PseudocodeError(f"{reference} is not expanded")
-        coordinates.append(coordinate)
-    return list(zip(coordinates, sizes[skipped:], strides_of(sizes)[skipped:], strict=True))
+    if _REST in coordinates:
+        raise PseudocodeError(f"{reference} is not expanded")
+    expanded = cast("tuple[Coordinate | Constant | Reference, ...]", coordinates)
+    return list(zip(expanded, sizes[skipped:], strides_of(sizes)[skipped:], strict=True))
+
+
+_REST = Rest()
 
 
 def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:

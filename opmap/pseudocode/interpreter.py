@@ -79,6 +79,11 @@ class Program:
     access: AccessMap
     statements: tuple[Copy | CompiledMove, ...]
 
+    @property
+    def readers(self) -> list[Reader]:
+        """The functions that read all elements, of the statements that have one."""
+        return [s.read for s in self.statements if isinstance(s, CompiledMove) and s.in_order]
+
 
 def compile_statements(statements: Sequence[Statement], sizes: Mapping[str, tuple[int, ...]]) -> Program:
     """Compiles expanded statements for tensors of these sizes. Raises PseudocodeError if they do not fit."""

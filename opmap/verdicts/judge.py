@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -102,6 +102,8 @@ class Judge:
     feature_level: str = FEATURE_LEVELS[-1]
     index_conversion: IndexConversion | None = None
     brief: bool = False
+    _ahead: dict[str, Ready | Outcome] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """The cases that `prepare_ahead` prepared, and that did not run yet, by id."""
 
     def __call__(self, case: Case) -> Record:
         """Returns the record of one case. A provider's errors become verdicts; nothing is raised for them."""
@@ -119,7 +121,30 @@ class Judge:
 
     def prepare(self, case: Case) -> Ready | Outcome:
         """Returns a case with its model in the form of its variant; the outcome of a case that no model can be made of."""
-        round, violations = case.round, case.desc.violations(feature_level=self.feature_level)
+        ahead = self._ahead.pop(case.id, None)
+        return ahead if ahead is not None and ahead.case is case else self._prepare(case, case.round)
+
+    def prepare_ahead(self, cases: Sequence[Case]) -> None:
+        """Prepares cases that run next: `prepare` returns what is made here, with values and expected output.
+
+        Each step is done for all cases before the next one, because the same code is faster several times in a row. The
+        values of all these cases stay in memory until they are prepared. What was prepared before is forgotten.
+        """
+        self._ahead.clear()
+        for case in cases:
+            case.desc.violations(feature_level=self.feature_level)
+        rounds = [Round(case.desc, dict(case.tensors)) for case in cases]
+        for case, round in zip(cases, rounds, strict=True):
+            self._ahead[case.id] = self._prepare(case, round)
+        for ready in self._ahead.values():
+            if isinstance(ready, Ready):
+                _ = ready.round.desc.program.readers
+        for ready in self._ahead.values():
+            if isinstance(ready, Ready):
+                _ = ready.round.expected
+
+    def _prepare(self, case: Case, round: Round) -> Ready | Outcome:
+        violations = case.desc.violations(feature_level=self.feature_level)
         if violations:
             return Outcome(case=case, round=round, violations=violations)
         try:

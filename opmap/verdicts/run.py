@@ -58,11 +58,11 @@ class Run:
         advance: Callable[[], None] = lambda: None,
         *,
         order: Sequence[AnyItem] | None = None,
-        shares: Mapping[str, float] | None = None,
+        seconds: Mapping[str, float] | None = None,
     ) -> None:
         """Judges the items that have no record yet, in this `order` (default: their own).
 
-        `shares` gives the time that an item took, by its id, if `judge` judges it together with others, or beside them. Calls
+        `seconds` gives how long an item took, by its id, where that is not the time of the call of `judge`. Calls
         `advance` after each item. Ctrl-C or too many failures stop the run; the records so far are kept.
         """
         done = {record.case for record in self.records}
@@ -75,7 +75,7 @@ class Run:
                 if item.id not in done:
                     begin = perf_counter()
                     record = judge(item)
-                    self.add(record, (shares or {}).get(item.id, perf_counter() - begin))
+                    self.add(record, (seconds or {}).get(item.id, perf_counter() - begin))
                     failures += record.failed
             except KeyboardInterrupt:
                 self.interrupted = True

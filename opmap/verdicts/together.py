@@ -6,7 +6,7 @@ its record is then the one that it has alone. If it passes alone, it failed in c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from time import perf_counter
@@ -22,10 +22,11 @@ from ..variants import VARIANTS, Walk
 from ..variants.packs import Pack, can_be_packed, packed_name
 from ..variants.walk import SESSION
 from ..vocabulary import DANGEROUS, Verdict
+from .ahead import Ahead
 from .compare import undefined
 from .judge import Judge, Outcome, Ready, decide, end
 from .record import Record
-from .run import Item, settle
+from .run import AnyItem, Item, settle
 
 MOST_SHARING = 64
 """The most cases that share one session."""
@@ -91,6 +92,10 @@ class Together:
         if self.pack == 1:
             return case.variant, case.desc
         return PACKS if _bytes(case) <= MOST_BYTES else None
+
+    def prepared(self, items: Iterable[Any]) -> list[Case]:
+        """Returns the cases that are prepared ahead. Cases in packs are not: they are prepared while another pack runs."""
+        return [] if self._alone or self.pack > 1 else [item for item in items if isinstance(item, Case)]
 
     # --- judging ---
 
@@ -277,18 +282,45 @@ class Together:
 class Joined:
     """The items of a run in groups: an item is judged when its turn comes, and with it all others of its group.
 
-    `order` is the order in which the items run. `shares` holds how long each item took that was judged together with
-    others, by id: an equal part of the time of its group.
+    `order` is the order in which the items run. The items whose ids are `done` have a record already, and do not run.
+    `seconds` says how long each item took, by id. An item that was judged together with others took an equal part of their
+    time.
     """
 
-    def __init__(self, together: Together, groups: Sequence[Sequence[Any]], repeat: int = 1) -> None:
+    def __init__(
+        self,
+        together: Together,
+        groups: Sequence[Sequence[Any]],
+        repeat: int = 1,
+        done: Collection[str] = (),
+    ) -> None:
         self.together, self.repeat = together, repeat
         self.order = [item for group in groups for item in group]
-        self.shares: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
+        self._shares: dict[str, float] = {}
         self._groups = {item.id: group for group in groups if len(group) > 1 for item in group}
         several = [group for group in groups if len(group) > 1]
         self._next = {group[-1].id: later for group, later in pairwise(several)}
         self._ready: dict[str, tuple[list[Record], int]] = {}
+        self._ahead = Ahead(together.judge, together.prepared(self.order), done)
+
+    def judge(
+        self,
+        item: AnyItem,
+        alone: Callable[[AnyItem], Record],
+        settled: Callable[[AnyItem, Sequence[Record], int], Record],
+    ) -> Record:
+        """Returns the record of an item, and keeps in `seconds` how long it took.
+
+        `alone` judges an item that runs alone. `settled` makes one record of the repetitions of any other item.
+        """
+        self._ahead.reach(item.id)
+        begin = perf_counter()
+        results = self.take(item)
+        record = settled(item, *results) if results else alone(item)
+        taken = self._shares.pop(item.id, perf_counter() - begin)
+        self.seconds[item.id] = taken + self._ahead.seconds.pop(item.id, 0.0)
+        return record
 
     def take(self, item: Item) -> tuple[list[Record], int] | None:
         """Returns the records of an item, one for each repetition, and the number of its last run; None if it runs alone."""
@@ -302,7 +334,7 @@ class Joined:
             share = (perf_counter() - begin) / len(group)
             for member, judged in zip(group, zip(*rounds, strict=True), strict=True):
                 self._ready[member.id] = [one.record for one in judged], judged[-1].call
-                self.shares[member.id] = share
+                self._shares[member.id] = share
         return self._ready.pop(item.id)
 
 
