@@ -95,8 +95,10 @@ class Tensor:
 
     @property
     def integers(self) -> Sequence[int]:
-        """The elements of a tensor of an integer type, such as an index tensor."""
+        """The elements of a tensor of an integer type, such as an index tensor. They are no copy of an array."""
         assert self.data_type.kind != "float", "only integer types have whole numbers"
+        if isinstance(self.bits, array) and self.data_type.kind == "signed":
+            return memoryview(self.bits).cast("B").cast(cast("Literal['b', 'h', 'i', 'q']", self.data_type.code))
         return cast("Sequence[int]", self.values)
 
 

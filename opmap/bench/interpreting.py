@@ -65,8 +65,7 @@ def described(written: Written, count: int) -> tuple[OperatorDesc, dict[str, Ten
 
 def _measured(written: Written, count: int, rounds: int) -> Interpreted:
     desc, tensors = described(written, count)
-    inputs = desc.pseudocode_tensors(tensors)
-    values, indices = inputs["input"], inputs["indices"]
+    values, indices = tensors["InputTensor"].bits, tensors["IndicesTensor"].values
     assert isinstance(values, array) and isinstance(indices, array), "tensors of these types hold arrays"
     repeat = max(1, min(100, 100_000 // count))
     by_loop, by_interpreter = [], []

@@ -172,12 +172,12 @@ class Filled(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         key = id(self), name
         if key not in Filled._last:
-            tensor = fill(*self._arguments, only=name)[name]
-            if Filled._kept + len(tensor.bits) > MOST_KEPT:
+            count = self._arguments[0].tensors[name].element_count
+            if Filled._kept + count > MOST_KEPT:  # before the new ones take memory
                 Filled._last = {k: kept for k, kept in Filled._last.items() if k[0] == id(self)}
                 Filled._kept = sum(len(kept.bits) for _, kept in Filled._last.values())
-            Filled._last[key] = self, tensor
-            Filled._kept += len(tensor.bits)
+            Filled._last[key] = self, fill(*self._arguments, only=name)[name]
+            Filled._kept += count
         return Filled._last[key][1]
 
     def __iter__(self) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from .access import AccessMap, Address, IndexRead, Move, Term, access_map, strides_of
 from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
 from .formulas import Broken, assigned, check, evaluate, right_align
-from .interpreter import Program, compile_map, compile_statements, run
+from .interpreter import Program, compile_map, compile_statements, gives, run
 from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
 from .tree import Copy, Example, ExampleTensor, Line, Reference, Statement, show
@@ -34,6 +34,7 @@ __all__ = [
     "evaluate",
     "expand",
     "full_rank",
+    "gives",
     "parse_example",
     "parse_formula",
     "parse_lines",

@@ -2,7 +2,10 @@
 
 Each move is compiled once per descriptor. If all its indices are in range and it writes the output in row-major order,
 one function reads the elements. Else two functions give the addresses for all loop positions: in pieces, so that a
-large output needs little memory beside its own elements. Values are moved as bit patterns and never interpreted.
+large output needs little memory beside its own elements. Values are moved as bit patterns and never interpreted. A table
+of indices is made only of indices that are read several times.
+
+`gives` compares an output with the documented one piece by piece: the documented one is never in memory as a whole.
 
 The text of a compiled function holds no sizes: they are its constants. So the many descriptors of a catalogue need few
 different texts, and Python compiles each text once.
@@ -18,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from .access import AccessMap, Address, IndexRead, Move, access_map
@@ -38,6 +41,9 @@ Pieces = Callable[[Tensors], Iterator[Sequence[int]]]
 
 Reader = Callable[[Tensors], Sequence[int]]
 """Reads the elements for all loop positions. Raises IndexError if an index is out of range."""
+
+PiecesReader = Callable[[Tensors], Iterator[Sequence[int]]]
+"""Reads the same in pieces. Each is overwritten when the next one is read."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,11 @@ class CompiledMove:
     def read(self) -> Reader:
         """Reads the elements that are moved."""
         return compile_reader(self.move.source)
+
+    @cached_property
+    def read_pieces(self) -> PiecesReader:
+        """Reads the elements that are moved, in pieces."""
+        return compile_pieces_reader(self.move.source)
 
     @cached_property
     def source(self) -> Pieces:
@@ -112,6 +123,29 @@ def run(program: Program, tensors: Tensors) -> Sequence[int | None]:
     return [None] * count if output is None else output
 
 
+def gives(program: Program, tensors: Tensors, output: memoryview) -> bool:
+    """Returns whether `output` is the documented output, which has a documented value for every element.
+
+    The two are compared in pieces. The items of `output` are as those of the array whose elements are moved. Returns False
+    also for a program that is not one move in row-major order, and for elements that are in no array.
+    """
+    statement, *others = program.statements
+    if others or not isinstance(statement, CompiledMove) or not statement.in_order:
+        return False
+    values = tensors[statement.tensor]
+    if not isinstance(values, array) or values.typecode != output.format:
+        return False
+    at = 0
+    try:
+        for piece in statement.read_pieces(tensors):
+            if output[at : at + len(piece)] != piece:
+                return False
+            at += len(piece)
+    except IndexError:
+        return False
+    return at == len(output)
+
+
 def _read(move: CompiledMove, tensors: Tensors) -> Sequence[int | None]:
     """The elements that a move reads, if it writes them in row-major order."""
     try:
@@ -154,6 +188,12 @@ def compile_reader(address: Address) -> Reader:
     return reader
 
 
+def compile_pieces_reader(address: Address) -> PiecesReader:
+    """Compiles an address into a function that reads the elements at all loop positions in pieces."""
+    reader: PiecesReader = _PiecesReaderWriter(address).compiled()
+    return reader
+
+
 @lru_cache(maxsize=512)
 def _factory(text: str) -> Callable[..., Callable[[Tensors], Any]]:
     """Compiles the text of a function that takes constants and returns the compiled function."""
@@ -167,7 +207,7 @@ def _factory(text: str) -> Callable[..., Callable[[Tensors], Any]]:
 class _Writer:
     """Writes the text of a function over all loop positions of an address.
 
-    Tables of resolved indices come first. Then there is one loop per loop of the address. Each part of the address is
+    Indices, or tables of resolved indices, come first. Then there is one loop per loop of the address. Each part of the address is
     added in the outermost loop in which its value is fixed. A subclass says how indices are resolved, and writes the
     innermost loop.
     """
@@ -180,7 +220,7 @@ class _Writer:
         self.reads: dict[str, dict[int, int]] = {}
         """Name of a variable with resolved or raw indices -> loop -> step in that variable."""
         self.resolved: dict[str, str] = {}
-        """Name of such a variable -> the text of an index's part of the address, with `{}` for the element."""
+        """Name of such a variable -> the text of an index's part of the address, with `{0}` for the element."""
         for term in address.terms:
             if term.loop is not None:
                 self.steps[term.loop] = self.steps.get(term.loop, 0) + term.stride
@@ -238,6 +278,11 @@ class _Writer:
         read = [term.read for term in self.address.terms if term.read][int(name[1:])]
         return prod(read.sizes) // read.tuple_size
 
+    def times_read(self, name: str) -> int:
+        """Returns how many elements of a variable are read: more than it has, if some are read several times."""
+        loops = self.loops[: 1 + max((self.depth[n] for n in self.reads[name]), default=-1)]
+        return prod(size for _, size in loops)
+
     def _write(self) -> None:
         """Writes all lines."""
         waiting, indent = list(self.reads), ""
@@ -291,11 +336,12 @@ class _PiecesWriter(_Writer):
 
     def resolve(self, name: str, read: IndexRead, size: int, stride: int) -> str:
         low, high, factor = self.constant(-size), self.constant(size), self.constant(stride)
-        self.lines.append(
-            f"{name} = array('q', ((i if i >= 0 else i + {high}) * {factor} if {low} <= i < {high}"
-            f" else {UNDEFINED} for i in {self.indices(read)}))"
-        )
-        return "{}"
+        part = f"(({{0}} if {{0}} >= 0 else {{0}} + {high}) * {factor} if {low} <= {{0}} < {high} else {UNDEFINED})"
+        if self.times_read(name) <= self.count(name):
+            self.lines.append(f"{name} = {self.indices(read)}")
+            return part
+        self.lines.append(f"{name} = array('q', ({part.format('i')} for i in {self.indices(read)}))")
+        return "{0}"
 
     def innermost(self, base: str, loop: int, size: int, waiting: Sequence[str]) -> list[str]:
         step = self.steps.get(loop, 0)
@@ -306,10 +352,10 @@ class _PiecesWriter(_Writer):
                 return [f"yield ({base},) * {self.constant(size)}"]
             return [f"yield range({base}, {base} + {self.constant(size * step)}, {self.constant(step)})"]
         rows = {f"x{name}": self.row(name, loop, size) for name in waiting}
-        terms = [base, *rows]
+        terms = [self.resolved[name].format(f"x{name}") for name in waiting]
         if step:
             rows["p"] = f"range({base}, {base} + {self.constant(size * step)}, {self.constant(step)})"
-            terms = [*terms[1:], "p"]
+        terms.append("p" if step else base)
         over = f"zip({', '.join(rows.values())})" if len(rows) > 1 else next(iter(rows.values()))
         if size <= LONGEST:
             return [f"yield [{' + '.join(terms)} for {', '.join(rows)} in {over}]"]
@@ -326,6 +372,9 @@ class _ReaderWriter(_Writer):
     innermost loop is short and the loop around it is not, the two change places: a column at a time is read.
     """
 
+    most_together: float = inf
+    """The most elements in the rows that are read a column at a time."""
+
     def __init__(self, address: Address):
         super().__init__(address)
         self.lines += [
@@ -340,17 +389,16 @@ class _ReaderWriter(_Writer):
     def resolve(self, name: str, read: IndexRead, size: int, stride: int) -> str:
         self.lines.append(f"{name} = {self.indices(read)}")
         if self._only_indices_of_row():
-            return "{}"
-        count, steps = prod(read.sizes) // read.tuple_size, self.reads[name]
-        times = prod(size for _, size in self.loops[: 1 + max((self.depth[n] for n in steps), default=-1)])
-        if self.column and self.loops[-1][0] in steps:
+            return "{0}"
+        count, times = self.count(name), self.times_read(name)
+        if self.column and self.loops[-1][0] in self.reads[name]:
             times *= self.column[1]
         parts = f"range(0, {self.constant(size * stride)}, {self.constant(stride)})"
         self.lines.append(f"l{name} = {f'list({parts})' if size <= count else parts}")
         if times <= count:
-            return f"l{name}[{{}}]"
+            return f"l{name}[{{0}}]"
         self.lines.append(f"{name} = [l{name}[i] for i in {name}]")
-        return "{}"
+        return "{0}"
 
     def compiled(self) -> Any:
         self._write()
@@ -420,7 +468,7 @@ class _ReaderWriter(_Writer):
             reads = [_steps(read) for read in self.address.reads]
             moving = [steps for steps in reads if steps.get(inner) or steps.get(outer)]
             in_order = all(steps.get(outer, 0) == steps.get(inner, 0) * columns for steps in moving)
-            if moving and in_order and columns <= 16 and rows >= 4 * columns:
+            if moving and in_order and columns <= 16 and rows >= 4 * columns and rows * columns <= self.most_together:
                 self.column = loops.pop()
         return loops
 
@@ -444,6 +492,22 @@ class _ReaderWriter(_Writer):
             and self.loops[-1][0] in self.reads["t0"]
             and not self.steps.get(self.loops[-1][0], 0)
         )
+
+
+class _PiecesReaderWriter(_ReaderWriter):
+    """Writes the function that reads elements in pieces. It gives what was read as soon as it is enough for a piece."""
+
+    most_together = LONGEST
+
+    def compiled(self) -> Any:
+        self._write()
+        self.lines.append("yield output")
+        return self._made()
+
+    def innermost(self, base: str, loop: int, size: int, waiting: Sequence[str]) -> list[str]:
+        lines = super().innermost(base, loop, size, waiting)
+        indent = lines[-1][: -len(lines[-1].lstrip())]
+        return [*lines, f"{indent}if len(output) >= {LONGEST}: yield output; del output[:]"]
 
 
 def _steps(read: IndexRead) -> dict[int, int]:

@@ -56,7 +56,15 @@ class _Rehearsal(Walk):
         self.performed.append((step, None))
         return Result()
 
-    def check(self, round: Round, result: Result, label: str = "", wanted: Sequence[str] | None = None) -> None:
+    def check(
+        self,
+        round: Round,
+        result: Result,
+        label: str = "",
+        wanted: Sequence[str] | None = None,
+        *,
+        lasting: bool = False,
+    ) -> None:
         """Notes the expected outputs of the last step."""
         arrays = self.expected_arrays(round)
         lacking = np.array([bits is None for bits in round.expected])

@@ -18,6 +18,7 @@ from ..descriptors import OperatorDesc
 from ..execution.arrays import to_array
 from ..mapping import MappedModel
 from ..operators import OPERATORS, Substitution
+from ..pseudocode import gives
 from ..tensors import Tensor
 from ..vocabulary import Tier
 
@@ -40,6 +41,19 @@ class Round:
     def expected(self) -> Sequence[int | None]:
         """The output's bit patterns by the page's pseudocode, row-major; None for undocumented elements."""
         return self.desc.interpret(self.tensors)
+
+    def expects(self, output: memoryview) -> bool:
+        """Returns whether this is the documented output. If so, `expected` takes no memory of its own.
+
+        `output` holds bit patterns. Returns False without a comparison if `expected` is known, or if the documented output
+        cannot be computed in pieces.
+        """
+        if "expected" in self.__dict__ or not gives(
+            self.desc.program, self.desc.pseudocode_tensors(self.tensors), output
+        ):
+            return False
+        self.__dict__["expected"] = output
+        return True
 
     @property
     def output_field(self) -> str:

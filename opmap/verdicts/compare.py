@@ -14,12 +14,12 @@ from ..vocabulary import VALUE_KINDS
 
 def undefined(expected: Sequence[int | None]) -> int:
     """Returns how many elements have no documented value."""
-    return 0 if isinstance(expected, array) else sum(e is None for e in expected)
+    return 0 if isinstance(expected, (array, memoryview)) else sum(e is None for e in expected)
 
 
 def differences(expected: Sequence[int | None], actual: Sequence[int]) -> Sequence[int]:
     """Returns the places of the elements that have a documented value and differ from it; flat and row-major."""
-    if isinstance(expected, array) and isinstance(actual, array) and expected == actual:
+    if expected is actual or (isinstance(expected, array) and isinstance(actual, array) and expected == actual):
         return ()
     pairs = enumerate(zip(expected, actual, strict=True))
     return array("q", (i for i, (e, a) in pairs if e != a and e is not None))

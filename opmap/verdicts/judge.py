@@ -445,8 +445,10 @@ def _tensor_record(
 ) -> TensorRecord:
     """An output, listed in full; or its digest and the first wrong elements, if it is large or `brief`."""
     width = output.data_type.size * 2
-    filled = bits if isinstance(bits, array) else [b or 0 for b in bits]  # undocumented elements as zero
-    packed = array(output.data_type.bits_code, filled)
+    if isinstance(bits, (array, memoryview)):
+        packed: array[int] | memoryview = bits
+    else:
+        packed = array(output.data_type.bits_code, [b or 0 for b in bits])  # undocumented elements as zero
     if brief or len(bits) > MAX_LISTED:
         digest = hashlib.sha256(packed).hexdigest()
         first = [{"element": i, "Bits": f"{packed[i]:0{width}x}"} for i in wrong[:MAX_DIFFERENCES]]

@@ -35,9 +35,9 @@ class TestLoops:
     def test_output(self, written):
         """Loop and interpreter give the same array. Some indices are negative, some are not."""
         desc, tensors = interpreting.described(written, ELEMENTS)
-        inputs = desc.pseudocode_tensors(tensors)
-        assert min(inputs["indices"]) < 0 <= max(inputs["indices"])
-        assert written.loop(inputs["input"], inputs["indices"], ELEMENTS) == desc.interpret(tensors)
+        values, indices = tensors["InputTensor"].bits, tensors["IndicesTensor"].values
+        assert min(indices) < 0 <= max(indices)
+        assert written.loop(values, indices, ELEMENTS) == desc.interpret(tensors)
 
     def test_a_wrong_loop_is_told(self, monkeypatch):
         """A measurement of something else than the interpreter's output is none."""

@@ -12,7 +12,7 @@ from opmap.cases.catalogue import catalogue, generated
 from opmap.cases.parameters import WIDTHS, WORLD, cases_with, extra_classes
 from opmap.cases.random_cases import chosen_numbers
 from opmap.cases.selection import select
-from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, fill, shows, special_values
+from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, Filled, fill, shows, special_values
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.operators import OPERATORS
@@ -226,6 +226,22 @@ class TestTiers:
         again = dict(first.tensors)
         assert before == again
         assert before["InputTensor"] is not again["InputTensor"]
+
+    def test_gives_memory_back_before_it_takes_more(self, monkeypatch):
+        """While the values of a case are computed, those of the case before are no longer kept."""
+        kept = []
+
+        def noting(*arguments, **options):
+            kept.append([own for own, _ in Filled._last.values()])
+            return fill(*arguments, **options)
+
+        monkeypatch.setattr("opmap.cases.values.MOST_KEPT", 1)
+        monkeypatch.setattr("opmap.cases.values.fill", noting)
+        first, second = SMOKE[24], SMOKE[25]
+        for case in (first, second):
+            _ = dict(case.tensors)
+        assert 4 == len(kept)
+        assert not any(first.tensors is own for owns in kept[2:] for own in owns)
 
 
 class TestPatterns:

@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 import struct
+import tracemalloc
 from array import array
 from typing import ClassVar
 
@@ -14,12 +15,15 @@ import pytest
 from hypothesis import given
 
 from opmap import strategies
+from opmap.bench import interpreting
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
+from opmap.operators.loops import LOOPS
 from opmap.pseudocode import (
     access_map,
     compile_statements,
+    gives,
     interpreter,
     naive,
     parse_lines,
@@ -27,6 +31,8 @@ from opmap.pseudocode import (
     trace,
 )
 from opmap.tensors import DataType, Tensor
+
+COUNT, HALF = 1 << 20, 1 << 19
 
 
 def run_line(text, sizes, values, **indices):
@@ -263,6 +269,82 @@ class TestInterpreter:
         origins = list(naive.evaluate(desc.statements, desc.pseudocode_sizes, tensors))
         assert desc.output.element_count == len(origins)
         assert [address for _, address in origins] == list(desc.origins(case.tensors))
+
+    @given(strategies.cases(), strategies.st.data())
+    def test_gives(self, case, data):
+        """`gives` is true for the documented output alone: not with another element, one less or more, or one undefined."""
+        desc, tensors = case.desc, case.desc.pseudocode_tensors(case.tensors)
+        expected = desc.interpret(case.tensors)
+        code = desc.output.data_type.bits_code
+        output = array(code, [bits or 0 for bits in expected])
+        defined = None not in expected
+        assert defined == gives(desc.program, tensors, memoryview(output))
+        assert not gives(desc.program, tensors, memoryview(output[:-1]))
+        assert not gives(desc.program, tensors, memoryview(output + output[:1]))
+        output[data.draw(strategies.st.integers(0, len(output) - 1))] ^= 1
+        assert not gives(desc.program, tensors, memoryview(output))
+
+    @pytest.mark.parametrize("written", LOOPS, ids=lambda w: f"{w.operator} {w.name}")
+    def test_gives_in_several_pieces(self, written, monkeypatch):
+        """An output of several pieces is compared to its end, whatever the loops are."""
+        desc, tensors = interpreting.described(written, 200_000)
+        inputs, output = desc.pseudocode_tensors(tensors), desc.interpret(tensors)
+        pieces = [len(piece) for piece in desc.program.statements[-1].read_pieces(inputs)]
+        assert len(output) == sum(pieces)
+        assert max(pieces) < 150_000
+        assert gives(desc.program, inputs, memoryview(output))
+        for wrong in (0, 199_999):
+            changed = output[:]
+            changed[wrong] ^= 1
+            assert not gives(desc.program, inputs, memoryview(changed))
+
+    def test_gives_only_what_it_can_compare(self):
+        """A whole copy, elements of no array, and items of another size are not compared."""
+        values = array("H", [10, 11])
+        copy = compiled("output = input", {"output": (2,), "input": (2,)})
+        move = compiled("output[a] = input[a]", {"output": (2,), "input": (2,)})
+        assert gives(move, {"input": values}, memoryview(values))
+        assert not gives(copy, {"input": values}, memoryview(values))
+        assert not gives(move, {"input": [10, 11]}, memoryview(values))
+        assert not gives(move, {"input": array("I", values)}, memoryview(values))
+
+    @pytest.mark.parametrize(
+        ("text", "sizes"),
+        [
+            ("output[a, b] = input[a, t[a, b]]", {"output": (1, COUNT), "input": (1, 2), "t": (1, COUNT)}),
+            ("output[a, b] = input[t[a, b], b]", {"output": (2, HALF), "input": (2, HALF), "t": (2, HALF)}),
+            ("output[a] = input[t[a, 0], t[a, 1]]", {"output": (HALF,), "input": (2, 2), "t": (HALF, 2)}),
+            ("output[a, b] = input[t[a, 0], b]", {"output": (HALF, 2), "input": (2, 2), "t": (HALF, 1)}),
+        ],
+    )
+    def test_memory(self, text, sizes):
+        """A run takes the memory of its output and little more, and `gives` takes little: no index is copied.
+
+        Nor are the addresses in memory at once.
+        """
+        program = compiled(text, sizes)
+        count = math.prod(sizes["output"])
+        indices = Tensor(
+            DataType.INT32, (math.prod(sizes["t"]),), array("I", [0, 0xFFFFFFFF]) * (math.prod(sizes["t"]) // 2)
+        )
+        tensors = {"input": array("B", bytes(range(2))) * (math.prod(sizes["input"]) // 2)}
+
+        def peak(use):
+            tracemalloc.start()
+            try:
+                use({**tensors, "t": indices.integers})
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+        output = run(program, {**tensors, "t": indices.integers})
+        few = 24 * interpreter.LONGEST + len(tensors["input"])  # lists of two pieces, one piece, and a row
+        assert peak(lambda given: run(program, given)) < 1.25 * count + few
+        assert peak(lambda given: gives(program, given, memoryview(output))) < few
+        (move,) = program.statements
+        assert (
+            peak(lambda given: sum(len(piece) for piece in move.source(given))) < 100 * interpreter.LONGEST
+        )  # two pieces with their numbers
 
     @pytest.mark.parametrize(
         ("data_type", "code", "patterns"),

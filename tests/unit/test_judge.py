@@ -119,6 +119,26 @@ class TestPass:
         wrong = judge([RIGHT - np.float32(1)], brief=True)
         assert [13.0, 11.0, 13.0, 10.0, 12.0] == wrong.actual.Values
 
+    @pytest.mark.parametrize("brief", [False, True])
+    @pytest.mark.parametrize(
+        "case",
+        [gather(), gather(indices=OUT_OF_RANGE), gather(values=range(200), indices=[*range(-200, 200)] * 200)],
+        ids=["small", "out of range", "large"],
+    )
+    def test_a_large_output_stays_where_it_is(self, case, brief, monkeypatch):
+        """The record is the same if a right output is the expected one too, and a wrong element is found in either way."""
+        data, indices = (tensor.values for tensor in case.tensors.values())
+        right = np.array([data[i] if -len(data) <= i < len(data) else 0 for i in indices], "<f4")
+        wrong = right.copy()
+        wrong[-1] += 1
+        copied = [judge([answer], case, brief=brief) for answer in (right, wrong)]
+        assert [copied[0].verdict, "mismatch"] == [record.verdict for record in copied]
+        monkeypatch.setattr("opmap.variants.walk.MOST_COPIED", 0)
+        assert copied == [judge([answer], case, brief=brief) for answer in (right, wrong)]
+        outcome = Judge(CPU).execute(case)
+        if outcome.error is None:
+            assert outcome.check.expected is outcome.check.actual.bits
+
 
 class TestMismatch:
     """The output has other bits, or another number, type or shape."""
