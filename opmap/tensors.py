@@ -85,8 +85,15 @@ class Tensor:
 
     def to_bytes(self) -> bytes:
         """Returns the elements as little-endian memory, row-major."""
-        bits = self.bits if isinstance(self.bits, array) else array(self.data_type.bits_code, self.bits)
-        return bits.tobytes()
+        return self.memory.tobytes()
+
+    @property
+    def memory(self) -> memoryview:
+        """The elements as little-endian memory, row-major. Nothing is copied from an array, and nobody can change it."""
+        bits = self.bits
+        if not isinstance(bits, (array, memoryview)):
+            bits = array(self.data_type.bits_code, bits)
+        return memoryview(bits).toreadonly().cast("B") if bits else memoryview(b"")  # no cast of nothing
 
     @cached_property
     def values(self) -> Sequence[int | float]:

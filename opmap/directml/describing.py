@@ -52,7 +52,7 @@ def to_memory(desc: TensorDesc, tensor: Tensor) -> Bytes:
     Of several elements at one address (a stride of 0), the last one stays.
     """
     memory = np.full(max(total_size(desc), desc.minimum_size_in_bytes), FILL, np.uint8)
-    elements = np.frombuffer(tensor.to_bytes(), _unsigned(desc))
+    elements = np.frombuffer(tensor.memory, _unsigned(desc))
     _slots(desc, memory)[_addresses(desc)] = elements
     return memory[: total_size(desc)]
 

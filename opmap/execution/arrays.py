@@ -18,8 +18,8 @@ def dtype_of(data_type: DataType) -> np.dtype:
 
 
 def to_array(tensor: Tensor) -> np.ndarray:
-    """Returns the tensor as a read-only array of the same data type and sizes."""
-    return np.frombuffer(tensor.to_bytes(), dtype_of(tensor.data_type)).reshape(tensor.sizes)
+    """Returns the tensor as a read-only array of the same data type and sizes. It lies on the tensor's own memory."""
+    return np.frombuffer(tensor.memory, dtype_of(tensor.data_type)).reshape(tensor.sizes)
 
 
 def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int]) -> str | None:

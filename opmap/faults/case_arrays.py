@@ -199,7 +199,7 @@ def index_positions(address: Address, values: Sequence[Numbers], position: Resol
 
 def bit_array(tensor: Tensor) -> Bits:
     """Returns a tensor's bit patterns as unsigned integers of its width, row-major."""
-    return np.frombuffer(tensor.to_bytes(), f"<u{tensor.data_type.size}")
+    return np.frombuffer(tensor.memory, f"<u{tensor.data_type.size}")
 
 
 def _count(address: Address, loop: int) -> Numbers:

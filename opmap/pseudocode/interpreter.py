@@ -24,7 +24,7 @@ from itertools import chain, islice
 from math import inf, prod
 from typing import Any
 
-from .access import AccessMap, Address, IndexRead, Move, access_map
+from .access import AccessMap, Address, IndexRead, Move, Term, access_map
 from .tree import Copy, Statement
 
 UNDEFINED = -(1 << 62)
@@ -369,7 +369,8 @@ class _ReaderWriter(_Writer):
     Python's own lists resolve the indices: they count negative ones from the end, and raise IndexError for one that is out
     of range. If an index is read several times, a table holds its part of the address. If the innermost loop reads about
     as many elements as lie between the first and the last that it may read, these are cut out as a row first. If the
-    innermost loop is short and the loop around it is not, the two change places: a column at a time is read.
+    innermost loop is short and the loop around it is not, the two change places: a column at a time is read. It is cut out
+    first in the same way.
     """
 
     most_together: float = inf
@@ -388,7 +389,7 @@ class _ReaderWriter(_Writer):
 
     def resolve(self, name: str, read: IndexRead, size: int, stride: int) -> str:
         self.lines.append(f"{name} = {self.indices(read)}")
-        if self._only_indices_of_row():
+        if self._only_indices_of_row() or self._only_indices_of_column():
             return "{0}"
         count, times = self.count(name), self.times_read(name)
         if self.column and self.loops[-1][0] in self.reads[name]:
@@ -450,12 +451,17 @@ class _ReaderWriter(_Writer):
         if step:
             rows["p"] = f"range(start, start + {self.constant(size * step)}, {self.constant(step)})"
         over = f"zip({', '.join(rows.values())})" if len(rows) > 1 else next(iter(rows.values()))
-        element = " + ".join([*terms, "p" if step else "start"])
+        source, element, cut = "values", " + ".join([*terms, "p" if step else "start"]), list[str]()
+        if self._only_indices_of_column():
+            source, element = "part", terms[0]
+            stride = self.constant(self._only_read().stride)
+            cut = [f"    part = values[start : start + {self.constant(self._span())} : {stride}]"]
         return [
             f"both = new([0]) * {self.constant(size * columns)}",
             f"for column in range({width}):",
             f"    start = {base} + column * {self.constant(self.steps.get(inner, 0))}",
-            f"    both[column::{width}] = new([values[{element}] for {', '.join(rows)} in {over}])",
+            *cut,
+            f"    both[column::{width}] = new([{source}[{element}] for {', '.join(rows)} in {over}])",
             "extend(both)",
         ]
 
@@ -484,14 +490,20 @@ class _ReaderWriter(_Writer):
 
     def _only_indices_of_row(self) -> bool:
         """Whether the elements of a row have the numbers that the indices say."""
-        reads = [term for term in self.address.terms if term.read]
-        return (
-            self._has_row()
-            and len(reads) == 1
-            and reads[0].stride == 1
-            and self.loops[-1][0] in self.reads["t0"]
-            and not self.steps.get(self.loops[-1][0], 0)
-        )
+        return self._has_row() and self._only_indices() and self._only_read().stride == 1
+
+    def _only_indices_of_column(self) -> bool:
+        """Whether the elements of a column have the numbers that the indices say, and are worth to be cut out."""
+        return bool(self.column) and self._only_indices() and self._only_read().size <= 4 * self.loops[-1][1]
+
+    def _only_indices(self) -> bool:
+        """Whether one index is all that changes the address in the innermost loop."""
+        reads = sum(term.read is not None for term in self.address.terms)
+        loop = self.loops[-1][0] if self.loops else -1
+        return reads == 1 and loop in self.reads["t0"] and not self.steps.get(loop, 0)
+
+    def _only_read(self) -> Term:
+        return next(term for term in self.address.terms if term.read)
 
 
 class _PiecesReaderWriter(_ReaderWriter):

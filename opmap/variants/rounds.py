@@ -149,14 +149,14 @@ def _other_data(tensor: Tensor, n: int) -> Tensor:
     n = (n - 1) % ((1 << width) - 1) + 1
     places = [width - 1 - j // 2 if j % 2 == 0 else j // 2 for j in range(width)]
     mask = sum(1 << place for j, place in enumerate(places) if n >> j & 1)
-    bits = np.frombuffer(tensor.to_bytes(), f"<u{tensor.data_type.size}")
+    bits = np.frombuffer(tensor.memory, f"<u{tensor.data_type.size}")
     return Tensor.from_bytes(tensor.data_type, tensor.sizes, (bits ^ bits.dtype.type(mask)).tobytes())
 
 
 def _other_indices(tensor: Tensor, bounds: tuple[int, ...], n: int) -> Tensor:
     """The tensor with each index moved along its dimension, around the end. `bounds` are the dimensions' sizes."""
     dtype = dtype_of(tensor.data_type)
-    columns = np.frombuffer(tensor.to_bytes(), dtype).reshape(-1, len(bounds)).copy()
+    columns = np.frombuffer(tensor.memory, dtype).reshape(-1, len(bounds)).copy()
     for at, bound in enumerate(bounds):
         values = columns[:, at]
         in_range = (values < bound) & (values >= (-bound if tensor.data_type.kind == "signed" else 0))

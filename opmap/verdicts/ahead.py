@@ -14,7 +14,7 @@ from ..cases.case import Case
 from .judge import Judge
 
 MOST_CASES, MOST_ELEMENTS = 64, 2**19
-"""The most cases that are prepared at a time, and the most elements that their tensors have. A larger case comes alone."""
+"""The most cases that are prepared at a time, and the most elements that their tensors have. A larger case is not prepared."""
 
 FIXED = 1000
 """How many elements take about as long to prepare as all else in a case."""
@@ -34,14 +34,14 @@ class Ahead:
         self._until = 0
 
     def reach(self, id: str) -> None:
-        """Prepares the case with this id, and those that run after it, unless it was prepared with an earlier one."""
+        """Prepares the case with this id, and those that run after it, if it was not prepared with an earlier one."""
         position = self._positions.get(id, -1)
         if position < self._until:
             return
         sizes = [_elements(case) for case in self._cases[position : position + MOST_CASES]]
-        count = max(1, sum(size <= MOST_ELEMENTS for size in accumulate(sizes)))
+        count = sum(size <= MOST_ELEMENTS for size in accumulate(sizes))
         cases = self._cases[position : position + count]
-        self._until = position + count
+        self._until = position + max(1, count)
         begin = perf_counter()
         self.judge.prepare_ahead(cases)
         each = (perf_counter() - begin) / (sum(sizes[:count]) + FIXED * count)
