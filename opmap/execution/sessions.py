@@ -79,6 +79,8 @@ class _Session:
     """The files that were put into the folder."""
     profiled: bool
     """Whether the session records a profile that was not read yet."""
+    assigned: Sequence[Any] = ()
+    """ONNX Runtime's record of the provider to which each node was assigned."""
     binding: Any = None
     bound: dict[str, Any] = field(default_factory=dict)
     """Input or output -> the OrtValue or array that is bound to it, which must live as long."""
@@ -161,26 +163,31 @@ class SessionProvider(Performer):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content.tobytes())
         try:
-            session, profiled = self._proven_session(step.model.tobytes(), setup, folder.name if folder else None)
+            session, profiled, assigned = self._proven_session(
+                step.model.tobytes(), setup, folder.name if folder else None
+            )
         except Exception:
             if folder:
                 folder.cleanup()
             raise
         given = frozenset({setup.file_name, _ORT_MODEL, *step.files})
-        self._sessions[step.session] = _Session(session, folder, given, profiled)
+        self._sessions[step.session] = _Session(session, folder, given, profiled, assigned)
         return Result(spent=spent)
 
-    def _proven_session(self, model: bytes, setup: Setup, folder: str | None) -> tuple[Any, bool]:
-        """Creates a session that can prove its placement. Returns it, and whether it records a profile.
+    def _proven_session(self, model: bytes, setup: Setup, folder: str | None) -> tuple[Any, bool, Sequence[Any]]:
+        """Creates a session that can prove its placement.
+
+        Returns it, whether it records a profile, and the record of its assignments.
 
         A few EPs, and models in ONNX Runtime's own format, have no record of assignments: then a profile is recorded.
         """
         profiled = setup.profile or self.proof == "profile" or self._unrecorded
         session = self._session(model, setup, folder, profiled)
-        if profiled or session.get_provider_graph_assignment_info():
-            return session, profiled
+        assigned = session.get_provider_graph_assignment_info() if self.proof == "assignment-info" else ()
+        if profiled or assigned:
+            return session, profiled, assigned
         del session
-        return self._session(model, setup, folder, True), True
+        return self._session(model, setup, folder, True), True, ()
 
     def _session(self, model: bytes, setup: Setup, folder: str | None, profile: bool) -> onnxruntime.InferenceSession:
         """Creates a session. It writes its files into `folder`. With `profile`, it records the nodes that run."""
@@ -451,11 +458,7 @@ class SessionProvider(Performer):
     def _placement_of(self, found: _Session, events: Sequence[Event] | None) -> Placement:
         if self.proof == "profile":
             return Placement("profile", tuple((event.op_type, event.provider) for event in events or ()))
-        assigned = [
-            (node, subgraph.ep_name)
-            for subgraph in found.session.get_provider_graph_assignment_info()
-            for node in subgraph.get_nodes()
-        ]
+        assigned = [(node, subgraph.ep_name) for subgraph in found.assigned for node in subgraph.get_nodes()]
         nodes = [(node.op_type, name) for node, name in assigned]
         if events and not nodes:
             self._unrecorded = self._unrecorded or found.folder is None  # so that no session is created twice again
