@@ -40,8 +40,10 @@ class Ahead:
             return
         sizes = [_elements(case) for case in self._cases[position : position + MOST_CASES]]
         count = sum(size <= MOST_ELEMENTS for size in accumulate(sizes))
-        cases = self._cases[position : position + count]
         self._until = position + max(1, count)
+        if not count:
+            return
+        cases = self._cases[position : position + count]
         begin = perf_counter()
         self.judge.prepare_ahead(cases)
         each = (perf_counter() - begin) / (sum(sizes[:count]) + FIXED * count)
