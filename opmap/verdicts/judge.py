@@ -127,21 +127,18 @@ class Judge:
     def prepare_ahead(self, cases: Sequence[Case]) -> None:
         """Prepares cases that run next: `prepare` returns what is made here, with values and expected output.
 
-        Each step is done for all cases before the next one, because the same code is faster several times in a row. The
-        values of all these cases stay in memory until they are prepared. What was prepared before is forgotten.
+        Each step is done for all cases before the next one, because the same code is faster several times in a row. What is
+        made stays in memory until the case runs; what was prepared before is forgotten.
         """
+        valid = [case for case in cases if not case.desc.violations(feature_level=self.feature_level)]
+        rounds = [Round(case.desc, dict(case.tensors)) for case in valid]
         self._ahead.clear()
-        for case in cases:
-            case.desc.violations(feature_level=self.feature_level)
-        rounds = [Round(case.desc, dict(case.tensors)) for case in cases]
-        for case, round in zip(cases, rounds, strict=True):
-            self._ahead[case.id] = self._prepare(case, round)
-        for ready in self._ahead.values():
-            if isinstance(ready, Ready):
-                _ = ready.round.desc.program.readers
-        for ready in self._ahead.values():
-            if isinstance(ready, Ready):
-                _ = ready.round.expected
+        self._ahead.update((case.id, self._prepare(case, round)) for case, round in zip(valid, rounds, strict=True))
+        ready = [ahead.round for ahead in self._ahead.values() if isinstance(ahead, Ready)]
+        for round in ready:
+            _ = round.desc.program.readers
+        for round in ready:
+            _ = round.expected
 
     def _prepare(self, case: Case, round: Round) -> Ready | Outcome:
         violations = case.desc.violations(feature_level=self.feature_level)
