@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ..descriptors import OperatorDesc
 from ..dxdispatch import desc_json
@@ -68,8 +69,14 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -
     first = desc.tensors[desc.data_tensors()[0]]
     shape = shape_word(first.dimension_count, desc.short_names, desc.numbers)
     stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/{shape}/{indices}{pattern}/{data}"
-    content = _ENCODER.encode([desc_json(desc), pattern, data])
+    content = f"[{_encoded(desc)}, {_ENCODER.encode(pattern)}, {_ENCODER.encode(data)}]"
     return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"
+
+
+@lru_cache(maxsize=256)
+def _encoded(desc: OperatorDesc) -> str:
+    """The descriptor as JSON. Cases of one descriptor with other values mostly follow each other."""
+    return _ENCODER.encode(desc_json(desc))
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import combinations
+from operator import or_
 
+from ..descriptors import OperatorDesc
 from ..errors import MappingError
 from ..mapping import map_descriptor
 from ..operators import OPERATORS
@@ -63,12 +66,11 @@ def accepts(variant: Variant, case: Case) -> bool:
     return formed is not None and variant.way.accepts(case.round, formed)
 
 
-def classes(case: Case) -> dict[str, str | None]:
+def classes(desc: OperatorDesc) -> dict[str, str | None]:
     """Returns {parameter: class} for the parameters that every variant is combined with.
 
     They are data type, index type, rank class, and the operator's own parameters, such as the place of the axis.
     """
-    desc = case.desc
     first = desc.tensors[desc.data_tensors()[0]]
     indices = desc.index_tensors()
     return {
@@ -82,16 +84,21 @@ def classes(case: Case) -> dict[str, str | None]:
 class _Pool:
     """The cases of one operator and base that variants with one share choose from, with the classes that they have.
 
-    A variant needs cases with all combinations of `size` classes.
+    A variant needs cases with all combinations of `size` classes. Each combination is a bit of a number.
     """
 
     def __init__(self, cases: Sequence[Case], share: str, size: int) -> None:
         self._share = share
         self._cases = cases
-        self._keys: list[frozenset[tuple[_Class, ...]]] = []
+        self._keys: list[int] = []
         if share != "all":
-            small = [c for c in cases if max(t.element_count for t in c.desc.tensors.values()) <= MOST_ELEMENTS]
-            self._cases, self._keys = small, [_keys(case, share, size) for case in small]
+            bits: dict[tuple[_Class, ...], int] = {}
+            of_descs: dict[int, int | None] = {}  # by identity: several cases have one descriptor
+            for case in cases:
+                if id(case.desc) not in of_descs:
+                    of_descs[id(case.desc)] = _keys(case.desc, share, size, bits) if _is_small(case.desc) else None
+            self._cases = [case for case in cases if of_descs[id(case.desc)] is not None]
+            self._keys = [keys for case in cases if (keys := of_descs[id(case.desc)]) is not None]
 
     def chosen(self, variant: Variant) -> Iterator[Case]:
         """Gives the cases that a variant gets.
@@ -106,28 +113,35 @@ class _Pool:
             return
         start = seed_of(variant.name) % len(self._cases)
         turned = [*range(start, len(self._cases)), *range(start)]
-        left = set().union(*self._keys)
+        left = reduce(or_, self._keys)
         refused: set[int] = set()
         for enough in (5, 3, 2, 1):
             for number in turned:
                 gain = self._keys[number] & left
-                if len(gain) < enough or number in refused:
+                if gain.bit_count() < enough or number in refused:
                     continue
                 case = self._cases[number]
                 if not accepts(variant, case):
                     refused.add(number)
                     continue
-                left -= gain
+                left ^= gain
                 yield case
-                if self._share == "one":
+                if self._share == "one" or not left:
                     return
 
 
-def _keys(case: Case, share: str, size: int) -> frozenset[tuple[_Class, ...]]:
-    """The combinations of `size` classes that a case has; one for all if the variant gets only one case."""
+def _is_small(desc: OperatorDesc) -> bool:
+    return max(tensor.element_count for tensor in desc.tensors.values()) <= MOST_ELEMENTS
+
+
+def _keys(desc: OperatorDesc, share: str, size: int, bits: dict[tuple[_Class, ...], int]) -> int:
+    """The combinations of `size` classes that a descriptor has; one for all if the variant gets only one case.
+
+    `bits` gives each combination its bit. A new combination gets the next one.
+    """
     if share == "one":
-        return frozenset({()})
-    found = classes(case)
+        return 1
+    found = classes(desc)
     if share == "few":
         del found["data_type"]
-    return frozenset(combinations(found.items(), size))
+    return sum(bits.setdefault(combination, 1 << len(bits)) for combination in combinations(found.items(), size))

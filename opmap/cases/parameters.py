@@ -72,16 +72,26 @@ def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
 
 def extra_classes(desc: OperatorDesc) -> set[tuple[str, str]]:
     """Returns the wide and large classes of a descriptor, as (parameter, class). No covering array has them."""
-    classes = classify_desc(desc).items()
+    return extra_among(classify_desc(desc))
+
+
+def extra_among(classes: Mapping[str, str | None]) -> set[tuple[str, str]]:
+    """Returns the wide and large classes among the classes of parameters."""
     return {
         (name, c)
-        for name, c in classes
-        if c is not None and (c in size_classes.WIDE.get(name, ()) or c in size_classes.LARGE.get(name, ()))
+        for table in (size_classes.WIDE, size_classes.LARGE)
+        for name, wide in table.items()
+        if (c := classes.get(name)) is not None and c in wide
     }
+
+
+_LARGE = min(number for classes in size_classes.LARGE.values() for number in classes.values())
 
 
 def is_large(desc: OperatorDesc) -> bool:
     """Returns whether a descriptor has a class that only `full` contains."""
+    if max(tensor.element_count for tensor in desc.tensors.values()) < _LARGE:
+        return False
     return any(c in size_classes.LARGE.get(name, ()) for name, c in extra_classes(desc))
 
 
@@ -90,19 +100,28 @@ def classify(case: Case) -> dict[str, str | None]:
 
     An index pattern counts only if the indices' values show it.
     """
+    classes = named_classes(case)
+    if classes.get("index_pattern") is not None and not shows_pattern(case):
+        classes["index_pattern"] = None
+    return classes
+
+
+def named_classes(case: Case) -> dict[str, str | None]:
+    """Returns what `classify` returns if the indices' values show the index pattern of the case. Reads no values."""
     classes = classify_desc(case.desc)
-    bounds = case.desc.index_bounds
     classes["data_pattern"] = case.data_pattern
-    if bounds:
-        pattern = case.index_pattern
-        shown = pattern is not None and all(
-            shows(pattern, list(case.tensors[name].integers), bounds[name]) for name in bounds
-        )
-        one = all(len(case.tensors[name].bits) == 1 for name in bounds)
-        classes["index_pattern"] = pattern if shown else None
+    if case.desc.index_tensors():
+        one = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
+        classes["index_pattern"] = case.index_pattern
         paths = [path for path, variant in INDEX_PATHS.items() if variant == case.variant]
         classes["index_path"] = paths[one and len(paths) > 1] if paths else None
     return classes
+
+
+def shows_pattern(case: Case) -> bool:
+    """Returns whether the values of all index tensors show the index pattern of a case."""
+    pattern, bounds = case.index_pattern, case.desc.index_bounds
+    return pattern is not None and all(shows(pattern, case.tensors[name].integers, bounds[name]) for name in bounds)
 
 
 def allows_pattern(desc: OperatorDesc, pattern: str) -> bool:
@@ -119,11 +138,21 @@ def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
     return (
         (DataType[choice["index_type"]].kind == "signed" or not signed(pattern))
         and allows_pattern(desc, pattern)
-        and (
-            path not in ("initializer", "one")
-            or (path == "one") == all(desc.tensors[name].element_count == 1 for name in bounds)
-        )
+        and _possible_path(path, one=all(desc.tensors[name].element_count == 1 for name in bounds))
     )
+
+
+def possible_forms(desc: OperatorDesc) -> list[tuple[str, str]]:
+    """Returns each pair of an index pattern and an index path that a descriptor with index tensors can have."""
+    types = {desc.tensors[name].data_type.kind for name in desc.index_tensors()[:1]}
+    patterns = [p for p in INDEX_PATTERNS if (types == {"signed"} or not signed(p)) and allows_pattern(desc, p)]
+    one = all(desc.tensors[name].element_count == 1 for name in desc.index_bounds)
+    return [(p, path) for p in patterns for path in INDEX_PATHS if _possible_path(path, one=one)]
+
+
+def _possible_path(path: str, *, one: bool) -> bool:
+    """Whether a descriptor can have an index path; `one` is whether each of its index tensors has one element."""
+    return path not in ("initializer", "one") or (path == "one") == one
 
 
 def cases_of(operator: AnyOperator, choice: Mapping[str, str]) -> list[Case]:

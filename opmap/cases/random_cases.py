@@ -17,9 +17,9 @@ from ..descriptors import OperatorDesc
 from ..operators import OPERATORS
 from ..operators.random_source import RandomSource, SeededSource, pick
 from ..tensors import DataType, Tensor, to_bits
-from .case import INDEX_PATHS, Case, case_id, retyped
-from .parameters import cases_with, possible_values
-from .values import INDEX_PATTERNS, Bits, rounds, special_values
+from .case import Case, case_id, retyped
+from .parameters import cases_with, possible_forms
+from .values import Bits, rounds, special_values
 
 MAX_SEED = 2**32 - 1
 """The highest seed of a random tensor; seed 0 gives the simplest values."""
@@ -101,17 +101,7 @@ def drawn_case(operator: str, seed: int) -> Case:
     """
     source = SeededSource(seed)
     desc = draw_any(source, operator, 1 << source.integer(MIN_BITS, MAX_BITS))
-    indices = desc.index_tensors()
-    pattern, path = "", "input"
-    if indices:
-        index_type = desc.tensors[indices[0]].data_type.name
-        forms = [
-            (pattern, path)
-            for pattern in INDEX_PATTERNS
-            for path in INDEX_PATHS
-            if possible_values(desc, {"index_type": index_type, "index_pattern": pattern, "index_path": path})
-        ]
-        pattern, path = pick(source, forms)
+    pattern, path = pick(source, possible_forms(desc)) if desc.index_tensors() else ("", "input")
     (case,) = cases_with(desc, pattern, "addr" if len(rounds(desc, "addr")) == 1 else "special", path)
     return case
 

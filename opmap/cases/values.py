@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 import random
 import threading
 from array import array
@@ -95,47 +94,34 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
     size, total = len(bounds), prod(bounds)
     if not allows(pattern, len(values) // size, total):
         return False
-    addresses = _addresses(values, bounds)
+    tuples = np.asarray(values).astype(np.int64).reshape(-1, size)
+    addresses = tuples % np.array(bounds, np.int64) @ np.array(strides_of(bounds), np.int64)
+    lowest, highest = int(tuples.min()), int(tuples.max())
     match pattern:
         case "identity":
-            return min(values) >= 0 and addresses == [i % total for i in range(len(addresses))]
+            return lowest >= 0 and bool((addresses == np.arange(len(addresses)) % total).all())
         case "reverse":
-            return min(values) >= 0 and addresses == [total - 1 - i % total for i in range(len(addresses))]
+            return lowest >= 0 and bool((addresses == total - 1 - np.arange(len(addresses)) % total).all())
         case "random":
-            steps = _steps(addresses)
-            return min(values) >= 0 and min(steps) < 0 < max(steps)
+            steps = np.diff(addresses)
+            return lowest >= 0 and bool(steps.min() < 0 < steps.max())
         case "one":
-            repeated = len(set(values[::size])) == 1 and len(set(addresses)) == 1
-            return repeated and (total == 1 or addresses[0] > 0)
+            repeated = bool((tuples[:, 0] == tuples[0, 0]).all() and (addresses == addresses[0]).all())
+            return repeated and (total == 1 or bool(addresses[0] > 0))
         case "neg":
-            return max(values) < 0
+            return highest < 0
         case "mix":
-            return min(values) < 0 <= max(values)
+            return lowest < 0 <= highest
         case "bounds":
-            limits = [(0, -n, n - 1) for n in bounds]
-            ends = {0, total - 1} <= set(addresses)
-            return ends and all(v in limits[i % size] for i, v in enumerate(values))
+            limits = [np.isin(tuples[:, i], (0, -n, n - 1)).all() for i, n in enumerate(bounds)]
+            return all(limits) and bool((addresses == 0).any() and (addresses == total - 1).any())
         case "dups":
-            in_pairs = addresses[0::2][: len(addresses) // 2] == addresses[1::2]
-            return in_pairs and 1 < len(set(addresses)) < len(addresses)
+            in_pairs = bool((addresses[0:-1:2] == addresses[1::2]).all())
+            return in_pairs and 1 < len(np.unique(addresses)) < len(addresses)
         case "asc":
-            steps = _steps(addresses)
-            return min(values) >= 0 and min(steps) >= 0 and max(steps) > 0
+            steps = np.diff(addresses)
+            return lowest >= 0 and bool(steps.min() >= 0 and steps.max() > 0)
     return False
-
-
-def _addresses(values: Sequence[int], bounds: tuple[int, ...]) -> list[int]:
-    """For each index tuple, the row-major position of its element among all elements that a tuple can name."""
-    size = len(bounds)
-    addresses = [value % bounds[0] for value in values[::size]]
-    for i, n in enumerate(bounds[1:], 1):
-        addresses = [address * n + value % n for address, value in zip(addresses, values[i::size], strict=True)]
-    return addresses
-
-
-def _steps(addresses: Sequence[int]) -> list[int]:
-    """The difference between each address and the next."""
-    return list(map(operator.sub, addresses[1:], addresses))
 
 
 def rounds(desc: OperatorDesc, data: str) -> list[str]:

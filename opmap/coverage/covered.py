@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..cases.case import Case, retyped
 from ..cases.covering_arrays import Combination, arrays, combinations, has_arrays
 from ..cases.in_variants import classes as variant_classes
-from ..cases.parameters import WIDTHS, WORLD, classify, extra_classes, parameters
+from ..cases.parameters import WIDTHS, WORLD, extra_among, named_classes, parameters, shows_pattern
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS, AnyOperator, size_classes
 from ..pseudocode import show
@@ -25,15 +25,14 @@ class Covered:
     """The coverage of the cases of one operator.
 
     Pairs and triples are counted only for cases that have a class of every parameter, because the covering arrays
-    contain only such cases. A case that is another case in a variant counts only for `variants` (variant -> number of
+    contain only such cases; `rows` are these classes of each such case, in the order of `parameters`. A case that is another case in a variant counts only for `variants` (variant -> number of
     cases) and `variant_pairs` (variant and class).
     """
 
     operator: str
     cases: int = 0
     classes: set[tuple[str, str]] = field(default_factory=set)
-    pairs: set[Combination] = field(default_factory=set)
-    triples: set[Combination] = field(default_factory=set)
+    rows: set[tuple[str, ...]] = field(default_factory=set)
     rules: set[str] = field(default_factory=set)
     examples: set[str] = field(default_factory=set)
     fields: dict[str, set[object]] = field(default_factory=dict)
@@ -51,25 +50,45 @@ class Covered:
         """The operator's parameters with their classes, in the order of the covering arrays' columns."""
         return arrays(self.operator).parameters if has_arrays(self.operator) else parameters(self.definition)
 
+    @property
+    def pairs(self) -> set[Combination]:
+        """The pairs of classes of the cases so far. They are computed at each access."""
+        return self._combinations(2)
+
+    @property
+    def triples(self) -> set[Combination]:
+        """The triples of classes of the cases so far. They are computed at each access."""
+        return self._combinations(3)
+
+    def _combinations(self, size: int) -> set[Combination]:
+        """The combinations of `size` classes that a row has. Bit i of a class says whether row i has it."""
+        rows_of: list[dict[str, int]] = [dict.fromkeys(names, 0) for names in self.parameters.values()]
+        for i, row in enumerate(self.rows):
+            for numbers, c in zip(rows_of, row, strict=True):
+                numbers[c] |= 1 << i
+        covered: set[Combination] = set()
+        for chosen in itertools.combinations(zip(self.parameters, rows_of, strict=True), size):
+            ways: list[tuple[Combination, int]] = [((), -1)]
+            for name, numbers in chosen:
+                ways = [((*way, (name, c)), rows & n) for way, rows in ways for c, n in numbers.items() if rows & n]
+            covered.update(way for way, _ in ways)
+        return covered
+
     def take(self, case: Case) -> None:
         """Adds everything that one case covers."""
         if VARIANTS[case.variant].base is not None:
             self.variants[case.variant] = self.variants.get(case.variant, 0) + 1
-            self.variant_pairs.update((case.variant, pair) for pair in variant_classes(case).items())
+            self.variant_pairs.update((case.variant, pair) for pair in variant_classes(case.desc).items())
             return
         self.cases += 1
         name = case.id.split("/")[1]
         if name.startswith("example."):
             self.examples.add(name.removeprefix("example."))
-        if extra := extra_classes(case.desc):
+        measured = named_classes(case)
+        if extra := extra_among(measured):
             self.classes.update(extra)
             return
-        measured = classify(case)
-        classes = {n: c for n, names in self.parameters.items() if (c := measured.get(n)) is not None and c in names}
-        self.classes.update(classes.items())
-        if len(classes) == len(self.parameters):
-            self.pairs.update(combinations(classes, 2))
-            self.triples.update(combinations(classes, 3))
+        self._take_classes(case, measured)
         for name, number in case.desc.numbers.items():
             self.fields.setdefault(name, set()).add(number)
         for name, tensor in case.desc.tensors.items():
@@ -78,6 +97,19 @@ class Covered:
             self.rules |= boundary_rules(case.desc)
         if _in_world(case.desc):
             self.world.add(_identity(case.desc))
+
+    def _take_classes(self, case: Case, measured: Mapping[str, str | None]) -> None:
+        """Adds the classes of a case. The indices' values are read only if their pattern adds something."""
+        classes = {n: c for n, names in self.parameters.items() if (c := measured.get(n)) is not None and c in names}
+        complete, row = len(classes) == len(self.parameters), tuple(classes.values())
+        pattern = "index_pattern", classes.get("index_pattern")
+        new = row not in self.rows if complete else pattern not in self.classes
+        if pattern[1] is not None and new and not shows_pattern(case):
+            complete = False
+            del classes["index_pattern"]
+        self.classes.update(classes.items())
+        if complete:
+            self.rows.add(row)
 
     def missing(self, *, strength: int) -> list[str]:
         """Returns one text for each item that the tier promises and no case covers.
@@ -105,18 +137,18 @@ class Covered:
         return lacking
 
     def _missing_pairs(self) -> Iterator[str]:
-        impossible = arrays(self.operator).impossible_pairs
+        impossible, covered = set(arrays(self.operator).impossible_pairs), self.pairs
         for (a, first), (b, second) in itertools.combinations(self.parameters.items(), 2):
             for one, two in itertools.product(first, second):
                 pair = f"{a} {one}, {b} {two}"
-                if ((a, one), (b, two)) not in self.pairs and pair not in impossible:
+                if ((a, one), (b, two)) not in covered and pair not in impossible:
                     yield pair
 
     def _missing_triples(self) -> list[str]:
-        covering = arrays(self.operator)
+        covering, covered = arrays(self.operator), self.triples
         rows = covering.choices((*covering.pairs, *covering.triples))
         possible = dict.fromkeys(triple for choice in rows for triple in combinations(choice, 3))
-        return [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in self.triples]
+        return [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in covered]
 
     def _extra_classes(self, strength: int) -> list[tuple[str, str]]:
         """The wide classes from strength 2 on, the large classes from strength 3 on."""

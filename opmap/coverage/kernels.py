@@ -61,7 +61,7 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         first = desc.tensors[desc.data_tensors()[0]]
         index = desc.tensors[desc.index_tensors()[0]]
         limit = next(n for n in self.dimensions if first.dimension_count <= n)
-        tuples = any(len(bounds) > 1 for bounds in desc.index_bounds.values())
+        tuples = any(size > 1 for size in desc.expansion().tuples.values())
         return first.data_type.size, tuples, index.data_type.name, limit
 
     def why_not(self, kind: Kind) -> str | None:

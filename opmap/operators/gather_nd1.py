@@ -162,15 +162,18 @@ def build(choice: Choice) -> Desc | None:
     """
     names = (choice[name] for name in ("padding", "index_padding", "tuple_size", "batches"))
     ranks = _ranks(int(choice["dimensions"]), *names)
-    first = next((r for r in ranks if _build(choice, r)), None)
+    first = next((r for r in ranks if _outline_of(choice, r)), None)
     if first is None:
         return None
     # The index path `one` needs tuples of one coordinate. So every candidate must agree with the first one in that.
     alike = [r for r in ranks if (r.tuple_size == 1) == (first.tuple_size == 1)]
-    return next(desc for r in size_classes.rotated(alike, choice) if (desc := _build(choice, r)))
+    outline = next(outline for r in size_classes.rotated(alike, choice) if (outline := _outline_of(choice, r)))
+    types = DataType[choice["data_type"]], DataType[choice["index_type"]]
+    return complete_sizes(Desc, *outline, data_type=types[0], index_type=types[1])
 
 
-def _build(choice: Choice, ranks: _Ranks) -> Desc | None:
+def _outline_of(choice: Choice, ranks: _Ranks) -> Outline | None:
+    """The outline of a small descriptor with these classes and ranks; None if there is none."""
     data_type, batches, size = DataType[choice["data_type"]], ranks.batches, ranks.tuple_size
     array, block = ranks.indices - 1 - batches, ranks.input - batches - size
     many = choice["index_count"] == "many"
@@ -189,9 +192,7 @@ def _build(choice: Choice, ranks: _Ranks) -> Desc | None:
                     batch_sizes = size_classes.spread(b, batches)
                     data = batch_sizes + tuple_sizes + size_classes.spread(c, block)
                     indices = batch_sizes + size_classes.spread(a, array) + (size,)
-                    outline = _outline(data, indices, int(choice["dimensions"]), batches)
-                    index_type = DataType[choice["index_type"]]
-                    return complete_sizes(Desc, *outline, data_type=data_type, index_type=index_type)
+                    return _outline(data, indices, int(choice["dimensions"]), batches)
     return None
 
 

@@ -188,18 +188,19 @@ def _small_products(
     elements_class: str, bytes_class: str, size: int, lowest: tuple[int, ...]
 ) -> Iterator[tuple[int, ...]]:
     """Gives the ways with factors of _FACTORS, for all classes that hold many numbers of elements."""
-    ways: list[tuple[int, ...]] = [()]
-    for minimum in lowest:
-        ways = [
-            (*way, factor)
-            for way in ways
-            for factor in _FACTORS
-            if _allowed(factor, minimum) and prod(way) * factor <= MAX_BYTES // 1024
-        ]
-    for way in ways:
-        n = prod(way)
+    for way, n in _ways(lowest):
         if elements(n) == elements_class and whole(n * size) == bytes_class:
             yield way
+
+
+@cache
+def _ways(lowest: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
+    """The ways to choose factors of _FACTORS whose product is not too large, each with the product."""
+    ways: list[tuple[tuple[int, ...], int]] = [((), 1)]
+    for minimum in lowest:
+        factors = [factor for factor in _FACTORS if _allowed(factor, minimum)]
+        ways = [((*way, f), n * f) for way, n in ways for f in factors if n * f <= MAX_BYTES // 1024]
+    return ways
 
 
 def _exact_products(n: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

@@ -77,6 +77,8 @@ def _blank_comments(text: str) -> str:
 
 
 def _is_line(text: str) -> bool:
+    if "=" not in text or "[" not in text:  # most comments are words, and a parse error takes time
+        return False
     try:
         return any(isinstance(statement, Line) for statement in parse_lines(text.strip()))
     except PseudocodeError:

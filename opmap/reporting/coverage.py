@@ -94,7 +94,7 @@ def tier_coverage(tier: Tier, advance: Callable[[], None] = lambda: None) -> Tie
     def cases() -> Iterator[Case]:
         for case in catalogue(tier):
             for kernels, counts in reached:
-                counts += kernels_reached(kernels, [case])
+                counts.update(kernels_reached(kernels, [case]))
             advance()
             yield case
 

@@ -105,9 +105,13 @@ def _opset(version: int) -> Callable[[MappedModel, Round], Formed | None]:
     """
 
     def build(mapped: MappedModel, first: Round) -> Formed | None:
-        draft = Draft(mapped, first)
-        if version > AUXILIARY_OPSET and len(draft.graph.node) > 1:
+        # Most descriptors are refused here, before the model is copied and values are computed.
+        nodes = mapped.model.graph.node
+        if version > AUXILIARY_OPSET and len(nodes) > 1:
             return None
+        if any(_schema(node.op_type, version) is None for node in nodes):
+            return None
+        draft = Draft(mapped, first)
         if version < NEGATIVE_INDICES and any(min(first.tensors[name].integers) < 0 for name in draft.indices):
             return None
         types = {value.name: value.type.tensor_type.elem_type for value in draft.graph.input}

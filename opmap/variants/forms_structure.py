@@ -194,10 +194,11 @@ def _same_twice(mapped: MappedModel, first: Round) -> Formed | None:
 
 def _output_init(mapped: MappedModel, first: Round) -> Formed | None:
     """Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer."""
-    draft = Draft(mapped, first)
-    read = {name for node in draft.graph.node if node.op_type == mapped.lowering.op_type for name in node.input}
-    if not read.issuperset(draft.data):
+    nodes = mapped.model.graph.node
+    read = {name for node in nodes if node.op_type == mapped.lowering.op_type for name in node.input}
+    if any(name not in read for name in mapped.feeds if name not in mapped.desc.index_tensors()):
         return None
+    draft = Draft(mapped, first)
     for field in draft.data:
         draft.graph.output.append(draft.drop_input(field))
         draft.add_constant(field, constant(field, draft.value(field)))

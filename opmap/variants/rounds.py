@@ -23,6 +23,7 @@ MOST_ELEMENTS = 4096
 
 _Sizes = dict[str, tuple[int, ...]]
 _Place = tuple[str, int]  # an input's field, and one of its dimensions
+_Group = tuple[_Place, ...]
 
 
 def fresh_values(round: Round, n: int = 1, *, fixed: Collection[str] = ()) -> Round:
@@ -47,16 +48,7 @@ def other_sizes(round: Round, by: int = 1) -> Round | None:
     Each input size that can change is larger by `by`, or smaller if `by` is negative; sizes stay above 0. Numbers,
     dimension counts and data types stay, and so do operator type, attributes and ranks of the ONNX node.
     """
-    desc = round.desc
-    sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
-    limits = {name: max(2 * tensor.element_count, MOST_ELEMENTS) for name, tensor in desc.tensors.items()}
-    groups = _tied(desc.operator, tuple(desc.numbers.items()), tuple(sizes.items()))
-    changed = None
-    for candidate in _candidates(sizes, groups, by, limits):
-        found = _resized(desc, candidate)
-        if found is not None and all(t.element_count <= limits[name] for name, t in found.tensors.items()):
-            changed = found
-            break
+    changed = _in_other_sizes(round.desc, _tied(*_sizes_of(round.desc)), by)
     if changed is None:
         return None
     tensors = {}
@@ -70,12 +62,41 @@ def other_sizes(round: Round, by: int = 1) -> Round | None:
     return Round(changed, tensors)
 
 
+def has_other_sizes(desc: OperatorDesc) -> bool:
+    """Returns whether `other_sizes` returns a round for a descriptor.
+
+    The last thing that `other_sizes` tries is to change the first group of dimensions alone. That mostly answers it, and the
+    other groups need not be found.
+    """
+    first = _first_tied(*_sizes_of(desc))
+    if first is None:
+        return False
+    return (
+        _in_other_sizes(desc, (first,), 1) is not None or _in_other_sizes(desc, _tied(*_sizes_of(desc)), 1) is not None
+    )
+
+
 # --- sizes ---
 
 
-def _candidates(
-    sizes: _Sizes, groups: tuple[tuple[_Place, ...], ...], by: int, limits: Mapping[str, int]
-) -> Iterator[_Sizes]:
+def _sizes_of(desc: OperatorDesc) -> tuple[str, tuple[tuple[str, int], ...], tuple[tuple[str, tuple[int, ...]], ...]]:
+    """What the groups of a descriptor's dimensions follow from: operator, numbers, input sizes."""
+    sizes = tuple((name, tensor.sizes) for name, tensor in desc.inputs.items())
+    return desc.operator, tuple(desc.numbers.items()), sizes
+
+
+def _in_other_sizes(desc: OperatorDesc, groups: tuple[_Group, ...], by: int) -> OperatorDesc | None:
+    """The descriptor with as many of these groups changed as possible; None if none can change."""
+    sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
+    limits = {name: max(2 * tensor.element_count, MOST_ELEMENTS) for name, tensor in desc.tensors.items()}
+    for candidate in _candidates(sizes, groups, by, limits):
+        found = _resized(desc, candidate)
+        if found is not None and all(t.element_count <= limits[name] for name, t in found.tensors.items()):
+            return found
+    return None
+
+
+def _candidates(sizes: _Sizes, groups: tuple[_Group, ...], by: int, limits: Mapping[str, int]) -> Iterator[_Sizes]:
     """Gives changed input sizes, those with the most changes first: all groups of dimensions, then ever fewer."""
     for count in range(len(groups), 0, -1):
         candidate = {name: list(size) for name, size in sizes.items()}
@@ -90,7 +111,20 @@ def _candidates(
 @lru_cache(maxsize=1024)
 def _tied(
     operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
-) -> tuple[tuple[_Place, ...], ...]:
+) -> tuple[_Group, ...]:
+    return tuple(_groups(operator, numbers, sizes))
+
+
+@lru_cache(maxsize=1024)
+def _first_tied(
+    operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> _Group | None:
+    return next(_groups(operator, numbers, sizes), None)
+
+
+def _groups(
+    operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> Iterator[_Group]:
     """The dimensions that can change, in groups that must change together; the longest dimensions come first.
 
     A dimension either changes alone, or together with one dimension of another input that has the same size.
@@ -100,9 +134,9 @@ def _tied(
     inputs = {name: TensorDesc(types[name], size) for name, size in sizes}
     desc: OperatorDesc = complete(cls, inputs, dict(numbers))
     places = [(name, at) for name, size in sizes for at in range(len(size))]
-    groups: list[tuple[_Place, ...]] = []
-    for place in places:
-        if any(place in group for group in groups):
+    grouped: set[_Place] = set()
+    for place in sorted(places, key=lambda place: -inputs[place[0]].sizes[place[1]]):
+        if place in grouped:
             continue
         partners = [
             p for p in places if p[0] != place[0] and inputs[p[0]].sizes[p[1]] == inputs[place[0]].sizes[place[1]]
@@ -112,9 +146,9 @@ def _tied(
         for group in ((place,), *((place, partner) for partner in partners)):
             grown = {name: tuple(n + ((name, at) in group) for at, n in enumerate(size)) for name, size in sizes}
             if _resized(desc, grown) is not None:
-                groups.append(group)
+                grouped.update(group)
+                yield group
                 break
-    return tuple(sorted(groups, key=lambda group: -inputs[group[0][0]].sizes[group[0][1]]))
 
 
 def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> OperatorDesc | None:

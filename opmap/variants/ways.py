@@ -28,7 +28,7 @@ from ..execution.sessions import FUSION_OFF
 from ..execution.steps import DEVICE, HOST, Bind, Put, Run, RunBound, Setup, Update
 from ..tensors import Tensor
 from .contract import Formed, Round, Way
-from .rounds import fresh_values, other_sizes
+from .rounds import fresh_values, has_other_sizes, other_sizes
 from .walk import SESSION, Walk
 
 CAPTURE = "ep.dml.enable_graph_capture"
@@ -90,7 +90,7 @@ def _another_shape(walk: Walk) -> None:
 
 
 def _has_other_sizes(round: Round, formed: Formed) -> bool:
-    return formed.dynamic and not formed.fixed and other_sizes(round) is not None
+    return formed.dynamic and not formed.fixed and has_other_sizes(round.desc)
 
 
 def _fixed_dimensions(walk: Walk) -> None:
