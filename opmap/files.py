@@ -8,7 +8,7 @@ import re
 import secrets
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,16 +86,16 @@ def file_inside(folder: str | os.PathLike[str], name: str, whose: str) -> Path:
     return file
 
 
-def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+def write_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> None:
     """Writes a file completely or not at all: into a temporary file beside it, which then replaces it.
 
-    A symbolic link at `path` is replaced, not followed. Raises OSError; the temporary file is removed then.
+    `content` may be given in parts, which are never in memory together. A symbolic link at `path` is replaced, not followed. Raises OSError; the temporary file is removed then.
     """
     path = Path(path)
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
     try:
         with open(temporary, "xb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         replace(temporary, path)

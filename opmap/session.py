@@ -38,7 +38,7 @@ from .session_options import SessionOptions
 from .variants import VARIANTS
 from .verdicts.items import Item, Judging, judge_item, operator_of
 from .verdicts.judge import Judge, refusal
-from .verdicts.record import Record
+from .verdicts.record import Record, shortened
 from .verdicts.run import Run, not_run, settle, shuffled
 from .verdicts.together import Joined, Together
 from .vocabulary import Tier, Verdict, tiers_in
@@ -65,11 +65,13 @@ class Session:
     `probes`, and calls `judge` for one item at a time. The provider is opened when it is first needed.
 
     `cases` are run in place of those that the options choose; then no probe is run. With `brief`, the record of a case
-    that passed holds a digest of its output instead of the values. Raises InputError if the file of known failures
+    that passed holds a digest of its output instead of the values; without `whole`, `results` keeps less of it. Raises InputError if the file of known failures
     cannot be used.
     """
 
-    def __init__(self, options: SessionOptions, *, brief: bool = True, cases: Sequence[Case] | None = None):
+    def __init__(
+        self, options: SessionOptions, *, brief: bool = True, whole: bool = True, cases: Sequence[Case] | None = None
+    ):
         options.check()
         self.options, self.brief = options, brief
         self.known_failures: tuple[KnownFailure, ...] = ()
@@ -87,7 +89,7 @@ class Session:
             from .verdicts.known_failures import check_new
 
             check_new(options.write_known_failures)
-        self.results = Run(max_failures=options.max_failures)
+        self.results = Run(max_failures=options.max_failures, whole=whole)
         self.bundle: Bundle | None = None
         self.active_failures: ActiveFailures | None = None
         self.calls: dict[str, int] = {}
@@ -258,7 +260,7 @@ class Session:
             return settle(records)
         settled = known.settle(item, records)
         if isinstance(item, Case):
-            self._before.append((item, records[-1]))
+            self._before.append((item, shortened(records[-1])))
         return settled
 
     def _skipped(self, item: Item, danger: KnownFailure) -> Record:
@@ -372,8 +374,9 @@ class Session:
         folder = options.report or options.resume
         if folder:
             ids = {item.id for item in self.items}
-            self.bundle = Bundle(folder, self._selection_json(), ids=ids, resume=bool(options.resume))
-            self.results = Run(self.bundle, options.max_failures)
+            whole = self.results.whole
+            self.bundle = Bundle(folder, self._selection_json(), ids=ids, resume=bool(options.resume), whole=whole)
+            self.results = Run(self.bundle, options.max_failures, whole=whole)
 
     def _selection_json(self) -> dict[str, object]:
         """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""

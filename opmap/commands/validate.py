@@ -54,7 +54,7 @@ def run_and_diagnose(
 
     Raises InputError for bad options or files. A file that cannot be written at the end is told after the results.
     """
-    session = Session(SessionOptions.read(vars(options)), cases=cases)
+    session = Session(SessionOptions.read(vars(options)), cases=cases, whole=options.json)
     with progress(None, "choosing cases") as advance:
         session.choose(advance)
     unwritten: list[str] = []

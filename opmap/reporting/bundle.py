@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import InputError
 from ..files import to_json
-from ..verdicts.record import SCHEMA, Record
+from ..verdicts.record import SCHEMA, Record, shortened
 from .documents import DiagnosisDocument, Option, RunDocument, TimesDocument
 from .json_files import decode
 from .junit import Suite, junit
@@ -36,12 +36,23 @@ HTML = "report.html"
 """The report, which the command writes last."""
 
 
+class _Named(msgspec.Struct):
+    """The id in a line."""
+
+    case: str | None = None
+
+
+def _case_of(line: bytes) -> str | None:
+    return msgspec.json.decode(line, type=_Named).case
+
+
 class Bundle:
     """A results bundle that is being written.
 
     Each record is written as soon as there is one, so that a crash loses none. `close` puts the lines into the order of
     the catalogue. `done` holds the records of an interrupted run that this run continues (`resume`). `ids` are the cases
-    and probes of the run.
+    and probes of the run. Without `whole`, these records are `shortened`, and so may those be that are given at the end: what
+    was written stays.
 
     Raises InputError, and changes nothing, if the folder is not empty, if another run writes into it, if it holds no run
     to resume, a run with another selection, or a record that does not belong to it. Raises InputError if it cannot be
@@ -55,6 +66,7 @@ class Bundle:
         *,
         ids: Collection[str] = (),
         resume: bool = False,
+        whole: bool = True,
     ):
         self._files = ResultsFolder(folder, RECORDS, resume=resume)
         self.folder = self._files.path
@@ -69,13 +81,13 @@ class Bundle:
         self.completed = False
         try:
             if resume:
-                self._read(frozenset(ids))
+                self._read(frozenset(ids), whole)
             for name in (*REPORTS, TIMES, HTML):
                 self._files.remove_file(name)
             if resume:
                 self._remove_failures()
             self._write_run(None)
-            self._files.start_lines(self.done)
+            self._files.start_lines((record for _, record in self._files.read_lines(Record)) if resume else ())
         except BaseException:
             self.release()
             raise
@@ -96,8 +108,9 @@ class Bundle:
         records = list(records)
         self._run["problems"] = msgspec.Raw(to_json(list(problems)))
         totals = Counter(str(record.verdict) for record in records)
+        written = self._files.written((record.case for record in records), _case_of)
         try:
-            self._files.write_lines(records)
+            self._files.write_lines(line or record for line, record in zip(written, records, strict=True))
             self._write_run({"verdicts": dict(sorted(totals.items())), "exit_code": exit_code})
         except BaseException:
             self.release()
@@ -146,7 +159,7 @@ class Bundle:
     def _write_run(self, totals: dict[str, object] | None) -> None:
         self._files.write_run({**self._run, "totals": totals})
 
-    def _read(self, ids: frozenset[str]) -> None:
+    def _read(self, ids: frozenset[str], whole: bool) -> None:
         """Reads the records of an interrupted run. A line that was not written to its end is left out."""
         run = self._files.read_file(RUN, RunDocument)
         if run.parts is not None:
@@ -163,7 +176,7 @@ class Bundle:
             if case in seen:
                 self._files.refuse(f"must be the only record of {case}", number)
             seen.add(case)
-            self.done.append(record)
+            self.done.append(record if whole else shortened(record))
         if (self.folder / TIMES).exists():
             times = self._files.read_file(TIMES, TimesDocument).seconds
             self._seconds = {case: seconds for case, seconds in times.items() if case in seen}

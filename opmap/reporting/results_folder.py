@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -115,10 +115,24 @@ class ResultsFolder:
         self.write_file(RUN, formatted(content))
 
     def write_lines(self, values: Iterable[object]) -> None:
-        """Writes a line for each value in place of the lines that are there."""
+        """Writes a line for each value in place of the lines that are there. A value may be read from them."""
         self.close()
         with self._writing():
-            write_file(self.path / self.lines, b"".join(map(_line, values)))
+            write_file(self.path / self.lines, map(_line, values))
+
+    def written(self, keys: Iterable[str | None], key: Callable[[bytes], str | None]) -> Iterator[msgspec.Raw | None]:
+        """Yields the line with each of these keys as it is; None if there is none. `key` gives the key of a line."""
+        with open(self.path / self.lines, "rb") as file:
+            places, start = dict[str | None, int](), 0
+            for line in file:
+                places[key(line)] = start
+                start += len(line)
+            for wanted in keys:
+                if wanted in places:
+                    file.seek(places[wanted])
+                    yield msgspec.Raw(file.readline().rstrip(b"\n"))
+                else:
+                    yield None
 
     def start_lines(self, values: Iterable[object] = ()) -> None:
         """Writes the first lines, so that `add` can add more. Removes what a run that was killed left unfinished."""

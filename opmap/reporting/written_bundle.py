@@ -17,7 +17,7 @@ import msgspec
 from ..errors import InputError, shown
 from ..limits import MAX_GLOB, MAX_RECORDS
 from ..tensors import DataType
-from ..verdicts.record import SCHEMA, Record, TensorRecord
+from ..verdicts.record import SCHEMA, Record, TensorRecord, shortened
 from .bundle import DIAGNOSIS, RECORDS, SURVEY, TIMES
 from .documents import (
     DIAGNOSIS_SCHEMA,
@@ -70,11 +70,8 @@ class WrittenBundle:
 
     @cached_property
     def records(self) -> list[Record]:
-        """All records; those of good cases without their outputs. Raises InputError as `read_records` does."""
-        return [
-            msgspec.structs.replace(record, expected=None, actual=None) if record.good else record
-            for _, record in self.read_records()
-        ]
+        """All records; those of good cases are `shortened`. Raises InputError as `read_records` does."""
+        return [shortened(record) for _, record in self.read_records()]
 
     @property
     def failed_cases(self) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,6 +14,8 @@ from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
 from .tally import ran
 
 SCHEMA = "opmap-results/1"
+
+T = TypeVar("T")
 
 GOOD = frozenset(verdict for verdict in Verdict if verdict.good)
 """The verdicts that leave a run green."""
@@ -159,6 +162,49 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def is_contract(self) -> bool:
         """Whether this is the result of a contract probe."""
         return (self.case or "").startswith(CONTRACT)
+
+
+def shortened(record: Record) -> Record:
+    """Returns a good record without its outputs and `lowered_as`; any other as it is. Takes few hundred bytes.
+
+    What many records have in common is one object for all.
+    """
+    if not record.good:
+        return record
+    placement, road, substitutions = record.placement, record.road, record.substitutions
+    return msgspec.structs.replace(
+        record,
+        operator=_one(record.operator),
+        variant=_one(record.variant),
+        message=_one(record.message),
+        expected=None,
+        actual=None,
+        provider=_one(record.provider),
+        placement=placement and _shared(repr(placement), placement),
+        road=road and _shared(repr(road), road),
+        device_class=_one(record.device_class),
+        substitutions=substitutions and _shared(tuple(substitutions), substitutions),
+        lowered_as=None,
+        descriptor=_one(record.descriptor),
+    )
+
+
+_ONE: dict[object, Any] = {}
+"""A part of records -> the one object that stands for all equal ones. It holds at most MOST_SHARED."""
+
+MOST_SHARED = 4096
+
+
+def _one(text: T) -> T:
+    return _shared(text, text)
+
+
+def _shared(key: object, part: T) -> T:
+    """Returns the part with this key that was seen first; the part itself if there are too many."""
+    if key is None or (len(_ONE) >= MOST_SHARED and key not in _ONE):
+        return part
+    found: T = _ONE.setdefault(key, part)
+    return found
 
 
 def split(records: Iterable[Record]) -> tuple[list[Record], list[Record], list[Record]]:

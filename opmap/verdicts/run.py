@@ -12,7 +12,7 @@ import msgspec
 
 from ..files import to_json
 from ..vocabulary import Verdict
-from .record import Record, split
+from .record import Record, shortened, split
 from .tally import Tally
 
 
@@ -41,12 +41,13 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 class Run:
     """Collects the records of a run. `records` has the order of the items, not the order in which they were judged.
 
+    Good records are kept `shortened`, unless `whole`: those of a long run would take much memory.
     `journal` receives each record, and gives the records of an interrupted run. The run stops after `max_failures`
     failures, and after Ctrl-C (`interrupted`); `left` counts the items that were not judged then.
     """
 
-    def __init__(self, journal: Journal | None = None, max_failures: int | None = None):
-        self.journal, self.max_failures = journal, max_failures
+    def __init__(self, journal: Journal | None = None, max_failures: int | None = None, *, whole: bool = True):
+        self.journal, self.max_failures, self.whole = journal, max_failures, whole
         self.records: list[Record] = list(journal.done) if journal else []
         self.interrupted = False
         self.left = 0
@@ -93,7 +94,7 @@ class Run:
 
     def add(self, record: Record, seconds: float | None = None) -> None:
         """Adds one record, and writes it to the journal, with how long its item took if that is known."""
-        self.records.append(record)
+        self.records.append(record if self.whole else shortened(record))
         if self.journal:
             self.journal.add(record, seconds)
 

@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from opmap.cli import main
+from opmap.files import to_json
 from opmap.reporting.bundle import Bundle
 from opmap.verdicts.record import Record, TensorRecord
 from opmap.verdicts.run import Run, settle, shuffled
@@ -123,6 +126,87 @@ class TestOrder:
         run.judge(ITEMS, lambda item: Record(case=item.id, verdict=Verdict.CRASH), order=shuffled(ITEMS, 3))
 
         assert (3, 17) == (len(run.records), run.left)
+
+
+class TestShortened:
+    """A run that need not keep all of its good records keeps what its tables and notes need."""
+
+    @staticmethod
+    def records(count: int, verdict: str = "pass") -> list[Record]:
+        """Returns so many records as a judge makes them: equal parts are objects of their own."""
+        text = to_json(
+            {
+                "case": "c",
+                "operator": "DML_OPERATOR_X",
+                "verdict": verdict,
+                "provider": "P",
+                "expected": {"DataType": "UINT8", "Sizes": [1], "Values": None, "Bits": None, "Digest": "0" * 64},
+                "placement": {"proven": True, "source": "info", "nodes": [["Gather", "P"]], "elsewhere": ["X on Y"]},
+                "road": {"proven": True, "source": "info"},
+                "substitutions": ["reshape: a", "reshape: b"],
+                "lowered_as": {"type": "X", "desc": {"InputTensor": {"Sizes": [1, 2, 3]}}},
+            }
+        )
+        made = [msgspec.json.decode(text, type=Record) for _ in range(count)]
+        return [msgspec.structs.replace(record, case=f"case/{i}") for i, record in enumerate(made)]
+
+    def test_good_records(self):
+        """A good record loses outputs and lowering. All else stays, and one that is not good stays whole."""
+        (record,) = self.records(1)
+        run = Run(whole=False)
+        run.add(record)
+        assert [msgspec.structs.replace(record, expected=None, lowered_as=None)] == run.records
+        (wrong,) = self.records(1, "mismatch")
+        run.add(wrong)
+        assert wrong is run.records[1]
+        whole = Run()
+        whole.add(record)
+        assert record is whole.records[0]
+
+    def test_memory(self):
+        """A good record takes few hundred bytes beside its id."""
+        run, count = Run(whole=False), 1000
+        run.add(self.records(1)[0])
+        tracemalloc.start()
+        try:
+            for _ in range(count // 10):
+                for record in self.records(10):
+                    run.add(msgspec.structs.replace(record, case=run.records[0].case))
+            used = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert used < 260 * count
+
+    def test_bundle(self, tmp_path):
+        """The bundle holds whole records in the order of the items, also those from before an interruption."""
+        records = self.records(4)
+        ids = [record.case for record in records]
+        whole = [json.loads(to_json(record)) for record in records]
+        bundle = Bundle(tmp_path / "r", {}, ids=ids, whole=False)
+        run = Run(bundle, whole=False)
+        for n in (2, 0):
+            run.add(records[n])
+        bundle.release()
+        bundle = Bundle(tmp_path / "r", {}, ids=ids, resume=True, whole=False)
+        assert [None, None] == [record.lowered_as for record in bundle.done]
+        run = Run(bundle, whole=False)
+        run.judge([SimpleNamespace(id=id) for id in ids], lambda item: records[ids.index(item.id)])
+        assert [None] * 4 == [record.lowered_as for record in run.records]
+        bundle.close(run.records, 0)
+        lines = (tmp_path / "r" / "results.jsonl").read_text("utf-8").splitlines()
+        assert whole == [json.loads(line) for line in lines]
+
+    def test_command(self, tmp_path, capsys):
+        """A run writes the same records with and without `--json`, and prints them whole."""
+        common = ["validate", "--provider", "cpu", "--filter", "gather/example.*", "--report"]
+        assert 0 == main([*common, str(tmp_path / "a")])
+        capsys.readouterr()
+        assert 0 == main([*common, str(tmp_path / "b"), "--json"])
+        printed = json.loads(capsys.readouterr().out)["cases"]
+        written = [(tmp_path / name / "results.jsonl").read_text("utf-8") for name in "ab"]
+        assert written[0] == written[1]
+        assert printed == [json.loads(line) for line in written[0].splitlines()]
+        assert all(record["lowered_as"] and record["expected"] for record in printed)
 
 
 class TestRepeat:
