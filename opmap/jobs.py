@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from .cases.case import Case
 from .errors import InputError
-from .execution.pool import Ended, Pool
+from .execution.pool import Ended, Pool, Processes
 from .execution.sessions import CPU
 from .execution.worker import WorkerCrashed
 from .session import Session
@@ -29,10 +29,15 @@ _Results: TypeAlias = list[tuple[Record, float]]
 """The record of each item, and how many seconds it took."""
 
 
-def judging(session: Session, jobs: int) -> AbstractContextManager[Judging | None]:
+def started(jobs: int) -> AbstractContextManager[Processes | None]:
+    """Returns the context with the processes for a run, for `judging`. They load opmap while this process lists the cases."""
+    return nullcontext() if jobs == 1 else Processes(_in_process, jobs)
+
+
+def judging(session: Session, jobs: int, processes: Processes | None = None) -> AbstractContextManager[Judging | None]:
     """Returns the context in which a run is judged. It gives what `Session.judge_all` takes: None for one process.
 
-    Raises InputError if there are several jobs, and the provider is neither the CPU EP nor one that is no ONNX Runtime's EP.
+    `processes` are those that were started before. Raises InputError if there are several jobs, and the provider is neither the CPU EP nor one that is no ONNX Runtime's EP.
     """
     provider = session.provider
     if jobs == 1 or provider is None:
@@ -42,11 +47,11 @@ def judging(session: Session, jobs: int) -> AbstractContextManager[Judging | Non
             "one adapter takes one process" if provider.directml or provider.direct else "one device takes one process"
         )
         raise InputError(f"--jobs is for the CPU EP, fault:NAME and MODULE:FACTORY, got {provider.name}: {why}")
-    return _judging(session, jobs)
+    return _judging(session, jobs, processes)
 
 
 @contextmanager
-def _judging(session: Session, jobs: int) -> Iterator[Judging]:
+def _judging(session: Session, jobs: int, processes: Processes | None) -> Iterator[Judging]:
     provider = session.provider
     assert provider is not None, "a missing provider judges nothing"
     # `auto` would look for a DirectML adapter once more.
@@ -55,7 +60,7 @@ def _judging(session: Session, jobs: int) -> Iterator[Judging]:
     seconds: dict[str, float] = {}
     left, ready = session.left, deque[tuple[Record, float]]()
     arguments = (options, session.brief)
-    with Pool(_in_process, arguments, left, jobs) as pool:
+    with Pool(_in_process, arguments, left, jobs, weigh=_weight, processes=processes) as pool:
         answers = iter(zip(left, pool, strict=True))
 
         def judge(item: Item) -> Record:
@@ -69,6 +74,13 @@ def _judging(session: Session, jobs: int) -> Iterator[Judging]:
             return record
 
         yield Judging(judge, seconds)
+
+
+def _weight(group: Sequence[Item]) -> float:
+    """Returns how much work a group is: 1 is some thirty small cases, or about a million elements."""
+    cases = [item for item in group if isinstance(item, Case)]
+    elements = sum(tensor.element_count for case in cases for tensor in case.desc.tensors.values())
+    return (len(cases) + elements / 32_768) / 32 + (len(group) - len(cases))
 
 
 @contextmanager

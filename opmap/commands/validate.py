@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..cases.case import Case
 from ..errors import InputError, OpmapError
-from ..jobs import judging
+from ..jobs import judging, started
 from ..reporting.bundle import HTML, RECORDS
 from ..reporting.tables import print_failures, print_notes, print_tables
 from ..reporting.terminal import console, print_error, progress, stdout_for_json, write_json
@@ -55,12 +55,13 @@ def run_and_diagnose(
     Raises InputError for bad options or files. A file that cannot be written at the end is told after the results.
     """
     session = Session(SessionOptions.read(vars(options)), cases=cases, whole=options.json)
-    with progress(None, "choosing cases") as advance:
-        session.choose(advance)
     unwritten: list[str] = []
     with stdout_for_json(options.json), session:
-        with progress(len(session.items), session.provider_name, verdicts=_counts(session)) as advance:
-            session.judge_all(advance, lambda: judging(session, options.jobs))
+        with started(options.jobs) as processes:
+            with progress(None, "choosing cases") as advance:
+                session.choose(advance)
+            with progress(len(session.items), session.provider_name, verdicts=_counts(session)) as advance:
+                session.judge_all(advance, lambda: judging(session, options.jobs, processes))
         for problem in session.problems:
             print_error(problem)
         with _noting(unwritten):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
@@ -31,13 +32,19 @@ Make: TypeAlias = Callable[..., "AbstractContextManager[Callable[[Item], Answer]
 """Called once in each process. Its context gives the function that answers an item."""
 
 AHEAD = 2
-"""How many items a process holds at a time: the next one is there when it is done with one."""
+"""How many items a process holds at least: the next one is there when it is done with one."""
 
-WINDOW = 2048
+WINDOW = 1 << 14
 """How many answers may wait for that of an earlier item. It bounds the memory, and a slow item delays no process before that."""
+
+SHARE = 4
+"""A process holds at most one of so many of its part of the items that are left: at the end all have about as much to do."""
 
 STARTS = 2
 """The number of processes in a row that end before they are ready, after which none is started any more."""
+
+_END = b"end"
+"""The message after the last item."""
 
 _KILL_TIMEOUT = 5.0
 """How long to wait for the end of a process, in seconds."""
@@ -60,12 +67,47 @@ class _Raised:
 
 @dataclass(eq=False)
 class _Worker:
-    """A process, the pipe to it, and the numbers of the items that it holds, in the order in which it answers them."""
+    """A process, the pipe to it, and the numbers of the items that it holds, in the order in which it answers them.
+
+    `held` also has the weight of each item.
+    """
 
     process: SpawnProcess
     pipe: Any  # a Connection, on Windows a PipeConnection
-    held: deque[int] = field(default_factory=deque)
+    held: dict[int, float] = field(default_factory=dict)
     ready: bool = False
+
+    @property
+    def weight(self) -> float:
+        """How much work the items that it holds are."""
+        return sum(self.held.values())
+
+
+class Processes:
+    """Processes that were started before it is known what they answer: they load their modules meanwhile.
+
+    A Pool takes them. `close` ends those that none took.
+    """
+
+    def __init__(self, make: Make[Any, Any], count: int) -> None:
+        self.left = [_started(make) for _ in range(count)]
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes that no Pool took."""
+        workers, self.left = self.left, []
+        for worker in workers:
+            _end(worker)
+
+
+def _alike(item: object) -> float:
+    """Returns the weight of an item if nothing is known about it: a process holds no more than AHEAD of them."""
+    return 1.0
 
 
 class Pool(Generic[Item, Answer]):
@@ -73,11 +115,24 @@ class Pool(Generic[Item, Answer]):
 
     `make(*arguments)` is called in each process; it, the arguments, the items and the answers must be picklable. Iterating
     gives the answers in the order of the items. `close` ends the processes, whatever they do.
+
+    `weigh` says how much work an item is: a process holds more than AHEAD items if they weigh at most 1 together, so that it
+    need not wait for the next one. `processes` were started before with the same `make`.
     """
 
-    def __init__(self, make: Make[Item, Answer], arguments: tuple[Any, ...], items: Iterable[Item], count: int) -> None:
-        self._make, self._arguments, self._count = make, arguments, count
-        self._new = enumerate(items)
+    def __init__(
+        self,
+        make: Make[Item, Answer],
+        arguments: tuple[Any, ...],
+        items: Sequence[Item],
+        count: int,
+        *,
+        weigh: Callable[[Item], float] = _alike,
+        processes: Processes | None = None,
+    ) -> None:
+        self._make, self._arguments, self._count, self._weigh = make, arguments, count, weigh
+        self._waiting = processes
+        self._new, self._left = enumerate(items), len(items)
         self._again: deque[tuple[int, Item]] = deque()
         self._items: dict[int, Item] = {}  # those that were sent, and are not taken
         self._answers: dict[int, Answer | Ended | _Raised] = {}
@@ -117,7 +172,7 @@ class Pool(Generic[Item, Answer]):
         for worker in workers:
             if not worker.held:
                 with suppress(OSError):
-                    worker.pipe.send(None)
+                    worker.pipe.send_bytes(_END)
         for worker in workers:
             if not worker.held:
                 worker.process.join(_KILL_TIMEOUT)
@@ -126,34 +181,51 @@ class Pool(Generic[Item, Answer]):
     # --- the processes ---
 
     def _send(self) -> None:
-        """Gives each process the items that it may hold. Starts processes as long as there are items for them."""
-        while len(self._items) < WINDOW or self._again:
-            free = [worker for worker in self._workers if len(worker.held) < AHEAD]
-            worker = min(free, key=lambda worker: len(worker.held), default=None)
-            if (worker is None or worker.held) and len(self._workers) < self._count:
-                worker = None
-            elif worker is None:
+        """Gives each process the items that it may hold. Starts processes as long as there are items for them.
+
+        A process gets items that follow each other: they often have one descriptor, which is worked out once in a process.
+        """
+        while (worker := self._next_free()) or len(self._workers) < self._count:
+            begun = False
+            while (len(self._items) < WINDOW or self._again) and (not worker or self._may_hold(worker, begun=begun)):
+                following = self._again.popleft() if self._again else next(self._new, None)
+                if following is None:
+                    return
+                worker, begun = worker or self._start(), True
+                self._give(worker, *following)
+            if not begun:
                 return
-            following = self._again.popleft() if self._again else next(self._new, None)
-            if following is None:
-                return
-            worker = worker or self._start()
-            number, item = following
-            self._items[number] = item
-            worker.held.append(number)
-            with suppress(OSError):  # the process ended: _receive sees it too
-                worker.pipe.send((number, item))
+
+    def _next_free(self) -> _Worker | None:
+        """Returns the process with the least to do; None if a new one is to be started, or if all have enough."""
+        worker = min(self._workers, key=lambda worker: worker.weight, default=None)
+        starts = worker is not None and worker.held and len(self._workers) < self._count
+        return None if worker is None or starts or not self._may_hold(worker, begun=False) else worker
+
+    def _may_hold(self, worker: _Worker, *, begun: bool) -> bool:
+        """Returns whether a process may hold one item more.
+
+        It is given several at a time, as soon as it has done half of the last ones.
+        """
+        most = self._left // (SHARE * self._count)
+        if begun:
+            return worker.weight < 1 and len(worker.held) < most
+        return len(worker.held) < AHEAD or (worker.weight < 0.5 and len(worker.held) < most / 2)
+
+    def _give(self, worker: _Worker, number: int, item: Item) -> None:
+        self._left -= number not in self._items
+        self._items[number] = item
+        worker.held[number] = self._weigh(item)
+        with suppress(OSError):  # the process ended: _receive sees it too
+            worker.pipe.send((number, item))
 
     def _start(self) -> _Worker:
         if self._failed_starts >= STARTS:
             raise ProviderError(f"{STARTS} processes of --jobs in a row ended before they were ready", stage=None)
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self._make, self._arguments), daemon=False)
-        process.start()
-        theirs.close()
-        worker = _Worker(process, ours)
+        worker = self._waiting.left.pop() if self._waiting and self._waiting.left else _started(self._make)
         self._workers.append(worker)
+        with suppress(OSError):
+            worker.pipe.send(self._arguments)
         return worker
 
     def _receive(self) -> None:
@@ -174,7 +246,7 @@ class Pool(Generic[Item, Answer]):
             worker.ready, self._failed_starts = True, 0
             return
         number, answer = message
-        worker.held.remove(number)
+        del worker.held[number]
         self._answers[number] = answer
 
     def _replace(self, worker: _Worker) -> None:
@@ -189,6 +261,16 @@ class Pool(Generic[Item, Answer]):
         elif held:
             self._answers[held.pop(0)] = Ended(how)
         self._again.extendleft((number, self._items[number]) for number in reversed(held))
+
+
+def _started(make: Make[Any, Any]) -> _Worker:
+    """Starts a process. It waits for the arguments of `make`."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, make), daemon=False)
+    process.start()
+    theirs.close()
+    return _Worker(process, ours)
 
 
 def _how(code: int | None) -> str:
@@ -213,23 +295,29 @@ def _end(worker: _Worker) -> None:
 # --- in the process ---
 
 
-def _serve(pipe: Any, make: Make[Any, Any], arguments: tuple[Any, ...]) -> None:
-    """Answers the items that come through the pipe, until it is closed. What is printed goes to stderr."""
+def _serve(pipe: Any, make: Make[Any, Any]) -> None:
+    """Answers the items that come through the pipe, until it is closed. What is printed goes to stderr.
+
+    The first message holds the arguments of `make`.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the parent, which ends this process
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(sys.stderr.fileno(), 1)
-    inbox: SimpleQueue[tuple[int, Any] | None] = SimpleQueue()
+    inbox: SimpleQueue[bytes] = SimpleQueue()
     # A thread reads, so that the parent can always write: it would not read the answer that this process writes.
     threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
+    arguments = inbox.get()
+    if arguments == _END:
+        return
     with ExitStack() as stack:
         try:
-            answer = stack.enter_context(make(*arguments))
+            answer = stack.enter_context(make(*pickle.loads(arguments)))
         except OpmapError as error:
             pipe.send(_Raised(str(error), expected=True))
             return
         pipe.send(None)
-        while (message := inbox.get()) is not None:
-            number, item = message
+        while (message := inbox.get()) != _END:
+            number, item = pickle.loads(message)
             try:
                 result = answer(item)
             except OpmapError as error:
@@ -239,11 +327,12 @@ def _serve(pipe: Any, make: Make[Any, Any], arguments: tuple[Any, ...]) -> None:
             pipe.send((number, result))
 
 
-def _listen(pipe: Any, inbox: SimpleQueue[tuple[int, Any] | None]) -> None:
+def _listen(pipe: Any, inbox: SimpleQueue[bytes]) -> None:
     """Puts what comes into the inbox. If the parent is gone, the process ends at once, also during an item."""
     try:
-        while (message := pipe.recv()) is not None:
+        message = b""
+        while message != _END:
+            message = pipe.recv_bytes()  # the other thread unpickles it, so that this one hardly holds that one up
             inbox.put(message)
-        inbox.put(None)
     except (EOFError, OSError):
         os._exit(1)

@@ -13,7 +13,7 @@ from pool_answers import planted, sleeping
 
 from opmap.cli import main
 from opmap.errors import InputError, ProviderError
-from opmap.execution.pool import Ended, Pool
+from opmap.execution.pool import Ended, Pool, Processes
 from opmap.jobs import judging
 
 STUB = """
@@ -67,6 +67,28 @@ class TestPool:
         """The answers have the order of the items, and a process starts for no more items than there are."""
         with Pool(planted, (), range(40), 2) as pool:
             assert [n * n for n in range(40)] == list(pool)
+
+    def test_ahead(self):
+        """Light items are given several at a time, heavy ones two, and the last ones go to all processes alike."""
+        for weight, held in ((1 / 64, [64, 64]), (0.3, [4, 4]), (1.0, [2, 2]), (9.0, [2, 2])):
+            with Pool(planted, (), range(900), 2, weigh=lambda item, weight=weight: weight) as pool:
+                pool._send()
+                assert held == [len(worker.held) for worker in pool._workers]
+        with Pool(planted, (), range(2), 2, weigh=lambda item: 0.01) as pool:
+            pool._send()
+            assert [1, 1] == [len(worker.held) for worker in pool._workers]
+
+    def test_started_before(self):
+        """Processes that were started before are taken; those that no pool takes are ended."""
+        with Processes(planted, 3) as processes:
+            started = list(processes.left)
+            with Pool(planted, (), range(6), 2, processes=processes) as pool:
+                answers = list(pool)
+            (unused,) = processes.left
+        assert [0, 1, 4, 9, 16, 25] == answers
+        assert unused in started
+        with pytest.raises(ValueError, match="closed"):
+            unused.process.is_alive()
 
     def test_ended(self):
         """A process that ends costs the item that it was working on. The items that it held besides are answered."""
