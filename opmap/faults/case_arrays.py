@@ -7,7 +7,7 @@ the operator gathers, the target if it scatters, and the source if no side reads
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +31,8 @@ Resolve = Callable[[Numbers, int], Numbers]
 
 def resolve(index: Numbers, n: int) -> Numbers:
     """Returns the position of an index in a dimension of size n: a negative index counts from the end."""
-    return np.where(index < 0, index + n, index)
+    negative = index < 0
+    return np.where(negative, index + n, index) if negative.any() else index
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,12 @@ class CaseArrays:
     """One case as NumPy arrays, computed when they are first used. Tensors have the pseudocode's names.
 
     Functions that return an output or an address return flat, row-major arrays.
+
+    `of_descriptor` holds what follows from the descriptor alone. A further case of an equal descriptor may be given it.
     """
 
     case: Case
+    of_descriptor: dict[Hashable, Any] = field(default_factory=dict, compare=False)
 
     @cached_property
     def data_type(self) -> DataType:
@@ -147,7 +151,7 @@ class CaseArrays:
         """
         if positions is None:
             positions = index_positions(address, self.read_indices(address, self.indices))
-        total = self._loop_addresses if address is self.address else _loop_addresses(address)
+        total = self._loop_addresses(address)
         strides = (term.stride for term in address.terms if term.read)
         for position, stride in zip(positions, strides, strict=True):
             total = total + position * stride
@@ -170,22 +174,21 @@ class CaseArrays:
         np.put(output, addresses, moved, mode="clip")
         return output
 
-    @cached_property
-    def _loop_addresses(self) -> Numbers:
-        """The part of the addresses of `address` that depends on no index."""
-        return _loop_addresses(self.address)
-
-    @cached_property
-    def _known_places(self) -> dict[Hashable, Numbers]:
-        """The results of `_places`: most faults read the same indices."""
-        return {}
+    def _loop_addresses(self, address: Address) -> Numbers:
+        """The part of the addresses that depends on no index."""
+        key = "loops", id(address)
+        if key not in self.of_descriptor:
+            self.of_descriptor[key] = address, _loop_addresses(address)  # the address is kept, and so is its identity
+        total: Numbers = self.of_descriptor[key][1]
+        return total
 
     def _places(self, read: IndexRead, address: Address) -> Numbers:
-        """The element of the index tensor that each loop position reads."""
+        """The element of the index tensor that each loop position reads. Most faults read the same indices."""
         key = read.offset, read.steps, address.loops
-        if key not in self._known_places:
-            self._known_places[key] = _places(read, address)
-        return self._known_places[key]
+        if key not in self.of_descriptor:
+            self.of_descriptor[key] = _places(read, address)
+        places: Numbers = self.of_descriptor[key]
+        return places
 
     def _tensor(self, name: str) -> Tensor:
         return self.case.tensors[self.case.desc.spec().pseudocode.tensors[name]]

@@ -71,24 +71,24 @@ class Fault:
             return arrays.right
         bits = self._moved(arrays) if self._moves else arrays.right
         if self.value:
-            with np.errstate(all="ignore"):
-                bits = self.value(bits, arrays.data_type)
+            bits = self.value(bits, arrays.data_type)
         return self.output(bits.copy(), arrays) if self.output else bits
 
     def _moved(self, arrays: CaseArrays) -> Bits:
         """The output after the faults in address, indices, position and addresses."""
         own = arrays.address
-        address = self.address(own) if self.address else own
-        same_address = address is own or address == own
-        if same_address:
-            address = own
-        same_reads = same_address or [*address.reads] == [*own.reads]
+        changed = _changed(self.address, arrays)
+        same_address, same_reads, same_sizes = changed is None, changed is None, changed is None
+        address = own
+        if changed is not None:
+            address, same_reads, same_sizes = changed
+        elif not (self.indices or self.addresses) and self.position is resolve:
+            return arrays.right
         if self.indices:
             indices = {n: Indices(self.indices(i.rows, i.data_type), i.data_type) for n, i in arrays.indices.items()}
             values = arrays.read_indices(address, indices)
         else:
             values = arrays.index_values if same_reads else arrays.read_indices(address, arrays.indices)
-        same_sizes = same_address or _indexed_sizes(address) == _indexed_sizes(own)
         if values is arrays.index_values and same_sizes and self.position is resolve:
             positions = arrays.positions
         else:
@@ -99,6 +99,23 @@ class Fault:
         if same_address and all(map(_equal, positions, arrays.positions)):
             return arrays.right
         return arrays.output(arrays.element_addresses(address, positions))
+
+
+def _changed(change: Callable[[Address], Address] | None, arrays: CaseArrays) -> tuple[Address, bool, bool] | None:
+    """The changed address of a case, whether it reads the same indices, and whether the sizes that they point into are the
+    same; None for an address that does not change."""
+    if change is None:
+        return None
+    own = arrays.address
+    key = change, id(own)
+    if key not in arrays.of_descriptor:
+        address = change(own)
+        same = address is own or address == own
+        reads, sizes = [*address.reads] == [*own.reads], _indexed_sizes(address) == _indexed_sizes(own)
+        # The own address is kept, and so is its identity.
+        arrays.of_descriptor[key] = own, None if same else (address, reads, sizes)
+    changed: tuple[Address, bool, bool] | None = arrays.of_descriptor[key][1]
+    return changed
 
 
 def _indexed_sizes(address: Address) -> list[int]:

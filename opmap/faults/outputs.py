@@ -101,7 +101,8 @@ def _words_clobbered(bits: Bits, arrays: CaseArrays) -> Bits:
 
 def _garbage(bits: Bits, arrays: CaseArrays) -> Bits:
     """Bytes as uninitialised memory may hold them; the same in every run."""
-    return np.resize(np.frombuffer(b"\xcd\x0b\xad\xf0\x0d\xfe\xed", "<u1"), bits.nbytes).view(bits.dtype)
+    pattern = np.frombuffer(b"\xcd\x0b\xad\xf0\x0d\xfe\xed", "<u1")
+    return np.tile(pattern, -(-bits.nbytes // len(pattern)))[: bits.nbytes].view(bits.dtype)
 
 
 def _garbage_tail(bits: Bits, arrays: CaseArrays) -> Bits:

@@ -74,7 +74,12 @@ def _finite(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
 
 def _through_shorter(short: str, long: str) -> ChangeBits:
     """Converts floats of type `long` to type `short` and back."""
-    return lambda bits, t: bits.view(long).astype(short).astype(long).view(bits.dtype)
+
+    def value(bits: Bits, data_type: DataType) -> Bits:
+        with np.errstate(all="ignore"):
+            return bits.view(long).astype(short).astype(long).view(bits.dtype)
+
+    return value
 
 
 def _integer_through(float_type: str) -> ChangeBits:
@@ -83,9 +88,10 @@ def _integer_through(float_type: str) -> ChangeBits:
     def value(bits: Bits, data_type: DataType) -> Bits:
         low, high = data_type.limits
         code = f"<{'i' if data_type.kind == 'signed' else 'u'}{data_type.size}"
-        number = bits.view(code).astype(float_type).astype("<f8")
-        above = number >= float(high)
-        inside = np.where(above, 0, np.maximum(number, float(low))).astype(code)
+        with np.errstate(all="ignore"):
+            number = bits.view(code).astype(float_type).astype("<f8")
+            above = number >= float(high)
+            inside = np.where(above, 0, np.maximum(number, float(low))).astype(code)
         return np.where(above, np.array(high, code), inside).view(bits.dtype)
 
     return lambda bits, t: value(bits, t) if t.kind != "float" else bits
