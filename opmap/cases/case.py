@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..descriptors import OperatorDesc
+from ..descriptors import OperatorDesc, TensorDesc
 from ..dxdispatch import desc_json
 from ..tensors import DataType, Tensor
 from ..variants import PLAIN, Round
@@ -41,7 +41,7 @@ class Case:
     index_pattern: str | None = None
     data_pattern: str | None = None
     layout: str | None = None
-    offsets: Mapping[str, int] = field(default_factory=dict)
+    offsets: Mapping[str, int] = field(default_factory=lambda: _NO_OFFSETS)
 
     @property
     def round(self) -> Round:
@@ -55,6 +55,20 @@ class Case:
         They are computed at each access.
         """
         return self.desc.interpret(self.tensors)
+
+    def lighten(self, known: dict[TensorDesc, TensorDesc] | None = None) -> None:
+        """Gives back the memory of what was computed from the descriptor. It is computed again when it is needed.
+
+        With `known`, the tensor descs become those that are known, if equal ones are.
+        """
+        members, held = self.desc.__getstate__(), vars(self.desc)
+        for name in held.keys() - members.keys():
+            del held[name]
+        if known is not None:
+            held |= {n: known.setdefault(m, m) for n, m in members.items() if isinstance(m, TensorDesc)}
+
+
+_NO_OFFSETS: Mapping[str, int] = {}
 
 
 def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -> str:

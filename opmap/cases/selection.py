@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from ..descriptors import TensorDesc
 from ..errors import InputError, names, shown
 from ..execution.providers import OpenProvider
 from ..files import read_text
@@ -229,7 +230,8 @@ def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int
     From these it keeps one shard, (number, count): every count-th case. Raises InputError if nothing is selected.
     """
     globs, (part, parts) = tuple(globs), shard
-    total, selected = 0, []
+    total, selected = 0, list[Case]()
+    known: dict[TensorDesc, TensorDesc] = {}
     matches = matcher(globs)
     for case in cases:
         if not matches(case.id):
@@ -237,8 +239,11 @@ def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int
         total += 1
         if total % parts == part % parts:
             selected.append(case)
+            case.lighten(known)  # a tier has more than 100,000 cases
     if not total:
         raise InputError(f"--filter must match a case, got {names([shown(g) for g in globs])}")
     if not selected:
         raise InputError(f"--shard must have at least one of the {total} selected cases, got {part}/{parts}")
+    for case in selected:  # the catalogue looks once more at those that it brings into variants
+        case.lighten()
     return selected

@@ -45,6 +45,9 @@ one case each: round r holds digit r of each element's address."""
 MOST_KEPT = 1 << 21
 """The most elements that stay in memory for cases whose values are computed when they are read, beside the last case's."""
 
+TENSOR = 1024
+"""As how many elements a tensor counts beside its own: the objects around few elements take more memory than these."""
+
 Bits: TypeAlias = "array[int]"
 """Bit patterns, one unsigned integer per element."""
 
@@ -146,7 +149,7 @@ class Filled(Mapping[str, Tensor]):
     """The inputs that were read last, with the object that they belong to: by that object's identity and the field."""
 
     _kept: ClassVar[int] = 0
-    """The number of their elements."""
+    """The number of their elements, and TENSOR for each of them."""
 
     def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str) -> None:
         self._arguments = desc, case, pattern, data
@@ -158,10 +161,10 @@ class Filled(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         key = id(self), name
         if key not in Filled._last:
-            count = self._arguments[0].tensors[name].element_count
+            count = self._arguments[0].tensors[name].element_count + TENSOR
             if Filled._kept + count > MOST_KEPT:  # before the new ones take memory
                 Filled._last = {k: kept for k, kept in Filled._last.items() if k[0] == id(self)}
-                Filled._kept = sum(len(kept.bits) for _, kept in Filled._last.values())
+                Filled._kept = sum(len(kept.bits) + TENSOR for _, kept in Filled._last.values())
             Filled._last[key] = self, fill(*self._arguments, only=name)[name]
             Filled._kept += count
         return Filled._last[key][1]

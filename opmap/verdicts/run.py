@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from ..cases.case import Case
 from ..files import to_json
 from ..vocabulary import Verdict
 from .record import Record, shortened, split
@@ -78,6 +79,8 @@ class Run:
                     record = judge(item)
                     self.add(record, (seconds or {}).get(item.id, perf_counter() - begin))
                     failures += record.failed
+                    if isinstance(item, Case):
+                        item.lighten()
             except KeyboardInterrupt:
                 self.interrupted = True
                 self.left += 1

@@ -11,8 +11,8 @@ from opmap.cases.case import Case, case_id, retyped
 from opmap.cases.catalogue import catalogue, generated
 from opmap.cases.parameters import WIDTHS, WORLD, cases_with, extra_classes
 from opmap.cases.random_cases import chosen_numbers
-from opmap.cases.selection import select
-from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, Filled, fill, shows, special_values
+from opmap.cases.selection import Selection, select
+from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS, MOST_KEPT, TENSOR, Filled, fill, shows, special_values
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.operators import OPERATORS
@@ -226,6 +226,29 @@ class TestTiers:
         again = dict(first.tensors)
         assert before == again
         assert before["InputTensor"] is not again["InputTensor"]
+
+    def test_selected_cases_are_light(self):
+        """A case of a selection takes few hundred bytes: it holds nothing that follows from its descriptor, and shares parts."""
+        chosen = Selection(tier="smoke").cases()
+        assert all(vars(case.desc).keys() == set(case.desc.members().values()) for case in chosen)
+        descs = [
+            tensor for case in chosen for tensor in case.desc.__getstate__().values() if not isinstance(tensor, int)
+        ]
+        assert len(set(descs)) == len({id(desc) for desc in descs}) < len(descs)
+        case = chosen[0]
+        before = case.desc.index_bounds
+        case.lighten()
+        assert "index_bounds" not in vars(case.desc)
+        assert before == case.desc.index_bounds
+
+    def test_keeps_few_small_tensors(self):
+        """Tensors of few elements count too: not all of many small cases are kept."""
+        case = min(
+            (c for c in SMOKE if c.index_pattern), key=lambda c: sum(t.element_count for t in c.desc.inputs.values())
+        )
+        for _ in range(2 * MOST_KEPT // TENSOR):
+            _ = dict(Filled(case.desc, case.id, case.index_pattern, case.data_pattern))
+        assert len(Filled._last) <= MOST_KEPT // TENSOR
 
     def test_gives_memory_back_before_it_takes_more(self, monkeypatch):
         """While the values of a case are computed, those of the case before are no longer kept."""

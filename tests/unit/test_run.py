@@ -13,9 +13,11 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.files import to_json
 from opmap.reporting.bundle import Bundle
+from opmap.session import open_judge
 from opmap.verdicts.record import Record, TensorRecord
 from opmap.verdicts.run import Run, settle, shuffled
 from opmap.vocabulary import Stage, Verdict
@@ -176,6 +178,12 @@ class TestShortened:
         finally:
             tracemalloc.stop()
         assert used < 260 * count
+
+    def test_cases(self):
+        """A case that was judged holds no longer what was computed from its descriptor."""
+        case = find_case("gather/example.1")
+        Run().judge([case], lambda case: open_judge("cpu")(case))
+        assert vars(case.desc).keys() == set(case.desc.members().values())
 
     def test_bundle(self, tmp_path):
         """The bundle holds whole records in the order of the items, also those from before an interruption."""
