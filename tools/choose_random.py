@@ -1,48 +1,69 @@
 """Writes opmap/cases/covering/random.json: the numbers of the random cases that a tier has beside its other cases.
 
-The tool draws a pool of random cases, and conditional faults from each case of the pool. It leaves out the faults that the
-tier catches without its chosen cases, and the cases that another part of a tier has. From the pool it then takes one case after the other: the one that catches most of what
-is left, for the elements that it costs. The faults have other seeds than those of `opmap faults --conditional`.
+The tool draws a pool of random cases of each operator, as `opmap faults --conditional` does, but with other seeds. It lists
+every fault that the command can draw from a case of the pool, with the chance of this fault. It leaves out the faults that
+the tier catches without its chosen cases. Then it takes one case of the pool after the other: the one that catches most of
+what is left, for the elements that it costs. From a tenth of the pool nothing is taken. The tool prints how many faults of
+this tenth the chosen cases catch.
 
     pip install -e .[test]
     python tools/choose_random.py standard 2000
-    python tools/choose_random.py full 2000
+    python tools/choose_random.py full 10000
+    python tools/choose_random.py standard 50 --pool 500 -o random.json
+
+The last form takes few cases from a small pool, and writes another file. A file is written at the end, in one step.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from math import comb, prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opmap.cases import covering_arrays, random_cases
+from opmap.cases import covering_arrays
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
-from opmap.cases.feature_table import FeatureTable
-from opmap.cases.random_cases import drawn_case
+from opmap.cases.parameters import is_large
+from opmap.cases.random_cases import chosen_numbers, drawn_case
 from opmap.cases.values import seed_of
-from opmap.faults.conditional import EFFECTS, STRENGTHS, Caught, ConditionalFault, draw_condition
+from opmap.faults.conditional import EFFECTS, ENTRIES, STRENGTHS, read_features, shown_effects, value_of
 from opmap.operators import OPERATORS
-from opmap.operators.random_source import SeededSource, pick
 from opmap.operators.size_classes import MAX_BYTES
 from opmap.vocabulary import Tier
 
 FILE = Path(covering_arrays.__file__).parent / "covering" / "random.json"
 
-POOL = 6000
-"""The number of random cases of each operator from which the tool chooses."""
+POOL = 60_000
+"""The number of random cases of each operator in the pool."""
 
-FAULTS = {1: 2, 2: 3, 3: 8}
-"""Strength -> how many faults are drawn from each case of the pool."""
+HELD_OUT = 10
+"""One part of so many of the pool is not chosen from."""
 
-WEIGHTS = {1: 1.0, 2: 0.25, 3: 0.125}
-"""Strength -> what a fault counts."""
+WEIGHTS = {1: 8.0, 2: 8.0, 3: 1.0}
+"""Strength -> what the faults of this strength count."""
 
 FREE_ELEMENTS = 20_000
 """How many elements cost as much as the case itself."""
+
+CHUNK = 500
+"""How many random cases a process draws at a time."""
+
+Integers = npt.NDArray[np.integer[Any]]
+Name = tuple[str, int]
+"""An operator and the number of one of its random cases."""
+
+Row = tuple[str, tuple[Hashable, ...], tuple[bool, ...], int, int]
+"""A case: its id, its value of each entry, whether each effect changes its output, its elements, its largest tensor's bytes."""
 
 
 def main() -> None:
@@ -50,14 +71,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Choose the random cases of a tier.")
     parser.add_argument("tier", choices=("standard", "full"))
     parser.add_argument("count", type=int, help="number of cases")
+    parser.add_argument(
+        "--pool", type=int, default=POOL, metavar="N", help="random cases of each operator (%(default)s)"
+    )
+    parser.add_argument("-o", "--output", type=Path, default=FILE, metavar="FILE", help="file to write (%(default)s)")
     arguments = parser.parse_args()
     numbers = json.loads(FILE.read_bytes())
-    numbers[arguments.tier] = {}
-    FILE.write_bytes(_encoded(numbers))
-    random_cases._chosen_numbers.cache_clear()
-    chosen = _chosen(arguments.tier, arguments.count)
+    chosen = choose(arguments.tier, arguments.count, arguments.pool)
     numbers[arguments.tier] = {name: [n for operator, n in chosen if operator == name] for name in OPERATORS}
-    FILE.write_bytes(_encoded(numbers))
+    written = arguments.output.with_suffix(".tmp")
+    written.write_bytes(_encoded(numbers))
+    os.replace(written, arguments.output)
 
 
 def _encoded(numbers: dict[str, dict[str, list[int]]]) -> bytes:
@@ -69,55 +93,194 @@ def _encoded(numbers: dict[str, dict[str, list[int]]]) -> bytes:
     return ("{\n" + ",\n".join(tiers) + "\n}\n").encode()
 
 
-def _chosen(tier: Tier, count: int) -> list[tuple[str, int]]:
-    """Returns the operators and numbers of the chosen cases, the most useful first."""
-    numbers = [(operator, number) for number in range(POOL) for operator in OPERATORS]
-    drawn = {(operator, n): drawn_case(operator, seed_of(f"{operator}/{n}")) for operator, n in numbers}
-    others = {case.id for case in catalogue("full", variants=False)}
-    names = [name for name, case in drawn.items() if _bytes(case) <= MAX_BYTES and case.id not in others]
-    pool = Caught([drawn[name] for name in names])
-    shown = np.array([pool.shown(i) for i in range(len(names))])
-    price = np.array([_elements(case) for case in pool.cases]) / FREE_ELEMENTS + 1
-    table = FeatureTable(pool.features)
-    caught = Caught(list(catalogue(tier, variants=False)))
-    rows, weights = [], []
+def choose(tier: Tier, count: int, pool: int) -> list[Name]:
+    """Returns the operators and numbers of the chosen cases, the most useful first. `pool` is the number per operator."""
+    names = [(operator, number) for number in range(pool) for operator in OPERATORS]
+    with ProcessPoolExecutor() as processes:
+        drawn = processes.map(_rows_of, [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)])
+        before = {_drawn(operator, n).id for operator in OPERATORS for n in chosen_numbers(tier, operator)}
+        full = [case for case in catalogue("full", variants=False) if case.id not in before]
+        others = {case.id for case in full}
+        own = full if tier == "full" else [case for case in catalogue(tier, variants=False) if case.id not in before]
+        given = [_row(case) for case in own if not is_large(case.desc)]
+        rows = list(itertools.chain.from_iterable(drawn))
+    print(f"{len(given)} cases of {tier} without chosen ones, {len(rows)} cases in the pool", flush=True)
+    encoded = Coder()
+    caught, asked = encoded.cases(given), encoded.cases(rows)
+    first_held_out = len(rows) - len(rows) // HELD_OUT
+    free = [i for i, row in enumerate(rows[:first_held_out]) if row[0] not in others and row[4] <= MAX_BYTES]
+    price = np.array([rows[i][3] for i in free]) / FREE_ELEMENTS + 1
+    taken = take(asked.at(free), caught, price, count)
+    chosen = [free[i] for i in taken]
+    elements = sum(rows[i][3] for i in chosen)
+    print(f"{len(chosen)} cases chosen, with {elements} elements", flush=True)
+    held_out = asked.at(range(first_held_out, len(rows)))
     for strength in STRENGTHS:
-        for fault in _faults(pool, shown, strength):
-            if not caught(fault):
-                rows.append(table.meets([fault.condition]) & shown[:, EFFECTS.index(fault.effect)])
-                weights.append(WEIGHTS[strength])
-        print(f"strength {strength}: {len(rows)} faults left so far")
-    catches, weight = np.array(rows), np.array(weights)
-    gain = np.array([weight[catches[:, i]].sum() for i in range(len(names))])
-    left = np.ones(len(rows), bool)
-    chosen: list[tuple[str, int]] = []
-    while len(chosen) < count and gain.max() > 1e-9:
+        shares = [share(held_out, cases, strength) for cases in (caught, caught.joined(asked.at(chosen)))]
+        print(
+            f"strength {strength}, of the held-out faults: {shares[0]:.3%} without the cases, {shares[1]:.3%} with them"
+        )
+    return [names[i] for i in chosen]
+
+
+# --- what a case shows ----------------------------------------------------------------------------------------------
+
+
+def _drawn(operator: str, number: int) -> Case:
+    """Returns a random case of an operator by its number, as the catalogue does."""
+    return drawn_case(operator, seed_of(f"{operator}/{number}"))
+
+
+def _rows_of(names: Sequence[Name]) -> list[Row]:
+    return [_row(_drawn(*name)) for name in names]
+
+
+def _row(case: Case) -> Row:
+    (features,) = read_features([case])
+    values = tuple(value_of(entry, features) for entry in ENTRIES)
+    tensors = case.desc.tensors.values()
+    elements, largest = sum(t.element_count for t in tensors), max(t.minimum_size_in_bytes for t in tensors)
+    return case.id, values, shown_effects(case), elements, largest
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Many cases as arrays with one row per case.
+
+    `codes` has a column per entry of a condition: a number for its value, -1 for none. `shown` has a column per effect.
+    """
+
+    codes: npt.NDArray[np.int64]
+    shown: npt.NDArray[np.bool_]
+
+    def at(self, positions: Sequence[int]) -> Cases:
+        """Returns the cases at these positions."""
+        return Cases(self.codes[list(positions)], self.shown[list(positions)])
+
+    def joined(self, other: Cases) -> Cases:
+        """Returns these cases and others."""
+        return Cases(np.concatenate([self.codes, other.codes]), np.concatenate([self.shown, other.shown]))
+
+    def chances(self, strength: int) -> npt.NDArray[np.float64]:
+        """Returns for each case the chance of each fault that can be drawn from it. All are equally likely."""
+        entries, effects = (self.codes >= 0).sum(axis=1), self.shown.sum(axis=1)
+        conditions = np.array([comb(n, strength) for n in range(len(ENTRIES) + 1)])[entries]
+        faults = np.maximum(conditions * effects, 1) * max(int((effects > 0).sum()), 1)
+        return np.where(effects > 0, 1 / faults, 0.0)
+
+
+class Coder:
+    """Gives each value of an entry a number from 0, the same for all cases."""
+
+    def __init__(self) -> None:
+        self._numbers: list[dict[Hashable, int]] = [{None: -1} for _ in ENTRIES]
+
+    def cases(self, rows: Iterable[Row]) -> Cases:
+        """Returns rows as arrays."""
+        pairs = [(self._codes(values), shown) for _, values, shown, *_ in rows]
+        return Cases(np.array([codes for codes, _ in pairs]), np.array([shown for _, shown in pairs]))
+
+    def _codes(self, values: tuple[Hashable, ...]) -> list[int]:
+        known = zip(self._numbers, values, strict=True)
+        return [numbers.setdefault(value, len(numbers) - 1) for numbers, value in known]
+
+
+# --- the faults that are left ---------------------------------------------------------------------------------------
+
+
+def missed(asked: Cases, caught: Cases, strength: int) -> Iterator[tuple[Integers, Integers]]:
+    """Gives, for each choice of entries and each effect, the faults that `asked` shows and `caught` does not.
+
+    They are given as two arrays of equal length: the positions of cases in `asked`, and a number for the values of the
+    entries. A fault that several cases show occurs several times.
+    """
+    dimensions = np.maximum(asked.codes.max(axis=0), caught.codes.max(axis=0)) + 1
+    for entries in map(list, itertools.combinations(range(len(ENTRIES)), strength)):
+        sizes = dimensions[entries]
+        there = [(cases.codes[:, entries] >= 0).all(axis=1) for cases in (asked, caught)]
+        numbers = [_number(cases.codes[:, entries], sizes) for cases in (asked, caught)]
+        for effect in range(len(EFFECTS)):
+            found = np.zeros(prod(sizes.tolist()), bool)
+            found[numbers[1][there[1] & caught.shown[:, effect]]] = True
+            positions = np.flatnonzero(there[0] & asked.shown[:, effect])
+            left = positions[~found[numbers[0][positions]]]
+            yield left, numbers[0][left]
+
+
+def _number(codes: Integers, sizes: Integers) -> npt.NDArray[np.int64]:
+    """Returns one number for the codes of each row."""
+    numbers = np.zeros(len(codes), np.int64)
+    for column, size in zip(codes.T, sizes, strict=True):
+        numbers = numbers * size + column
+    return numbers
+
+
+def share(asked: Cases, caught: Cases, strength: int) -> float:
+    """Returns the share of the faults drawn from `asked` that `caught` catches, from 0 to 1."""
+    chances = asked.chances(strength)
+    return 1 - sum(float(chances[positions].sum()) for positions, _ in missed(asked, caught, strength))
+
+
+# --- choosing -------------------------------------------------------------------------------------------------------
+
+
+class Lists:
+    """A list of numbers for each key, all in one array: key `k` has `values[starts[k]:starts[k + 1]]`."""
+
+    def __init__(self, keys: Integers, values: Integers, count: int) -> None:
+        self._values = values[np.argsort(keys, kind="stable")]
+        self._starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))])
+
+    def of(self, key: int) -> Integers:
+        """Returns the list of one key."""
+        return self._values[self._starts[key] : self._starts[key + 1]]
+
+    def of_all(self, keys: Integers) -> tuple[Integers, Integers]:
+        """Returns the lists of several keys, one after the other, and their lengths."""
+        lengths = self._starts[keys + 1] - self._starts[keys]
+        ends = np.cumsum(lengths)
+        return self._values[np.repeat(self._starts[keys + 1] - ends, lengths) + np.arange(lengths.sum())], lengths
+
+
+def take(pool: Cases, caught: Cases, price: npt.NDArray[np.float64], count: int) -> list[int]:
+    """Returns the positions of at most `count` cases of the pool, the most useful first."""
+    cases, faults, weight = _left(pool, caught)
+    faults_of, cases_of = Lists(cases, faults, len(price)), Lists(faults, cases, len(weight))
+    gain = np.bincount(cases, weight[faults], minlength=len(price))
+    print(f"{len(weight)} different faults left", flush=True)
+    left = np.ones(len(weight), bool)
+    taken: list[int] = []
+    while len(taken) < count and left.any():
         best = int(np.argmax(gain / price))
-        chosen.append(names[best])
-        for i in np.flatnonzero(left & catches[:, best]):
-            gain -= weight[i] * catches[i]
-        left &= ~catches[:, best]
-    return chosen
+        now = faults_of.of(best)[left[faults_of.of(best)]]
+        if not len(now):
+            break  # what is above 0 is a rounding error
+        left[now] = False
+        lost, lengths = cases_of.of_all(now)
+        np.subtract.at(gain, lost, np.repeat(weight[now], lengths))
+        taken.append(best)
+    return taken
 
 
-def _bytes(case: Case) -> int:
-    """The size of the largest tensor."""
-    return max(tensor.minimum_size_in_bytes for tensor in case.desc.tensors.values())
+def _left(pool: Cases, caught: Cases) -> tuple[Integers, Integers, npt.NDArray[np.float64]]:
+    """Returns the faults that the pool shows and `caught` misses: (cases, faults, weight of each fault).
 
-
-def _elements(case: Case) -> int:
-    return sum(tensor.element_count for tensor in case.desc.tensors.values())
-
-
-def _faults(pool: Caught, shown: npt.NDArray[np.bool_], strength: int) -> list[ConditionalFault]:
-    """Returns faults of each case of the pool that change its output."""
-    faults = []
-    for i, features in enumerate(pool.features):
-        effects = [effect for effect, shows in zip(EFFECTS, shown[i], strict=True) if shows]
-        source = SeededSource(seed_of(f"choose/{strength}/{i}"))
-        for _ in range(FAULTS[strength] if effects else 0):
-            faults.append(ConditionalFault(pick(source, effects), draw_condition(source, features, strength)))
-    return faults
+    `cases[i]` catches `faults[i]`. Each fault has a number from 0.
+    """
+    cases: list[Integers] = [np.zeros(0, np.int32)]
+    faults: list[Integers] = [np.zeros(0, np.int32)]
+    weights: list[npt.NDArray[np.float64]] = [np.zeros(0)]
+    count = 0
+    for strength in STRENGTHS:
+        chances = pool.chances(strength) * WEIGHTS[strength]
+        for positions, numbers in missed(pool, caught, strength):
+            if len(positions):
+                known, own = np.unique(numbers, return_inverse=True)
+                cases.append(positions.astype(np.int32))
+                faults.append((own + count).astype(np.int32))
+                weights.append(np.bincount(own, chances[positions]).astype(np.float64))
+                count += len(known)
+    return np.concatenate(cases), np.concatenate(faults), np.concatenate(weights)
 
 
 if __name__ == "__main__":

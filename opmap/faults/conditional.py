@@ -8,7 +8,8 @@ descriptors and not from the catalogue, and a tier is asked how many of them it 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ EFFECTS = (
 )
 """The faults of the registry that happen under a condition."""
 
-DUE: Mapping[Tier, tuple[float, ...]] = {"standard": (1.0, 0.98, 0.90), "full": (1.0, 0.99, 0.95)}
+DUE: Mapping[Tier, tuple[float, ...]] = {"standard": (1.0, 0.98, 0.90), "full": (1.0, 1.0, 0.99)}
 """Tier -> the share of faults of each strength that it must catch. A tier that is not listed need not catch any."""
 
 LEADING_ONES = "leading_ones"
@@ -68,6 +69,9 @@ _SIZES = ("axis_length", "before", "block", "index_count", "output_elements")
 
 _LIMITS = sorted({limit for bits in range(17) for limit in (1 << bits, (1 << bits) + 1)})
 """The lowest numbers of the ranges of a size: each power of two to 65,536, and the numbers between it and the next."""
+
+ENTRIES: tuple[tuple[str, ...], ...] = (*_WORDS, *((name,) for name in (*_SMALL, *_SIZES)))
+"""What a condition chooses from: each entry counts as one feature. The names in one entry hold together."""
 
 Read = Mapping[str, Value]
 """The features of one case."""
@@ -118,8 +122,7 @@ def draw_faults(
         turn_seed = seed_of(f"conditional/{seed}/{strength}/{turn}")
         source = SeededSource(turn_seed)
         case = drawn_case(pick(source, tuple(OPERATORS)), turn_seed)
-        arrays = CaseArrays(case)
-        effects = [effect for effect in EFFECTS if _shows(effect, arrays)]
+        effects = [effect for effect, shown in zip(EFFECTS, shown_effects(case), strict=True) if shown]
         if effects:
             (read,) = read_features([case])
             faults.append(ConditionalFault(pick(source, effects), draw_condition(source, read, strength)))
@@ -166,8 +169,7 @@ class Caught:
     def shown(self, position: int) -> npt.NDArray[np.bool_]:
         """Returns for each of EFFECTS whether it changes the output of the case at this position."""
         if not self._known[position]:
-            arrays = CaseArrays(self.cases[position])
-            self._shown[position] = [_shows(effect, arrays) for effect in EFFECTS]
+            self._shown[position] = shown_effects(self.cases[position])
             self._known[position] = True
         row: npt.NDArray[np.bool_] = self._shown[position]
         return row
@@ -181,9 +183,10 @@ def read_features(cases: Sequence[Case]) -> list[dict[str, Value]]:
     return found
 
 
-def _shows(effect: str, arrays: CaseArrays) -> bool:
-    """Returns whether an effect changes the output of a case."""
-    return not np.array_equal(FAULTS[effect].bits(arrays), arrays.right)
+def shown_effects(case: Case) -> tuple[bool, ...]:
+    """Returns for each of EFFECTS whether it changes the output of a case."""
+    arrays = CaseArrays(case)
+    return tuple(not np.array_equal(FAULTS[effect].bits(arrays), arrays.right) for effect in EFFECTS)
 
 
 # --- a random condition ---------------------------------------------------------------------------------------------
@@ -191,28 +194,39 @@ def _shows(effect: str, arrays: CaseArrays) -> bool:
 
 def draw_condition(source: RandomSource, read: Read, strength: int) -> Conjunction:
     """Returns a condition that holds for a case with these features and names `strength` of them."""
-    groups = [group for group in (*_WORDS, *zip(_SMALL), *zip(_SIZES)) if all(name in read for name in group)]
+    entries = [entry for entry in ENTRIES if all(name in read for name in entry)]
     chosen: list[tuple[str, ...]] = []
-    while len(chosen) < min(strength, len(groups)):
-        group = pick(source, groups)
-        if group not in chosen:
-            chosen.append(group)
-    drawn = [comparison for group in chosen for comparison in _comparisons(group, read)]
+    while len(chosen) < min(strength, len(entries)):
+        entry = pick(source, entries)
+        if entry not in chosen:
+            chosen.append(entry)
+    drawn = [comparison for entry in chosen for comparison in _comparisons(entry, read)]
     return tuple(sorted(dict.fromkeys(drawn), key=lambda comparison: comparison.order[0]))
 
 
-def _comparisons(group: tuple[str, ...], read: Read) -> list[Comparison]:
-    """Returns the comparisons of one entry of `_WORDS`, `_SMALL` or `_SIZES` that hold for a case with these features."""
-    name = group[0]
-    if group in _WORDS:
-        return [Comparison(name, "==", read[name]) for name in group]
-    if name in _SMALL:
-        return [Comparison(name, "==", read[name])]
-    value = int(read[name])
-    low = max(limit for limit in _LIMITS if limit <= value)
-    high = min((limit for limit in _LIMITS if limit > value), default=None)
-    if high is None:
+def value_of(entry: tuple[str, ...], read: Read) -> Hashable:
+    """Returns what a condition says of an entry if it is drawn from a case with these features; None if it lacks one.
+
+    Two cases have equal values if each meets the comparisons that are drawn from the other.
+    """
+    if any(name not in read for name in entry):
+        return None
+    if entry in _WORDS:
+        return tuple(read[name] for name in entry)
+    number = int(read[entry[0]])
+    return number if entry[0] in _SMALL else bisect_right(_LIMITS, number) - 1
+
+
+def _comparisons(entry: tuple[str, ...], read: Read) -> list[Comparison]:
+    """Returns the comparisons of an entry that hold for a case with these features."""
+    name = entry[0]
+    if name not in _SIZES:
+        return [Comparison(name, "==", read[name]) for name in entry]
+    at = bisect_right(_LIMITS, int(read[name]))
+    low = _LIMITS[at - 1]
+    if at == len(_LIMITS):
         return [Comparison(name, ">=", low)]
+    high = _LIMITS[at]
     return [Comparison(name, "==", low)] if high == low + 1 else [at_least(name, low), at_most(name, high - 1)]
 
 

@@ -33,7 +33,7 @@ WORLD_DIMENSIONS, WORLD_SIZE = WORLD
 
 @dataclass
 class Full:
-    """What the tests need of the tier `full`; its 116,000 cases are enumerated once.
+    """What the tests need of the tier `full`; its 128,000 cases are enumerated once.
 
     `small_world` holds, per data type, one key for each descriptor of the small scope.
     """
@@ -82,6 +82,11 @@ class TestIds:
         assert (
             "adcb068872c41bea35df0b9f4dc84401517cadebbd6d57e10dee74b408140f6b"
             == hashlib.sha256(ids.encode()).hexdigest()
+        )
+        chosen = "".join(f"{id}\n" for id in full.ids[len(full.ids) - CHOSEN_OF_FULL :])
+        assert (
+            "21bb39469fa629cc3cfeda59ff03bae06b32bbacc7201b3d97832aa140fee101"
+            == hashlib.sha256(chosen.encode()).hexdigest()
         )
 
     def test_are_unique_and_plain(self, full):

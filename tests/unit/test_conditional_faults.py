@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cases.comparisons import Comparison
 from opmap.cases.feature_table import FeatureTable
 from opmap.cases.parameters import cases_with
-from opmap.cases.random_cases import MAX_BITS, drawn_case
+from opmap.cases.random_cases import MAX_BITS, chosen_numbers, drawn_case
 from opmap.cases.values import seed_of
 from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
@@ -20,15 +21,19 @@ from opmap.faults import FAULTS
 from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.conditional import (
     EFFECTS,
+    ENTRIES,
     STRENGTHS,
     Caught,
     ConditionalFault,
     Strength,
+    draw_condition,
     draw_faults,
     encode,
     measure,
     read_features,
+    shown_effects,
     summary,
+    value_of,
 )
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource, pick
@@ -113,6 +118,11 @@ class TestDrawing:
         assert draw_faults(strength, 10) == draw_faults(strength, 15)[:10]
         assert draw_faults(strength, 10) != draw_faults(strength, 10, seed=1)
 
+    def test_effects_of_a_case(self):
+        """A case shows the effects that change its output; none of its indices is negative."""
+        shown = {effect for effect, shows in zip(EFFECTS, shown_effects(gather(4)), strict=True) if shows}
+        assert set(EFFECTS) - {"negative-index-as-zero"} == shown
+
     def test_all_effects_are_drawn(self):
         """Every effect occurs, and each is a fault of the registry that some valid input shows."""
         assert set(EFFECTS) == {f.effect for f in draw_faults(1, 200)}
@@ -136,6 +146,25 @@ class TestDrawing:
             cases.append(drawn_case(pick(SeededSource(seed), tuple(OPERATORS)), seed))
         caught = Caught(cases)
         assert all(caught(f) for f in draw_faults(strength, 30, seed=4))
+
+    def test_values_say_what_conditions_say(self):
+        """A condition holds for another case just if the two have equal values for each entry that it names."""
+        reads = read_features([drawn_case(operator, seed) for operator in OPERATORS for seed in range(25)])
+        held = Counter()
+        for turn, (one, other) in enumerate(product(reads, repeat=2)):
+            condition = draw_condition(SeededSource(turn), one, 1 + turn % 3)
+            names = {comparison.feature for comparison in condition}
+            entries = [entry for entry in ENTRIES if names.issuperset(entry)]
+            equal = all(value_of(entry, one) == value_of(entry, other) for entry in entries)
+            assert equal == all(comparison.holds(other) for comparison in condition)
+            held[equal] += 1
+        assert held[True] > 1000
+        assert held[False] > 1000
+
+    def test_no_value_without_the_feature(self):
+        """A case has no value for an entry whose features it lacks."""
+        assert value_of(("tuple_size",), {"axis": 0}) is None
+        assert value_of(("operator", "index_type"), {"operator": "GATHER"}) is None
 
     def test_descriptors_of_every_size(self):
         """Random cases are valid, small ones are as frequent as large ones, and none is too large."""
@@ -180,6 +209,13 @@ class TestSummary:
         assert "3 features   97.5 %  39 of 40 caught" == lines[3]
         assert ["not caught, of 1 feature", "  tail-lost if elements behind the indexed dimensions == 1"] == lines[4:6]
 
+    def test_full_misses_no_fault_of_two_features(self):
+        """`full` is due to catch more than `standard`: every fault of up to two features."""
+        lines = list(summary("full", 9, 0, self.strengths(1)))
+        assert [f"must be {due} %" for due in ("100.0", "100.0", "99.0")] == [
+            line.split(", ")[-1] for line in lines[1:4]
+        ]
+
     def test_the_list_is_bounded(self):
         """The text has ten missed faults of each strength, JSON has all."""
         lines = list(summary("smoke", 348, 0, self.strengths(12)))
@@ -219,6 +255,13 @@ class TestCommand:
         monkeypatch.setattr("opmap.cases.selection.catalogue", lambda *_, **__: [gather(4)])
         assert 1 == main(["faults", "--conditional", "--tier", "standard", "--number", "10"])
         assert ", must be 100.0 %" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(("numbers", "code"), [(chosen_numbers, 0), (lambda *_: (), 1)], ids=["", "without chosen"])
+    def test_standard_needs_its_chosen_cases(self, numbers, code, capsys, monkeypatch):
+        """`standard` is strong enough, and without its chosen random cases it is not."""
+        monkeypatch.setattr("opmap.cases.catalogue.chosen_numbers", numbers)
+        assert code == main(["faults", "--conditional", "--tier", "standard", "--number", "200"])
+        assert ("must be" in capsys.readouterr().out) == bool(code)
 
     @pytest.mark.parametrize("option", ["--seed", "--number"])
     def test_options_without_conditional(self, option, capsys):
