@@ -139,9 +139,9 @@ class Walk:
                 actual = Tensor(data_type, sizes, bits)
             else:
                 actual = Tensor.from_bytes(data_type, sizes, elements)
-            self.checks.append(Check(place, round, field, self._expected(round, field), actual))
+            self.checks.append(Check(place, round, field, self._expected(round, field)[0], actual))
             return
-        self.checks.append(Check(place, round, field, self._expected(round, field), None, problem))
+        self.checks.append(Check(place, round, field, self._expected(round, field)[0], None, problem))
 
     def _type_and_count(self, round: Round, field: str) -> tuple[DataType, int]:
         tensor = round.desc.tensors[field]
@@ -149,16 +149,17 @@ class Walk:
             return tensor.data_type, tensor.element_count
         return self.formed.mapped.feeds.get(field, tensor.data_type), tensor.element_count
 
-    def _expected(self, round: Round, field: str) -> Sequence[int | None]:
+    def _expected(self, round: Round, field: str) -> tuple[Sequence[int | None], DataType, int]:
+        data_type, count = self._type_and_count(round, field)
         if field == round.output_field:
-            return round.expected
-        return self.formed.mapped.feed(round.tensors).get(field, round.tensors[field]).bits
+            return round.expected, data_type, count
+        return self.formed.mapped.feed(round.tensors).get(field, round.tensors[field]).bits, data_type, count
 
     def expected_arrays(self, round: Round) -> dict[str, np.ndarray]:
         """Returns an array for each output with its type and sizes. Undocumented elements are zero."""
         arrays = {}
         for name, field in self.formed.outputs.items():
-            expected, (data_type, _) = self._expected(round, field), self._type_and_count(round, field)
+            expected, data_type, _ = self._expected(round, field)
             tensor = Tensor(data_type, (len(expected),), [bits or 0 for bits in expected])
             arrays[name] = to_array(tensor).reshape(self.formed.output_sizes(name, round))
         return arrays
