@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from .execution.sessions import CPU
 from .execution.worker import WorkerCrashed
 from .session import Session
 from .session_options import SessionOptions
+from .verdicts.ahead import MOST_CASES, MOST_ELEMENTS, elements_of
 from .verdicts.items import Item, Judging, operator_of
 from .verdicts.judge import Outcome, decide
 from .verdicts.record import Record
@@ -27,6 +28,9 @@ from .vocabulary import Stage, Verdict
 
 _Results: TypeAlias = list[tuple[Record, float]]
 """The record of each item, and how many seconds it took."""
+
+_Block: TypeAlias = list[list[Item]]
+"""Groups of items that follow each other. The items of a group run in one session."""
 
 
 def started(jobs: int) -> AbstractContextManager[Processes | None]:
@@ -37,7 +41,8 @@ def started(jobs: int) -> AbstractContextManager[Processes | None]:
 def judging(session: Session, jobs: int, processes: Processes | None = None) -> AbstractContextManager[Judging | None]:
     """Returns the context in which a run is judged. It gives what `Session.judge_all` takes: None for one process.
 
-    `processes` are those that were started before. Raises InputError if there are several jobs, and the provider is neither the CPU EP nor one that is no ONNX Runtime's EP.
+    `processes` are those that were started before. Raises InputError if there are several jobs, and the provider is neither
+    the CPU EP nor one that is no ONNX Runtime's EP.
     """
     provider = session.provider
     if jobs == 1 or provider is None:
@@ -58,16 +63,16 @@ def _judging(session: Session, jobs: int, processes: Processes | None) -> Iterat
     name = session.options.provider if provider.third_party else CPU
     options = dataclasses.replace(session.options, provider=name, report=None, resume=None, write_known_failures=None)
     seconds: dict[str, float] = {}
-    left, ready = session.left, deque[tuple[Record, float]]()
+    blocks, ready = _blocks(session.left), deque[tuple[Record, float]]()
     arguments = (options, session.brief)
-    with Pool(_in_process, arguments, left, jobs, weigh=_weight, processes=processes) as pool:
-        answers = iter(zip(left, pool, strict=True))
+    with Pool(_in_process, arguments, blocks, jobs, processes=processes) as pool:
+        answers = iter(zip(blocks, pool, strict=True))
 
         def judge(item: Item) -> Record:
             if not ready:
-                group, answer = next(answers)
+                block, answer = next(answers)
                 ready.extend(
-                    _without_crash(session, arguments, group, answer.how) if isinstance(answer, Ended) else answer
+                    _without_crash(session, arguments, block, answer.how) if isinstance(answer, Ended) else answer
                 )
             record, seconds[item.id] = ready.popleft()
             assert record.case == item.id, "the answers come in the order of the items"
@@ -76,35 +81,55 @@ def _judging(session: Session, jobs: int, processes: Processes | None) -> Iterat
         yield Judging(judge, seconds)
 
 
-def _weight(group: Sequence[Item]) -> float:
-    """Returns how much work a group is: 1 is some thirty small cases, or about a million elements."""
-    cases = [item for item in group if isinstance(item, Case)]
-    elements = sum(tensor.element_count for case in cases for tensor in case.desc.tensors.values())
-    return (len(cases) + elements / 32_768) / 32 + (len(group) - len(cases))
+def _blocks(groups: _Block) -> list[_Block]:
+    """Returns the groups in blocks of neighbours. A process judges a block at a time.
+
+    Neighbours often have one descriptor, which is worked out once in a process. A large case is in a block of its own.
+    """
+    blocks: list[_Block] = []
+    left = 0.0
+    for group in groups:
+        size = (
+            len(group) / MOST_CASES + sum(elements_of(item) for item in group if isinstance(item, Case)) / MOST_ELEMENTS
+        )
+        if size > left or not blocks:
+            blocks.append([])
+            left = 1.0
+        blocks[-1].append(group)
+        left -= size
+    return blocks
 
 
 @contextmanager
-def _in_process(options: SessionOptions, brief: bool) -> Iterator[Callable[[Sequence[Item]], _Results]]:
-    """Opens the session of one process. Gives the function that judges items which run in one session."""
+def _in_process(options: SessionOptions, brief: bool) -> Iterator[Callable[[_Block], _Results]]:
+    """Opens the session of one process. Gives the function that judges a block."""
     with Session(options, brief=brief) as session:
         session.open()
-        yield session.judge_group
+        yield session.judge_groups
 
 
-def _without_crash(
-    session: Session, arguments: tuple[SessionOptions, bool], group: Sequence[Item], how: str
-) -> _Results:
-    """Judges each item of a group alone, in a new process, after a process ended while it judged the group."""
-    if len(group) == 1:
-        return [(_crashed(session, group[0], how), 0.0)]
+def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], block: _Block, how: str) -> _Results:
+    """Judges the groups of a block, or the items of a single group, in new processes, after a process ended in the block.
+
+    If no process ends now, the first case that passes failed in company only.
+    """
+    (first, *_), *more = block
+    if not more and len(block[0]) == 1:
+        return [(_crashed(session, first, how), 0.0)]
+    parts: list[_Block] = [[group] for group in block] if more else [[[item]] for item in block[0]]
     results: _Results = []
-    with Pool(_in_process, arguments, [[item] for item in group], 1) as pool:
-        for item, answer in zip(group, pool, strict=True):
-            results += [(_crashed(session, item, answer.how), 0.0)] if isinstance(answer, Ended) else answer
-    first, *others = group
-    if isinstance(first, Case) and all(record.verdict == Verdict.PASS for record, _ in results):
-        here = only_here(_crashed(session, first, how), results[0][0], [item.id for item in others])
-        results[0] = here, results[0][1]  # one failure is told once
+    again = False
+    with Pool(_in_process, arguments, parts, 1) as pool:
+        for part, answer in zip(parts, pool, strict=True):
+            again = again or isinstance(answer, Ended)
+            results += _without_crash(session, arguments, part, answer.how) if isinstance(answer, Ended) else answer
+    items = [item for group in block for item in group]
+    passed = (at for at, (record, _) in enumerate(results) if record.verdict == Verdict.PASS)
+    at = None if again else next(passed, None)
+    if at is not None:  # one failure is told once
+        record, seconds = results[at]
+        others = [item.id for item in items if item is not items[at]]
+        results[at] = only_here(_crashed(session, items[at], how), record, others), seconds
     return results
 
 

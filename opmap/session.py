@@ -333,11 +333,11 @@ class Session:
         groups = ([item for item in group if item.id not in done] for group in self.groups)
         return [group for group in groups if group]
 
-    def judge_group(self, group: Sequence[Item]) -> list[tuple[Record, float]]:
-        """Returns the records of items that run in one session, and how many seconds each took."""
-        joined = Joined(self._together, [group], self.options.repeat)
-        records = [self._judged(joined, item) for item in group]
-        return [(record, joined.seconds[item.id]) for item, record in zip(group, records, strict=True)]
+    def judge_groups(self, groups: Sequence[Sequence[Item]]) -> list[tuple[Record, float]]:
+        """Returns the records of items in groups that each run in one session, and how many seconds each item took."""
+        joined = Joined(self._together, groups, self.options.repeat)
+        records = [self._judged(joined, item) for item in joined.order]
+        return [(record, joined.seconds[item.id]) for item, record in zip(joined.order, records, strict=True)]
 
     def _judged(self, joined: Joined, item: Item) -> Record:
         return joined.judge(item, self.judge, self._settled)

@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
@@ -32,13 +32,10 @@ Make: TypeAlias = Callable[..., "AbstractContextManager[Callable[[Item], Answer]
 """Called once in each process. Its context gives the function that answers an item."""
 
 AHEAD = 2
-"""How many items a process holds at least: the next one is there when it is done with one."""
+"""How many items a process holds at a time: the next one is there when it is done with one."""
 
-WINDOW = 1 << 14
+WINDOW = 1024
 """How many answers may wait for that of an earlier item. It bounds the memory, and a slow item delays no process before that."""
-
-SHARE = 4
-"""A process holds at most one of so many of its part of the items that are left: at the end all have about as much to do."""
 
 STARTS = 2
 """The number of processes in a row that end before they are ready, after which none is started any more."""
@@ -67,20 +64,12 @@ class _Raised:
 
 @dataclass(eq=False)
 class _Worker:
-    """A process, the pipe to it, and the numbers of the items that it holds, in the order in which it answers them.
-
-    `held` also has the weight of each item.
-    """
+    """A process, the pipe to it, and the numbers of the items that it holds, in the order in which it answers them."""
 
     process: SpawnProcess
     pipe: Any  # a Connection, on Windows a PipeConnection
-    held: dict[int, float] = field(default_factory=dict)
+    held: deque[int] = field(default_factory=deque)
     ready: bool = False
-
-    @property
-    def weight(self) -> float:
-        """How much work the items that it holds are."""
-        return sum(self.held.values())
 
 
 class Processes:
@@ -105,34 +94,26 @@ class Processes:
             _end(worker)
 
 
-def _alike(item: object) -> float:
-    """Returns the weight of an item if nothing is known about it: a process holds no more than AHEAD of them."""
-    return 1.0
-
-
 class Pool(Generic[Item, Answer]):
     """Answers items in `count` processes.
 
     `make(*arguments)` is called in each process; it, the arguments, the items and the answers must be picklable. Iterating
     gives the answers in the order of the items. `close` ends the processes, whatever they do.
 
-    `weigh` says how much work an item is: a process holds more than AHEAD items if they weigh at most 1 together, so that it
-    need not wait for the next one. `processes` were started before with the same `make`.
+    `processes` were started before with the same `make`.
     """
 
     def __init__(
         self,
         make: Make[Item, Answer],
         arguments: tuple[Any, ...],
-        items: Sequence[Item],
+        items: Iterable[Item],
         count: int,
         *,
-        weigh: Callable[[Item], float] = _alike,
         processes: Processes | None = None,
     ) -> None:
-        self._make, self._arguments, self._count, self._weigh = make, arguments, count, weigh
-        self._waiting = processes
-        self._new, self._left = enumerate(items), len(items)
+        self._make, self._arguments, self._count, self._waiting = make, arguments, count, processes
+        self._new = enumerate(items)
         self._again: deque[tuple[int, Item]] = deque()
         self._items: dict[int, Item] = {}  # those that were sent, and are not taken
         self._answers: dict[int, Answer | Ended | _Raised] = {}
@@ -181,43 +162,23 @@ class Pool(Generic[Item, Answer]):
     # --- the processes ---
 
     def _send(self) -> None:
-        """Gives each process the items that it may hold. Starts processes as long as there are items for them.
-
-        A process gets items that follow each other: they often have one descriptor, which is worked out once in a process.
-        """
-        while (worker := self._next_free()) or len(self._workers) < self._count:
-            begun = False
-            while (len(self._items) < WINDOW or self._again) and (not worker or self._may_hold(worker, begun=begun)):
-                following = self._again.popleft() if self._again else next(self._new, None)
-                if following is None:
-                    return
-                worker, begun = worker or self._start(), True
-                self._give(worker, *following)
-            if not begun:
+        """Gives each process the items that it may hold. Starts processes as long as there are items for them."""
+        while len(self._items) < WINDOW or self._again:
+            free = [worker for worker in self._workers if len(worker.held) < AHEAD]
+            worker = min(free, key=lambda worker: len(worker.held), default=None)
+            if (worker is None or worker.held) and len(self._workers) < self._count:
+                worker = None
+            elif worker is None:
                 return
-
-    def _next_free(self) -> _Worker | None:
-        """Returns the process with the least to do; None if a new one is to be started, or if all have enough."""
-        worker = min(self._workers, key=lambda worker: worker.weight, default=None)
-        starts = worker is not None and worker.held and len(self._workers) < self._count
-        return None if worker is None or starts or not self._may_hold(worker, begun=False) else worker
-
-    def _may_hold(self, worker: _Worker, *, begun: bool) -> bool:
-        """Returns whether a process may hold one item more.
-
-        It is given several at a time, as soon as it has done half of the last ones.
-        """
-        most = self._left // (SHARE * self._count)
-        if begun:
-            return worker.weight < 1 and len(worker.held) < most
-        return len(worker.held) < AHEAD or (worker.weight < 0.5 and len(worker.held) < most / 2)
-
-    def _give(self, worker: _Worker, number: int, item: Item) -> None:
-        self._left -= number not in self._items
-        self._items[number] = item
-        worker.held[number] = self._weigh(item)
-        with suppress(OSError):  # the process ended: _receive sees it too
-            worker.pipe.send((number, item))
+            following = self._again.popleft() if self._again else next(self._new, None)
+            if following is None:
+                return
+            worker = worker or self._start()
+            number, item = following
+            self._items[number] = item
+            worker.held.append(number)
+            with suppress(OSError):  # the process ended: _receive sees it too
+                worker.pipe.send((number, item))
 
     def _start(self) -> _Worker:
         if self._failed_starts >= STARTS:
@@ -246,7 +207,7 @@ class Pool(Generic[Item, Answer]):
             worker.ready, self._failed_starts = True, 0
             return
         number, answer = message
-        del worker.held[number]
+        worker.held.remove(number)
         self._answers[number] = answer
 
     def _replace(self, worker: _Worker) -> None:

@@ -38,7 +38,7 @@ class Ahead:
         position = self._positions.get(id, -1)
         if position < self._until:
             return
-        sizes = [_elements(case) for case in self._cases[position : position + MOST_CASES]]
+        sizes = [elements_of(case) for case in self._cases[position : position + MOST_CASES]]
         count = sum(size <= MOST_ELEMENTS for size in accumulate(sizes))
         self._until = position + max(1, count)
         if not count:
@@ -50,5 +50,6 @@ class Ahead:
         self.seconds |= {case.id: (size + FIXED) * each for case, size in zip(cases, sizes, strict=False)}
 
 
-def _elements(case: Case) -> int:
+def elements_of(case: Case) -> int:
+    """Returns how many elements the tensors of a case have."""
     return sum(tensor.element_count for tensor in case.desc.tensors.values())

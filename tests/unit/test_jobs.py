@@ -6,15 +6,19 @@ import json
 import sys
 import textwrap
 import time
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 from pool_answers import planted, sleeping
 
+from opmap import jobs
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.errors import InputError, ProviderError
 from opmap.execution.pool import Ended, Pool, Processes
 from opmap.jobs import judging
+from opmap.verdicts.ahead import elements_of
 
 STUB = """
 import os
@@ -69,12 +73,11 @@ class TestPool:
             assert [n * n for n in range(40)] == list(pool)
 
     def test_ahead(self):
-        """Light items are given several at a time, heavy ones two, and the last ones go to all processes alike."""
-        for weight, held in ((1 / 64, [64, 64]), (0.3, [4, 4]), (1.0, [2, 2]), (9.0, [2, 2])):
-            with Pool(planted, (), range(900), 2, weigh=lambda item, weight=weight: weight) as pool:
-                pool._send()
-                assert held == [len(worker.held) for worker in pool._workers]
-        with Pool(planted, (), range(2), 2, weigh=lambda item: 0.01) as pool:
+        """A process holds two items, and an item goes to the process with less to do."""
+        with Pool(planted, (), range(900), 2) as pool:
+            pool._send()
+            assert [2, 2] == [len(worker.held) for worker in pool._workers]
+        with Pool(planted, (), range(2), 2) as pool:
             pool._send()
             assert [1, 1] == [len(worker.held) for worker in pool._workers]
 
@@ -170,6 +173,28 @@ class TestSame:
         assert (tmp_path / "whole/results.jsonl").read_bytes() == (tmp_path / "cut/results.jsonl").read_bytes()
 
 
+class TestBlocks:
+    """A process is given several groups of cases at a time."""
+
+    def test_neighbours(self, monkeypatch):
+        """Blocks hold all groups in their order, and end where they have enough cases."""
+        groups = [[f"probe {n}"] * (1 + n % 3) for n in range(30)]
+        monkeypatch.setattr(jobs, "MOST_CASES", 8)
+        blocks = jobs._blocks(groups)
+        assert groups == [group for block in blocks for group in block]
+        assert all(sum(map(len, block)) <= 8 for block in blocks)
+        assert all(sum(map(len, (*one, other[0]))) > 8 for one, other in pairwise(blocks))
+
+    def test_large(self, monkeypatch):
+        """A large case is alone."""
+        cases = [case for case in catalogue("smoke") if case.variant == "plain"][:9]
+        sizes = [elements_of(case) for case in cases]
+        monkeypatch.setattr(jobs, "MOST_ELEMENTS", max(sizes) - 1)
+        blocks = jobs._blocks([[case] for case in cases])
+        assert [[cases[sizes.index(max(sizes))]]] in blocks
+        assert cases == [case for block in blocks for group in block for case in group]
+
+
 class TestCrash:
     """A process that crashes costs one case, not the run."""
 
@@ -186,6 +211,18 @@ class TestCrash:
         assert "the process ended with exit code 0x3" in found["gather/example.1"]["message"]
         assert "the process ended with exit code 0x3" in out
         assert {"pass"} == {record["verdict"] for id, record in found.items() if id not in crashed}
+
+    def test_once(self, tmp_path, validate):
+        """A crash that does not come back when the cases are judged again is told of one case, as one in company."""
+        body = "if not os.path.exists('there'): open('there', 'w').close(); os._exit(3)"
+        code, _, _ = validate("--filter", "*/example.*", "--report", "r", "--jobs", "2", body=body)
+
+        found = records(tmp_path / "r")
+        (wrong,) = [record for record in found.values() if record["verdict"] != "pass"]
+        assert 1 == code
+        assert "crash" == wrong["verdict"]
+        assert wrong["message"].startswith("only in company") and "exit code 0x3" in wrong["message"]
+        assert wrong["company"] and set(wrong["company"]) <= found.keys() - {wrong["case"]}
 
     def test_probe(self, tmp_path, validate):
         """A probe that crashes is one too."""
