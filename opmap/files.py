@@ -89,7 +89,8 @@ def file_inside(folder: str | os.PathLike[str], name: str, whose: str) -> Path:
 def write_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> None:
     """Writes a file completely or not at all: into a temporary file beside it, which then replaces it.
 
-    `content` may be given in parts, which are never in memory together. A symbolic link at `path` is replaced, not followed. Raises OSError; the temporary file is removed then.
+    `content` may be given in parts, which are never in memory together. A symbolic link at `path` is replaced, not followed.
+    Raises OSError; the temporary file is removed then.
     """
     path = Path(path)
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")

@@ -65,8 +65,8 @@ class Session:
     `probes`, and calls `judge` for one item at a time. The provider is opened when it is first needed.
 
     `cases` are run in place of those that the options choose; then no probe is run. With `brief`, the record of a case
-    that passed holds a digest of its output instead of the values; without `whole`, `results` keeps less of it. Raises InputError if the file of known failures
-    cannot be used.
+    that passed holds a digest of its output instead of the values; without `whole`, `results` keeps less of it. Raises
+    InputError if the file of known failures cannot be used.
     """
 
     def __init__(

@@ -186,8 +186,8 @@ def find_cases(
     """Returns the tier that has all these ids, and the cases with them in the order of the catalogue.
 
     The tier is `tier` if it has them all, else the smallest that has. Each id has at most MAX_GLOB characters; those of
-    probes and contract probes count for the tier, and give no case. Calls `advance` for each case. Raises InputError with the nearest ids if one
-    id exists nowhere; the message says that it must be `wanted`.
+    probes and contract probes count for the tier, and give no case. Calls `advance` for each case. Raises InputError with
+    the nearest ids if one id exists nowhere; the message says that it must be `wanted`.
     """
     probe_ids = [id for id in ids if id.startswith((PROBE, CONTRACT))]
     case_ids = set(ids).difference(probe_ids)

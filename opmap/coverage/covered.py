@@ -25,8 +25,9 @@ class Covered:
     """The coverage of the cases of one operator.
 
     Pairs and triples are counted only for cases that have a class of every parameter, because the covering arrays
-    contain only such cases; `rows` are these classes of each such case, in the order of `parameters`. A case that is another case in a variant counts only for `variants` (variant -> number of
-    cases) and `variant_pairs` (variant and class).
+    contain only such cases; `rows` are these classes of each such case, in the order of `parameters`. A case that is
+    another case in a variant counts only for `variants` (variant -> number of cases) and `variant_pairs` (variant and
+    class).
     """
 
     operator: str

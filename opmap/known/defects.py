@@ -19,7 +19,8 @@
     message = "consistent with"
 
 An entry of `fails` has the keys `case` (one glob or several), `operator`, `type`, `variant`, `verdict`, `stage`, `message`,
-`may_pass`, `dangerous` and `tier`. The defect adds the provider, package, versions and device class. With `package`, the entry is for this package only.
+`may_pass`, `dangerous` and `tier`. The defect adds the provider, package, versions and device class. With `package`, the
+entry is for this package only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Evaluates size formulas and constraints. Their text comes from the documentation and is never retyped as code.
 
-Each expression becomes a Python function once; a catalogue checks the same few texts for many descriptors. An environment maps names, as the pages write them, to values: `Axis` to a number, `InputTensor.Sizes` to a tuple of
-numbers, `InputTensor.DataType` to a string.
+Each expression becomes a Python function once: a catalogue checks the same few texts for many descriptors. An environment
+maps names, as the pages write them, to values: `Axis` to a number, `InputTensor.Sizes` to a tuple of numbers,
+`InputTensor.DataType` to a string.
 """
 
 from __future__ import annotations
