@@ -23,8 +23,8 @@ from opmap.operators.loops import LOOPS
 from opmap.pseudocode import (
     access_map,
     compile_statements,
+    compiling,
     gives,
-    interpreter,
     naive,
     parse_lines,
     run,
@@ -185,7 +185,7 @@ class TestInterpreter:
         text, sizes = "output[a, b] = input[t[a, b], b]", {"output": (3, 8), "input": (5, 8), "t": (3, 8)}
         indices = {"t": [i * 7 % 5 - 2 for i in range(24)]}
         whole = list(compiled(text, sizes).statements[-1].source(indices))
-        monkeypatch.setattr(interpreter, "LONGEST", longest)
+        monkeypatch.setattr(compiling, "LONGEST", longest)
         cut = list(compiled(text, sizes).statements[-1].source(indices))
         assert [8] * 3 == [len(piece) for piece in whole]
         assert longest == max(len(piece) for piece in cut)
@@ -227,7 +227,7 @@ class TestInterpreter:
     )
     def test_every_way_to_read(self, monkeypatch, text, sizes, longest):
         """The compiled reader gives the elements at the addresses of the naive evaluator, in range and out of range."""
-        monkeypatch.setattr(interpreter, "LONGEST", longest)
+        monkeypatch.setattr(compiling, "LONGEST", longest)
         program, lines = compiled(text, sizes), parse_lines(text)
         values = array("I", (i * 7919 % 10007 for i in range(math.prod(sizes["input"]))))
         for outside in (False, True):
@@ -248,7 +248,7 @@ class TestInterpreter:
         for rows in (5, 6, 7):
             sizes = {"output": (rows, 3), "input": (rows, 3), "t": (rows,)}
             run(compiled("output[a, b] = input[t[a], b]", sizes), {"input": range(3 * rows), "t": [0] * rows})
-            misses.append(interpreter._factory.cache_info().misses)
+            misses.append(compiling._factory.cache_info().misses)
         assert misses == [misses[0]] * 3
 
     def test_the_result_is_an_array_if_every_element_is_documented(self):
@@ -338,12 +338,12 @@ class TestInterpreter:
                 tracemalloc.stop()
 
         output = run(program, {**tensors, "t": indices.integers})
-        few = 24 * interpreter.LONGEST + len(tensors["input"])  # lists of two pieces, one piece, and a row
+        few = 24 * compiling.LONGEST + len(tensors["input"])  # lists of two pieces, one piece, and a row
         assert peak(lambda given: run(program, given)) < 1.25 * count + few
         assert peak(lambda given: gives(program, given, memoryview(output))) < few
         (move,) = program.statements
         assert (
-            peak(lambda given: sum(len(piece) for piece in move.source(given))) < 100 * interpreter.LONGEST
+            peak(lambda given: sum(len(piece) for piece in move.source(given))) < 100 * compiling.LONGEST
         )  # two pieces with their numbers
 
     @pytest.mark.parametrize(

@@ -93,15 +93,15 @@ class TestCases:
         own = [case for case in OWN if case.desc.operator == operator and case.variant == PLAIN]
         for variant in VARIANTS.values():
             got = [case for case in ADDED if case.variant == variant.name and case.desc.operator == operator]
-            wanted = {pair for case in own for pair in classes(case).items()}
+            wanted = {pair for case in own for pair in classes(case.desc).items()}
             if variant.base == PLAIN and variant.share in ("values", "few"):
-                lacking = wanted - {pair for case in got for pair in classes(case).items()}
+                lacking = wanted - {pair for case in got for pair in classes(case.desc).items()}
                 if variant.share == "few":
                     lacking = {pair for pair in lacking if pair[0] != "data_type"}
                 # a class is lacking only if no case with it can be brought into the variant
                 small = [c for c in own if max(t.element_count for t in c.desc.tensors.values()) <= 65_536]
                 for pair in list(lacking)[:3]:
-                    assert not any(accepts(variant, c) for c in small if pair in classes(c).items()), (
+                    assert not any(accepts(variant, c) for c in small if pair in classes(c.desc).items()), (
                         variant.name,
                         pair,
                     )
