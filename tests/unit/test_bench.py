@@ -100,10 +100,24 @@ class TestChildren:
         assert found["cases"] > 300
         assert found["judged_ms"] > 0 < found["added_ms"]
 
-    def test_start(self):
-        """Each process contains the one that does nothing."""
+    def test_processes_are_started(self):
+        """Each process that is measured ends well."""
         found = children.start(1)
-        assert 0 < found.python < found.help
+        assert min(found.python, found.import_opmap, found.help) > 0
+
+    def test_start(self, monkeypatch):
+        """With a clock that only processes move, every number is known to be that of the right process."""
+        now = [0.0]
+        times = {"": 1.0, "import opmap": 2.0, "--help": 4.0, "no:opmap": 8.0, "test_one.py": 24.0}
+
+        def run(command, folder):
+            now[0] += times[command[-1]]
+
+        monkeypatch.setattr(children, "_run", run)
+        monkeypatch.setattr(children, "_is_plugin", lambda: True)
+        monkeypatch.setattr(children.time, "perf_counter", lambda: now[0])
+        wanted = children.Start(python=1.0, import_opmap=2.0, help=4.0, pytest_session=8.0, pytest_plugin=16.0)
+        assert wanted == children.start(2)
 
 
 class TestPace:
