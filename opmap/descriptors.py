@@ -237,6 +237,11 @@ class OperatorDesc:
         (name,) = self.spec().field_names("output")
         return self.tensors[name]
 
+    @property
+    def element_count(self) -> int:
+        """The number of elements of all tensors together."""
+        return sum(tensor.element_count for tensor in self.tensors.values())
+
     def environment(self) -> dict[str, Any]:
         """Returns the values that formulas may use, by their names in formulas."""
         return environment(self.tensors, self.numbers)

@@ -19,7 +19,7 @@ from .execution.sessions import CPU
 from .execution.worker import WorkerCrashed
 from .session import Session
 from .session_options import SessionOptions
-from .verdicts.ahead import MOST_CASES, MOST_ELEMENTS, elements_of
+from .verdicts.ahead import MOST_CASES, MOST_ELEMENTS
 from .verdicts.items import Item, Judging, operator_of
 from .verdicts.judge import Outcome, decide
 from .verdicts.record import Record
@@ -89,9 +89,8 @@ def _blocks(groups: _Block) -> list[_Block]:
     blocks: list[_Block] = []
     left = 0.0
     for group in groups:
-        size = (
-            len(group) / MOST_CASES + sum(elements_of(item) for item in group if isinstance(item, Case)) / MOST_ELEMENTS
-        )
+        elements = sum(item.desc.element_count for item in group if isinstance(item, Case))
+        size = len(group) / MOST_CASES + elements / MOST_ELEMENTS
         if size > left or not blocks:
             blocks.append([])
             left = 1.0

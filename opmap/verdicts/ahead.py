@@ -38,7 +38,7 @@ class Ahead:
         position = self._positions.get(id, -1)
         if position < self._until:
             return
-        sizes = [elements_of(case) for case in self._cases[position : position + MOST_CASES]]
+        sizes = [case.desc.element_count for case in self._cases[position : position + MOST_CASES]]
         count = sum(size <= MOST_ELEMENTS for size in accumulate(sizes))
         self._until = position + max(1, count)
         if not count:
@@ -48,8 +48,3 @@ class Ahead:
         self.judge.prepare_ahead(cases)
         each = (perf_counter() - begin) / (sum(sizes[:count]) + FIXED * count)
         self.seconds |= {case.id: (size + FIXED) * each for case, size in zip(cases, sizes, strict=False)}
-
-
-def elements_of(case: Case) -> int:
-    """Returns how many elements the tensors of a case have."""
-    return sum(tensor.element_count for tensor in case.desc.tensors.values())

@@ -18,7 +18,6 @@ from opmap.cli import main
 from opmap.errors import InputError, ProviderError
 from opmap.execution.pool import Ended, Pool, Processes
 from opmap.jobs import judging
-from opmap.verdicts.ahead import elements_of
 
 STUB = """
 import os
@@ -188,7 +187,7 @@ class TestBlocks:
     def test_large(self, monkeypatch):
         """A large case is alone."""
         cases = [case for case in catalogue("smoke") if case.variant == "plain"][:9]
-        sizes = [elements_of(case) for case in cases]
+        sizes = [case.desc.element_count for case in cases]
         monkeypatch.setattr(jobs, "MOST_ELEMENTS", max(sizes) - 1)
         blocks = jobs._blocks([[case] for case in cases])
         assert [[cases[sizes.index(max(sizes))]]] in blocks
