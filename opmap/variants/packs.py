@@ -13,7 +13,7 @@ from ..execution.steps import Evidence, Result
 from .contract import PLAIN, Formed, Variant
 
 PACKED = "packed"
-"""The name that a case's variant has in its record if the case ran in a pack; behind the variant's own name, if it has one."""
+"""The variant in the record of a case that ran in a pack. It follows the name of the case's own variant: `init.packed`."""
 
 
 def can_be_packed(variant: Variant) -> bool:
