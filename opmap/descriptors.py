@@ -18,9 +18,9 @@ from .pseudocode import (
     AccessMap,
     Expansion,
     Origin,
+    Plan,
     Program,
     Statement,
-    access_map,
     assigned,
     check,
     compile_map,
@@ -339,10 +339,20 @@ class OperatorDesc:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
-        return self._computed(self._results_of_form, "statements", self._expanded)
+        return self._plan.statements
 
-    def _expanded(self) -> tuple[Statement, ...]:
-        return expand(self.spec().lines, self.expansion(), self.numbers)
+    @property
+    def _plan(self) -> Plan:
+        """The plan of the access map. All descriptors with the same coordinates and dimension counts share it."""
+        return self._computed(self._results_of_form, "plan", self._shared_plan)
+
+    def _shared_plan(self) -> Plan:
+        expansion, numbers = self.expansion(), self.numbers
+        ranks = {name: len(sizes) for name, sizes in self.pseudocode_sizes.items()}
+        parts = (expansion.rest, expansion.series, expansion.tuples, numbers, ranks)
+        key = tuple(tuple(part.items()) for part in parts)
+        room = _results_of_plan(cast("Hashable", type(self)), key)
+        return self._computed(room, "plan", lambda: Plan(expand(self.spec().lines, expansion, numbers), ranks))
 
     @property
     def results(self) -> Room:
@@ -386,7 +396,7 @@ class OperatorDesc:
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
         form = self._results_of_form
-        return self._computed(form, "access", lambda: access_map(self.statements, self.pseudocode_sizes))
+        return self._computed(form, "access", lambda: self._plan.access_map(self.pseudocode_sizes))
 
     @property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
@@ -400,7 +410,7 @@ class OperatorDesc:
 
     def _index_bounds(self) -> dict[str, tuple[int, ...]]:
         fields = self.spec().pseudocode.tensors
-        return {fields[name]: bounds for name, bounds in self.access.index_bounds.items()}
+        return {fields[name]: bounds for name, bounds in self._plan.index_bounds(self.pseudocode_sizes).items()}
 
     @cached_property
     def index_counts(self) -> dict[str, int]:
@@ -462,6 +472,12 @@ def results_of(desc: OperatorDesc) -> Room:
 @lru_cache(maxsize=512)
 def _results_of_form(cls: Hashable, sizes: tuple[tuple[int, ...], ...], numbers: tuple[int, ...]) -> Room:
     """Returns the room for what is computed once for descriptors of a class with these sizes and numbers."""
+    return Room()
+
+
+@lru_cache(maxsize=4096)
+def _results_of_plan(cls: Hashable, parts: tuple[tuple[tuple[str, object], ...], ...]) -> Room:
+    """Returns the room for what is computed once for descriptors of a class whose statements are expanded alike."""
     return Room()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+
+import msgspec
 
 from ..descriptors import OperatorDesc, TensorDesc
 from ..dxdispatch import desc_json
@@ -83,17 +84,19 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -
     first = desc.tensors[desc.data_tensors()[0]]
     shape = shape_word(first.dimension_count, desc.short_names, desc.numbers)
     stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/{shape}/{indices}{pattern}/{data}"
-    content = f"[{_encoded(desc)}, {_ENCODER.encode(pattern)}, {_ENCODER.encode(data)}]"
+    content = f"[{_encoded(desc)}, {_json(pattern)}, {_json(data)}]"
     return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"
 
 
 @lru_cache(maxsize=256)
 def _encoded(desc: OperatorDesc) -> str:
     """The descriptor as JSON. Cases of one descriptor with other values mostly follow each other."""
-    return _ENCODER.encode(desc_json(desc))
+    return _json(desc_json(desc))
 
 
-_ENCODER = json.JSONEncoder(sort_keys=True)
+def _json(value: object) -> str:
+    """JSON in one line, with sorted keys and a space after each comma and colon."""
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=0).decode()
 
 
 def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping[str, int]) -> str:

@@ -1,6 +1,6 @@
 """DirectML's pseudocode: text, tree, expanded statements, access map, compiled program; a naive evaluator beside it."""
 
-from .access import AccessMap, Address, IndexRead, Move, Term, access_map, strides_of
+from .access import AccessMap, Address, IndexRead, Move, Plan, Term, access_map, strides_of
 from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
 from .formulas import Broken, assigned, check, evaluate, right_align
 from .interpreter import Program, compile_map, compile_statements, gives, run
@@ -21,6 +21,7 @@ __all__ = [
     "Line",
     "Move",
     "Origin",
+    "Plan",
     "Program",
     "Reference",
     "Statement",

@@ -14,12 +14,14 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 from ..errors import PseudocodeError
 from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement, show
 
 Sizes = tuple[int, ...]
+
+T = TypeVar("T")
 
 
 def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -149,12 +151,17 @@ class Move:
 class AccessMap:
     """The statements of one descriptor as numbers. Tensors have the pseudocode's names.
 
-    `output` is the tensor that the statements write. A `Copy` moves a whole tensor, a `Move` single elements.
+    A `Copy` moves a whole tensor, a `Move` single elements.
     """
 
-    output: str
+    plan: Plan
     sizes: Mapping[str, Sizes]
     statements: tuple[Copy | Move, ...]
+
+    @property
+    def output(self) -> str:
+        """The tensor that the statements write."""
+        return self.plan.output
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
@@ -169,18 +176,8 @@ class AccessMap:
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
-        """For each index tensor, the size n of the dimension that its indices point into.
-
-        Indices from -n to n - 1 are in range. There is one size for all indices; or one per coordinate if the tensor
-        holds index tuples. If one index is the position in several dimensions, the smallest size counts.
-        """
-        bounds: dict[str, dict[int, int]] = {}
-        for address in (a for move in self.moves for a in (move.target, move.source)):
-            for term in address.terms:
-                if term.read:
-                    places = bounds.setdefault(term.read.tensor, {})
-                    places[term.read.offset] = min(term.size, places.get(term.read.offset, term.size))
-        return {tensor: tuple(places[place] for place in sorted(places)) for tensor, places in bounds.items()}
+        """The sizes of the dimensions that indices point into; see `Plan.index_bounds`."""
+        return self.plan.index_bounds(self.sizes)
 
 
 def access_map(statements: Sequence[Statement], sizes: Mapping[str, Sizes]) -> AccessMap:
@@ -188,107 +185,182 @@ def access_map(statements: Sequence[Statement], sizes: Mapping[str, Sizes]) -> A
 
     Raises PseudocodeError if a statement does not fit the sizes.
     """
-    built = tuple(_copy(s, sizes) if isinstance(s, Copy) else _move(s, sizes) for s in statements)
-    outputs = {s.target if isinstance(s, Copy) else s.target.tensor for s in built}
-    if len(outputs) != 1:
-        raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
-    return AccessMap(outputs.pop(), dict(sizes), built)
+    return Plan(statements, {name: len(each) for name, each in sizes.items()}).access_map(sizes)
 
 
-def aligned(reference: Reference, sizes: Sequence[int]) -> list[tuple[Coordinate | Constant | Reference, int, int]]:
-    """Returns (coordinate, size, stride) of each coordinate of an expanded reference, right-aligned to the tensor.
+class Plan:
+    """What the access maps of expanded statements have in common, whatever the sizes of the tensors are.
 
-    Raises PseudocodeError if the reference has more coordinates than the tensor has dimensions, or leaves out a
-    dimension longer than 1.
+    `ranks` are the dimension counts of the tensors by the pseudocode's names. Raises PseudocodeError if a statement does
+    not fit them.
     """
-    coordinates = reference.coordinates
-    skipped = len(sizes) - len(coordinates)
-    if skipped < 0 or (skipped and max(sizes[:skipped]) != 1):
-        raise PseudocodeError(f"{reference} does not address a tensor of sizes {show(sizes)}")
-    if _REST in coordinates:
-        raise PseudocodeError(f"{reference} is not expanded")
-    expanded = cast("tuple[Coordinate | Constant | Reference, ...]", coordinates)
-    return list(zip(expanded, sizes[skipped:], strides_of(sizes)[skipped:], strict=True))
+
+    def __init__(self, statements: Sequence[Statement], ranks: Mapping[str, int]):
+        self.statements = tuple(statements)
+        self._parts = tuple(s if isinstance(s, Copy) else _MovePlan(s, ranks) for s in self.statements)
+        outputs = {s.target if isinstance(s, Copy) else s.target.tensor for s in self.statements}
+        if len(outputs) != 1:
+            raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
+        self.output = outputs.pop()
+        self._bounds = self._places()
+
+    def access_map(self, sizes: Mapping[str, Sizes]) -> AccessMap:
+        """Returns the access map for tensors of these sizes. Raises PseudocodeError if a statement does not fit them."""
+        parts = (_copy(part, sizes) if isinstance(part, Copy) else part.move(sizes) for part in self._parts)
+        return AccessMap(self, dict(sizes), tuple(parts))
+
+    def index_bounds(self, sizes: Mapping[str, Sizes]) -> dict[str, tuple[int, ...]]:
+        """Returns, for each index tensor, the size n of the dimension that its indices point into.
+
+        Indices from -n to n - 1 are in range. There is one size for all indices; or one per coordinate if the tensor
+        holds index tuples. If one index is the position in several dimensions, the smallest size counts.
+        """
+        return {
+            tensor: tuple(min(sizes[name][dimension] for name, dimension in places) for places in coordinates)
+            for tensor, coordinates in self._bounds.items()
+        }
+
+    def _places(self) -> dict[str, list[list[tuple[str, int]]]]:
+        """For each index tensor and coordinate of its tuples: the dimensions, as (tensor, number), that it points into."""
+        found: dict[str, dict[int, list[tuple[str, int]]]] = {}
+        moves = [part for part in self._parts if isinstance(part, _MovePlan)]
+        for address in (address for move in moves for address in (move.target, move.source)):
+            for dimension, position in enumerate(address.positions):
+                if isinstance(position, _ReadPlan):
+                    coordinates = found.setdefault(position.tensor, {})
+                    coordinates.setdefault(position.offset, []).append((address.reference.tensor, dimension))
+        return {tensor: [coordinates[k] for k in sorted(coordinates)] for tensor, coordinates in found.items()}
 
 
 _REST = Rest()
 
 
 def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
-    target, source = _sizes(statement.target, statement, sizes), _sizes(statement.source, statement, sizes)
+    target, source = _of(statement.target, statement, sizes), _of(statement.source, statement, sizes)
     if target != source:
         raise PseudocodeError(f"{statement}: the sizes {show(target)} and {show(source)} differ")
     return statement
 
 
-def _move(line: Line, sizes: Mapping[str, Sizes]) -> Move:
-    """The move of one line. Raises PseudocodeError if the counted side does not name each coordinate once."""
-    counted = line.counted
-    counted_sizes = _sizes(counted.tensor, line, sizes)
-    loops: dict[str, int] = {}
-    skipped = len(counted_sizes) - len(counted.coordinates)
-    for place, (coordinate, _, _) in enumerate(aligned(counted, counted_sizes), skipped):
-        if not isinstance(coordinate, Coordinate) or coordinate.name in loops:
-            raise PseudocodeError(f"{counted} does not name each coordinate once")
-        loops[coordinate.name] = place
-    build = _Builder(line, sizes, loops, counted_sizes)
-    return Move(build.address(line.target), build.address(line.source))
+class _MovePlan:
+    """The plan of one line. Raises PseudocodeError if the counted side does not name each coordinate once."""
 
+    def __init__(self, line: Line, ranks: Mapping[str, int]):
+        self.line, self._ranks = line, ranks
+        self.counted = line.counted
+        self.loops: dict[str, int] = {}
+        first, coordinates = self.coordinates(self.counted)
+        for loop, coordinate in enumerate(coordinates, first):
+            if not isinstance(coordinate, Coordinate) or coordinate.name in self.loops:
+                raise PseudocodeError(f"{self.counted} does not name each coordinate once")
+            self.loops[coordinate.name] = loop
+        self.target, self.source = _AddressPlan(self, line.target), _AddressPlan(self, line.source)
 
-class _Builder:
-    """Builds the addresses of one line; `loops` gives each coordinate's loop, `loop_sizes` their sizes."""
+    def coordinates(self, reference: Reference) -> tuple[int, tuple[Coordinate | Constant | Reference, ...]]:
+        """Returns the number of leading dimensions that an expanded reference leaves out, and its coordinates."""
+        first = _of(reference.tensor, self.line, self._ranks) - len(reference.coordinates)
+        if first < 0:
+            raise PseudocodeError(f"{reference} does not address a tensor of {first + len(reference.coordinates)} dimensions")
+        if _REST in reference.coordinates:
+            raise PseudocodeError(f"{reference} is not expanded")
+        return first, cast("tuple[Coordinate | Constant | Reference, ...]", reference.coordinates)
 
-    def __init__(self, line: Line, sizes: Mapping[str, Sizes], loops: Mapping[str, int], loop_sizes: Sizes):
-        self.line, self.sizes, self.loops, self.loop_sizes = line, sizes, loops, loop_sizes
-
-    def address(self, reference: Reference) -> Address:
-        """The address of one side of the line."""
-        sizes = _sizes(reference.tensor, self.line, self.sizes)
-        strides = strides_of(sizes)
-        coordinates = aligned(reference, sizes)
-        skipped = len(sizes) - len(coordinates)
-        # A leading dimension without a coordinate has size 1. On the counted side it is a loop too.
-        counted = reference is self.line.counted
-        terms = [Term(sizes[i], strides[i], loop=i if counted else None) for i in range(skipped)]
-        for coordinate, size, stride in coordinates:
-            match coordinate:
-                case Constant(value):
-                    if value >= size:
-                        raise PseudocodeError(f"{reference}: there is no {value}, the dimension has {size}")
-                    terms.append(Term(size, stride, constant=value))
-                case Coordinate():
-                    terms.append(Term(size, stride, loop=self._loop(coordinate, size)))
-                case Reference():
-                    terms.append(Term(size, stride, read=self._read(coordinate)))
-        return Address(reference.tensor, self.loop_sizes, tuple(terms))
-
-    def _read(self, reference: Reference) -> IndexRead:
-        sizes = _sizes(reference.tensor, self.line, self.sizes)
-        steps, offset, tuple_size = [], 0, 1
-        for place, (coordinate, size, stride) in enumerate(coordinates := aligned(reference, sizes)):
-            match coordinate:
-                case Constant(value) if place == len(coordinates) - 1:
-                    if value >= size:
-                        raise PseudocodeError(f"{reference}: the last dimension has {size}")
-                    offset, tuple_size = value, size
-                case Coordinate():
-                    steps.append((self._loop(coordinate, size), stride))
-                case _:
-                    raise PseudocodeError(f"{reference}: an index of an index cannot be run")
-        return IndexRead(reference.tensor, sizes, tuple(steps), offset, tuple_size)
-
-    def _loop(self, coordinate: Coordinate, size: int) -> int:
+    def loop(self, coordinate: Coordinate) -> int:
+        """Returns the number of the loop that a coordinate names."""
         loop = self.loops.get(coordinate.name)
         if loop is None:
-            raise PseudocodeError(f"{self.line}: {coordinate} is not a coordinate of {self.line.counted}")
-        if self.loop_sizes[loop] > size:
-            raise PseudocodeError(
-                f"{self.line}: {coordinate} runs to {self.loop_sizes[loop] - 1}, the dimension has {size}"
-            )
+            raise PseudocodeError(f"{self.line}: {coordinate} is not a coordinate of {self.counted}")
         return loop
 
+    def move(self, sizes: Mapping[str, Sizes]) -> Move:
+        """Returns the move for tensors of these sizes."""
+        loops = sizes[self.counted.tensor]
+        return Move(self.target.address(loops, sizes), self.source.address(loops, sizes))
 
-def _sizes(tensor: str, statement: Statement, sizes: Mapping[str, Sizes]) -> Sizes:
-    if tensor not in sizes:
+    def check_loops(self, loops: Sizes, used: Sequence[tuple[int, Coordinate]], sizes: Sizes) -> None:
+        """Raises PseudocodeError if a loop, used as (dimension, coordinate), runs beyond the end of the dimension."""
+        for dimension, coordinate in used:
+            last, size = loops[self.loops[coordinate.name]] - 1, sizes[dimension]
+            if last >= size:
+                raise PseudocodeError(f"{self.line}: {coordinate} runs to {last}, the dimension has {size}")
+
+
+class _Plan:
+    """The plan of one reference: of a side of a line, or of an index in it. `first` is its first dimension with a coordinate."""
+
+    def __init__(self, move: _MovePlan, reference: Reference):
+        self.move, self.reference = move, reference
+        self.first, self.coordinates = move.coordinates(reference)
+        pairs = list(enumerate(self.coordinates, self.first))
+        self.loops = [(dimension, c) for dimension, c in pairs if isinstance(c, Coordinate)]
+        self.constants = [(dimension, c.value) for dimension, c in pairs if isinstance(c, Constant)]
+
+    @property
+    def tensor(self) -> str:
+        """The tensor."""
+        return self.reference.tensor
+
+    def sizes(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> Sizes:
+        """Returns the sizes of the tensor. Raises PseudocodeError if the reference does not fit them."""
+        own = sizes[self.reference.tensor]
+        if self.first and max(own[: self.first]) != 1:
+            raise PseudocodeError(f"{self.reference} does not address a tensor of sizes {show(own)}")
+        for dimension, value in self.constants:
+            if value >= own[dimension]:
+                raise PseudocodeError(f"{self.reference}: there is no {value}, the dimension has {own[dimension]}")
+        self.move.check_loops(loops, self.loops, own)
+        return own
+
+
+class _AddressPlan(_Plan):
+    """The plan of one side of a line. `positions` has the loop, the constant or the index of each dimension."""
+
+    def __init__(self, move: _MovePlan, reference: Reference):
+        super().__init__(move, reference)
+        # A leading dimension without a coordinate has size 1. On the counted side it is a loop too.
+        leading = range(self.first) if reference is move.counted else [Constant(0)] * self.first
+        self.positions: list[int | Constant | _ReadPlan] = [*leading, *map(self._position, self.coordinates)]
+
+    def _position(self, coordinate: Coordinate | Constant | Reference) -> int | Constant | _ReadPlan:
+        if isinstance(coordinate, Coordinate):
+            return self.move.loop(coordinate)
+        return coordinate if isinstance(coordinate, Constant) else _ReadPlan(self.move, coordinate)
+
+    def address(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> Address:
+        """Returns the address for tensors of these sizes, in loops of these sizes."""
+        own, terms = self.sizes(loops, sizes), []
+        for position, size, stride in zip(self.positions, own, strides_of(own), strict=True):
+            if isinstance(position, int):
+                terms.append(Term(size, stride, position))
+            elif isinstance(position, Constant):
+                terms.append(Term(size, stride, None, position.value))
+            else:
+                terms.append(Term(size, stride, None, 0, position.read(loops, sizes)))
+        return Address(self.tensor, loops, tuple(terms))
+
+
+class _ReadPlan(_Plan):
+    """The plan of an index. A constant in its last dimension says which coordinate of an index tuple it is."""
+
+    def __init__(self, move: _MovePlan, reference: Reference):
+        super().__init__(move, reference)
+        last = len(self.coordinates) - 1
+        self.in_tuple = bool(self.coordinates) and isinstance(self.coordinates[last], Constant)
+        if any(not isinstance(c, Coordinate) for c in self.coordinates[: last + 1 - self.in_tuple]):
+            raise PseudocodeError(f"{reference}: an index of an index cannot be run")
+        self.offset = self.constants[-1][1] if self.in_tuple else 0
+        self.numbers = [(dimension, move.loop(coordinate)) for dimension, coordinate in self.loops]
+
+    def read(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> IndexRead:
+        """Returns the index that is read from a tensor of these sizes."""
+        own = self.sizes(loops, sizes)
+        strides = strides_of(own)
+        steps = tuple((loop, strides[dimension]) for dimension, loop in self.numbers)
+        return IndexRead(self.tensor, own, steps, self.offset, own[-1] if self.in_tuple else 1)
+
+
+def _of(tensor: str, statement: Statement, what: Mapping[str, T]) -> T:
+    """Returns the sizes or the rank of a tensor."""
+    if tensor not in what:
         raise PseudocodeError(f"{statement}: {tensor} is not a tensor of the operator")
-    return tuple(sizes[tensor])
+    return what[tensor]
