@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import importlib
 import io
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 
 from .command_options import parser
 from .errors import OpmapError
+from .machine.garbage import collect_less_often
 from .reporting.terminal import abandon_stdout, open_closed_streams, print_error
 
 
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. An error becomes one line on stderr."""
     open_closed_streams()
     if arguments is None:
-        _collect_less_often()
+        collect_less_often()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -33,11 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if _no_reader(error):
             return 1
         return _bad(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror or error}")
-
-
-def _collect_less_often() -> None:
-    """Lets Python look for garbage in fewer, larger steps: a tier is a list of many objects, of which none is garbage."""
-    gc.set_threshold(20_000, *gc.get_threshold()[1:])
 
 
 def _run(arguments: Sequence[str] | None) -> int:

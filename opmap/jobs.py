@@ -17,6 +17,7 @@ from .errors import InputError
 from .execution.pool import Ended, Pool, Processes
 from .execution.sessions import CPU
 from .execution.worker import WorkerCrashed
+from .machine.garbage import collect_less_often
 from .session import Session
 from .session_options import SessionOptions
 from .verdicts.ahead import MOST_CASES, MOST_ELEMENTS
@@ -102,6 +103,7 @@ def _blocks(groups: _Block) -> list[_Block]:
 @contextmanager
 def _in_process(options: SessionOptions, brief: bool) -> Iterator[Callable[[_Block], _Results]]:
     """Opens the session of one process. Gives the function that judges a block."""
+    collect_less_often()
     with Session(options, brief=brief) as session:
         session.open()
         yield session.judge_groups

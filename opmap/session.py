@@ -20,7 +20,7 @@ from .cases.selection import Selection, case_ids, find_cases, has_variant
 from .descriptors import FEATURE_LEVELS
 from .dxdispatch import Dispatch
 from .errors import InputError, names
-from .execution.direct import DIRECT
+from .execution.protocol import DIRECT
 from .execution.providers import (
     OpenProvider,
     ProviderMissing,

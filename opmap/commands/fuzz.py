@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from ..errors import InputError
-from ..execution.direct import DIRECT
 from ..execution.performer import Performer
+from ..execution.protocol import DIRECT
 from ..execution.providers import OpenProvider, full_name, open_provider
 from ..execution.sessions import CPU, SessionProvider
 from ..execution.worker import WorkerProvider

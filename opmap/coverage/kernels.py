@@ -6,8 +6,6 @@ The meaning of a name is inferred. DirectML does not report which kernel ran.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 
@@ -79,9 +77,12 @@ def kernel_files() -> list[Kernels]:
     ]
 
 
-def kernels_reached(kernels: Kernels, cases: Iterable[Case]) -> Counter[Kind]:
-    """Returns how many cases reach each kind on the DirectML EP, by the descriptor that the mapping predicts."""
-    return Counter(kernels.kind(_predicted(c.desc)) for c in cases if c.desc.operator in kernels.operators)
+def kernel_reached(kernels: Kernels, case: Case) -> Kind | None:
+    """Returns the kind that a case reaches on the DirectML EP, by the descriptor that the mapping predicts.
+
+    None if the operator of the case has other kernel classes.
+    """
+    return kernels.kind(_predicted(case.desc)) if case.desc.operator in kernels.operators else None
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,8 @@ from ..cases.layouts import in_layout, without_layout
 from ..cases.selection import has_variant
 from ..descriptors import OperatorDesc
 from ..errors import MappingError, OpmapError, ProviderError
-from ..execution.direct import DIRECT, GRAPH_LAYOUT
+from ..execution.direct import GRAPH_LAYOUT
+from ..execution.protocol import DIRECT
 from ..execution.providers import OpenProvider
 from ..execution.sessions import CPU, FUSION_OFF
 from ..execution.worker import WorkerProvider

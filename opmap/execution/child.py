@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -40,10 +40,12 @@ class ChildEnded(Exception):
 class Child:
     """A child process, with one thread for each of its pipes, so that a full or silent pipe cannot block the parent.
 
-    With `show_stderr`, the child's stderr is copied to this process's stderr: a third party's provider may print there.
+    `environment` are environment variables that the child has beside those of this process. With `show_stderr`, the child's stderr is copied to this process's stderr: a third party's provider may print there.
     """
 
-    def __init__(self, command: Sequence[str], *, show_stderr: bool = False):
+    def __init__(
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, show_stderr: bool = False
+    ):
         self._show_stderr = show_stderr
         self.token = f"opmap-worker-{secrets.token_hex(8)}"
         flags = 0
@@ -57,6 +59,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
+            env=None if environment is None else {**os.environ, **environment},
             creationflags=flags,
             start_new_session=sys.platform != "win32",
         )

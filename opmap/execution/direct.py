@@ -12,16 +12,13 @@ from ..directml.structs import DML_EXECUTION_FLAG_DISABLE_META_COMMANDS
 from ..errors import InputError, ProviderError, clean
 from .arrays import dtype_of
 from .performer import Malformed
-from .protocol import DISPATCHED, Placement
+from .protocol import DIRECT, DISPATCHED, Placement
 from .steps import Compile, Dispatch, Result
 from .worker import WorkerProvider
 
 if TYPE_CHECKING:
     from ..descriptors import OperatorDesc
     from ..tensors import Tensor
-
-DIRECT = "directml"
-"""The name of the provider."""
 
 GRAPH_LAYOUT = "compile-graph"
 """The layout of a case that is compiled with CompileGraph, whatever the provider option says."""

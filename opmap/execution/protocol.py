@@ -41,6 +41,9 @@ class Placement:
         return self.source != ASSERTED and self.shows(provider, helpers)
 
 
+DIRECT = "directml"
+"""The name of the provider that is DirectML itself, without ONNX Runtime."""
+
 DISPATCHED = "dispatched"
 """The source of a placement that is proven by what was done: the operator was created, compiled and dispatched on DirectML.
 

@@ -18,10 +18,10 @@ from ..machine.facts import Fact
 from ..machine.runtimes import import_problem, require_one
 from ..mapping import IndexConversion
 from ..vocabulary import Stage
-from .direct import DEBUG_LAYER, DIRECT, METACOMMANDS, DirectProvider, check_options
+from .direct import DEBUG_LAYER, METACOMMANDS, DirectProvider, check_options
 from .dml_linux import VARIABLE, find_dml_runtime
 from .performer import Malformed, Performer
-from .protocol import ASSERTED, CaseProvider, Placement
+from .protocol import ASSERTED, DIRECT, CaseProvider, Placement
 from .sessions import CPU, DIRECTML, SessionProvider
 from .steps import AnyStep, Result
 from .third_party import ThirdPartyProvider, Unavailable, import_folders

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -115,7 +116,6 @@ class SessionProvider(Performer):
         super().__init__()
         self.name, self.options, self.config, self.device = name, dict(options or {}), dict(config or {}), device
         self.version: str = onnxruntime.__version__
-        self.package = package_of(onnxruntime.__file__)
         has_info = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
         self.proof: Proof = proof or ("assignment-info" if has_info else "profile")
         self._runtime = onnxruntime
@@ -125,6 +125,11 @@ class SessionProvider(Performer):
         self._profiled = 0
         self._unrecorded = False
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
+
+    @cached_property
+    def package(self) -> str | None:
+        """The distribution that ONNX Runtime was installed from; None if it is unknown."""
+        return package_of(self._runtime.__file__)
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs one step. An error of ONNX Runtime is in the result. There is no time limit in this process."""

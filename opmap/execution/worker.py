@@ -54,6 +54,11 @@ HANGS, HANG_WINDOW = 2, 300.0
 Windows itself stops with a bug check after five in one minute.
 """
 
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""Environment variables of a worker: NumPy starts no threads for matrix products. The worker has none, and starts sooner.
+
+A third party's provider may need them: its worker has the variables of this process alone."""
+
 STARTS = 2
 """The number of failed starts in a row after which no more workers are started."""
 
@@ -270,7 +275,8 @@ class WorkerProvider(Performer):
             raise NotRun(f"not tried: {STARTS} workers in a row did not start")
         self._failed_starts += 1
         try:
-            self._child = Child(self.command, show_stderr=":" in self.name)
+            third_party = ":" in self.name
+            self._child = Child(self.command, environment=None if third_party else ONE_THREAD, show_stderr=third_party)
         except OSError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         try:

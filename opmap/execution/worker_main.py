@@ -32,9 +32,9 @@ import numpy as np
 
 from opmap.errors import InputError, ProviderError, clean, describe
 from opmap.execution import frames
-from opmap.execution.direct import DEBUG_LAYER, DIRECT
 from opmap.execution.performer import Performer
 from opmap.execution.plugins import described_device, plugin_class, plugin_device
+from opmap.execution.protocol import DIRECT
 from opmap.execution.sessions import DIRECTML, IDENTITY, SessionProvider
 from opmap.execution.steps import Drop, Open, Result
 from opmap.execution.third_party import ThirdPartyProvider
@@ -100,6 +100,7 @@ def _direct(start: frames.Start) -> tuple[Performer, frames.Hello]:
     Raises InputError if no adapter, or more than one, fits the choice, or if the debug layers are wanted and not installed;
     ProviderError if there is no device.
     """
+    from opmap.execution.direct import DEBUG_LAYER  # here: it loads much that only the parent needs
     from opmap.execution.dispatcher import Dispatcher
 
     wine, problem = wine_version(), ""

@@ -260,7 +260,9 @@ class _MovePlan:
         """Returns the number of leading dimensions that an expanded reference leaves out, and its coordinates."""
         first = _of(reference.tensor, self.line, self._ranks) - len(reference.coordinates)
         if first < 0:
-            raise PseudocodeError(f"{reference} does not address a tensor of {first + len(reference.coordinates)} dimensions")
+            raise PseudocodeError(
+                f"{reference} does not address a tensor of {first + len(reference.coordinates)} dimensions"
+            )
         if _REST in reference.coordinates:
             raise PseudocodeError(f"{reference} is not expanded")
         return first, cast("tuple[Coordinate | Constant | Reference, ...]", reference.coordinates)

@@ -17,7 +17,7 @@ from ..cases.parameters import WIDTHS, WORLD
 from ..cases.probes import probes
 from ..coverage.boundaries import UNREACHABLE_RULES
 from ..coverage.covered import Covered, measure, runnable_examples
-from ..coverage.kernels import Kernels, kernel_files, kernels_reached
+from ..coverage.kernels import Kernels, Kind, kernel_files, kernel_reached
 from ..variants import VARIANTS
 from ..vocabulary import TIERS, Tier
 
@@ -89,12 +89,13 @@ class TierCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 def tier_coverage(tier: Tier, advance: Callable[[], None] = lambda: None) -> TierCoverage:
     """Returns what the cases of a tier cover. Calls `advance` after each case."""
-    reached: list[tuple[Kernels, Counter[tuple[int, bool, str, int]]]] = [(k, Counter()) for k in kernel_files()]
+    reached: list[tuple[Kernels, Counter[Kind]]] = [(kernels, Counter()) for kernels in kernel_files()]
 
     def cases() -> Iterator[Case]:
         for case in catalogue(tier):
             for kernels, counts in reached:
-                counts.update(kernels_reached(kernels, [case]))
+                if (kind := kernel_reached(kernels, case)) is not None:
+                    counts[kind] += 1
             advance()
             yield case
 
@@ -153,7 +154,7 @@ def _rules(covered: Covered) -> set[str]:
     return {rule.id for rule in covered.definition.descriptor.spec().rules}
 
 
-def _kernels(kernels: Kernels, counts: Counter[tuple[int, bool, str, int]]) -> Iterator[KernelCoverage]:
+def _kernels(kernels: Kernels, counts: Counter[Kind]) -> Iterator[KernelCoverage]:
     for kind, names in kernels.kinds().items():
         size, tuples, indices, dimensions = kind
         yield KernelCoverage(

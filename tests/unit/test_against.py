@@ -11,7 +11,8 @@ import pytest
 from opmap.cases.rule_breaks import questions
 from opmap.cli import main
 from opmap.execution import providers
-from opmap.execution.direct import DEBUG_LAYER, DIRECT, DirectProvider
+from opmap.execution.direct import DEBUG_LAYER, DirectProvider
+from opmap.execution.protocol import DIRECT
 from opmap.execution.worker import HangLimit
 from opmap.session import open_judge
 from opmap.spec import all_specs, tensor_rules

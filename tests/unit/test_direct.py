@@ -16,9 +16,10 @@ from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.errors import InputError
 from opmap.execution import frames, providers, worker_main
-from opmap.execution.direct import DIRECT, DirectProvider
+from opmap.execution.direct import DirectProvider
 from opmap.execution.dispatcher import Dispatcher
 from opmap.execution.performer import Performer
+from opmap.execution.protocol import DIRECT
 from opmap.execution.providers import OpenProvider, ProviderMissing, _device_types, full_name, open_provider
 from opmap.execution.steps import Clear, Result
 from opmap.execution.worker import DeviceLost, HangLimit

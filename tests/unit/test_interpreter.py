@@ -139,7 +139,11 @@ class TestInterpreter:
                 {"output": (2,), "input": (2,), "t": (2,), "u": (2,)},
                 "an index of an index",
             ),
-            ("output[a] = input[t[a, 3]]", {"output": (2,), "input": (2,), "t": (2, 3)}, "there is no 3, the dimension has 3"),
+            (
+                "output[a] = input[t[a, 3]]",
+                {"output": (2,), "input": (2,), "t": (2, 3)},
+                "there is no 3, the dimension has 3",
+            ),
             ("output[a] = input[t[a]]", {"output": (3,), "input": (2,), "t": (2,)}, "a runs to 2, the dimension has 2"),
             ("output[a] = input[a, 2]", {"output": (3,), "input": (3, 2)}, "there is no 2, the dimension has 2"),
             ("output[a] = other[a]", {"output": (3,), "input": (3,)}, "other is not a tensor of the operator"),
