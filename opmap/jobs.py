@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
+import msgspec
+
 from .cases.case import Case
 from .errors import InputError
 from .execution.pool import Ended, Pool, Processes
@@ -112,7 +114,7 @@ def _in_process(options: SessionOptions, brief: bool) -> Iterator[Callable[[_Blo
 def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], block: _Block, how: str) -> _Results:
     """Judges the groups of a block, or the items of a single group, in new processes, after a process ended in the block.
 
-    If no process ends now, the first case that passes failed in company only.
+    If no process ends now, the first case that passes failed in company only; if none passes, the first item at all.
     """
     (first, *_), *more = block
     if not more and len(block[0]) == 1:
@@ -125,12 +127,16 @@ def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], blo
             again = again or isinstance(answer, Ended)
             results += _without_crash(session, arguments, part, answer.how) if isinstance(answer, Ended) else answer
     items = [item for group in block for item in group]
-    passed = (at for at, (record, _) in enumerate(results) if record.verdict == Verdict.PASS)
-    at = None if again else next(passed, None)
-    if at is not None:  # one failure is told once
+    if not again:  # one failure is told once
+        at = next((at for at, (record, _) in enumerate(results) if record.verdict == Verdict.PASS), 0)
         record, seconds = results[at]
         others = [item.id for item in items if item is not items[at]]
-        results[at] = only_here(_crashed(session, items[at], how), record, others), seconds
+        told = only_here(_crashed(session, items[at], how), record, others)
+        if record.verdict != Verdict.PASS:
+            told = msgspec.structs.replace(
+                told, message=f"{told.message}; without them {record.verdict}: {record.message}"
+            )
+        results[at] = told, seconds
     return results
 
 

@@ -79,8 +79,8 @@ MAX_SHOWN = 200
 MAX_FRAME_HEADER = 2**20
 """The largest JSON header of a frame between opmap and its worker process, in bytes."""
 
-MAX_FRAME_BODY = 2**31
-"""The largest model with its tensors in a frame, in bytes."""
+MAX_FRAME_BODY = 2**33
+"""The largest model with its tensors in a frame, in bytes. A tensor of DirectML has less than 2^32."""
 
 MAX_GRAPH_BYTES = 4 * 2**20
 """The largest serialized DirectML graph, in bytes. A part that is used several times counts several times."""

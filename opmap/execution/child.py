@@ -64,7 +64,7 @@ class Child:
             start_new_session=sys.platform != "win32",
         )
         self._inbox: SimpleQueue[frames.Message | frames.FrameError | ChildEnded] = SimpleQueue()
-        self._outbox: SimpleQueue[tuple[bytes, Sequence[bytes]] | None] = SimpleQueue()
+        self._outbox: SimpleQueue[frames.Frame | None] = SimpleQueue()
         self._stderr = b""
         # With bufsize=0 the pipes are raw files, which Popen's types do not say.
         stdin, stdout, stderr = (
@@ -81,7 +81,7 @@ class Child:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def send(self, frame: tuple[bytes, Sequence[bytes]]) -> None:
+    def send(self, frame: frames.Frame) -> None:
         """Hands an encoded message to the writing thread."""
         self._outbox.put(frame)
 

@@ -11,7 +11,7 @@ import struct
 import threading
 from collections.abc import Sequence
 from math import prod
-from typing import Annotated, Literal, Protocol, get_args
+from typing import Annotated, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -149,6 +149,10 @@ class Performed(Message, frozen=True):
 _AnyMessage = Start | Hello | Refused | Inspect | Facts | Perform | Performed | End | Ended
 
 
+Frame: TypeAlias = tuple[bytes, Sequence[memoryview]]
+"""The header of a message, and the pieces of its body."""
+
+
 class _Body(threading.local):
     """The body of the frame that this thread reads. The decoder takes the arrays out of it."""
 
@@ -174,13 +178,13 @@ _body = _Body()
 _decoder = msgspec.json.Decoder(_AnyMessage, dec_hook=_body.array)
 
 
-def encode(message: Message) -> tuple[bytes, list[bytes]]:
-    """Returns the header of a message, and the pieces of its body, which are its arrays.
+def encode(message: Message) -> Frame:
+    """Returns the header of a message, and the pieces of its body: the memory of its arrays, which must not change.
 
     Raises FrameError if an array has a type that frames do not carry, if a text is not UTF-8, or if the frame exceeds the
     limits.
     """
-    parts: list[bytes] = []
+    parts: list[memoryview] = []
     length = 0
 
     def head(array: object) -> ArrayHead:
@@ -190,7 +194,8 @@ def encode(message: Message) -> tuple[bytes, list[bytes]]:
         if not isinstance(array, np.ndarray) or element_type is None:
             message = f"an array must have one of the types {', '.join(TYPES)}, got {type_name}"
             raise FrameError(message, stage=Stage.RUN)
-        parts.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        parts.append(little.reshape(-1).view(np.uint8).data)  # not copied: it may have gigabytes
         length += len(parts[-1])
         return ArrayHead(element_type, list(array.shape), length - len(parts[-1]))
 
@@ -202,11 +207,12 @@ def encode(message: Message) -> tuple[bytes, list[bytes]]:
     return header, parts
 
 
-def write(sink: Sink, frame: tuple[bytes, Sequence[bytes]]) -> None:
+def write(sink: Sink, frame: Frame) -> None:
     """Writes a frame: what `encode` returned. Raises OSError if the other end of the pipe is closed."""
     header, parts = frame
-    for part in (_PREFIX.pack(MAGIC, VERSION, len(header), sum(map(len, parts))) + header, *parts):
-        view = memoryview(part)
+    prefix = _PREFIX.pack(MAGIC, VERSION, len(header), sum(map(len, parts)))
+    for part in (memoryview(prefix + header), *parts):
+        view = part
         while view:
             view = view[sink.write(view) :]
 

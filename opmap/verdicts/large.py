@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from .record import PlacementRecord, Record
 def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
     """Returns the record of a case with large tensors. Its message says how many elements were checked.
 
-    It is `not-run` if there is not enough memory, or if the tensors do not fit through the pipe to a worker process.
+    It is `not-run` if there is not enough memory, or if the tensors cannot be sent to a worker process.
     """
     record = Record(
         case=case.id,
@@ -43,10 +44,12 @@ def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
         }
         outputs = provider.run(mapped.model_bytes, feeds)
     except MemoryError:
-        return _with(record, Verdict.NOT_RUN, "there is not enough memory for the tensors")
+        return _with(record, Verdict.NOT_RUN, _NO_MEMORY)
     except FrameError as error:
         return _with(record, Verdict.NOT_RUN, str(error))
     except ProviderError as error:
+        if _OUT_OF_MEMORY.search(str(error)):
+            return _with(record, Verdict.NOT_RUN, f"{_NO_MEMORY}: {error}")
         stage = Stage(error.stage) if error.stage else None
         return msgspec.structs.replace(_with(record, error.verdict, str(error), stage), path=origin(str(error)))
     record = msgspec.structs.replace(record, placement=PlacementRecord.of(provider.placement(), provider.name))
@@ -62,6 +65,12 @@ def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
     if not (record.proven or record.asserted):
         return _with(record, Verdict.FALLBACK, f"nothing shows that a node ran on {provider.name}; {checked}")
     return _with(record, Verdict.PASS, checked)
+
+
+_NO_MEMORY = "there is not enough memory for the tensors"
+
+_OUT_OF_MEMORY = re.compile(r"\b8007000E\b|Failed to allocate memory|bad alloc")
+"""What the DirectML EP and the CPU EP say if they cannot allocate memory: E_OUTOFMEMORY, or words."""
 
 
 def _with(record: Record, verdict: Verdict, message: str, stage: Stage | None = None) -> Record:

@@ -223,6 +223,19 @@ class TestCrash:
         assert wrong["message"].startswith("only in company") and "exit code 0x3" in wrong["message"]
         assert wrong["company"] and set(wrong["company"]) <= found.keys() - {wrong["case"]}
 
+    def test_once_where_nothing_passes(self, tmp_path, validate):
+        """Such a crash is told also if no case passes when it is judged again, with what the case shows then."""
+        body = "if not os.path.exists('there'): open('there', 'w').close(); os._exit(3)\nraise ValueError('refused')"
+        code, _, _ = validate("--filter", "*/example.*", "--report", "r", "--jobs", "2", body=body)
+
+        found = records(tmp_path / "r")
+        crashed = [record for record in found.values() if record["verdict"] == "crash"]
+        assert 1 == code
+        assert {"crash", "error"} == {record["verdict"] for record in found.values()}
+        assert 1 == len(crashed)
+        assert crashed[0]["message"].startswith("only in company") and "exit code 0x3" in crashed[0]["message"]
+        assert "; without them error: " in crashed[0]["message"] and "refused" in crashed[0]["message"]
+
     def test_probe(self, tmp_path, validate):
         """A probe that crashes is one too."""
         probe = "probe/gather/bool"

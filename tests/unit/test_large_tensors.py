@@ -11,13 +11,14 @@ from opmap.cases import large_tensors
 from opmap.cases.large_tensors import SAMPLE, LargeCase, large_cases
 from opmap.cli import main
 from opmap.descriptors import complete_sizes
+from opmap.errors import ProviderError
 from opmap.execution.frames import FrameError
 from opmap.execution.providers import OpenProvider, open_provider
 from opmap.execution.sessions import SessionProvider
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 from opmap.verdicts.large import judge_large
-from opmap.vocabulary import Verdict
+from opmap.vocabulary import Stage, Verdict
 
 
 def large_case(id, data_type, sizes, axis, count):
@@ -48,6 +49,15 @@ class Unsent(SessionProvider):
 
     def run(self, model_bytes, feeds):
         raise FrameError("a frame is too long")
+
+
+class Failing(SessionProvider):
+    """A provider that fails with this message."""
+
+    message = ""
+
+    def run(self, model_bytes, feeds):
+        raise ProviderError(self.message, stage=Stage.RUN)
 
 
 class TestCases:
@@ -115,6 +125,24 @@ class TestJudged:
         record = judge_large(SMALL[0], OpenProvider("CPUExecutionProvider", "", "hardware", provider))
 
         assert (Verdict.NOT_RUN, "a frame is too long") == (record.verdict, record.message)
+
+    @pytest.mark.parametrize(
+        ("message", "verdict"),
+        [
+            ("DmlCommittedResourceAllocator.cpp(22): 8007000E Out of memory.", Verdict.NOT_RUN),
+            ("bfc_arena.cc: Failed to allocate memory for requested buffer of size 2147549184", Verdict.NOT_RUN),
+            ("GetDeviceRemovedReason: 887A0005", Verdict.ERROR),
+        ],
+    )
+    def test_no_memory_on_the_device(self, message, verdict):
+        """A device without the memory cannot run the case; any other error is an error. Both keep the message."""
+        provider = Failing("CPUExecutionProvider")
+        provider.message = message
+
+        record = judge_large(SMALL[0], OpenProvider("CPUExecutionProvider", "", "hardware", provider))
+
+        assert verdict == record.verdict
+        assert message in record.message
 
     def test_no_memory(self, monkeypatch):
         """Without memory nothing is run."""
