@@ -124,21 +124,27 @@ class Judge:
         ahead = self._ahead.pop(case.id, None)
         return ahead if ahead is not None and ahead.case is case else self._prepare(case, case.round)
 
-    def prepare_ahead(self, cases: Sequence[Case]) -> None:
+    def prepare_ahead(self, cases: Sequence[Case]) -> list[Ready]:
         """Prepares cases that run next: `prepare` returns what is made here, with values and expected output.
 
         Each step is done for all cases before the next one, because the same code is faster several times in a row. What is
-        made stays in memory until the case runs; what was prepared before is forgotten.
+        made stays in memory until the case runs. What was prepared before for other cases is forgotten. Returns the cases
+        that can be run.
         """
-        valid = [case for case in cases if not case.desc.violations(feature_level=self.feature_level)]
-        rounds = [Round(case.desc, dict(case.tensors)) for case in valid]
+        held = [ahead for case in cases if (ahead := self._ahead.get(case.id)) is not None and ahead.case is case]
         self._ahead.clear()
-        self._ahead.update((case.id, self._prepare(case, round)) for case, round in zip(valid, rounds, strict=True))
-        ready = [ahead.round for ahead in self._ahead.values() if isinstance(ahead, Ready)]
-        for round in ready:
-            _ = round.desc.program.readers
-        for round in ready:
-            _ = round.expected
+        known = {ahead.case.id for ahead in held}
+        new = [case for case in cases if case.id not in known]
+        valid = [case for case in new if not case.desc.violations(feature_level=self.feature_level)]
+        rounds = [Round(case.desc, dict(case.tensors)) for case in valid]
+        made = [self._prepare(case, round) for case, round in zip(valid, rounds, strict=True)]
+        ready = [one for one in made if isinstance(one, Ready)]
+        for one in ready:
+            _ = one.round.desc.program.readers
+        for one in ready:
+            _ = one.round.expected
+        self._ahead.update((one.case.id, one) for one in (*held, *made))
+        return [one for one in self._ahead.values() if isinstance(one, Ready)]
 
     def _prepare(self, case: Case, round: Round) -> Ready | Outcome:
         violations = case.desc.violations(feature_level=self.feature_level)

@@ -18,6 +18,7 @@ import numpy as np
 from ..cases.case import Case
 from ..errors import ProviderError
 from ..execution.steps import AnyStep, Evidence, Examine, Open, Result, Run, Setup
+from ..execution.worker import WorkerProvider
 from ..variants import VARIANTS, Walk
 from ..variants.packs import Pack, can_be_packed, packed_name
 from ..variants.walk import SESSION
@@ -56,7 +57,6 @@ class Together:
         self.judge, self.pack = judge, pack
         provider = judge.provider
         self._upcoming: Sequence[Case] = ()
-        self._ahead: dict[str, Ready | Outcome] = {}
         self._alone = fresh or provider.runs_cases or (pack == 1 and provider.third_party)
 
     # --- which cases run together ---
@@ -102,17 +102,19 @@ class Together:
     def __call__(self, cases: Sequence[Case], upcoming: Sequence[Case] = ()) -> list[Judged]:
         """Returns the results of cases that run together, in their order. A provider's errors become verdicts.
 
-        The cases `upcoming`, which run next, are prepared while a pack runs.
+        The cases `upcoming`, which run next, are prepared while a pack runs, if it runs in another process.
         """
         self._upcoming = upcoming
         if len(cases) == 1 or self._alone:
             return [Judged(self.judge(case), self._calls) for case in cases]
+        if self.pack > 1:
+            self._make_ready(cases)
         results: dict[int, Judged] = {}
         groups: dict[object, list[tuple[int, Ready]]] = {}
         before: object = None
         start = 0
         for place, case in enumerate(cases):
-            ready = self._ahead.pop(case.id, None) or self._prepare(case)
+            ready = self.judge.prepare(case)
             if isinstance(ready, Outcome):
                 results[place] = Judged(self._record(ready), self._calls)
                 continue
@@ -128,16 +130,16 @@ class Together:
             results |= {place: one for (place, _), one in zip(group, judged, strict=True)}
         return [results[place] for place in range(len(cases))]
 
-    def _prepare(self, case: Case) -> Ready | Outcome:
-        """Returns a case with all that its run needs: the feeds are made while the values of the case are at hand."""
-        ready = self.judge.prepare(case)
-        if self.pack > 1 and isinstance(ready, Ready) and not undefined(ready.round.expected):
-            _ = ready.feeds
-        return ready
+    def _make_ready(self, cases: Sequence[Case]) -> None:
+        """Prepares the cases of a pack. The feeds are made too, while the values of the cases are at hand."""
+        for ready in self.judge.prepare_ahead(cases):
+            if not undefined(ready.round.expected):
+                _ = ready.feeds
 
-    def _prepare_upcoming(self) -> None:
-        upcoming, self._upcoming = self._upcoming, ()
-        self._ahead |= {case.id: self._prepare(case) for case in upcoming}
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether the provider runs in another process, so that this one has time meanwhile."""
+        return isinstance(self.judge.provider.provider, WorkerProvider)
 
     @property
     def _calls(self) -> int:
@@ -242,10 +244,14 @@ class Together:
         pack = Pack([ready.formed for ready in group])
         walks = [self._walk(ready) for ready in group]
         feeds = pack.feeds(ready.feeds for ready in group)
-        with ThreadPoolExecutor(1) as thread:  # after Ctrl-C it ends the steps
-            run = thread.submit(self._perform_pack, pack.model_bytes, feeds)
-            self._prepare_upcoming()
-            result, evidence, error = run.result()
+        if self._elsewhere:
+            upcoming, self._upcoming = self._upcoming, ()
+            with ThreadPoolExecutor(1) as thread:  # after Ctrl-C it ends the steps
+                run = thread.submit(self._perform_pack, pack.model_bytes, feeds)
+                self._make_ready(upcoming)
+                result, evidence, error = run.result()
+        else:
+            result, evidence, error = self._perform_pack(pack.model_bytes, feeds)
         if error is None:
             assert result is not None and evidence is not None, "a run without an error has both"
             for walk, own, shown in zip(walks, pack.results(result), pack.evidence(evidence), strict=True):

@@ -474,8 +474,9 @@ class TestPacks:
 
     def test_prepared_ahead(self, monkeypatch):
         """The cases of the next pack are prepared while a pack runs, and no case is prepared twice."""
-        prepared, prepare, waited = [], Judge.prepare, []
-        monkeypatch.setattr(Judge, "prepare", lambda judge, case: prepared.append(case.id) or prepare(judge, case))
+        prepared, prepare, waited = [], Judge._prepare, []
+        monkeypatch.setattr(Judge, "_prepare", lambda *args: prepared.append(args[1].id) or prepare(*args))
+        monkeypatch.setattr(Together, "_elsewhere", True)
 
         def fault(planted, step, result):
             if isinstance(step, Run) and planted.opened == 1:
@@ -492,14 +493,15 @@ class TestPacks:
 
     def test_interrupted(self, monkeypatch):
         """Ctrl-C while the next pack is prepared ends the run after the steps of the pack that runs."""
-        prepare, numbers = Judge.prepare, iter(range(99))
+        prepare, numbers = Judge._prepare, iter(range(99))
 
-        def interrupted(judge, case):
+        def interrupted(*arguments):
             if next(numbers) == 10:
                 raise KeyboardInterrupt
-            return prepare(judge, case)
+            return prepare(*arguments)
 
-        monkeypatch.setattr(Judge, "prepare", interrupted)
+        monkeypatch.setattr(Judge, "_prepare", interrupted)
+        monkeypatch.setattr(Together, "_elsewhere", True)
         session, planted = judged(pack=8, filter=("gather_elements/int8/*.*/addr*",))
 
         assert session.results.interrupted
