@@ -16,6 +16,7 @@ from weakref import ref
 from .errors import InputError, PseudocodeError, RuleError, shown
 from .pseudocode import (
     AccessMap,
+    Broken,
     Expansion,
     Origin,
     Plan,
@@ -30,7 +31,7 @@ from .pseudocode import (
     strides_of,
     trace,
 )
-from .spec import Rule, Spec, Support, load_spec, tensor_rules
+from .spec import Rule, Spec, Support, TensorSupport, load_spec, tensor_rules
 from .tensors import DataType, Tensor
 
 FEATURE_LEVELS = tensor_rules().feature_levels
@@ -266,20 +267,30 @@ class OperatorDesc:
         ]
         if broken_rules:
             return tuple(broken_rules)
-        environment = self.environment()
+        by_sizes = self._computed(self._results_of_form, "broken", lambda: dict(self._broken(of_types=False)))
+        by_types = dict(self._broken(of_types=True))
         for rule in self.spec().rules:
             if rule.check == "support":
                 broken_rules += self._unsupported(rule, feature_level)
                 continue
-            try:
-                broken = check(rule.check, environment)
-            except PseudocodeError:
+            broken = by_sizes.get(rule.id) or by_types.get(rule.id)
+            if isinstance(broken, PseudocodeError):
                 if not broken_rules:  # a formula fails only on values that an earlier rule refuses
-                    raise
-                continue
-            if broken:
+                    raise broken
+            elif broken:
                 broken_rules.append(Violation(rule.id, broken.subject, broken.wanted, broken.got))
         return tuple(broken_rules)
+
+    def _broken(self, *, of_types: bool) -> Iterator[tuple[str, Broken | PseudocodeError]]:
+        """Gives what is broken, or why nothing can be said, by rule: of the formulas that name data types, or of all others."""
+        environment = self.environment()
+        for rule in self.spec().rules:
+            if rule.check != "support" and (".DataType" in rule.check) == of_types:
+                try:
+                    if broken := check(rule.check, environment):
+                        yield rule.id, broken
+                except PseudocodeError as error:
+                    yield rule.id, error
 
     def validate(self, *, feature_level: str = FEATURE_LEVELS[-1], path: str | None = None) -> None:
         """Raises RuleError with every broken rule; `path` is the place of the descriptor in its file."""
@@ -292,6 +303,8 @@ class OperatorDesc:
         spec = self.spec()
         tables = sorted(spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level))
         reached = [t for t in tables if FEATURE_LEVELS.index(t.feature_level) <= FEATURE_LEVELS.index(feature_level)]
+        if reached and all(_supports(reached[-1].tensors[name], tensor) for name, tensor in self.tensors.items()):
+            return
         if not reached:
             wanted = f"used at feature level {tables[0].feature_level} or above, which introduced it"
             yield Violation(rule.id, spec.operator, wanted, feature_level)
@@ -524,6 +537,11 @@ def complete_sizes(
     indices = cls.index_tensors()
     inputs = {name: TensorDesc(index_type if name in indices else data_type, size) for name, size in sizes.items()}
     return complete(cls, inputs, numbers)
+
+
+def _supports(support: TensorSupport, tensor: TensorDesc) -> bool:
+    low, high = support.dimension_counts
+    return low <= tensor.dimension_count <= high and tensor.data_type.name in support.data_types
 
 
 def _one_of(names: Sequence[str]) -> str:

@@ -287,7 +287,7 @@ class _MovePlan:
                 raise PseudocodeError(f"{self.line}: {coordinate} runs to {last}, the dimension has {size}")
 
 
-class _Plan:
+class _ReferencePlan:
     """The plan of one reference: of a side of a line, or of an index in it. `first` is its first dimension with a coordinate."""
 
     def __init__(self, move: _MovePlan, reference: Reference):
@@ -314,7 +314,7 @@ class _Plan:
         return own
 
 
-class _AddressPlan(_Plan):
+class _AddressPlan(_ReferencePlan):
     """The plan of one side of a line. `positions` has the loop, the constant or the index of each dimension."""
 
     def __init__(self, move: _MovePlan, reference: Reference):
@@ -341,7 +341,7 @@ class _AddressPlan(_Plan):
         return Address(self.tensor, loops, tuple(terms))
 
 
-class _ReadPlan(_Plan):
+class _ReadPlan(_ReferencePlan):
     """The plan of an index. A constant in its last dimension says which coordinate of an index tuple it is."""
 
     def __init__(self, move: _MovePlan, reference: Reference):
