@@ -89,6 +89,19 @@ class TestPrepared:
         other = next(case for case in catalogue("smoke") if case.id == cases[0].id)
         assert judge.prepare(other).case is other
 
+    def test_held(self, cases, monkeypatch):
+        """A case that is prepared and did not run yet is not prepared again. All others are forgotten."""
+        made = []
+        real = Judge._prepare
+        monkeypatch.setattr(Judge, "_prepare", lambda *args: made.append(args[1].id) or real(*args))
+        judge = open_judge("cpu")
+        first = judge.prepare_ahead(cases[:2])
+        second = judge.prepare_ahead(cases[1:3])
+        assert [case.id for case in cases[:3]] == made
+        assert [cases[:2], cases[1:3]] == [[ready.case for ready in one] for one in (first, second)]
+        assert first[1] is second[0] is judge.prepare(cases[1])
+        assert judge.prepare(cases[0]) is not first[0]
+
     def test_large_case_in_a_run(self, cases, monkeypatch):
         """A run judges cases that are too large to be prepared, and keeps how long each case took."""
         monkeypatch.setattr(ahead, "MOST_ELEMENTS", 20)

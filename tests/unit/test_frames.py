@@ -65,6 +65,13 @@ class TestFrames:
         array = np.arange(12, dtype=">i4").reshape(3, 4)[:, ::2]
         assert np.array_equal(array, sent_arrays({"a": array})["a"])
 
+    def test_not_copied(self):
+        """A frame refers to the memory of an array: it may have gigabytes."""
+        array = np.arange(6, dtype=np.int16).reshape(2, 3)
+        _, (part,) = frames.encode(frames.Perform(Run(session="s", feeds={"a": array}), 1.0))
+        assert np.shares_memory(array, np.frombuffer(part, np.uint8))
+        assert array.tobytes() == part
+
     def test_evidence(self):
         evidence = Evidence(placement=Placement("profile", (("Gather", CPU),)), files={"a/b": np.arange(3)})
         received = sent(frames.Performed(Result(evidence=evidence))).result.evidence

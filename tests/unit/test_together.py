@@ -491,6 +491,22 @@ class TestPacks:
         assert waited[0] > 8
         assert len(prepared) == len(set(prepared))
 
+    def test_prepared_together(self, monkeypatch):
+        """On a provider in this process, the cases of a pack are prepared together, and before the pack runs."""
+        together, known, prepare = [], [], Judge.prepare_ahead
+        monkeypatch.setattr(Judge, "prepare_ahead", lambda *args: together.append(len(args[1])) or prepare(*args))
+
+        def fault(planted, step, result):
+            if isinstance(step, Open):
+                known.append(len(together))
+            return result
+
+        session, _ = judged(fault, pack=8, filter=("gather_elements/int8/*.*/addr*",))
+
+        assert [1, 2] == known[:2]
+        assert [8, 3] == together
+        assert 11 == sum(record.variant.endswith("packed") for record in session.results.records)
+
     def test_interrupted(self, monkeypatch):
         """Ctrl-C while the next pack is prepared ends the run after the steps of the pack that runs."""
         prepare, numbers = Judge._prepare, iter(range(99))
