@@ -33,6 +33,9 @@ from ..vocabulary import Tier, Verdict
 CHUNK = 200
 """The number of cases after which the bare sessions and the suite change places."""
 
+PACK = 64
+"""The most cases in a model, where packs are measured."""
+
 Clock = Callable[[], float]
 
 
@@ -43,6 +46,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     - `whole_ms`: the values of a case are generated, it is validated, mapped, built, run, interpreted, compared, and
       recorded.
     - `overhead_ratio`: the median over the rounds of the second over the first.
+    - `packed_ms`, `packed_ratio`: the same with packs of PACK cases.
     - `parts_ms`: the steps of the second, each measured alone.
     - `catalogue_ms`: to choose a case of the tier, without its values. It is not part of `whole_ms`.
     """
@@ -54,6 +58,8 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     bare_ms: float
     whole_ms: float
     overhead_ratio: float
+    packed_ms: float
+    packed_ratio: float
     cases_per_second: float
     elements_per_second: float
     catalogue_ms: float
@@ -81,25 +87,26 @@ def measure(
     with Session(SessionOptions(provider="cpu")) as session:
         judge = session.open()
         assert isinstance(judge, Judge), "every ONNX Runtime has the CPU EP"
-        bare, whole = [], []
+        seconds = []
         for _ in range(rounds):
-            seconds = _round(judge, cases, clock)
-            bare.append(seconds[0])
-            whole.append(seconds[1])
+            seconds.append(_round(judge, cases, clock))
             advance()
+        _forget()
         parts = _parts(judge, _fresh(cases), clock)
         models = len({judge.map(case).model_bytes for case in cases})
         advance()
-    per_case, seconds_of_whole = 1000 / len(cases), median(whole)
+    per_case, seconds_of_whole = 1000 / len(cases), median(whole for _, whole, _ in seconds)
     elements = sum(case.desc.output.element_count for case in cases)
     return Suite(
         tier=tier,
         cases=len(cases),
         models=models,
         output_elements=elements,
-        bare_ms=median(bare) * per_case,
+        bare_ms=median(bare for bare, _, _ in seconds) * per_case,
         whole_ms=seconds_of_whole * per_case,
-        overhead_ratio=median(w / b for b, w in zip(bare, whole, strict=True)),
+        overhead_ratio=median(whole / bare for bare, whole, _ in seconds),
+        packed_ms=median(packed for _, _, packed in seconds) * per_case,
+        packed_ratio=median(packed / bare for bare, _, packed in seconds),
         cases_per_second=len(cases) / seconds_of_whole,
         elements_per_second=elements / seconds_of_whole,
         catalogue_ms=catalogue_seconds / len(chosen) * 1000,
@@ -108,9 +115,7 @@ def measure(
 
 
 def _fresh(cases: Sequence[Case]) -> list[Case]:
-    """The cases as new objects, so that nothing is known of them. Nothing is kept of equal descriptors either."""
-    forget_results()
-    judging._json_of.cache_clear()
+    """The cases as new objects, so that nothing is known of them."""
     fresh = []
     for case in cases:
         desc = case.desc.replace()
@@ -126,28 +131,41 @@ def _chunks(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
     return (cases[at : at + CHUNK] for at in range(0, len(cases), CHUNK))
 
 
-def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, float]:
-    """The seconds of the bare sessions and of the whole suite, in turn."""
-    bare = whole = 0.0
-    for chunk, fresh in zip(_chunks(cases), _chunks(_fresh(cases)), strict=True):
+def _forget() -> None:
+    """Forgets what is known of equal descriptors."""
+    forget_results()
+    judging._json_of.cache_clear()
+
+
+def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, float, float]:
+    """The seconds of the bare sessions, of the whole suite, and of the whole suite with packs, in turn."""
+    bare = whole = packed = 0.0
+    for chunk in _chunks(cases):
         prepared = []
         for case in chunk:
             mapped = judge.map(case)
             feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
             prepared.append((mapped.model_bytes, feeds))
-        forget_results()
-        with Session(SessionOptions(provider="cpu"), cases=fresh) as session:
-            session.open()  # a run does this once, however many cases it has
-            start = clock()
-            _run_bare(prepared)
-            middle = clock()
-            session.judge_all()
-            encode(session.results.records)
-            end = clock()
-        bare, whole = bare + middle - start, whole + end - middle
-        verdicts = Counter(record.verdict for record in session.results.records)
-        assert verdicts == {Verdict.PASS: len(chunk)}, f"every case passes on the CPU EP, got {dict(verdicts)}"
-    return bare, whole
+        start = clock()
+        _run_bare(prepared)
+        bare += clock() - start
+        whole += _judged(chunk, clock)
+        packed += _judged(chunk, clock, PACK)
+    return bare, whole, packed
+
+
+def _judged(cases: Sequence[Case], clock: Clock, pack: int = 1) -> float:
+    """The seconds of the whole suite."""
+    _forget()
+    with Session(SessionOptions(provider="cpu", pack=pack), cases=_fresh(cases)) as session:
+        session.open()  # a run does this once, however many cases it has
+        start = clock()
+        session.judge_all()
+        encode(session.results.records)
+        seconds = clock() - start
+    verdicts = Counter(record.verdict for record in session.results.records)
+    assert verdicts == {Verdict.PASS: len(cases)}, f"every case passes on the CPU EP, got {dict(verdicts)}"
+    return seconds
 
 
 def _run_bare(prepared: Sequence[tuple[bytes, dict[str, np.ndarray]]]) -> None:

@@ -48,6 +48,7 @@ def _print(document: Document) -> None:
             table.add_row(name, f"{value:.3f}")
         table.add_section()
         table.add_row("whole, in a run", f"{suite.whole_ms:.3f}")
+        table.add_row("whole, in packs", f"{suite.packed_ms:.3f}")
         table.add_row("bare session and run", f"{suite.bare_ms:.3f}")
         out.print(table)
         out.print(f"{suite.cases_per_second:.0f} cases per second, {suite.elements_per_second:.0f} elements per second")

@@ -66,7 +66,7 @@ class TestSuite:
         ticks = count()
         found = suite.measure("smoke", 2, 5, clock=lambda: float(next(ticks)))
         assert (5, 1000.0) == (found.cases, found.bare_ms * 5)
-        assert 1.0 == found.overhead_ratio
+        assert 1.0 == found.overhead_ratio == found.packed_ratio
         assert ["generate", "validate", "map", "build", "session", "run", "interpret", "compare", "record"] == list(
             found.parts_ms
         )
