@@ -190,6 +190,7 @@ class TestResume:
         done = subprocess.run(
             [sys.executable, "-m", "opmap", *arguments, "--resume", str(cut)],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # Python does not notice that its own file was cut
             capture_output=True,
             text=True,
         )
