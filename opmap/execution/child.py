@@ -40,7 +40,8 @@ class ChildEnded(Exception):
 class Child:
     """A child process, with one thread for each of its pipes, so that a full or silent pipe cannot block the parent.
 
-    `environment` are environment variables that the child has beside those of this process. With `show_stderr`, the child's stderr is copied to this process's stderr: a third party's provider may print there.
+    `environment` are environment variables that the child has beside those of this process. With `show_stderr`, the child's
+    stderr is copied to this process's stderr: a third party's provider may print there.
     """
 
     def __init__(

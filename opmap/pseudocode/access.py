@@ -288,7 +288,10 @@ class _MovePlan:
 
 
 class _ReferencePlan:
-    """The plan of one reference: of a side of a line, or of an index in it. `first` is its first dimension with a coordinate."""
+    """The plan of one reference: of a side of a line, or of an index in it.
+
+    `first` is the first dimension of the tensor that has a coordinate.
+    """
 
     def __init__(self, move: _MovePlan, reference: Reference):
         self.move, self.reference = move, reference
