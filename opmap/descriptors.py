@@ -282,7 +282,7 @@ class OperatorDesc:
         return tuple(broken_rules)
 
     def _broken(self, *, of_types: bool) -> Iterator[tuple[str, Broken | PseudocodeError]]:
-        """Gives what is broken, or why nothing can be said, by rule: of the formulas that name data types, or of all others."""
+        """Gives what is broken, or why nothing can be said, by rule: of formulas that name data types, or of all others."""
         environment = self.environment()
         for rule in self.spec().rules:
             if rule.check != "support" and (".DataType" in rule.check) == of_types:
