@@ -31,7 +31,7 @@ from .pseudocode import (
     strides_of,
     trace,
 )
-from .spec import Rule, Spec, Support, TensorSupport, load_spec, tensor_rules
+from .spec import Rule, Spec, TensorSupport, load_spec, tensor_rules
 from .tensors import DataType, Tensor
 
 FEATURE_LEVELS = tensor_rules().feature_levels
@@ -240,7 +240,7 @@ class OperatorDesc:
 
     @property
     def element_count(self) -> int:
-        """The number of elements of all tensors together."""
+        """The sum of the element counts of all tensors."""
         return sum(tensor.element_count for tensor in self.tensors.values())
 
     def environment(self) -> dict[str, Any]:
@@ -282,7 +282,10 @@ class OperatorDesc:
         return tuple(broken_rules)
 
     def _broken(self, *, of_types: bool) -> Iterator[tuple[str, Broken | PseudocodeError]]:
-        """Gives what is broken, or why nothing can be said, by rule: of formulas that name data types, or of all others."""
+        """Checks the formulas of the rules: with `of_types` those that name a data type, else all others.
+
+        Gives the rule's id with what is broken, or with the error if the formula has no value.
+        """
         environment = self.environment()
         for rule in self.spec().rules:
             if rule.check != "support" and (".DataType" in rule.check) == of_types:
@@ -303,36 +306,27 @@ class OperatorDesc:
         spec = self.spec()
         tables = sorted(spec.support, key=lambda t: FEATURE_LEVELS.index(t.feature_level))
         reached = [t for t in tables if FEATURE_LEVELS.index(t.feature_level) <= FEATURE_LEVELS.index(feature_level)]
-        if reached and all(_supports(reached[-1].tensors[name], tensor) for name, tensor in self.tensors.items()):
-            return
         if not reached:
             wanted = f"used at feature level {tables[0].feature_level} or above, which introduced it"
             yield Violation(rule.id, spec.operator, wanted, feature_level)
             return
         for name, tensor in self.tensors.items():
-
-            def allows(table: Support, *, dimensions: bool, name: str = name, tensor: TensorDesc = tensor) -> bool:
-                support = table.tensors[name]
-                low, high = support.dimension_counts
-                return (
-                    low <= tensor.dimension_count <= high if dimensions else tensor.data_type.name in support.data_types
-                )
-
             support = reached[-1].tensors[name]
-            low, high = support.dimension_counts
-            for dimensions, field, wanted, got in (
-                (False, "DataType", _one_of(support.data_types), tensor.data_type.name),
-                (
-                    True,
-                    "Sizes",
-                    f"of {low}{f' to {high}' if high > low else ''} dimensions",
-                    str(tensor.dimension_count),
-                ),
-            ):
-                if not allows(reached[-1], dimensions=dimensions):
-                    above = next((t.feature_level for t in tables if allows(t, dimensions=dimensions)), None)
-                    hint = f" at feature level {feature_level} ({got} needs {above})" if above else ""
-                    yield Violation(rule.id, f"{name}.{field}", wanted + hint, got)
+            for dimensions in (False, True):
+                if _allows(support, tensor, dimensions=dimensions):
+                    continue
+                if dimensions:
+                    low, high = support.dimension_counts
+                    wanted, got = (
+                        f"of {low}{f' to {high}' if high > low else ''} dimensions",
+                        str(tensor.dimension_count),
+                    )
+                else:
+                    wanted, got = _one_of(support.data_types), tensor.data_type.name
+                allowing = (t for t in tables if _allows(t.tensors[name], tensor, dimensions=dimensions))
+                above = next((t.feature_level for t in allowing), None)
+                hint = f" at feature level {feature_level} ({got} needs {above})" if above else ""
+                yield Violation(rule.id, f"{name}.{'Sizes' if dimensions else 'DataType'}", wanted + hint, got)
 
     # --- pseudocode ---
 
@@ -490,7 +484,7 @@ def _results_of_form(cls: Hashable, sizes: tuple[tuple[int, ...], ...], numbers:
 
 @lru_cache(maxsize=4096)
 def _results_of_plan(cls: Hashable, parts: tuple[tuple[tuple[str, object], ...], ...]) -> Room:
-    """Returns the room for what is computed once for descriptors of a class whose statements are expanded alike."""
+    """Returns the room for what is computed once for descriptors with the same coordinates, numbers and dimension counts."""
     return Room()
 
 
@@ -539,9 +533,10 @@ def complete_sizes(
     return complete(cls, inputs, numbers)
 
 
-def _supports(support: TensorSupport, tensor: TensorDesc) -> bool:
+def _allows(support: TensorSupport, tensor: TensorDesc, *, dimensions: bool) -> bool:
+    """Returns whether a feature level supports the dimension count of a tensor, or else its data type."""
     low, high = support.dimension_counts
-    return low <= tensor.dimension_count <= high and tensor.data_type.name in support.data_types
+    return low <= tensor.dimension_count <= high if dimensions else tensor.data_type.name in support.data_types
 
 
 def _one_of(names: Sequence[str]) -> str:

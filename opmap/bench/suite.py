@@ -34,7 +34,7 @@ CHUNK = 200
 """The number of cases after which the bare sessions and the suite change places."""
 
 PACK = 64
-"""The most cases in a model, where packs are measured."""
+"""How many cases are put into one model where `packed_ms` is measured."""
 
 Clock = Callable[[], float]
 
@@ -91,7 +91,6 @@ def measure(
         for _ in range(rounds):
             seconds.append(_round(judge, cases, clock))
             advance()
-        _forget()
         parts = _parts(judge, _fresh(cases), clock)
         models = len({judge.map(case).model_bytes for case in cases})
         advance()
@@ -115,7 +114,9 @@ def measure(
 
 
 def _fresh(cases: Sequence[Case]) -> list[Case]:
-    """The cases as new objects, so that nothing is known of them."""
+    """The cases as new objects, so that nothing is known of them. Nothing is kept of equal descriptors either."""
+    forget_results()
+    judging._json_of.cache_clear()
     fresh = []
     for case in cases:
         desc = case.desc.replace()
@@ -129,12 +130,6 @@ def _fresh(cases: Sequence[Case]) -> list[Case]:
 
 def _chunks(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
     return (cases[at : at + CHUNK] for at in range(0, len(cases), CHUNK))
-
-
-def _forget() -> None:
-    """Forgets what is known of equal descriptors."""
-    forget_results()
-    judging._json_of.cache_clear()
 
 
 def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, float, float]:
@@ -155,8 +150,7 @@ def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, fl
 
 
 def _judged(cases: Sequence[Case], clock: Clock, pack: int = 1) -> float:
-    """The seconds of the whole suite."""
-    _forget()
+    """The seconds of the whole suite, with up to `pack` cases in one model."""
     with Session(SessionOptions(provider="cpu", pack=pack), cases=_fresh(cases)) as session:
         session.open()  # a run does this once, however many cases it has
         start = clock()

@@ -55,9 +55,9 @@ Windows itself stops with a bug check after five in one minute.
 """
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""Environment variables of a worker: NumPy starts no threads for matrix products. The worker has none, and starts sooner.
+"""Environment variables of a worker. With them NumPy starts no threads for matrix products, and the worker starts sooner.
 
-A third party's provider may need them: its worker has the variables of this process alone."""
+A third party's provider may compute such products: its worker does not get these variables."""
 
 STARTS = 2
 """The number of failed starts in a row after which no more workers are started."""

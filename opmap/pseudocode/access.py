@@ -189,7 +189,7 @@ def access_map(statements: Sequence[Statement], sizes: Mapping[str, Sizes]) -> A
 
 
 class Plan:
-    """What the access maps of expanded statements have in common, whatever the sizes of the tensors are.
+    """The part of an access map that does not depend on the sizes of the tensors.
 
     `ranks` are the dimension counts of the tensors by the pseudocode's names. Raises PseudocodeError if a statement does
     not fit them.
@@ -221,7 +221,10 @@ class Plan:
         }
 
     def _places(self) -> dict[str, list[list[tuple[str, int]]]]:
-        """For each index tensor and coordinate of its tuples: the dimensions, as (tensor, number), that it points into."""
+        """Returns, for each index tensor, one list per coordinate of its tuples: the dimensions that the coordinate points into.
+
+        A dimension is (tensor, number). An index tensor without tuples has one list.
+        """
         found: dict[str, dict[int, list[tuple[str, int]]]] = {}
         moves = [part for part in self._parts if isinstance(part, _MovePlan)]
         for address in (address for move in moves for address in (move.target, move.source)):
@@ -243,7 +246,10 @@ def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
 
 
 class _MovePlan:
-    """The plan of one line. Raises PseudocodeError if the counted side does not name each coordinate once."""
+    """The plan of one line, which moves elements.
+
+    Raises PseudocodeError if the counted side names a coordinate twice, or has a constant or an index.
+    """
 
     def __init__(self, line: Line, ranks: Mapping[str, int]):
         self.line, self._ranks = line, ranks
@@ -279,25 +285,19 @@ class _MovePlan:
         loops = sizes[self.counted.tensor]
         return Move(self.target.address(loops, sizes), self.source.address(loops, sizes))
 
-    def check_loops(self, loops: Sizes, used: Sequence[tuple[int, Coordinate]], sizes: Sizes) -> None:
-        """Raises PseudocodeError if a loop, used as (dimension, coordinate), runs beyond the end of the dimension."""
-        for dimension, coordinate in used:
-            last, size = loops[self.loops[coordinate.name]] - 1, sizes[dimension]
-            if last >= size:
-                raise PseudocodeError(f"{self.line}: {coordinate} runs to {last}, the dimension has {size}")
-
 
 class _ReferencePlan:
     """The plan of one reference: of a side of a line, or of an index in it.
 
-    `first` is the first dimension of the tensor that has a coordinate.
+    `first` is the first dimension of the tensor that has a coordinate. `loops` has the number of the loop of each dimension
+    whose position is a loop's.
     """
 
     def __init__(self, move: _MovePlan, reference: Reference):
         self.move, self.reference = move, reference
         self.first, self.coordinates = move.coordinates(reference)
         pairs = list(enumerate(self.coordinates, self.first))
-        self.loops = [(dimension, c) for dimension, c in pairs if isinstance(c, Coordinate)]
+        self.loops = {dimension: move.loop(c) for dimension, c in pairs if isinstance(c, Coordinate)}
         self.constants = [(dimension, c.value) for dimension, c in pairs if isinstance(c, Constant)]
 
     @property
@@ -313,7 +313,11 @@ class _ReferencePlan:
         for dimension, value in self.constants:
             if value >= own[dimension]:
                 raise PseudocodeError(f"{self.reference}: there is no {value}, the dimension has {own[dimension]}")
-        self.move.check_loops(loops, self.loops, own)
+        for dimension, loop in self.loops.items():
+            if loops[loop] > own[dimension]:
+                coordinate = self.coordinates[dimension - self.first]
+                runs = f"{coordinate} runs to {loops[loop] - 1}, the dimension has {own[dimension]}"
+                raise PseudocodeError(f"{self.move.line}: {runs}")
         return own
 
 
@@ -324,15 +328,15 @@ class _AddressPlan(_ReferencePlan):
         super().__init__(move, reference)
         # A leading dimension without a coordinate has size 1. On the counted side it is a loop too.
         leading = range(self.first) if reference is move.counted else [Constant(0)] * self.first
-        self.positions: list[int | Constant | _ReadPlan] = [*leading, *map(self._position, self.coordinates)]
-
-    def _position(self, coordinate: Coordinate | Constant | Reference) -> int | Constant | _ReadPlan:
-        if isinstance(coordinate, Coordinate):
-            return self.move.loop(coordinate)
-        return coordinate if isinstance(coordinate, Constant) else _ReadPlan(self.move, coordinate)
+        self.positions: list[int | Constant | _ReadPlan] = list(leading)
+        for dimension, coordinate in enumerate(self.coordinates, self.first):
+            if isinstance(coordinate, Coordinate):
+                self.positions.append(self.loops[dimension])
+            else:
+                self.positions.append(coordinate if isinstance(coordinate, Constant) else _ReadPlan(move, coordinate))
 
     def address(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> Address:
-        """Returns the address for tensors of these sizes, in loops of these sizes."""
+        """Returns the address. `loops` are the sizes of the loops, `sizes` those of the tensors by name."""
         own, terms = self.sizes(loops, sizes), []
         for position, size, stride in zip(self.positions, own, strides_of(own), strict=True):
             if isinstance(position, int):
@@ -345,7 +349,10 @@ class _AddressPlan(_ReferencePlan):
 
 
 class _ReadPlan(_ReferencePlan):
-    """The plan of an index. A constant in its last dimension says which coordinate of an index tuple it is."""
+    """The plan of an index that is read from an index tensor.
+
+    If its last coordinate is a constant, the tensor holds index tuples, and the constant says which number of a tuple is read.
+    """
 
     def __init__(self, move: _MovePlan, reference: Reference):
         super().__init__(move, reference)
@@ -354,13 +361,12 @@ class _ReadPlan(_ReferencePlan):
         if any(not isinstance(c, Coordinate) for c in self.coordinates[: last + 1 - self.in_tuple]):
             raise PseudocodeError(f"{reference}: an index of an index cannot be run")
         self.offset = self.constants[-1][1] if self.in_tuple else 0
-        self.numbers = [(dimension, move.loop(coordinate)) for dimension, coordinate in self.loops]
 
     def read(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> IndexRead:
         """Returns the index that is read from a tensor of these sizes."""
         own = self.sizes(loops, sizes)
         strides = strides_of(own)
-        steps = tuple((loop, strides[dimension]) for dimension, loop in self.numbers)
+        steps = tuple((loop, strides[dimension]) for dimension, loop in self.loops.items())
         return IndexRead(self.tensor, own, steps, self.offset, own[-1] if self.in_tuple else 1)
 
 

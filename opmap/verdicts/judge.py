@@ -131,10 +131,9 @@ class Judge:
         made stays in memory until the case runs. What was prepared before for other cases is forgotten. Returns the cases
         that can be run.
         """
-        held = [ahead for case in cases if (ahead := self._ahead.get(case.id)) is not None and ahead.case is case]
+        held = {c.id: ahead for c in cases if (ahead := self._ahead.get(c.id)) is not None and ahead.case is c}
         self._ahead.clear()
-        known = {ahead.case.id for ahead in held}
-        new = [case for case in cases if case.id not in known]
+        new = [case for case in cases if case.id not in held]
         valid = [case for case in new if not case.desc.violations(feature_level=self.feature_level)]
         rounds = [Round(case.desc, dict(case.tensors)) for case in valid]
         made = [self._prepare(case, round) for case, round in zip(valid, rounds, strict=True)]
@@ -143,7 +142,7 @@ class Judge:
             _ = one.round.desc.program.readers
         for one in ready:
             _ = one.round.expected
-        self._ahead.update((one.case.id, one) for one in (*held, *made))
+        self._ahead.update(held | {one.case.id: one for one in made})
         return [one for one in self._ahead.values() if isinstance(one, Ready)]
 
     def _prepare(self, case: Case, round: Round) -> Ready | Outcome:
