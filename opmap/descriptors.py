@@ -405,7 +405,7 @@ class OperatorDesc:
         form = self._results_of_form
         return self._computed(form, "access", lambda: self._plan.access_map(self.pseudocode_sizes))
 
-    @property
+    @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
         """For each index tensor, by field: the size n of the dimension that its indices point into.
 

@@ -130,7 +130,12 @@ def dimension_counts(operator: str) -> tuple[int, int]:
 
 def _supported(operator: str, names: Sequence[str]) -> tuple[DataType, ...]:
     support = OPERATORS[operator].descriptor.spec().support[0]
-    return tuple(DataType[t] for t in support.tensors[names[0]].data_types) if names else ()
+    return _types(support.tensors[names[0]].data_types) if names else ()
+
+
+@cache
+def _types(names: tuple[str, ...]) -> tuple[DataType, ...]:
+    return tuple(DataType[name] for name in names)
 
 
 def _tensor(desc: OperatorDesc, name: str, seed: int) -> Tensor:

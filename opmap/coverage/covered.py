@@ -51,6 +51,11 @@ class Covered:
         """The operator's parameters with their classes, in the order of the covering arrays' columns."""
         return arrays(self.operator).parameters if has_arrays(self.operator) else parameters(self.definition)
 
+    @cached_property
+    def _all_rules(self) -> set[str]:
+        """The ids of the operator's rules, and of the TENSOR rules that a case can be at."""
+        return {rule.id for rule in self.definition.descriptor.spec().rules} | set(tensor_rule_ids(reachable=True))
+
     @property
     def pairs(self) -> set[Combination]:
         """The pairs of classes of the cases so far. They are computed at each access."""
@@ -94,7 +99,7 @@ class Covered:
             self.fields.setdefault(name, set()).add(number)
         for name, tensor in case.desc.tensors.items():
             self.fields.setdefault(name, set()).add((tensor.data_type, tensor.sizes))
-        if not {r.id for r in case.desc.spec().rules} | set(tensor_rule_ids(reachable=True)) <= self.rules:
+        if not self._all_rules <= self.rules:
             self.rules |= boundary_rules(case.desc)
         if _in_world(case.desc):
             self.world.add(_identity(case.desc))

@@ -31,7 +31,7 @@ class Unreachable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tuples: bool = False
 
 
-class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Kernels(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
     """The kernel classes of some operators, from the names in DirectML's library (`operators/*.kernels.toml`)."""
 
     prefix: str
@@ -82,10 +82,10 @@ def kernel_reached(kernels: Kernels, case: Case) -> Kind | None:
 
     None if the operator of the case has other kernel classes.
     """
-    return kernels.kind(_predicted(case.desc)) if case.desc.operator in kernels.operators else None
+    return _kind_reached(kernels, case.desc) if case.desc.operator in kernels.operators else None
 
 
 @lru_cache(maxsize=4096)
-def _predicted(desc: OperatorDesc) -> OperatorDesc:
-    """The prediction for a descriptor. Many cases share a descriptor, so it remembers what it derives."""
-    return predict_descriptor(desc, index_conversion="directml")
+def _kind_reached(kernels: Kernels, desc: OperatorDesc) -> Kind:
+    """The kind that a descriptor reaches. Many cases share a descriptor."""
+    return kernels.kind(predict_descriptor(desc, index_conversion="directml"))
