@@ -228,7 +228,7 @@ class _ReaderWriter(_Writer):
     of range. If an index is read several times, a table holds its part of the address. If the innermost loop reads about
     as many elements as lie between the first and the last that it may read, these are cut out as a row first. If the
     innermost loop is short and the loop around it is not, the two change places: a column at a time is read. It is cut out
-    first in the same way.
+    first in the same way. A short row or column becomes a list, whose elements Python reads faster than those of an array.
     """
 
     most_together: float = inf
@@ -244,6 +244,8 @@ class _ReaderWriter(_Writer):
         ]
         if self.column:
             self.lines.append("new = partial(array, values.typecode) if isinstance(values, array) else list")
+        if self._cut_to_list():
+            self.lines.append("cut = array.tolist if isinstance(values, array) else list")
 
     def resolve(self, name: str, read: IndexRead, size: int, stride: int) -> str:
         self.lines.append(f"{name} = {self.indices(read)}")
@@ -279,7 +281,7 @@ class _ReaderWriter(_Writer):
         terms = [self.resolved[name].format(f"x{name}") for name in waiting]
         lines, source = [], "row"
         if self._has_row():
-            lines.append(f"row = values[{base} : {base} + {self.constant(self._span())}]")
+            lines.append(f"row = {self._cut(f'values[{base} : {base} + {self.constant(self._span())}]')}")
             base = "0"
         else:
             source = "values"
@@ -313,7 +315,7 @@ class _ReaderWriter(_Writer):
         if self._only_indices_of_column():
             source, element = "part", terms[0]
             stride = self.constant(self._only_read().stride)
-            cut = [f"    part = values[start : start + {self.constant(self._span())} : {stride}]"]
+            cut = [f"    part = {self._cut(f'values[start : start + {self.constant(self._span())} : {stride}]')}"]
         return [
             f"both = new([0]) * {self.constant(size * columns)}",
             f"for column in range({width}):",
@@ -345,6 +347,16 @@ class _ReaderWriter(_Writer):
     def _has_row(self) -> bool:
         """Whether the innermost loop reads from a row."""
         return bool(self.loops) and not self.column and self._span() <= 4 * self.loops[-1][1]
+
+    def _cut(self, elements: str) -> str:
+        """Returns the text of elements that are cut out, from the text of a slice."""
+        return f"cut({elements})" if self._cut_to_list() else elements
+
+    def _cut_to_list(self) -> bool:
+        """Whether a row or column is cut out as a list: that pays if there are no more elements than are read from it."""
+        if self._has_row():
+            return self._span() <= min(self.loops[-1][1], LONGEST)
+        return self._only_indices_of_column() and self._only_read().size <= min(self.loops[-1][1], LONGEST)
 
     def _only_indices_of_row(self) -> bool:
         """Whether the elements of a row have the numbers that the indices say."""
