@@ -71,7 +71,8 @@ class Start(Message, frozen=True):
     `provider` is ONNX Runtime's name of an execution provider, or MODULE:FACTORY. `options` are provider options, `config`
     session configuration entries of every session. `libraries` are plugin EP libraries by the names under which they are
     registered. `adapter` and `device_id` choose the DirectML EP's adapter, `device_id` also the device of a plugin EP.
-    `path` are folders to import MODULE from.
+    `path` are folders to import MODULE from. `package` is the distribution of ONNX Runtime or DirectML, if another worker of
+    the same command told it.
     """
 
     provider: str
@@ -81,6 +82,7 @@ class Start(Message, frozen=True):
     adapter: str | None = None
     device_id: int | None = None
     path: list[str] = []
+    package: str | None = None
 
 
 class Hello(Message, frozen=True):

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import ProviderError
-from ..machine.runtimes import package_of
 from ..vocabulary import Stage
 from .performer import Performer
 from .protocol import Placement
@@ -129,6 +128,8 @@ class SessionProvider(Performer):
     @cached_property
     def package(self) -> str | None:
         """The distribution that ONNX Runtime was installed from; None if it is unknown."""
+        from ..machine.runtimes import package_of  # here: a worker process does not need it
+
         return package_of(self._runtime.__file__)
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:

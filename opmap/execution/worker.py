@@ -147,6 +147,7 @@ class WorkerProvider(Performer):
     start and for the first session of each child, both in seconds. `options` are provider options, `config` session
     configuration entries, `libraries` plugin EP libraries by the names under which they are registered. For the DirectML
     EP, `adapter` (a part of its name) and `device_id` choose the adapter; for a plugin EP `device_id` chooses the device.
+    `package` is the distribution of the child's ONNX Runtime, if it is known: the child starts sooner then.
     """
 
     def __init__(
@@ -159,6 +160,7 @@ class WorkerProvider(Performer):
         command: Sequence[str] | None = None,
         adapter: str | None = None,
         device_id: int | None = None,
+        package: str | None = None,
         timeout: float = TIMEOUT,
         first_timeout: float = FIRST_TIMEOUT,
         hang_limit: HangLimit = HANG_LIMIT,
@@ -176,6 +178,7 @@ class WorkerProvider(Performer):
             adapter,
             device_id,
             import_folders() if ":" in name else [],
+            package,
         )
         self._adapter = (name, adapter, device_id, *self.command)
         self._child: Child | None = None
@@ -256,6 +259,7 @@ class WorkerProvider(Performer):
             command=self.command,
             adapter=start.adapter,
             device_id=start.device_id,
+            package=self._hello.package if self._hello else start.package,
             timeout=self.timeout,
             first_timeout=self.first_timeout,
             hang_limit=hang_limit or self._hang_limit,

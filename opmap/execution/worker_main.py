@@ -1,6 +1,7 @@
 """The worker process. Started as `python -P <this file>` by any Python that has numpy, msgspec and ONNX Runtime.
 
 Reads frames from stdin and writes frames to stdout. Ends when its stdin ends, so that it never outlives its parent.
+Each contract probe has a process of its own. So a function that few processes need imports its modules itself.
 """
 
 from __future__ import annotations
@@ -33,14 +34,11 @@ import numpy as np
 from opmap.errors import InputError, ProviderError, clean, describe
 from opmap.execution import frames
 from opmap.execution.performer import Performer
-from opmap.execution.plugins import described_device, plugin_class, plugin_device
 from opmap.execution.protocol import DIRECT
 from opmap.execution.sessions import DIRECTML, IDENTITY, SessionProvider
 from opmap.execution.steps import Drop, Open, Result
 from opmap.execution.third_party import ThirdPartyProvider
 from opmap.machine.adapters import candidates, device_class, wine_version
-from opmap.machine.environment import collect, loaded_modules
-from opmap.machine.runtimes import import_problem, package_of
 from opmap.vocabulary import Stage
 
 _STDERR = 2
@@ -68,9 +66,13 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
     except InputError as error:
         reply(frames.Refused(str(error)), start)
         return
-    except (ProviderError, ImportError) as error:
-        text = import_problem(error) if isinstance(error, ImportError) else str(error)
-        reply(frames.Refused(text, missing=True), start)
+    except ProviderError as error:
+        reply(frames.Refused(str(error), missing=True), start)
+        return
+    except ImportError as error:
+        from opmap.machine.runtimes import import_problem
+
+        reply(frames.Refused(import_problem(error), missing=True), start)
         return
     reply(hello, start)
     while True:
@@ -84,6 +86,8 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
         elif isinstance(message, frames.End):
             reply(frames.Ended(_close(provider)), message)
         else:
+            from opmap.machine.environment import collect
+
             reply(frames.Facts(collect() | getattr(provider, "facts", dict)()), message)
 
 
@@ -102,6 +106,7 @@ def _direct(start: frames.Start) -> tuple[Performer, frames.Hello]:
     """
     from opmap.execution.direct import DEBUG_LAYER  # here: it loads much that only the parent needs
     from opmap.execution.dispatcher import Dispatcher
+    from opmap.machine.environment import loaded_modules
 
     wine, problem = wine_version(), ""
     for adapter in candidates(substring=start.adapter, device_id=start.device_id):
@@ -118,7 +123,7 @@ def _direct(start: frames.Start) -> tuple[Performer, frames.Hello]:
             device_class(adapter, wine) if adapter else "emulated" if wine else None,
             adapter=adapter.name if adapter else None,
             sessions=False,
-            package=package_of(module.path) if module else None,
+            package=_package_of(module.path, start) if module else None,
         )
         return provider, hello
     raise ProviderError(f"{DIRECT} has no device: {problem}")
@@ -137,12 +142,14 @@ def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> 
         list(onnxruntime.get_available_providers()),
         os.getpid(),
         "emulated" if wine_version() else "hardware",
-        package=package_of(onnxruntime.__file__),
+        package=_package_of(onnxruntime.__file__, start),
     )
     open_one = partial(make, start.provider, config=start.config)
     if start.provider == DIRECTML:
         return _directml(start, hello, open_one)
     if start.libraries or start.provider not in hello.providers:
+        from opmap.execution.plugins import described_device, plugin_class, plugin_device
+
         device = plugin_device(start.provider, start.libraries, start.device_id)
         described = msgspec.structs.replace(hello, adapter=described_device(device), device_class=plugin_class(device))
         return open_one(start.options, device=device), described
@@ -178,6 +185,15 @@ def _directml(
             place = f" on {adapter.name}" if adapter else ""
             problem = f"{DIRECTML} cannot create a session{place}: {failed.error}"
     raise ProviderError(problem)
+
+
+def _package_of(file: str, start: frames.Start) -> str | None:
+    """Returns the distribution that a file was installed from. The parent tells it if it knows: the search reads many files."""
+    if start.package is not None:
+        return start.package
+    from opmap.machine.runtimes import package_of
+
+    return package_of(file)
 
 
 def _third_party(start: frames.Start) -> tuple[Performer, frames.Hello]:

@@ -227,7 +227,7 @@ def _fresh(provider: OpenProvider) -> Iterator[Performer]:
         endless = HangLimit() if provider.device_class == "emulated" else None
         performer: Performer = own.beside(endless)
     elif isinstance(own, SessionProvider):
-        performer = WorkerProvider(own.name, own.options, config=own.config)
+        performer = WorkerProvider(own.name, own.options, config=own.config, package=provider.package)
     else:
         performer = own
     try:

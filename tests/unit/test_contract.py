@@ -352,3 +352,12 @@ def test_beside():
     assert (other.name, other._start, other.timeout, other.command) == (CPU, worker._start, 7, worker.command)
     assert other._start.options == {"a": "b"}
     assert other is not worker
+
+
+def test_package_is_told_to_the_worker_beside():
+    """A worker that is told the distribution of its ONNX Runtime does not look for it."""
+    with WorkerProvider(CPU) as worker:
+        package = worker.package
+        assert package and package == worker.beside()._start.package
+    with WorkerProvider(CPU, package="another") as informed:
+        assert "another" == informed.package
