@@ -1,0 +1,89 @@
+"""Cases of each operator in each form of the model, sessions for them on the CPU EP, and what these answer."""
+
+import itertools
+from functools import cache
+
+import onnxruntime
+
+from opmap.cases.catalogue import catalogue
+from opmap.execution.steps import Result
+from opmap.mapping import map_descriptor
+from opmap.variants.contract import Round
+from opmap.variants.forms import FORMS
+from opmap.variants.rounds import fresh_values, other_sizes
+from opmap.variants.walk import Walk
+
+CONVERSIONS = ("graph", "host", "directml")
+CPU = "CPUExecutionProvider"
+
+
+@cache
+def cases():
+    """Returns {case id: (mapping, round)}: for each operator the first example and cases with different types."""
+    chosen = {}
+    for operator, group in itertools.groupby(catalogue("smoke"), lambda case: case.desc.operator):
+        small = [c for c in group if all(t.element_count < 2000 for t in c.desc.tensors.values())]
+        special = [c for c in small if c.data_pattern == "special"]
+        unsigned = [c for c in small if c.desc.tensors[c.desc.index_tensors()[0]].data_type.kind == "unsigned"]
+        for case in (small[0], *small[5::13], *special[:3], *unsigned[:3]):
+            chosen[case.id] = mapping(case.desc), Round(case.desc, dict(case.tensors))
+        assert any(id.startswith(f"{operator.lower()}/") for id in chosen)
+    return chosen
+
+
+def mapping(desc):
+    """Returns the mapping of a descriptor. The index conversion depends on the descriptor's sizes."""
+    return map_descriptor(desc, index_conversion=CONVERSIONS[sum(desc.output.sizes) % 3])
+
+
+def formed(name, id):
+    """Returns a case's model in a form; None if the case has no such form."""
+    return FORMS[name].build(*cases()[id])
+
+
+def formed_cases(name):
+    """Returns (case id, model, round) for each case that has a form."""
+    made = [(id, formed(name, id), first) for id, (_, first) in cases().items()]
+    return [(id, form, first) for id, form, first in made if form is not None]
+
+
+def session(form, folder, level=None):
+    """Returns a session for a model in a form, on the CPU EP."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    if level is not None:
+        options.graph_optimization_level = level
+    model = form.model_bytes
+    if form.files:
+        for name, content in form.files.items():
+            (folder / name).write_bytes(content)
+        (folder / "model.onnx").write_bytes(model)
+        model = str(folder / "model.onnx")
+    return onnxruntime.InferenceSession(model, options, providers=[CPU])
+
+
+def rounds(form, first):
+    """Returns the rounds that a session of a form must answer: the case, other values and sizes, the case again."""
+    sizes = [other_sizes(first), other_sizes(first, -1)] if form.dynamic else []
+    others = [*filter(None, sizes), fresh_values(first, fixed=form.fixed), fresh_values(first, 2, fixed=form.fixed)]
+    return [first, *others, Round(first.desc, dict(first.tensors))]
+
+
+def answers(form, first, opened, feeds=None):
+    """Returns what a walk finds when a session answers these feeds, by default a round's own."""
+    walk = Walk(None, form, first, "")
+    # The feeds live until the outputs are checked: in ONNX Runtime 1.24 an output that is an input is the feed's memory.
+    feeds = form.feeds(first) if feeds is None else feeds
+    outputs = opened.run(None, feeds)
+    walk.check(first, Result(outputs=dict(zip((o.name for o in opened.get_outputs()), outputs, strict=True))))
+    return walk.checks
+
+
+def right(checks):
+    """Returns whether all outputs equal the expected ones."""
+    return all(
+        check.problem is None
+        and all(e is None or e == a for e, a in zip(check.expected, check.actual.bits, strict=True))
+        for check in checks
+    )

@@ -1,0 +1,149 @@
+"""Further rounds of a case: other values, and other sizes."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from formed_cases import cases
+from outside import grid, scatter
+
+from opmap import register_operator, unregister_operator
+from opmap.cases.values import fill
+from opmap.descriptors import TensorDesc, complete_sizes
+from opmap.operators import OPERATORS
+from opmap.tensors import DataType, Tensor
+from opmap.variants.contract import Round
+from opmap.variants.rounds import fresh_values, other_sizes
+
+OUTSIDE = {"SCATTER": scatter.OPERATOR, "GRID": grid.OPERATOR}
+
+
+@pytest.fixture(scope="module")
+def outside():
+    """Registers two operators from outside: one with two data tensors, one with two index tensors."""
+    cases()  # they are kept, and are those of the package's own operators
+    folder = Path(__file__).parent / "outside"
+    for name, operator in OUTSIDE.items():
+        register_operator(operator, spec=folder / f"{name.lower()}.toml", arrays=folder / f"{name.lower()}.json")
+    yield
+    for name in OUTSIDE:
+        unregister_operator(name)
+
+
+@pytest.mark.usefixtures("outside")
+class TestRounds:
+    """Further rounds of a case."""
+
+    @staticmethod
+    def samples():
+        """Returns a round for each sample of each operator."""
+        return [
+            Round(desc, fill(desc, str(i), pattern, "addr"))
+            for operator in OPERATORS.values()
+            for desc in operator.samples()
+            for i, pattern in enumerate(("pos", "mix"))
+        ]
+
+    def test_other_values(self):
+        """Every data element changes, and every index that can; negative indices stay negative, all stay in range."""
+        for first, n in itertools.product(self.samples(), (1, 2, 7)):
+            other = fresh_values(first, n)
+            assert first.desc == other.desc
+            assert [e is None for e in first.expected] == [
+                e is None for e in other.expected
+            ] or "UpdatesTensor" in other.tensors
+            for name, tensor in first.tensors.items():
+                new = other.tensors[name]
+                assert (tensor.data_type, tensor.sizes) == (new.data_type, new.sizes)
+                bounds = first.desc.index_bounds.get(name, (2,)) * len(tensor.bits)
+                for old, changed, bound in zip(tensor.bits, new.bits, bounds, strict=False):
+                    assert (old != changed) == (bound > 1)
+                if name in first.desc.index_bounds:
+                    assert [v < 0 for v in tensor.integers] == [v < 0 for v in new.integers]
+                elif name in first.desc.data_tensors():
+                    assert len(set(tensor.bits)) == len(set(new.bits))
+
+    def test_other_answers(self):
+        """Nearly every output element changes."""
+        for first in self.samples():
+            same = sum(a == b for a, b in zip(first.expected, fresh_values(first).expected, strict=True))
+            assert same <= len(first.expected) // 4
+
+    def test_each_number_differs(self):
+        """Each `n` gives other data, also where a data type has few values."""
+        first = next(first for _, first in cases().values() if first.desc.output.data_type is DataType.UINT8)
+        (name,) = first.desc.data_tensors()
+        made = [tuple(fresh_values(first, n).tensors[name].bits) for n in range(1, 256)]
+        assert 255 == len({tuple(first.tensors[name].bits), *made}) - 1
+
+    def test_fixed_fields(self):
+        """A fixed field keeps its values."""
+        for first in self.samples():
+            for name in first.tensors:
+                other = fresh_values(first, fixed={name})
+                assert first.tensors[name] is other.tensors[name]
+
+    def test_out_of_range(self):
+        """An index out of range stays as it is."""
+        desc = complete_sizes(
+            OPERATORS["GATHER"].descriptor,
+            {"InputTensor": (4,), "IndicesTensor": (5,)},
+            {"Axis": 0, "IndexDimensions": 1},
+        )
+        indices = Tensor.from_values(DataType.INT64, (5,), [4, -5, 3, -4, 0])
+        first = Round(desc, fill(desc, "", "pos", "addr") | {"IndicesTensor": indices})
+        assert [4, -5, 0, -3, 1] == list(fresh_values(first).tensors["IndicesTensor"].integers)
+
+    @pytest.mark.parametrize("by", [1, 2, -1])
+    def test_other_sizes(self, by):
+        """The descriptor is valid, its node has the same operator, attributes and ranks, and sizes change by `by`."""
+        for first in self.samples():
+            other = other_sizes(first, by)
+            if other is None:
+                assert by < 0
+                continue
+            assert () == other.desc.violations()
+            assert first.desc.numbers == other.desc.numbers
+            changes = []
+            for name, tensor in first.desc.tensors.items():
+                new = other.desc.tensors[name]
+                assert (tensor.data_type, tensor.dimension_count) == (new.data_type, new.dimension_count)
+                changes += [b - a for a, b in zip(tensor.sizes, new.sizes, strict=True)]
+            assert {by} == set(changes) - {0}
+            assert None not in other.expected or "UpdatesTensor" in other.tensors  # two indices may name one element
+            lower = OPERATORS[first.desc.operator].lower
+            if lower is not None:
+                old, new = lower(first.desc), lower(other.desc)
+                assert (old.op_type, old.attributes) == (new.op_type, new.attributes)
+                assert len(old.output_shape) == len(new.output_shape)
+                assert [len(s) for s in old.shapes.values()] == [len(s) for s in new.shapes.values()]
+
+    def test_all_that_can(self):
+        """Sizes that depend on each other change together, and all others alone."""
+        desc = complete_sizes(
+            OPERATORS["GATHER_ELEMENTS"].descriptor,
+            {"InputTensor": (2, 5, 3), "IndicesTensor": (2, 7, 3)},
+            {"Axis": 1},
+        )
+        other = other_sizes(Round(desc, fill(desc, "", "pos", "addr"))).desc
+        assert [(3, 6, 4), (3, 8, 4)] == [tensor.sizes for tensor in other.inputs.values()]
+
+    def test_no_other_sizes(self):
+        """There is no smaller size than 1."""
+        desc = complete_sizes(
+            OPERATORS["GATHER"].descriptor,
+            {"InputTensor": (1,), "IndicesTensor": (1,)},
+            {"Axis": 0, "IndexDimensions": 1},
+        )
+        assert other_sizes(Round(desc, fill(desc, "", "pos", "addr")), -1) is None
+
+    def test_not_too_large(self):
+        """Eight dimensions of size 2 do not all grow to 3, if that were too many elements."""
+        desc = complete_sizes(
+            OPERATORS["GATHER"].descriptor,
+            {"InputTensor": (2,) * 8, "IndicesTensor": (1,) * 7 + (2,)},
+            {"Axis": 7, "IndexDimensions": 1},
+        )
+        other = other_sizes(Round(desc, fill(desc, "", "pos", "addr"))).desc
+        assert 256 < other.tensors["InputTensor"].element_count <= 4096
+        assert isinstance(other.output, TensorDesc)
