@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test_together import Planted, second_run
+from judged_sessions import Planted, second_run
 
 from opmap import Session, SessionOptions
 from opmap.bench.pace import measure, paces

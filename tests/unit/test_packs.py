@@ -1,0 +1,353 @@
+"""Packs: the models of several cases as one, and how their cases are judged."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections import Counter
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+from judged_sessions import Planted, changed, fresh_run, judged, records, unlike
+
+from opmap import Session, SessionOptions
+from opmap.cli import main
+from opmap.execution.protocol import Placement
+from opmap.execution.providers import OpenProvider
+from opmap.execution.sessions import CPU, SessionProvider
+from opmap.execution.steps import Clear, Evidence, Examine, Open, Result, Run
+from opmap.execution.worker import WorkerTimeout
+from opmap.variants import VARIANTS
+from opmap.variants.packs import Pack, can_be_packed
+from opmap.verdicts.judge import Judge
+from opmap.verdicts.record import encode
+from opmap.verdicts.together import Together
+from opmap.vocabulary import Verdict
+
+fresh = pytest.fixture(fresh_run, scope="module")
+
+
+class TestPack:
+    """Several models as one."""
+
+    def test_model(self):
+        """Every name is unique, each node and value of a member is there, and the model is valid."""
+        cases = [
+            case for case in Session(SessionOptions(provider="cpu", filter=("gather_nd1/*", "gather/int8/*"))).cases
+        ]
+        cases = [case for case in cases if can_be_packed(VARIANTS[case.variant])][:12]
+        judge = Judge(OpenProvider(CPU, "", "hardware", SessionProvider(CPU)))
+        ready = [judge.prepare(case) for case in cases]
+        pack = Pack([one.formed for one in ready])
+        graph = pack.model.graph
+
+        onnx.checker.check_model(pack.model, full_check=True)
+        assert (
+            sum(len(one.formed.model.graph.node) for one in ready)
+            == len(graph.node)
+            == len({n.name for n in graph.node})
+        )
+        assert {value.name for value in graph.input} == set(pack.feeds(one.feeds for one in ready))
+        assert pack.model_bytes == Pack([one.formed for one in ready]).model_bytes
+
+    def test_evidence_of_a_member(self):
+        """A member has the nodes with its prefix, and those of no member."""
+        judge = Judge(OpenProvider(CPU, "", "hardware", SessionProvider(CPU)))
+        (case,) = Session(SessionOptions(case=("gather/example.1",))).cases
+        formed = judge.prepare(case).formed
+        pack = Pack([formed] * 11)
+        nodes = (("Gather", "A"), ("Gather", "B"), ("MemcpyToHost", "C"))
+        placement = Placement("assignment-info", nodes, ("case1.Gather", "case10.Gather", "Memcpy"))
+        shown = pack.evidence(Evidence(placement=placement, inputs=["case1.InputTensor", "case10.IndicesTensor"]))
+
+        assert Placement("assignment-info", (nodes[0], nodes[2]), ("Gather", "Memcpy")) == shown[1].placement
+        assert (["InputTensor"], ["IndicesTensor"], []) == (shown[1].inputs, shown[10].inputs, shown[0].inputs)
+
+
+class TestPacks:
+    """A pack is judged case by case; one that fails is split until each case has the result that it has alone."""
+
+    @pytest.mark.parametrize("pack", [2, 5, 64])
+    def test_same_verdicts(self, fresh, pack):
+        session, planted = judged(pack=pack)
+
+        assert [] == unlike(fresh[0], session)
+        assert planted.opened < fresh[1].opened * (0.7 if pack == 2 else 0.5)
+        variants = Counter(record.variant for record in session.results.records)
+        assert variants["packed"] > variants["plain"] and variants["init.packed"] and variants["node.packed"]
+        for record in session.results.records:
+            alone = records(fresh[0])[record.case]
+            assert msgspec.structs.replace(record, variant=alone.variant) == alone
+
+    def test_two_runs(self):
+        first, second = (judged(pack=8)[0] for _ in range(2))
+
+        assert encode(first.results.records) == encode(second.results.records)
+
+    def test_wrong_alone(self):
+        """A case that is wrong in a pack and alone has the record that it has alone. The others of its pack pass."""
+
+        def fault(planted, step, result):
+            if not isinstance(step, Run):
+                return result
+            return changed(result, [name for name, array in result.outputs.items() if array.dtype == np.int8])
+
+        session, _ = judged(fault, pack=8)
+        alone, _ = judged(fault, fresh_sessions=True)
+
+        assert [] == unlike(alone, session)
+        assert {None} == {record.company for record in session.results.records}
+        assert {"mismatch", "pass"} <= {str(record.verdict) for record in session.results.records}
+        its = records(alone)
+        assert all(its[r.case] == r for r in session.results.records if r.failed)
+
+    @pytest.mark.parametrize(("most", "pack"), [(6, 16), (3, 16), (6, 4)])
+    def test_wrong_in_company(self, most, pack):
+        """A case that is wrong only in a model of more than so many nodes is told with the smallest pack that showed it."""
+
+        def fault(planted, step, result):
+            if not (isinstance(step, Run) and planted.nodes > most):
+                return result
+            return changed(result, list(result.outputs)[:1])
+
+        session, _ = judged(fault, pack=pack, filter=("gather/float32/*",))
+        failed = [record for record in session.results.records if record.failed]
+        in_company = [record for record in failed if record.company]
+
+        assert bool(in_company) == (pack * 3 > most)
+        for record in in_company:
+            assert record.verdict == Verdict.MISMATCH
+            assert record.message.startswith(f"only in company of {len(record.company)} case")
+            assert record.case not in record.company
+            assert f"--pack {pack}" in session.again(next(c for c in session.cases if c.id == record.case))
+        alone = judged(fault, fresh_sessions=True, filter=("gather/float32/*",))[0]
+        assert set(unlike(alone, session)) == {record.case for record in in_company}
+
+    def test_refused_in_company(self):
+        """A model that is too large to load is told once, at the first case of the smallest pack that was too large."""
+
+        def fault(planted, step, result):
+            return Result(error="too many", stage="load") if isinstance(step, Open) and planted.nodes > 7 else result
+
+        session, _ = judged(fault, pack=32, filter=("gather_elements/int8/*",))
+        failed = [record for record in session.results.records if record.failed]
+
+        assert failed
+        assert all((Verdict.ERROR, "load") == (r.verdict, r.stage) and r.company for r in failed)
+        assert all(r.message.endswith(": too many") for r in failed)
+        assert len(failed) < len(session.results.records) / 3
+
+    def test_one_does_not_load(self):
+        """One case that does not load has the error that it has alone; no other case has one."""
+
+        def fault(planted, step, result):
+            if not isinstance(step, Open):
+                return result
+            wrong = any(
+                a.name == "axis" and a.i == 1
+                for n in onnx.load_from_string(step.model.tobytes()).graph.node
+                for a in n.attribute
+            )
+            return Result(error="axis 1", stage="load") if wrong else result
+
+        session, _ = judged(fault, pack=16)
+        alone, _ = judged(fault, fresh_sessions=True)
+
+        assert [] == unlike(alone, session)
+        assert {None} == {record.company for record in session.results.records}
+        assert 1 <= sum(record.verdict == Verdict.ERROR for record in session.results.records)
+
+    def test_hang(self):
+        """A pack that hangs is not halved: each hang counts against the adapter."""
+        hangs = []
+
+        def fault(planted, step, result):
+            if isinstance(step, Run) and planted.nodes > 4 and len(step.feeds) > 4:
+                hangs.append(planted.nodes)
+                raise WorkerTimeout("planted", stage="run")
+            return result
+
+        session, _ = judged(fault, pack=64, filter=("gather/float32/*",))
+        timeouts = [record for record in session.results.records if record.verdict == Verdict.TIMEOUT]
+
+        assert len(hangs) == len(timeouts) == len([r for r in timeouts if r.company])
+
+    def test_placement_of_each_node(self):
+        """The placement is proven node by node: a node elsewhere fails its own case only."""
+
+        def fault(planted, step, result):
+            if not isinstance(step, Examine):
+                return result
+            placement = result.evidence.placement
+            first = next((at for at, name in enumerate(placement.names) if name.startswith("case1.")), None)
+            if first is None:
+                return result
+            nodes = list(placement.nodes)
+            nodes[first] = (nodes[first][0], "ElsewhereExecutionProvider")
+            evidence = msgspec.structs.replace(
+                result.evidence, placement=Placement(placement.source, tuple(nodes), placement.names)
+            )
+            return msgspec.structs.replace(result, evidence=evidence)
+
+        session, _ = judged(fault, pack=4, filter=("gather/float32/*",))
+        failed = [record for record in session.results.records if record.failed]
+
+        assert failed
+        assert {Verdict.FALLBACK} == {record.verdict for record in failed}
+        assert all("ElsewhereExecutionProvider" in r.message and r.company for r in failed)
+        assert len(failed) < len(session.results.records) / 2
+
+    def test_large_cases_run_alone(self, monkeypatch):
+        monkeypatch.setattr("opmap.verdicts.together.MOST_BYTES", 0)
+        session, _ = judged(pack=16)
+
+        assert (
+            {"plain", "init", "node"}
+            >= {r.variant for r in session.results.records if r.variant.endswith("packed")}
+            == set()
+        )
+
+    def test_size_of_a_pack(self, monkeypatch, fresh):
+        """A pack ends before it has more bytes than a pack may have."""
+        monkeypatch.setattr("opmap.verdicts.together.MOST_BYTES_TOGETHER", 2000)
+        judge = Judge(OpenProvider(CPU, "", "hardware", Planted()))
+        cases = [case for case in fresh[0].cases if case.variant == "plain"]
+        sizes = [
+            [sum(t.element_count * t.data_type.size for t in case.desc.tensors.values()) for case in group]
+            for group in Together(judge, pack=16).companies(cases)
+        ]
+
+        assert all(sum(group) <= 2000 or len(group) == 1 for group in sizes)
+        assert max(map(len, sizes)) > 1
+
+    def test_known_failures_run_alone(self, fresh):
+        """Cases of which a failure is expected run alone, as if there were no packs."""
+        planted = Planted()
+        judge = Judge(OpenProvider(CPU, planted.version, "hardware", planted))
+        cases = [case for case in fresh[0].cases if case.variant == "plain"][:6]
+        groups = Together(judge, pack=4).companies(cases, lambda case: case is cases[1])
+
+        assert [[0, 2, 3, 4], [1], [5]] == [[cases.index(case) for case in group] for group in groups]
+
+    def test_third_party(self, tmp_path, monkeypatch, capsys):
+        """A third party's provider gets packs as any model. It shares no session."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "third.py").write_bytes(
+            b"import onnxruntime\n\nMODELS = []\n\n\nclass Provider:\n    def run(self, model_bytes, feeds):\n"
+            b"        MODELS.append(model_bytes)\n        with open('models', 'a') as file:\n            file.write('x')\n"
+            b"        return onnxruntime.InferenceSession(model_bytes, providers=['CPUExecutionProvider']).run(None, feeds)\n"
+        )
+        code = main(
+            ["validate", "--provider", "third:Provider", "--filter", "gather/float32/*", "--pack", "8", "--json"]
+        )
+        document = json.loads(capsys.readouterr().out)
+
+        assert code == 0
+        assert {"pass"} == {record["verdict"] for record in document["cases"] if record["variant"] == "packed"}
+        assert len((tmp_path / "models").read_bytes()) < len(document["cases"]) / 2
+
+    def test_prepared_ahead(self, monkeypatch):
+        """The cases of the next pack are prepared while a pack runs, and no case is prepared twice."""
+        prepared, prepare, waited = [], Judge._prepare, []
+        monkeypatch.setattr(Judge, "_prepare", lambda *args: prepared.append(args[1].id) or prepare(*args))
+        monkeypatch.setattr(Together, "_elsewhere", True)
+
+        def fault(planted, step, result):
+            if isinstance(step, Run) and planted.opened == 1:
+                deadline = time.monotonic() + 60
+                while len(prepared) <= 8 and time.monotonic() < deadline:
+                    time.sleep(0.001)
+                waited.append(len(prepared))
+            return result
+
+        judged(fault, pack=8, filter=("gather_elements/int8/*.*/addr*",))
+
+        assert waited[0] > 8
+        assert len(prepared) == len(set(prepared))
+
+    def test_prepared_together(self, monkeypatch):
+        """On a provider in this process, the cases of a pack are prepared together, and before the pack runs."""
+        together, known, prepare = [], [], Judge.prepare_ahead
+        monkeypatch.setattr(Judge, "prepare_ahead", lambda *args: together.append(len(args[1])) or prepare(*args))
+
+        def fault(planted, step, result):
+            if isinstance(step, Open):
+                known.append(len(together))
+            return result
+
+        session, _ = judged(fault, pack=8, filter=("gather_elements/int8/*.*/addr*",))
+
+        assert [1, 2] == known[:2]
+        assert [8, 3] == together
+        assert 11 == sum(record.variant.endswith("packed") for record in session.results.records)
+
+    def test_interrupted(self, monkeypatch):
+        """Ctrl-C while the next pack is prepared ends the run after the steps of the pack that runs."""
+        prepare, numbers = Judge._prepare, iter(range(99))
+
+        def interrupted(*arguments):
+            if next(numbers) == 10:
+                raise KeyboardInterrupt
+            return prepare(*arguments)
+
+        monkeypatch.setattr(Judge, "_prepare", interrupted)
+        monkeypatch.setattr(Together, "_elsewhere", True)
+        session, planted = judged(pack=8, filter=("gather_elements/int8/*.*/addr*",))
+
+        assert session.results.interrupted
+        assert Clear is planted.steps[-1]
+
+    def test_report_of_company(self, tmp_path, monkeypatch, capsys):
+        """The report names the company, `again` runs it, and no folder says that the case fails alone."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "third_wrong.py").write_bytes(
+            b"import onnx\nimport onnxruntime\n\n\nclass Provider:\n    def run(self, model_bytes, feeds):\n"
+            b"        session = onnxruntime.InferenceSession(model_bytes, providers=['CPUExecutionProvider'])\n"
+            b"        outputs = session.run(None, feeds)\n"
+            b"        if len(onnx.load_from_string(model_bytes).graph.node) > 5:\n"
+            b"            outputs[1] = outputs[1] * 0\n"
+            b"        return outputs\n"
+        )
+        arguments = [
+            "validate",
+            "--provider",
+            "third_wrong:Provider",
+            "--filter",
+            "gather_elements/int8/*",
+            "--pack",
+            "8",
+        ]
+
+        assert 1 == main([*arguments, "--report", "out"])
+        groups = json.loads((tmp_path / "out" / "diagnosis.json").read_bytes())["groups"]
+        assert {"company"} == {group["stability"] for group in groups}
+        assert not (tmp_path / "out" / "failures").exists()
+        capsys.readouterr()
+        command = shlex.split(groups[0]["again"])
+        assert 1 == main([*command[1:], "--json"])
+        failed = [r for r in json.loads(capsys.readouterr().out)["cases"] if r["verdict"] == "mismatch"]
+        assert groups[0]["smallest"]["case"] in [record["case"] for record in failed]
+        assert all(record["company"] for record in failed)
+
+    @pytest.mark.parametrize(
+        ("arguments", "wanted"),
+        [
+            (["--pack", "0"], "--pack: must be a whole number from 1 on, got '0'"),
+            (["--pack", "x"], "--pack: must be a whole number from 1 on, got 'x'"),
+            (["--pack", "4", "--provider", "directml"], "--pack needs a provider that runs models, got directml"),
+            (["--pack", "4", "--provider", "fault:clamp"], "--pack needs a provider that runs models, got fault:clamp"),
+            (["--pack", "4", "--fresh-sessions"], "use one of them"),
+        ],
+    )
+    def test_wrong_use(self, arguments, wanted, capsys):
+        """Wrong use is one line and exit code 2."""
+        try:
+            code = main(["validate", *arguments])
+        except SystemExit as end:
+            code = end.code
+
+        assert code == 2
+        assert wanted in capsys.readouterr().err.splitlines()[-1]
