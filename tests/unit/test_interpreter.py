@@ -1,17 +1,16 @@
 """Expanded statements become an access map, which is compiled and run.
 
-The naive evaluator runs the statements themselves. It must give the same origins, and it says them in words.
+The naive evaluator runs the statements themselves. It must give the same origins.
 """
 
 import itertools
 import math
-import re
 import struct
 import tracemalloc
 from array import array
-from typing import ClassVar
 
 import pytest
+from concrete_lines import compiled, run_line
 from hypothesis import given
 
 from opmap import strategies
@@ -20,29 +19,10 @@ from opmap.descriptors import TensorDesc, complete
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
 from opmap.operators.loops import LOOPS
-from opmap.pseudocode import (
-    access_map,
-    compile_statements,
-    compiling,
-    gives,
-    naive,
-    parse_lines,
-    run,
-    trace,
-)
+from opmap.pseudocode import compiling, gives, naive, parse_lines, run
 from opmap.tensors import DataType, Tensor
 
 COUNT, HALF = 1 << 20, 1 << 19
-
-
-def run_line(text, sizes, values, **indices):
-    """Returns the output that a concrete line gives."""
-    return run(compiled(text, sizes), {"input": values, **indices})
-
-
-def compiled(text, sizes):
-    """Returns the program of concrete statements."""
-    return compile_statements(parse_lines(text), sizes)
 
 
 class TestInterpreter:
@@ -374,170 +354,3 @@ class TestInterpreter:
         out = desc.interpret({"InputTensor": data, "IndicesTensor": indices})
         assert patterns[::-1] == list(out)
         assert struct.pack(f"<6{code}", *patterns[::-1]) == Tensor(data_type, (6,), out).to_bytes()
-
-
-class TestAccessMap:
-    """The statements as numbers."""
-
-    @pytest.mark.parametrize(
-        ("text", "sizes", "expected"),
-        [
-            ("output[a] = input[t[a], 1]", {"output": (2,), "input": (3, 5), "t": (2,)}, {"t": (3,)}),
-            # one index goes into dimensions of 5 and of 3
-            ("output[a] = input[t[a], t[a]]", {"output": (2,), "input": (5, 3), "t": (2,)}, {"t": (3,)}),
-            ("output[a] = input[t[a], t[a]]", {"output": (2,), "input": (3, 5), "t": (2,)}, {"t": (3,)}),
-            # a tuple of two coordinates, of which the first is read twice
-            (
-                "output[a] = input[t[a, 0], t[a, 1], t[a, 0]]",
-                {"output": (2,), "input": (4, 5, 2), "t": (2, 2)},
-                {"t": (2, 5)},
-            ),
-            (
-                "output[a] = input[u[a], t[a]]",
-                {"output": (2,), "input": (4, 5), "t": (2,), "u": (2,)},
-                {"u": (4,), "t": (5,)},
-            ),
-            ("output[t[a]] = updates[a]", {"output": (7,), "updates": (2,), "t": (2,)}, {"t": (7,)}),
-            ("output = input", {"output": (7,), "input": (7,)}, {}),
-        ],
-    )
-    def test_index_bounds(self, text, sizes, expected):
-        """An index is held against the smallest dimension that it goes into, on either side of the line."""
-        assert expected == access_map(parse_lines(text), sizes).index_bounds
-
-    def test_the_smallest_dimension_decides_what_is_read(self):
-        """An index that is in range of one dimension, but not of the other, reads nothing."""
-        sizes = {"output": (3,), "input": (3, 2), "t": (3,)}
-        assert [3, None, None] == run_line("output[a] = input[t[a], t[a]]", sizes, range(6), t=[1, 2, -3])
-
-    @pytest.mark.parametrize(
-        ("text", "sizes", "target", "source"),
-        [
-            ("output[a, b] = input[a, b]", {"output": (2, 3), "input": (2, 3)}, True, True),
-            ("output[a, b] = input[b, a]", {"output": (2, 2), "input": (2, 2)}, True, False),
-            ("output[a, b] = input[a, b]", {"output": (1, 2, 3), "input": (2, 3)}, True, False),
-            ("output[a] = input[a]", {"output": (2,), "input": (3,)}, True, False),
-            ("output[a] = input[1, a]", {"output": (3,), "input": (2, 3)}, True, False),
-            ("output[t[a]] = updates[a]", {"output": (2,), "updates": (2,), "t": (2,)}, False, True),
-            ("output[t[a], b] = updates[a, b]", {"output": (2, 2), "updates": (2, 2), "t": (2,)}, False, True),
-            ("output[a] = input[t[a]]", {"output": (2,), "input": (2,), "t": (2,)}, True, False),
-        ],
-    )
-    def test_in_order(self, text, sizes, target, source):
-        """An address is in order if the loops visit every element of its tensor once, in row-major order."""
-        (move,) = access_map(parse_lines(text), sizes).moves
-        assert (target, source) == (move.target.in_order, move.source.in_order)
-
-    def test_the_indexed_side(self):
-        """The side that reads indices is the target if the line writes by index; its terms can be changed."""
-        sizes = {"output": (4, 2), "updates": (3, 2), "t": (3, 2), "input": (4, 2)}
-        for text, side in (
-            ("output[t[a, b], b] = updates[a, b]", "target"),
-            ("updates[a, b] = input[t[a, b], b]", "source"),
-        ):
-            (move,) = access_map(parse_lines(text), sizes).moves
-            assert getattr(move, side) is move.indexed_side
-            assert {1} == move.indexed_side.shared_loops
-            changed = move.indexed_side.change(lambda i, term: term.at_zero())
-            assert [] == changed.indexed_dimensions
-            assert changed != move.indexed_side
-
-
-class TestTrace:
-    """The naive evaluator says in one line where an output element comes from."""
-
-    SIZES: ClassVar = {"output": (1, 2, 2), "input": (2, 3), "indices": (1, 2)}
-
-    @pytest.mark.parametrize(
-        ("text", "sizes", "at", "indices", "expected"),
-        [
-            (
-                "output[y, x] = input[y, indices[x]]",
-                SIZES,
-                (0, 1, 0),
-                [2, 0],
-                ("output[0, 1, 0] = input[1, indices[0, 0] = 2]", 5),
-            ),
-            (
-                "output[y, x] = input[y, indices[x]]",
-                SIZES,
-                (0, 1, 1),
-                [2, -2],
-                ("output[0, 1, 1] = input[1, indices[0, 1] = -2 -> 1]", 4),
-            ),
-            (
-                "output[y, x] = input[y, indices[x]]",
-                SIZES,
-                (0, 0, 1),
-                [2, 7],
-                ("output[0, 0, 1] = input[0, indices[0, 1] = 7, outside [-3, 2]]", None),
-            ),
-            (
-                "output[] = input[indices[0], indices[1]]",
-                {"output": (1,), "input": (2, 3), "indices": (2,)},
-                (0,),
-                [1, -3],
-                ("output[0] = input[indices[0] = 1, indices[1] = -3 -> 0]", 3),
-            ),
-            (
-                "output = input",
-                {"output": (2, 3), "input": (2, 3)},
-                (1, 0),
-                [],
-                ("output[1, 0] = input[1, 0]", 3),
-            ),
-            (
-                "output[indices[i], j] = input[i, j]",
-                {"output": (3, 2), "input": (2, 2), "indices": (2,)},
-                (2, 1),
-                [0, -1],
-                ("output[indices[1] = -1 -> 2, 1] = input[1, 1]", 3),
-            ),
-            (
-                "output[indices[i], j] = input[i, j]",
-                {"output": (3, 2), "input": (2, 2), "indices": (2,)},
-                (1, 1),
-                [0, -1],
-                ("output[1, 1] is written by no statement", None),
-            ),
-            (
-                "output[indices[i]] = input[i]",
-                {"output": (3,), "input": (2,), "indices": (2,)},
-                (0,),
-                [0, 0],
-                (
-                    "output[indices[0] = 0] = input[0] and output[indices[1] = 0] = input[1]: two writes to one element"
-                    " have no documented order",
-                    None,
-                ),
-            ),
-            (
-                "output[indices[i]] = input[i]",
-                {"output": (3,), "input": (2,), "indices": (2,)},
-                (0,),
-                [0, 3],
-                (
-                    "output[indices[1] = 3, outside [-3, 2]] = input[1]: a write out of range has no documented target",
-                    None,
-                ),
-            ),
-            (
-                "output[] = input[indices[0], indices[1]]",
-                {"output": (1,), "input": (2, 3), "indices": (2,)},
-                (0,),
-                [-3, 1],
-                ("output[0] = input[indices[0] = -3, outside [-2, 1], indices[1] = 1]", None),
-            ),
-        ],
-    )
-    def test_in_words(self, text, sizes, at, indices, expected):
-        """Each tensor has all its coordinates, and each index its value; one out of range shows its range and gives no address."""
-        origin = trace(parse_lines(text), sizes, at, {"indices": indices})
-        assert expected == (origin.text, origin.address)
-
-    @pytest.mark.parametrize("at", [(0, 2, 0), (0, 0), (0, 0, -1), (1, 0, 0), (0, 0, 0, 0)])
-    def test_a_position_outside_the_output_is_refused(self, at):
-        """The error shows the position and the output's sizes."""
-        message = f"[{', '.join(map(str, at))}] is not an element of sizes {{1,2,2}}"
-        with pytest.raises(PseudocodeError, match=re.escape(message)):
-            trace(parse_lines("output[y, x] = input[y, indices[x]]"), self.SIZES, at, {"indices": [0, 0]})

@@ -1,0 +1,13 @@
+"""Concrete statements for tests: their program, and the output that they give."""
+
+from opmap.pseudocode import compile_statements, parse_lines, run
+
+
+def run_line(text, sizes, values, **indices):
+    """Returns the output that a concrete line gives."""
+    return run(compiled(text, sizes), {"input": values, **indices})
+
+
+def compiled(text, sizes):
+    """Returns the program of concrete statements."""
+    return compile_statements(parse_lines(text), sizes)
