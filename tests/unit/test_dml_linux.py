@@ -1,4 +1,4 @@
-"""The DirectML EP on Linux: how opmap finds its folder and starts the worker there. Its cases are in test_worker.py."""
+"""The DirectML EP on Linux: how opmap finds its folder and starts the worker. Its cases are in test_dml_worker.py."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location

@@ -1,0 +1,283 @@
+"""Trouble in the worker process: a failure of it costs one case only, and no process stays behind."""
+
+import io
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from troubled_workers import CHILD, IDENTITY, ROOT, Planted, first_cases, judge, linux, started, troubled
+
+from opmap.cases.case import Case
+from opmap.descriptors import TensorDesc
+from opmap.errors import ProviderError
+from opmap.execution import frames
+from opmap.execution.child import processes_with
+from opmap.execution.sessions import CPU
+from opmap.execution.steps import Open, Run
+from opmap.execution.worker import DeviceLost, HangLimit, WorkerCrashed, WorkerProvider, WorkerTimeout
+from opmap.tensors import DataType, Tensor
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+cases = pytest.fixture(first_cases, scope="module")
+worker = pytest.fixture(started)
+
+
+def verdicts(cases, model, **options):
+    """Returns the verdicts of the cases. The third case runs this model in place of its own."""
+    with troubled(kind=Planted).plant(3, model, **options) as worker:
+        return [record.verdict for record in map(judge(worker), cases)]
+
+
+class TestTrouble:
+    """A failure of the child costs one case, which gets a verdict of its own. The run continues."""
+
+    @pytest.mark.parametrize("model", [b"exit", b"crash", pytest.param(b"die", marks=posix)])
+    def test_crash(self, cases, model):
+        assert ["pass", "pass", "crash", *["pass"] * 9] == verdicts(cases, model)
+
+    @pytest.mark.parametrize(
+        "model", [b"sleep", pytest.param(b"hold", marks=posix), pytest.param(b"stop", marks=posix)]
+    )
+    def test_timeout(self, cases, model):
+        assert ["pass", "pass", "timeout", *["pass"] * 9] == verdicts(cases, model, limit=0.3)
+
+    def test_lost_device(self, cases):
+        assert ["pass", "pass", "device-lost", *["pass"] * 9] == verdicts(cases, b"lose device")
+
+    @posix
+    @pytest.mark.parametrize(
+        ("number", "kind", "limit"), [("SIGKILL", WorkerCrashed, 20.0), ("SIGSTOP", WorkerTimeout, 1.0)]
+    )
+    def test_signal_from_outside(self, cases, number, kind, limit):
+        with troubled() as worker:
+            assert "pass" == judge(worker)(cases[0]).verdict
+            timer = threading.Timer(0.2, os.kill, (worker.pid, getattr(signal, number)))
+            worker.timeout = limit
+            timer.start()
+            with pytest.raises(kind):
+                worker.run(b"sleep", {})
+            worker.timeout = 20
+            assert "pass" == judge(worker)(cases[0]).verdict
+
+    @posix
+    def test_killed_between_two_cases(self, worker, cases):
+        """No case is lost if the child is killed between two cases."""
+        assert "pass" == judge(worker)(cases[0]).verdict
+        os.kill(worker.pid, signal.SIGKILL)
+        worker._child.wait(5)
+        assert "pass" == judge(worker)(cases[1]).verdict
+
+    def test_first_timeout(self, worker):
+        """The first case of a process has its own time limit."""
+        worker.start()
+        worker.timeout, worker.first_timeout = 0.1, 1.0
+        began = time.monotonic()
+        with pytest.raises(WorkerTimeout, match="no answer within 1 s"):
+            worker.run(b"sleep", {})
+        assert 1.0 <= time.monotonic() - began < 20
+
+    def test_full_pipe(self, worker):
+        """A model larger than a pipe's buffer, sent to a child that does not read, is a timeout."""
+        worker.start()
+        worker.timeout = worker.first_timeout = 0.3
+        if sys.platform != "win32":
+            os.kill(worker.pid, signal.SIGSTOP)
+        model = b"sleep" if sys.platform == "win32" else b"\0" * 10_000_000
+        with pytest.raises(WorkerTimeout):
+            worker.run(model, {})
+
+    def test_messages(self, worker):
+        with pytest.raises(WorkerCrashed, match="ended with exit code 0x7"):
+            worker.run(b"exit", {})
+        with pytest.raises(WorkerCrashed, match=r"trouble_child\.py"):  # from faulthandler's report
+            worker.run(b"crash", {})
+
+    def test_lost_device_in_stderr(self, worker):
+        """A crash is a lost device if the child's stderr contains one of the HRESULTs."""
+        with pytest.raises(DeviceLost, match="887a0020"):
+            worker.run(b"say and die", {})
+
+    def test_new_process_after_a_lost_device(self, worker):
+        worker.start()
+        pid = worker.pid
+        with pytest.raises(DeviceLost, match="887A0005"):
+            worker.run(b"lose device", {})
+        worker.start()
+        assert pid != worker.pid
+
+    def test_a_crash_is_no_observation(self, cases):
+        """An error for an out-of-range index is `observed`, but a crash is a crash."""
+        index = Tensor.from_values(DataType.INT64, (1,), [9])
+        desc = {"InputTensor": TensorDesc(DataType.FLOAT32, (2,)), "IndicesTensor": TensorDesc(DataType.INT64, (1,))}
+        desc = {**desc, "OutputTensor": TensorDesc(DataType.FLOAT32, (1,)), "Axis": 0, "IndexDimensions": 1}
+        tensors = {"InputTensor": Tensor.from_values(DataType.FLOAT32, (2,), [1, 2]), "IndicesTensor": index}
+        case = Case("x", type(cases[0].desc).from_members(desc), tensors)
+        with troubled() as worker:
+            perform = worker.perform
+            assert "observed" == judge(worker)(case).verdict
+
+            def exits_after(step, limit=None):
+                if isinstance(step, Open):
+                    step = msgspec.structs.replace(step, model=np.frombuffer(b"exit after\n" + IDENTITY, np.uint8))
+                if isinstance(step, Run):
+                    step = msgspec.structs.replace(step, feeds={"x": np.ones((), np.float32)})
+                return perform(step, limit)
+
+            worker.perform = exits_after
+            assert ("crash", "run") == ((record := judge(worker)(case)).verdict, record.stage)
+            assert "ended with exit code 0x7 while running the model" == record.message.removeprefix(
+                "the worker process "
+            )
+            assert record.placement is None
+
+    @posix
+    def test_process_group(self, worker):
+        """The child has a process group of its own: Ctrl-C in the terminal does not reach it."""
+        worker.start()
+        assert os.getpgid(0) != os.getpgid(worker.pid)
+
+    @posix
+    def test_ctrl_c(self, worker):
+        """Ctrl-C in the parent kills the child."""
+        worker.start()
+        token = worker._child.token
+        threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,)).start()
+        with pytest.raises(KeyboardInterrupt):
+            worker.run(b"sleep", {})
+        assert [] == processes_with(token)
+
+
+class TestNonsense:
+    """A child that sends an invalid frame is killed. The parent allocates no memory for it."""
+
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            (b"Traceback (most recent call last):", "must begin with b'OPMF'"),
+            (struct.pack("<4sIIQ", b"OPMF", frames.VERSION, 2, 2**62), "MAX_FRAME_BODY"),
+            (struct.pack("<4sIIQ", b"OPMF", frames.VERSION, 2**31, 0), "MAX_FRAME_HEADER"),
+            (struct.pack("<4sIIQ", b"OPMF", 9, 2, 0) + b"{}", f"version {frames.VERSION}, got 9"),
+            (struct.pack("<4sIIQ", b"OPMF", frames.VERSION, 2, 0) + b"{}", "a frame's header is wrong"),
+        ],
+    )
+    def test_answer(self, answer, message):
+        with troubled(answer.hex()) as worker, pytest.raises(WorkerCrashed, match=message):
+            worker.run(b"", {})
+
+    def test_wrong_reply(self):
+        stream = io.BytesIO()
+        frames.write(stream, frames.encode(frames.Facts({}, number=2)))
+        message = "the reply must be Performed, got Facts"
+        with troubled(stream.getvalue().hex()) as worker, pytest.raises(WorkerCrashed, match=message):
+            worker.run(b"", {})
+
+    def test_reply_to_another_request(self):
+        """A reply that comes twice is not taken for the reply to the next request."""
+        feeds = {"x": np.ones((), np.float32)}
+        with troubled() as worker:
+            model = np.frombuffer(b"answer twice\n" + IDENTITY, np.uint8)
+            worker.perform(Open(session="s", model=model))
+            worker.perform(Run(session="s", feeds=feeds))
+            with pytest.raises(WorkerCrashed, match="the reply must be for request 4, got Performed for request 3"):
+                worker.run(IDENTITY, {"x": np.zeros((), np.float32)})
+            (output,) = worker.run(IDENTITY, {"x": np.zeros((), np.float32)})
+        assert 0 == output
+
+
+class TestLimits:
+    """A value that a frame cannot hold is an error of the case. The process stays."""
+
+    @pytest.fixture
+    def pid(self, worker):
+        worker.start()
+        return worker.pid
+
+    def test_model(self, worker, pid, monkeypatch):
+        monkeypatch.setattr(frames, "MAX_FRAME_BODY", 1000)
+        with pytest.raises(frames.FrameError, match="MAX_FRAME_BODY") as caught:
+            worker.run(b"x" * 1001, {})
+        assert "error" == caught.value.verdict
+        assert pid == worker.pid
+
+    def test_type(self, worker, pid):
+        with pytest.raises(frames.FrameError, match="complex64"):
+            worker.run(IDENTITY, {"x": np.zeros((), np.complex64)})
+        assert pid == worker.pid
+
+    def test_output_type(self, worker, pid):
+        """An output of strings cannot be sent."""
+        model = onnx.load_from_string(IDENTITY)
+        model.graph.node[0].CopyFrom(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING))
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
+        with pytest.raises(ProviderError, match=r"must have one of the types .*, got object") as caught:
+            worker.run(model.SerializeToString(), {"x": np.ones((), np.float32)})
+        assert ("error", "run") == (caught.value.verdict, caught.value.stage)
+        assert pid == worker.pid
+
+    def test_long_message(self, worker, pid):
+        with pytest.raises(ProviderError) as caught:
+            worker.run(b"long message", {})
+        assert 10_000 == len(str(caught.value))
+        assert pid == worker.pid
+
+
+@linux
+class TestNothingStays:
+    """No process of a worker stays behind."""
+
+    def test_after_close(self, worker):
+        worker.start()
+        token = worker._child.token
+        assert [worker.pid] == processes_with(token)
+        worker.close()
+        assert [] == processes_with(token)
+
+    def test_behind_a_wrapper(self, cases):
+        """The started process is a wrapper, as in the rig. timeout(1) gives the worker a process group of its own."""
+        command = ["timeout", "100", "sh", "-c", '"$@"; true', "sh", sys.executable, "-P", str(CHILD), ROOT]
+        with WorkerProvider(CPU, command=command, timeout=20, hang_limit=HangLimit()) as worker:
+            assert "pass" == judge(worker)(cases[0]).verdict
+            token = worker._child.token
+            assert 3 == len(processes_with(token))
+            worker.timeout = 0.3
+            with pytest.raises(WorkerTimeout):
+                worker.run(b"stop", {})
+            assert [] == processes_with(token)
+
+    @pytest.mark.parametrize("model", [b"", b"sleep", b"hold"])
+    def test_after_the_parent_was_killed(self, model):
+        program = f"""if True:
+            import sys, threading, time
+            from opmap.execution.worker import WorkerProvider
+            command = {[sys.executable, "-P", str(CHILD), ROOT]!r}
+            worker = WorkerProvider({CPU!r}, command=command, timeout=1, first_timeout=60)
+            worker.start()
+            worker.first_timeout = 1.0
+            worker._first = False
+            print(worker._child.token, flush=True)
+            if {model!r}:
+                worker.timeout = 1.5
+                worker.run({model!r}, {{}})
+            time.sleep(1000)"""
+        environment = {**os.environ, "PYTHONPATH": ROOT}
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment
+        ) as parent:
+            token = parent.stdout.readline().strip()
+            time.sleep(0.2)
+            alive = processes_with(token)
+            parent.kill()
+        assert 1 == len(alive)
+        deadline = time.monotonic() + 10
+        while processes_with(token) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [] == processes_with(token)
