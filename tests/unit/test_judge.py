@@ -1,82 +1,21 @@
-"""The judge: which verdict and which record each behaviour of a provider gets."""
+"""The judge: which verdict and which record each output of a provider gets."""
 
 import hashlib
-import json
 from array import array
 
-import msgspec
 import numpy as np
 import pytest
+from fixed_answers import CPU, RIGHT, Fixed, gather, judge
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import example_descriptor
-from opmap.descriptors import TensorDesc, complete
-from opmap.dxdispatch import read_model
-from opmap.errors import ProviderError, Unsupported
+from opmap.errors import ProviderError
 from opmap.execution.arrays import to_array
 from opmap.execution.protocol import Placement
-from opmap.execution.providers import OpenProvider, open_provider
-from opmap.execution.sessions import DIRECTML, SessionProvider
-from opmap.execution.steps import Result
-from opmap.execution.third_party import ThirdPartyProvider
-from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
-from opmap.tensors import DataType, Tensor
+from opmap.tensors import DataType
 from opmap.verdicts.compare import differences, unravel
 from opmap.verdicts.judge import MAX_DIFFERENCES, MAX_LISTED, Judge
-from opmap.verdicts.record import Record, encode
-from opmap.vocabulary import Stage, Verdict
-
-CPU = open_provider("cpu")
-
-
-def gather(
-    values=(11, 12, 13, 14), indices=(3, 1, 3, 0, 2), data_type=DataType.FLOAT32, index_type=DataType.INT64, **options
-):
-    """Returns a case of GATHER along the only axis."""
-    inputs = {
-        "InputTensor": TensorDesc(data_type, (len(values),)),
-        "IndicesTensor": TensorDesc(index_type, (len(indices),)),
-    }
-    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
-    tensors = {
-        "InputTensor": Tensor.from_values(data_type, (len(values),), values),
-        "IndicesTensor": Tensor.from_values(index_type, (len(indices),), indices),
-    }
-    return Case("case", desc, tensors, **options)
-
-
-class Fixed:
-    """A provider that always returns the same object, or raises it if it is an exception."""
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def run(self, model_bytes, feeds):
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
-
-
-class Refusing(SessionProvider):
-    """A provider of ONNX Runtime that performs no step."""
-
-    def __init__(self, stage):
-        super().__init__(CPU.name)
-        self.stage = Stage(stage)
-
-    def perform(self, step, limit=None):
-        return Result(error="no kernel", stage=self.stage)
-
-
-def judge(answer, case=None, *, provider=None, **options):
-    """Returns the record of a case on a provider with this answer."""
-    opened = OpenProvider("mine", "1", None, ThirdPartyProvider(provider or Fixed(answer), "mine"))
-    return Judge(opened, **options)(case or gather())
-
-
-RIGHT = np.array([14, 12, 14, 11, 13], "<f4")
-"""The output of `gather()`."""
 
 OUT_OF_RANGE = (3, 4, -5, 0)
 """Indices for `gather`; the second and the third have no documented value."""
@@ -281,124 +220,6 @@ class TestFallback:
         assert ("error", "run", "ZeroDivisionError: division by zero") == (record.verdict, record.stage, record.message)
 
 
-class TestError:
-    """A stage failed, and the record names it."""
-
-    @pytest.mark.parametrize(
-        ("error", "stage", "message"),
-        [
-            (ProviderError("no such thing"), "load", "no such thing"),
-            (ProviderError("fell over", stage="run"), "run", "fell over"),
-            (ValueError("bad\n  value"), "run", "ValueError: bad value"),
-            (KeyError("x"), "run", "KeyError: 'x'"),
-            (RuntimeError(), "run", "RuntimeError"),
-            (MemoryError(), "run", "MemoryError"),
-            (RecursionError("deep"), "run", "RecursionError: deep"),
-            (AssertionError("no"), "run", "AssertionError: no"),
-            (SystemExit(0), "run", "SystemExit: 0"),
-            (SystemExit("good bye"), "run", "SystemExit: good bye"),
-            (type("Own", (BaseException,), {})("x"), "run", "Own: x"),
-            (type("Mute", (Exception,), {"__str__": lambda self: 1 / 0})(), "run", "Mute"),
-        ],
-    )
-    def test_of_a_provider(self, error, stage, message):
-        """Any exception of a provider becomes the case's error, on one line."""
-        record = judge(error)
-        assert ("error", stage, message) == (record.verdict, record.stage, record.message)
-        assert RIGHT.tolist() == record.expected.Values
-        assert None is record.actual
-
-    @pytest.mark.parametrize(
-        ("error", "stage"),
-        [
-            (NotImplementedError("rank 9"), "run"),
-            (type("Unsupported", (Exception,), {})("rank 9"), "run"),
-            (type("Mine", (type("Unsupported", (Exception,), {}),), {"stage": "load"})("rank 9"), "load"),
-            (Unsupported("rank 9"), "load"),
-        ],
-    )
-    def test_unsupported(self, error, stage):
-        """A provider says by an exception that it does not support a case, and perhaps the stage."""
-        record = judge(error)
-        assert ("unsupported", stage) == (record.verdict, record.stage)
-        assert record.message.endswith("rank 9")
-
-    @pytest.mark.parametrize(
-        ("types", "stage", "verdict", "message"),
-        [
-            (["INT64", "INT32"], "load", "unsupported", "the device does not support FLOAT32: no kernel"),
-            (["INT32"], "load", "unsupported", "the device does not support FLOAT32, INT64: no kernel"),
-            (["INT64", "FLOAT32"], "load", "error", "no kernel"),
-            (None, "load", "error", "no kernel"),
-            (["INT32"], "run", "error", "no kernel"),
-        ],
-    )
-    def test_data_types_of_the_device(self, types, stage, verdict, message):
-        """What the DirectML EP does not load is `unsupported` if the device says that it lacks one of the data types."""
-        opened = OpenProvider(DIRECTML, None, "hardware", Refusing(stage), device_types=lambda: types)
-        record = Judge(opened, index_conversion="graph")(gather())
-        assert (verdict, stage) == (record.verdict, record.stage)
-        assert record.message.endswith(message)
-        assert ("CheckFeatureSupport" in record.message) == (verdict == "unsupported")
-
-    def test_data_types_of_another_provider(self):
-        """No other provider is asked."""
-        opened = OpenProvider("other", None, None, Refusing("load"), device_types=lambda: 1 / 0)
-        assert "error" == Judge(opened)(gather()).verdict
-
-    @pytest.mark.parametrize("stage", ["great", "compare", 7, None])
-    def test_stage_that_is_none(self, stage):
-        """A stage that is not `load` or `run` is not believed."""
-        record = judge(type("Own", (Exception,), {"stage": stage, "verdict": "great"})("x"))
-        assert ("error", "run", "Own: x") == (record.verdict, record.stage, record.message)
-
-    def test_ctrl_c_is_not_an_error_of_the_provider(self):
-        """KeyboardInterrupt ends the run."""
-        with pytest.raises(KeyboardInterrupt):
-            judge(KeyboardInterrupt())
-
-    def test_load_and_run_of_a_session(self):
-        """ONNX Runtime's own exceptions become one line: for a model it refuses, and for missing inputs."""
-        with pytest.raises(ProviderError) as raised:
-            CPU.provider.run(b"no model", {})
-        assert "load" == raised.value.stage
-        assert "\n" not in str(raised.value)
-        with pytest.raises(ProviderError) as raised:
-            CPU.provider.run(map_descriptor(gather().desc).model_bytes, {})
-        assert "run" == raised.value.stage
-
-    def test_broken_rules(self):
-        """The record lists all broken rules and names the first; nothing runs."""
-        desc, tensors = example_descriptor(OPERATORS["GATHER"].descriptor.spec(), "1")
-        record = judge(AssertionError("it ran"), Case("it", desc.replace(axis=1), tensors))
-        assert ("error", "validate", "GATHER.F1") == (record.verdict, record.stage, record.rule)
-        assert ["GATHER.F1", "GATHER.C5"] == record.rules
-        assert "Axis" == record.path
-        assert "must be in [0, InputTensor.DimensionCount) = [0, 1), got 1 (GATHER.F1)" == record.message
-
-    def test_a_broken_tensor_rule(self):
-        """A rule that holds for every tensor is an error like a rule of the operator."""
-        case = gather()
-        tensor = TensorDesc(DataType.FLOAT32, (0,))
-        record = judge(None, Case("empty", case.desc.replace(input_tensor=tensor), case.tensors))
-        assert ("error", "validate", "TENSOR.C2") == (record.verdict, record.stage, record.rule)
-
-    def test_the_feature_level(self):
-        """A descriptor that feature level 2_1 does not support is `unsupported` there, and passes at 3_0."""
-        assert "pass" == judge([RIGHT], feature_level="3_0").verdict
-        record = judge([RIGHT], feature_level="2_1")
-        assert ("unsupported", "validate", "GATHER.S1") == (record.verdict, record.stage, record.rule)
-
-    def test_a_descriptor_that_cannot_be_mapped(self):
-        """Strides cannot be mapped to ONNX; nothing runs."""
-        case = gather()
-        strided = case.desc.replace(input_tensor=TensorDesc(DataType.FLOAT32, (4,), (2,)))
-        record = judge(AssertionError("it ran"), Case("it", strided, case.tensors))
-        assert ("not-expressible", "map", False) == (record.verdict, record.stage, record.ran)
-        assert "InputTensor.Strides [2]" in record.message
-        assert RIGHT.tolist() == record.expected.Values
-
-
 class TestObserved:
     """An index is out of range: the elements without a documented value are recorded, not judged."""
 
@@ -434,107 +255,6 @@ class TestObserved:
         provider = Fixed([np.array([14, 5, 6, 11], "<f4")])
         provider.placement = lambda: Placement("profile", ())
         assert "fallback" == judge(None, gather(indices=OUT_OF_RANGE), provider=provider).verdict
-
-
-class TestDispatch:
-    """Dispatch commands that are read from a file."""
-
-    def record(self, **changes):
-        """Returns the record of the page's first example, with some members changed."""
-        model = {
-            "resources": {
-                "input": {"initialValuesDataType": "FLOAT32", "initialValues": [11, 12, 13, 14]},
-                "indices": {"initialValuesDataType": "INT64", "initialValues": changes.pop("indices", [3, 1, 3, 0, 2])},
-                "output": {},
-            },
-            "dispatchables": {
-                "it": {
-                    "type": "GATHER",
-                    "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
-                    "IndicesTensor": {"DataType": "INT64", "Sizes": [5]},
-                    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [5]},
-                    "Axis": 0,
-                    "IndexDimensions": 1,
-                    **changes,
-                }
-            },
-            "commands": [
-                {
-                    "type": "dispatch",
-                    "dispatchable": "it",
-                    "bindings": {"InputTensor": "input", "IndicesTensor": "indices", "OutputTensor": "output"},
-                }
-            ],
-        }
-        (dispatch,) = read_model(json.dumps(model))
-        return Judge(OpenProvider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine"))).dispatch(
-            dispatch, "it.json"
-        )
-
-    def test_that_pass(self):
-        """The record names the file and the dispatchable."""
-        record = self.record()
-        assert ("pass", "it.json", "it", "DML_OPERATOR_GATHER") == (
-            record.verdict,
-            record.file,
-            record.case,
-            record.operator,
-        )
-
-    def test_that_break_a_rule(self):
-        """The path names the member in the file."""
-        record = self.record(Axis=1)
-        assert ("error", "validate", "$.dispatchables.it.Axis") == (record.verdict, record.stage, record.path)
-
-    def test_that_cannot_be_read(self):
-        """The record names the operator if it is known."""
-        record = self.record(indices="deferred")
-        assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.path)
-        assert "DML_OPERATOR_GATHER" == record.operator
-        assert None is self.record(type="SCATTER").operator
-
-
-class TestRecords:
-    """The JSON form of records."""
-
-    def test_every_key_is_always_there(self):
-        """A key that has no value yet is null."""
-        document = json.loads(encode([Record(verdict="not-run")]))
-        assert "opmap-results/1" == document["schema"]
-        (record,) = document["cases"]
-        assert [
-            *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
-            "kinds",
-            *(
-                "expected",
-                "actual",
-                "provider",
-                "placement",
-                "road",
-                "device_class",
-                "substitutions",
-                "lowered_as",
-            ),
-            "descriptor",
-            "company",
-        ] == list(record)
-        assert {"not-run", "plain", None} == set(record.values())
-
-    def test_come_back_from_json(self):
-        """A record that is written and read again is equal."""
-        records = [
-            Judge(CPU)(case)
-            for case in (gather(), gather(indices=(9,)), gather(values=("NaN", "-Inf"), indices=(0, 1)))
-        ]
-        raw = msgspec.json.encode(records)
-        assert records == msgspec.json.decode(raw, type=list[Record])
-        assert ["NaN", "-Inf"] == records[2].expected.Values
-
-    def test_verdicts_are_those_of_the_design(self):
-        """There are 16 verdicts, and a record refuses any other word."""
-        assert 16 == len(Verdict)
-        with pytest.raises(msgspec.ValidationError):
-            msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
 
 
 class TestComparison:

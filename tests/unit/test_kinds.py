@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from test_judge import Fixed, gather, judge
+from fixed_answers import Fixed, gather, judge
 
 from opmap.execution.protocol import Placement
 from opmap.tensors import DataType, Tensor

@@ -1,0 +1,115 @@
+"""The records of dispatch commands, and the JSON form of all records."""
+
+import json
+
+import msgspec
+import pytest
+from fixed_answers import CPU, RIGHT, Fixed, gather
+
+from opmap.dxdispatch import read_model
+from opmap.execution.providers import OpenProvider
+from opmap.execution.third_party import ThirdPartyProvider
+from opmap.verdicts.judge import Judge
+from opmap.verdicts.record import Record, encode
+from opmap.vocabulary import Verdict
+
+
+class TestDispatch:
+    """Dispatch commands that are read from a file."""
+
+    def record(self, **changes):
+        """Returns the record of the page's first example, with some members changed."""
+        model = {
+            "resources": {
+                "input": {"initialValuesDataType": "FLOAT32", "initialValues": [11, 12, 13, 14]},
+                "indices": {"initialValuesDataType": "INT64", "initialValues": changes.pop("indices", [3, 1, 3, 0, 2])},
+                "output": {},
+            },
+            "dispatchables": {
+                "it": {
+                    "type": "GATHER",
+                    "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+                    "IndicesTensor": {"DataType": "INT64", "Sizes": [5]},
+                    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [5]},
+                    "Axis": 0,
+                    "IndexDimensions": 1,
+                    **changes,
+                }
+            },
+            "commands": [
+                {
+                    "type": "dispatch",
+                    "dispatchable": "it",
+                    "bindings": {"InputTensor": "input", "IndicesTensor": "indices", "OutputTensor": "output"},
+                }
+            ],
+        }
+        (dispatch,) = read_model(json.dumps(model))
+        return Judge(OpenProvider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine"))).dispatch(
+            dispatch, "it.json"
+        )
+
+    def test_that_pass(self):
+        """The record names the file and the dispatchable."""
+        record = self.record()
+        assert ("pass", "it.json", "it", "DML_OPERATOR_GATHER") == (
+            record.verdict,
+            record.file,
+            record.case,
+            record.operator,
+        )
+
+    def test_that_break_a_rule(self):
+        """The path names the member in the file."""
+        record = self.record(Axis=1)
+        assert ("error", "validate", "$.dispatchables.it.Axis") == (record.verdict, record.stage, record.path)
+
+    def test_that_cannot_be_read(self):
+        """The record names the operator if it is known."""
+        record = self.record(indices="deferred")
+        assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.path)
+        assert "DML_OPERATOR_GATHER" == record.operator
+        assert None is self.record(type="SCATTER").operator
+
+
+class TestRecords:
+    """The JSON form of records."""
+
+    def test_every_key_is_always_there(self):
+        """A key that has no value yet is null."""
+        document = json.loads(encode([Record(verdict="not-run")]))
+        assert "opmap-results/1" == document["schema"]
+        (record,) = document["cases"]
+        assert [
+            *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
+            "kinds",
+            *(
+                "expected",
+                "actual",
+                "provider",
+                "placement",
+                "road",
+                "device_class",
+                "substitutions",
+                "lowered_as",
+            ),
+            "descriptor",
+            "company",
+        ] == list(record)
+        assert {"not-run", "plain", None} == set(record.values())
+
+    def test_come_back_from_json(self):
+        """A record that is written and read again is equal."""
+        records = [
+            Judge(CPU)(case)
+            for case in (gather(), gather(indices=(9,)), gather(values=("NaN", "-Inf"), indices=(0, 1)))
+        ]
+        raw = msgspec.json.encode(records)
+        assert records == msgspec.json.decode(raw, type=list[Record])
+        assert ["NaN", "-Inf"] == records[2].expected.Values
+
+    def test_verdicts_are_those_of_the_design(self):
+        """There are 16 verdicts, and a record refuses any other word."""
+        assert 16 == len(Verdict)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(b'{"verdict": "fine"}', type=Record)
