@@ -14,7 +14,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # the bundles of tests are no results of the CI run
 
-pytest.register_assert_rewrite("dxdispatch_models", "formed_cases", "judged_sessions")
+pytest.register_assert_rewrite("dxdispatch_models", "formed_cases", "judged_sessions", "exported_folders")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`opmap export`: the folder of a case stands alone. Its program runs in a Python that has neither opmap nor onnx."""
+"""`opmap export`: the files of a case's folder, what is taken out of them, a whole tier, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import dataclasses
 import io
 import json
 import os
-import shutil
-import subprocess
-import sys
-from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -18,13 +14,12 @@ import onnx
 import onnx.checker
 import onnxruntime
 import pytest
+from exported_folders import EXAMPLE, dispatch_file, export_command, record, run, wrong
 from onnx import numpy_helper
 
 from opmap.cases.catalogue import catalogue
 from opmap.cases.selection import find_case
-from opmap.cli import main
 from opmap.dxdispatch import model_json, read
-from opmap.execution.sessions import DIRECTML
 from opmap.machine.environment import collect
 from opmap.machine.facts import Fact
 from opmap.machine.runtimes import installed
@@ -32,220 +27,9 @@ from opmap.operators import OPERATORS
 from opmap.reporting.export import export_folder, folder_name
 from opmap.reporting.redaction import Redactor
 from opmap.reproducers.model_folders import write_files
-from opmap.session import open_judge
-from opmap.variants import VARIANTS
 
-EXAMPLE = "gather/example.1"
-
-DRIVER = """
-import contextlib, io, runpy, sys
-sys.modules.update(dict.fromkeys(("opmap", "onnx")))  # None: cannot be imported
-codes = []
-for program in sys.argv[1].split("|"):
-    sys.argv = [program, *sys.argv[2:]]
-    try:
-        runpy.run_path(program, run_name="__main__")
-    except SystemExit as end:
-        codes.append(end.code)
-    except BaseException as error:
-        codes.append(repr(error))
-print("codes", codes)
-sys.exit(max(codes, key=str) if len(codes) == 1 else 0)
-"""
-
-
-def run(folder, *arguments):
-    """Runs `repro.py` of a folder elsewhere, without opmap and onnx. Returns (exit code, stdout)."""
-    command = [sys.executable, "-I", "-c", DRIVER, str(folder / "repro.py"), *arguments]
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    ended = subprocess.run(
-        command, cwd=folder.parent, env=environment, capture_output=True, encoding="utf-8", timeout=100
-    )
-    assert "" == ended.stderr
-    return ended.returncode, ended.stdout
-
-
-@cache
-def record(case: str, provider: str):
-    """Returns a case with its record on a provider."""
-    found = find_case(case)
-    return found, open_judge(provider)(found)
-
-
-def wrong(case=EXAMPLE, provider="fault:index-clamped-early", **more):
-    """Returns the files of a case with a wrong output."""
-    found, its = record(case, provider)
-    return export_folder(found, record=its, provider=provider, **more)
-
-
-@pytest.fixture
-def export(capsys):
-    """Runs the command, and returns its exit code, stdout and stderr."""
-
-    def run_command(*arguments):
-        code = main(["export", *map(str, arguments)])
-        return code, *capsys.readouterr()
-
-    return run_command
-
-
-class TestProgram:
-    """`repro.py`."""
-
-    def test_elsewhere(self, export, tmp_path):
-        """A folder that was moved runs on the CPU EP: it prints expected, actual, placement and versions, and exits with 0."""
-        assert 0 == export(EXAMPLE, "-o", tmp_path / "a")[0]
-        shutil.move(tmp_path / "a", tmp_path / "b")
-        code, out = run(tmp_path / "b")
-        assert 0 == code, out
-        for text in (
-            "expected [14. 12. 14. 11. 13.]",
-            "actual   [14. 12. 14. 11. 13.]",
-            "Gather on CPUExecutionProvider",
-            f"onnxruntime {onnxruntime.__version__}, numpy {np.__version__}",
-        ):
-            assert text in out
-
-    @pytest.mark.skipif(DIRECTML not in onnxruntime.get_available_providers(), reason="needs onnxruntime-directml")
-    @pytest.mark.parametrize("case", ["gather_elements/example.1", "gather_nd/example.1", "gather_nd1/example.2"])
-    def test_directml(self, case, export, tmp_path):
-        """A folder whose indices are converted as the DirectML EP supports it runs there."""
-        assert 0 == export(case, "-o", tmp_path / "a", "--index-conversion", "directml")[0]
-        code, out = run(tmp_path / "a", "dml")
-        assert 0 == code, out
-        assert f"on {DIRECTML}" in out
-
-    def test_wrong(self, tmp_path):
-        """A wrong output is exit code 1; each wrong element is printed with its bits."""
-        write_files(tmp_path / "a", export_folder(find_case(EXAMPLE)))
-        program = tmp_path / "a" / "repro.py"
-        text = program.read_text(encoding="utf-8")
-        program.write_text(text.replace("[14.0, 12.0,", "[14.0, 12.5,"), encoding="utf-8")
-        code, out = run(tmp_path / "a")
-        assert 1 == code
-        assert "WRONG at [1]: must be 12.5 (bits 41480000), got 12.0 (bits 41400000)" in out
-        assert "1 of 5 elements are wrong" in out
-
-    def test_recorded(self, tmp_path):
-        """`recorded` shows the wrong output of a provider that is not here."""
-        write_files(tmp_path / "a", wrong())
-        code, out = run(tmp_path / "a", "recorded")
-        assert 1 == code
-        assert "recorded on fault:index-clamped-early: OutputTensor" in out
-        assert "WRONG at [0]: must be 14.0 (bits 41600000), got 13.0 (bits 41500000)" in out
-        assert 0 == run(tmp_path / "a")[0]
-
-    def test_provider(self, tmp_path):
-        """The default is the provider of the failure; one that is not there is exit code 2 and no silent CPU EP."""
-        case, its = record(EXAMPLE, "fault:index-clamped-early")
-        name = "NoSuchExecutionProvider"
-        write_files(tmp_path / "a", export_folder(case, record=its, provider=name, provider_options={"k": "v"}))
-        code, out = run(tmp_path / "a")
-        assert 2 == code
-        assert "this onnxruntime does not have it, but" in out
-        assert 0 == run(tmp_path / "a", "cpu")[0]
-        assert "({'k': 'v'}, {}) if PROVIDER == DEFAULT" in (tmp_path / "a" / "repro.py").read_text(encoding="utf-8")
-
-    def test_an_error_is_wrong(self, tmp_path):
-        """A session that cannot be created is exit code 1 and one line."""
-        write_files(tmp_path / "a", export_folder(find_case(EXAMPLE)))
-        (tmp_path / "a" / "model.onnx").write_bytes(b"no model")
-        ended = subprocess.run(
-            [sys.executable, "-I", tmp_path / "a" / "repro.py"], capture_output=True, encoding="utf-8", timeout=100
-        )
-        assert 1 == ended.returncode
-        assert "WRONG: InvalidProtobuf" in ended.stdout
-        assert "Traceback" not in ended.stdout + ended.stderr
-
-    def test_every_variant(self, tmp_path):
-        """A case of each variant is right on the CPU EP: constants, files, branches, bindings, unknown shapes."""
-        first = {}
-        for case in catalogue("standard"):
-            first.setdefault(case.variant, case)
-        assert VARIANTS.keys() == first.keys()
-        for name, case in first.items():
-            write_files(tmp_path / name, export_folder(case))
-        programs = [str(tmp_path / name / "repro.py") for name in first]
-        ended = subprocess.run(
-            [sys.executable, "-I", "-c", DRIVER, "|".join(programs)],
-            capture_output=True,
-            encoding="utf-8",
-            timeout=300,
-        )
-        assert f"codes {[0] * len(first)}" in ended.stdout, ended.stdout[-3000:] + ended.stderr[-1000:]
-
-    @pytest.mark.parametrize(
-        ("variant", "text"),
-        [
-            ("async", "run_async(x_session"),
-            ("ort-format", "ort_format=True"),
-            ("serialized", "'ep.dml.enable_graph_serialization': 'true'"),
-            ("own-queue", "devices=True"),
-            ("external", "read('model.bin')"),
-        ],
-    )
-    def test_way(self, variant, text, tmp_path):
-        """The program goes the way of the variant, not the plain one."""
-        case = next(case for case in catalogue("standard") if case.variant == variant)
-        files = export_folder(case)
-        program = files["repro.py"].decode()
-        names = [name for name in files if name not in ("model.onnx", "repro.py") and "/" not in name]
-        assert text.replace("model.bin", names[0]) in program
-
-    def test_undefined_elements(self, dispatch, export, tmp_path):
-        """An element without a documented value is not compared, and the provider may refuse the run."""
-        code, _, _ = export(dispatch, "-o", tmp_path / "a", "--provider", "fault:output-zero", "--no-sides")
-        assert 1 == code
-        code, out = run(tmp_path / "a", "recorded")
-        assert (1, True) == (code, "2 of 4 elements are wrong" in out)
-        code, out = run(tmp_path / "a")
-        assert 0 == code
-        assert "is refused, as it may be" in out
-        assert not (tmp_path / "a" / "test_data_set_0" / "output_0.pb").exists()
-        expected = json.loads((tmp_path / "a" / "dxdispatch_expected.json").read_bytes())
-        assert [3.0, None, 4.0, None] == expected["OutputTensor"]["Values"]
-
-    def test_undefined_elements_may_be_anything(self, tmp_path):
-        """A recorded value where the documentation has none is not wrong."""
-        case, its = record(EXAMPLE, "fault:output-zero")
-        bits, right = list(its.actual.Bits), list(its.expected.Bits)
-        bits[2], right[2] = "12345678", None
-        its = msgspec.structs.replace(
-            its,
-            actual=msgspec.structs.replace(its.actual, Bits=bits),
-            expected=msgspec.structs.replace(its.expected, Bits=right),
-        )
-        write_files(tmp_path / "a", export_folder(case, record=its))
-        code, out = run(tmp_path / "a", "recorded")
-        assert (1, True) == (code, "4 of 5 elements are wrong" in out)
-        assert "WRONG at [2]" not in out
-
-    def test_sequence(self, export, tmp_path):
-        """Cases that must run before run before, in the same process, and are judged too."""
-        more = ("--after", "gather/example.2", "--after", EXAMPLE)
-        assert 0 == export(EXAMPLE, "-o", tmp_path / "a", *more)[0]
-        code, out = run(tmp_path / "a")
-        assert 0 == code
-        assert 3 == out.count("\n  right\n") == out.count("placement: ")
-        assert 2 == (tmp_path / "a" / "repro.py").read_text(encoding="utf-8").count("\ndel x_session\n")
-        assert "gather/example.2\ngather/example.1\n" in (tmp_path / "a" / "issue.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def dispatch(tmp_path):
-    """Returns a DxDispatch file with an index that is out of range."""
-    document = model_json("d", find_case(EXAMPLE).desc, find_case(EXAMPLE).tensors)
-    document["resources"] |= {
-        "InputTensor": {"initialValuesDataType": "FLOAT32", "initialValues": [3, 4]},
-        "IndicesTensor": {"initialValuesDataType": "UINT32", "initialValues": [0, 7, 1, 7]},
-        "OutputTensor": {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 0, "valueCount": 4}},
-    }
-    sizes = {"InputTensor": [2], "IndicesTensor": [4], "OutputTensor": [4]}
-    for name, its in sizes.items():
-        document["dispatchables"]["d"]["desc"][name]["Sizes"] = its
-    file = tmp_path / "d.json"
-    file.write_bytes(msgspec.json.encode(document))
-    return file
+export = pytest.fixture(export_command)
+dispatch = pytest.fixture(dispatch_file)
 
 
 def other_sizes_in_onnx(case):
