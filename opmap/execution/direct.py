@@ -77,13 +77,13 @@ class DirectProvider(WorkerProvider):
         self._placement = None
         contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
         (output,) = desc.spec().field_names("output")
-        given = dict(offsets or {})
-        result = self._performed(self._step(dispatchable(desc), contents, compile, given))
+        byte_offsets = dict(offsets or {})
+        result = self._performed(self._step(dispatchable(desc), contents, compile, byte_offsets))
         if failure := result.failure:
             raise failure
         self._placement = Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),))
         (region,) = result.outputs.values()
-        offset = given.get(output, 0)
+        offset = byte_offsets.get(output, 0)
         problem = touched(desc.output, region, offset)
         if problem:
             return Malformed(problem)

@@ -30,11 +30,11 @@ class Placement:
 
         Nodes of the types in `helpers` may have run elsewhere, if a node of another type ran on this provider.
         """
-        here = [op_type for op_type, name in self.nodes if name == provider]
+        on_provider = [op_type for op_type, name in self.nodes if name == provider]
         elsewhere = [op_type for op_type, name in self.nodes if name != provider]
         if not elsewhere:
-            return bool(here)
-        return set(elsewhere) <= set(helpers) and not set(here) <= set(helpers)
+            return bool(on_provider)
+        return set(elsewhere) <= set(helpers) and not set(on_provider) <= set(helpers)
 
     def proves(self, provider: str, helpers: Collection[str] = ()) -> bool:
         """Returns whether this placement `shows` it and is no mere word of the provider."""

@@ -307,8 +307,8 @@ def _device_types(adapter: str | None, command: Sequence[str] | None) -> Collect
     except OpmapError:
         return None
     try:
-        known = opened.environment().get("directml_data_types")
-        return known.value if known and isinstance(known.value, list) else None
+        data_types = opened.environment().get("directml_data_types")
+        return data_types.value if data_types and isinstance(data_types.value, list) else None
     finally:
         opened.close()
 
@@ -360,7 +360,9 @@ def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvid
     if not in_process:
         return _open_worker(name, timeout=timeout)
     try:
-        own = ThirdPartyProvider.load(name, import_folders())
+        provider = ThirdPartyProvider.load(name, import_folders())
     except Unavailable as error:
         raise ProviderMissing(str(error)) from None
-    return OpenProvider(own.name or name, own.version, own.device_class, own, sessions=own.sessions)
+    return OpenProvider(
+        provider.name or name, provider.version, provider.device_class, provider, sessions=provider.sessions
+    )

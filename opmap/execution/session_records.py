@@ -13,11 +13,11 @@ from ..errors import clean
 from .steps import Event
 
 
-def written_files(folder: Path, given: frozenset[str]) -> dict[str, np.ndarray]:
+def written_files(folder: Path, given_names: frozenset[str]) -> dict[str, np.ndarray]:
     """Returns the content of the files in a folder that are not given, by relative name."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     names = {path.relative_to(folder).as_posix(): path for path in paths}
-    return {n: np.frombuffer(p.read_bytes(), np.uint8) for n, p in names.items() if n not in given}
+    return {n: np.frombuffer(p.read_bytes(), np.uint8) for n, p in names.items() if n not in given_names}
 
 
 _BACKSLASH = re.compile(r'\\(["\\/bfnrtu]?)')
@@ -30,7 +30,7 @@ def profiled_nodes(path: Path) -> list[Event]:
     Up to version 1.24 ONNX Runtime escapes no backslash in names, and on Windows names may not be UTF-8.
     """
     raw = path.read_bytes().decode(errors="replace")
-    text = _BACKSLASH.sub(lambda found: found[0] if found[1] else "\\\\", raw)
+    text = _BACKSLASH.sub(lambda match: match[0] if match[1] else "\\\\", raw)
     return [
         Event(
             event["args"]["op_name"],

@@ -75,7 +75,7 @@ class _Session:
 
     session: Any
     folder: tempfile.TemporaryDirectory[str] | None
-    given: frozenset[str]
+    given_files: frozenset[str]
     """The files that were put into the folder."""
     profiled: bool
     """Whether the session records a profile that was not read yet."""
@@ -176,8 +176,8 @@ class SessionProvider(Performer):
             if folder:
                 folder.cleanup()
             raise
-        given = frozenset({setup.file_name, _ORT_MODEL, *step.files})
-        self._sessions[step.session] = _Session(session, folder, given, profiled, assigned)
+        given_files = frozenset({setup.file_name, _ORT_MODEL, *step.files})
+        self._sessions[step.session] = _Session(session, folder, given_files, profiled, assigned)
         return Result(spent=spent)
 
     def _proven_session(self, model: bytes, setup: Setup, folder: str | None) -> tuple[Any, bool, Sequence[Any]]:
@@ -269,27 +269,27 @@ class SessionProvider(Performer):
 
         A device that only DXCore knows has no DXGI number: `device_id` cannot mean it.
         """
-        found = [device for device in self._runtime.get_ep_devices() if device.ep_name == self.name]
+        devices = [device for device in self._runtime.get_ep_devices() if device.ep_name == self.name]
         number = self.options.get("device_id")
         if number is not None:
-            found = [d for d in found if d.device.metadata.get("DxgiAdapterNumber") == number]
-        if not found:
+            devices = [d for d in devices if d.device.metadata.get("DxgiAdapterNumber") == number]
+        if not devices:
             raise ProviderError(
                 f"ONNX Runtime lists no device of {self.name}{f' with number {number}' if number else ''}"
             )
-        return found[0]
+        return devices[0]
 
     def _drop(self, name: str) -> bool:
         """Releases the session or value of this name, if there is one. Returns whether bound inputs were not used."""
         self._values.pop(name, None)
-        found = self._sessions.pop(name, None)
-        if found is None:
+        open_session = self._sessions.pop(name, None)
+        if open_session is None:
             return False
-        pending, folder = found.pending, found.folder
-        if found.profiled:
-            Path(found.session.end_profiling()).unlink(missing_ok=True)
-        found.binding = found.session = None  # the binding refers to the session
-        found.bound.clear()
+        pending, folder = open_session.pending, open_session.folder
+        if open_session.profiled:
+            Path(open_session.session.end_profiling()).unlink(missing_ok=True)
+        open_session.binding = open_session.session = None  # the binding refers to the session
+        open_session.bound.clear()
         if folder:
             folder.cleanup()
         return pending and self.name == DIRECTML
@@ -300,7 +300,7 @@ class SessionProvider(Performer):
             self._values.popitem()
         return Result(spent=any(spent))
 
-    def _known(self, name: str) -> _Session:
+    def _existing_session(self, name: str) -> _Session:
         if name not in self._sessions:
             raise ProviderError(f"there is no session {name!r}")
         return self._sessions[name]
@@ -308,7 +308,7 @@ class SessionProvider(Performer):
     # --- running ---
 
     def _run(self, step: Run) -> Result:
-        session = self._known(step.session).session
+        session = self._existing_session(step.session).session
         names = [output.name for output in session.get_outputs()] if step.outputs is None else list(step.outputs)
         options = self._run_options(step.config)
         if step.values or step.keep or step.method == "values":
@@ -390,48 +390,48 @@ class SessionProvider(Performer):
     # --- bindings ---
 
     def _bind(self, step: Bind) -> Result:
-        found = self._known(step.session)
-        if found.binding is None:
-            found.binding = found.session.io_binding()
-        binding = found.binding
+        open_session = self._existing_session(step.session)
+        if open_session.binding is None:
+            open_session.binding = open_session.session.io_binding()
+        binding = open_session.binding
         for name, array in step.feeds.items():
-            found.bound[name] = array
+            open_session.bound[name] = array
             binding.bind_cpu_input(name, array)
         for name, value in step.values.items():
-            found.bound[name] = self._value(value)
-            binding.bind_ortvalue_input(name, found.bound[name])
+            open_session.bound[name] = self._value(value)
+            binding.bind_ortvalue_input(name, open_session.bound[name])
         for name, place in step.outputs.items():
-            if name not in found.outputs:
-                found.outputs.append(name)
+            if name not in open_session.outputs:
+                open_session.outputs.append(name)
             if place in (HOST, DEVICE):
                 binding.bind_output(name, *self._place(place))
             else:
-                found.bound[name] = self._value(place)
-                binding.bind_ortvalue_output(name, found.bound[name])
+                open_session.bound[name] = self._value(place)
+                binding.bind_ortvalue_output(name, open_session.bound[name])
         if step.synchronize:
             binding.synchronize_inputs()
-        found.pending = found.pending or bool(step.feeds or step.values)
+        open_session.pending = open_session.pending or bool(step.feeds or step.values)
         return Result()
 
     def _unbind(self, step: Unbind) -> Result:
-        found = self._known(step.session)
-        spent = found.pending and self.name == DIRECTML
-        found.binding, found.pending = None, False
-        found.bound.clear()
-        found.outputs.clear()
+        open_session = self._existing_session(step.session)
+        spent = open_session.pending and self.name == DIRECTML
+        open_session.binding, open_session.pending = None, False
+        open_session.bound.clear()
+        open_session.outputs.clear()
         return Result(spent=spent)
 
     def _run_bound(self, step: RunBound) -> Result:
-        found = self._known(step.session)
-        if found.binding is None:
+        open_session = self._existing_session(step.session)
+        if open_session.binding is None:
             raise ProviderError(f"nothing is bound in session {step.session!r}")
-        found.pending = False
-        found.session.run_with_iobinding(found.binding, self._run_options(step.config))
-        found.binding.synchronize_outputs()
-        values = dict(zip(found.outputs, found.binding.get_outputs(), strict=True))
-        bound = {n: v for n, v in found.bound.items() if not isinstance(v, np.ndarray)}
+        open_session.pending = False
+        open_session.session.run_with_iobinding(open_session.binding, self._run_options(step.config))
+        open_session.binding.synchronize_outputs()
+        values = dict(zip(open_session.outputs, open_session.binding.get_outputs(), strict=True))
+        bound = {n: v for n, v in open_session.bound.items() if not isinstance(v, np.ndarray)}
         if step.together:
-            copied = dict(zip(values, found.binding.copy_outputs_to_cpu(), strict=True))
+            copied = dict(zip(values, open_session.binding.copy_outputs_to_cpu(), strict=True))
         else:
             copied = {name: value.numpy() for name, value in values.items() if name not in step.keep}
         self._values |= {kept: values[name] for name, kept in step.keep.items()}
@@ -443,31 +443,32 @@ class SessionProvider(Performer):
     # --- evidence ---
 
     def _examine(self, step: Examine) -> Result:
-        found = self._known(step.session)
-        session, folder, events = found.session, found.folder, None
-        if found.profiled:
-            found.profiled = False
+        open_session = self._existing_session(step.session)
+        session, folder, events = open_session.session, open_session.folder, None
+        if open_session.profiled:
+            open_session.profiled = False
             path = Path(session.end_profiling())
             events = profiled_nodes(path)
             path.unlink()
         evidence = Evidence(
-            placement=self._placement_of(found, events),
+            placement=self._placement_of(open_session, events),
             events=events,
             inputs=[value.name for value in session.get_inputs()],
             outputs=[value.name for value in session.get_outputs()],
             overridable=[value.name for value in session.get_overridable_initializers()],
             providers=session.get_providers(),
-            files=written_files(Path(folder.name), found.given) if folder else {},
+            files=written_files(Path(folder.name), open_session.given_files) if folder else {},
         )
         return Result(evidence=evidence)
 
-    def _placement_of(self, found: _Session, events: Sequence[Event] | None) -> Placement:
+    def _placement_of(self, open_session: _Session, events: Sequence[Event] | None) -> Placement:
         if self.proof == "profile":
             return Placement("profile", tuple((event.op_type, event.provider) for event in events or ()))
-        assigned = [(node, subgraph.ep_name) for subgraph in found.assigned for node in subgraph.get_nodes()]
+        assigned = [(node, subgraph.ep_name) for subgraph in open_session.assigned for node in subgraph.get_nodes()]
         nodes = [(node.op_type, name) for node, name in assigned]
         if events and not nodes:
-            self._unrecorded = self._unrecorded or found.folder is None  # so that no session is created twice again
+            # So that no session is created twice again.
+            self._unrecorded = self._unrecorded or open_session.folder is None
             return Placement("profile", tuple((event.op_type, event.provider) for event in events))
         return Placement("assignment-info", tuple(nodes), tuple(node.name for node, _ in assigned))
 

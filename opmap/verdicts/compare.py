@@ -61,10 +61,10 @@ def value_kinds(checks: Iterable[Check]) -> tuple[str, ...]:
         if check.actual is None:
             return ()
         wrong = differences(check.expected, check.actual.bits)
-        found = _kinds_of(check, check.actual, wrong) if wrong else set()
-        if wrong and not found:
+        output_kinds = _kinds_of(check, check.actual, wrong) if wrong else set()
+        if wrong and not output_kinds:
             return ()
-        kinds |= found
+        kinds |= output_kinds
     return tuple(kind for kind in VALUE_KINDS if kind in kinds)
 
 

@@ -128,23 +128,23 @@ def _wrong(wanted: Outputs, got: Outputs, item: ContractStep, memory: _Memory) -
 class _Memory:
     """The arrays that a program has used so far, with a text for each."""
 
-    known: list[tuple[str, np.ndarray]] = field(default_factory=list)
+    arrays: list[tuple[str, np.ndarray]] = field(default_factory=list)
 
     def keep(self, number: int, item: ContractStep) -> None:
         """Adds the arrays of a step that was performed."""
         for outputs in item.expect or ():
-            self.known += [(f"the values of {name} in step {number}", array) for name, array in outputs.items()]
+            self.arrays += [(f"the values of {name} in step {number}", array) for name, array in outputs.items()]
         step = item.step
         if isinstance(step, (steps.Put, steps.Update)):
-            self.known.append((f"the content that {step.value} got in step {number}", step.array))
+            self.arrays.append((f"the content that {step.value} got in step {number}", step.array))
 
     def meaning(self, array: np.ndarray, item: ContractStep, name: str) -> str:
         """Returns what a wrong array is, in words."""
         for text, outputs in item.signs.items():
             if name in outputs and _same(outputs[name], array):
                 return text
-        for label, known in self.known[::-1]:
-            if known.size and _same(known, array):
+        for label, earlier in self.arrays[::-1]:
+            if earlier.size and _same(earlier, array):
                 return label
         if not any(array.tobytes()):
             return "zeros"
@@ -222,14 +222,14 @@ def _fresh(provider: OpenProvider) -> Iterator[Performer]:
     A third party's provider with --in-process stays in this process. On an emulated device, hangs and lost devices do
     not count: there is no adapter that could suffer.
     """
-    own = provider.performer
-    if isinstance(own, WorkerProvider):
+    original = provider.performer
+    if isinstance(original, WorkerProvider):
         endless = HangLimit() if provider.device_class == "emulated" else None
-        performer: Performer = own.beside(endless)
-    elif isinstance(own, SessionProvider):
-        performer = WorkerProvider(own.name, own.options, config=own.config, package=provider.package)
+        performer: Performer = original.beside(endless)
+    elif isinstance(original, SessionProvider):
+        performer = WorkerProvider(original.name, original.options, config=original.config, package=provider.package)
     else:
-        performer = own
+        performer = original
     try:
         yield performer
     finally:
@@ -243,8 +243,8 @@ def _control(probe: ContractProbe, provider: OpenProvider) -> Outcome:
     """Returns what happens to a probe on the CPU EP of the same build of ONNX Runtime, on the same system."""
     if probe.providers is not None and CPU not in probe.providers:
         return Outcome(Verdict.NOT_RUN, None, f"its steps have a meaning on {', '.join(probe.providers)} only")
-    own = provider.performer
-    command = own.command if isinstance(own, WorkerProvider) and not provider.third_party else None
+    original = provider.performer
+    command = original.command if isinstance(original, WorkerProvider) and not provider.third_party else None
     with WorkerProvider(CPU, command=command) as performer:
         return perform(probe, performer)
 
@@ -261,8 +261,8 @@ def _placement(probe: ContractProbe, performer: Performer, outcome: Outcome, pro
             alive.pop(item.step.name, None)
         elif isinstance(item.step, steps.Clear):
             alive.clear()
-    found = [evidence.placement for name in alive if (evidence := _evidence(performer, name))]
-    placements = [placement for placement in found if placement is not None]
+    recorded = [evidence.placement for name in alive if (evidence := _evidence(performer, name))]
+    placements = [placement for placement in recorded if placement is not None]
     if not placements:
         return None
     whole = Placement(placements[0].source, tuple(node for placement in placements for node in placement.nodes))

@@ -73,12 +73,12 @@ class Group:
     failures: list[Record] = field(default_factory=list)
     ways: set[Way] = field(default_factory=set)
     passed: bool = False
-    others: bool = False
+    has_others: bool = False
     cause: Mapping[str, str] = field(default_factory=dict)
 
     def usable(self, pattern: Pattern) -> bool:
         """Returns whether one entry with this pattern can describe the failures, and hides nothing else."""
-        if self.others or len(self.ways) != 1 or stable_text(self.failures[0]) is None:
+        if self.has_others or len(self.ways) != 1 or stable_text(self.failures[0]) is None:
             return False
         (way,) = self.ways
         return not self.passed or (way.only_values and pattern.type is not None)
@@ -104,7 +104,7 @@ def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCa
             elif record is not None and record.good and record.verdict != Verdict.KNOWN_FAILURE:
                 group.passed = True
             else:
-                group.others = True
+                group.has_others = True
     return dict(_chosen(groups, cause))
 
 
@@ -169,8 +169,8 @@ def stable_text(record: Record) -> str | None:
 
 def kinds_of(records: Iterable[Record]) -> list[str]:
     """Returns the kinds of wrong values that the records have."""
-    found = {kind for record in records for kind in record.kinds or ()}
-    return [kind for kind in VALUE_KINDS if kind in found]
+    kinds = {kind for record in records for kind in record.kinds or ()}
+    return [kind for kind in VALUE_KINDS if kind in kinds]
 
 
 def _of_elements(record: Record) -> bool:

@@ -137,13 +137,13 @@ class Judge:
         valid = [case for case in new if not case.desc.violations(feature_level=self.feature_level)]
         rounds = [Round(case.desc, dict(case.tensors)) for case in valid]
         made = [self._prepare(case, round) for case, round in zip(valid, rounds, strict=True)]
-        ready = [one for one in made if isinstance(one, Ready)]
-        for one in ready:
-            _ = one.round.desc.program.readers
-        for one in ready:
-            _ = one.round.expected
-        self._ahead.update(held | {one.case.id: one for one in made})
-        return [one for one in self._ahead.values() if isinstance(one, Ready)]
+        ready = [preparation for preparation in made if isinstance(preparation, Ready)]
+        for preparation in ready:
+            _ = preparation.round.desc.program.readers
+        for preparation in ready:
+            _ = preparation.round.expected
+        self._ahead.update(held | {preparation.case.id: preparation for preparation in made})
+        return [preparation for preparation in self._ahead.values() if isinstance(preparation, Ready)]
 
     def _prepare(self, case: Case, round: Round) -> Ready | Outcome:
         violations = case.desc.violations(feature_level=self.feature_level)
@@ -352,11 +352,11 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
 
 def _missing_types(outcome: Outcome, provider: OpenProvider) -> list[str]:
     """Returns the data types of a model, and of the descriptor made from it, that the device says it does not support."""
-    mapped, known = outcome.mapped, provider.device_types() if provider.directml else None
-    if mapped is None or known is None:
+    mapped, supported = outcome.mapped, provider.device_types() if provider.directml else None
+    if mapped is None or supported is None:
         return []
     used = {*mapped.feeds.values(), *(tensor.data_type for tensor in mapped.lowered_as.tensors.values())}
-    return sorted(data_type.name for data_type in used if data_type.name not in known)
+    return sorted(data_type.name for data_type in used if data_type.name not in supported)
 
 
 def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
@@ -367,11 +367,11 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     if check.actual is None:
         return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": f"{where}{check.problem}"}
     if outcome.wrong_elements:
-        what = f"{outcome.relation}; " if outcome.relation else ""
+        details = f"{outcome.relation}; " if outcome.relation else ""
         kinds = _only_values(outcome, provider)
         if kinds:
-            what += f"values only: {', '.join(VALUE_KINDS[kind] for kind in kinds)}; "
-        message = f"{where}{what}{explain(check, outcome.wrong_elements)}"
+            details += f"values only: {', '.join(VALUE_KINDS[kind] for kind in kinds)}; "
+        message = f"{where}{details}{explain(check, outcome.wrong_elements)}"
         return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message, "kinds": kinds or None}
     if outcome.placement is None or not outcome.placement.shown:
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}

@@ -174,18 +174,18 @@ def shortened(record: Record) -> Record:
     placement, road, substitutions = record.placement, record.road, record.substitutions
     return msgspec.structs.replace(
         record,
-        operator=_one(record.operator),
-        variant=_one(record.variant),
-        message=_one(record.message),
+        operator=_shared_text(record.operator),
+        variant=_shared_text(record.variant),
+        message=_shared_text(record.message),
         expected=None,
         actual=None,
-        provider=_one(record.provider),
+        provider=_shared_text(record.provider),
         placement=placement and _shared(repr(placement), placement),
         road=road and _shared(repr(road), road),
-        device_class=_one(record.device_class),
+        device_class=_shared_text(record.device_class),
         substitutions=substitutions and _shared(tuple(substitutions), substitutions),
         lowered_as=None,
-        descriptor=_one(record.descriptor),
+        descriptor=_shared_text(record.descriptor),
     )
 
 
@@ -195,7 +195,7 @@ _ONE: dict[object, Any] = {}
 MOST_SHARED = 4096
 
 
-def _one(text: T) -> T:
+def _shared_text(text: T) -> T:
     return _shared(text, text)
 
 
@@ -203,8 +203,8 @@ def _shared(key: object, part: T) -> T:
     """Returns the part with this key that was seen first; the part itself if there are too many."""
     if key is None or (len(_ONE) >= MOST_SHARED and key not in _ONE):
         return part
-    found: T = _ONE.setdefault(key, part)
-    return found
+    first: T = _ONE.setdefault(key, part)
+    return first
 
 
 def split(records: Iterable[Record]) -> tuple[list[Record], list[Record], list[Record]]:

@@ -188,9 +188,9 @@ def _reached(question: Question, outcome: Outcome) -> bool:
     """Whether the invalid index reached the model as it is. A conversion on the host moves one that does not fit."""
     if outcome.mapped is None:
         return True
-    given = question.case.tensors[question.field]
-    fed = outcome.mapped.feed(question.case.tensors).get(question.field, given)
-    return list(fed.values) == list(given.values)
+    indices = question.case.tensors[question.field]
+    fed = outcome.mapped.feed(question.case.tensors).get(question.field, indices)
+    return list(fed.values) == list(indices.values)
 
 
 def _subject(question: Question) -> tuple[object, ...]:

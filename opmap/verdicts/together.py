@@ -127,7 +127,7 @@ class Together:
         for group in groups.values():
             members = [ready for _, ready in group]
             judged = self._packed(members) if self.pack > 1 else self._shared(members)
-            results |= {place: one for (place, _), one in zip(group, judged, strict=True)}
+            results |= {place: result for (place, _), result in zip(group, judged, strict=True)}
         return [results[place] for place in range(len(cases))]
 
     def _make_ready(self, cases: Sequence[Case]) -> None:
@@ -232,10 +232,10 @@ class Together:
             smaller = [*self._packed(group[:half]), *self._packed(group[half:])]
         if error is None:
             return [
-                _if_only_here(here, one, [*group[:n], *group[n + 1 :]])
-                for n, (here, one) in enumerate(zip(together, smaller, strict=True))
+                _if_only_here(in_pack, in_smaller, [*group[:n], *group[n + 1 :]])
+                for n, (in_pack, in_smaller) in enumerate(zip(together, smaller, strict=True))
             ]
-        if all(one.record.verdict == Verdict.PASS for one in smaller):  # one failure is told once
+        if all(in_smaller.record.verdict == Verdict.PASS for in_smaller in smaller):  # one failure is told once
             smaller[0] = _if_only_here(together[0], smaller[0], group[1:])
         return smaller
 
@@ -254,8 +254,8 @@ class Together:
             result, evidence, error = self._perform_pack(pack.model_bytes, feeds)
         if error is None:
             assert result is not None and evidence is not None, "a run without an error has both"
-            for walk, own, shown in zip(walks, pack.results(result), pack.evidence(evidence), strict=True):
-                walk.check(walk.first, own)
+            for walk, member_result, shown in zip(walks, pack.results(result), pack.evidence(evidence), strict=True):
+                walk.check(walk.first, member_result)
                 walk.evidence[SESSION] = shown
             self._counts_runs(walks[0])
         outcomes = [self.judge.outcome(r.case, walk, error) for r, walk in zip(group, walks, strict=True)]
@@ -339,7 +339,7 @@ class Joined:
             rounds = [self.together(group, upcoming if n == self.repeat else ()) for n in range(1, self.repeat + 1)]
             share = (perf_counter() - begin) / len(group)
             for member, judged in zip(group, zip(*rounds, strict=True), strict=True):
-                self._ready[member.id] = [one.record for one in judged], judged[-1].call
+                self._ready[member.id] = [result.record for result in judged], judged[-1].call
                 self._shares[member.id] = share
         return self._ready.pop(item.id)
 
@@ -353,19 +353,19 @@ def _bytes(case: Case) -> int:
     return sum(tensor.element_count * tensor.data_type.size for tensor in case.desc.tensors.values())
 
 
-def _if_only_here(here: Judged, without: Judged, others: Sequence[Ready]) -> Judged:
+def _if_only_here(together: Judged, without: Judged, others: Sequence[Ready]) -> Judged:
     """Returns the result of a case: the one that it has without the `others`; the one with them if it passes without."""
-    if here.record.verdict == Verdict.PASS or without.record.verdict != Verdict.PASS:
+    if together.record.verdict == Verdict.PASS or without.record.verdict != Verdict.PASS:
         return without
-    return Judged(only_here(here.record, without.record, [ready.case.id for ready in others]), here.call)
+    return Judged(only_here(together.record, without.record, [ready.case.id for ready in others]), together.call)
 
 
-def only_here(here: Record, without: Record, others: Sequence[str]) -> Record:
+def only_here(together: Record, without: Record, others: Sequence[str]) -> Record:
     """Returns the record of a case that failed together with the `others`, by their ids, and passed without them."""
     if not others:
-        return settle([here, without])
+        return settle([together, without])
     message = f"{ONLY_IN_COMPANY} of {len(others)} {'case' if len(others) == 1 else 'cases'} in its session"
-    return msgspec.structs.replace(here, message=f"{message}: {here.message}", company=list(others))
+    return msgspec.structs.replace(together, message=f"{message}: {together.message}", company=list(others))
 
 
 ONLY_IN_COMPANY = "only in company"
