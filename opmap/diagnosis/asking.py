@@ -70,10 +70,12 @@ def _confirmed(questions: Questions) -> bool:
     """Asks until an answer contradicts the condition: then False. Returns True if nothing is left to ask."""
     condition, evidence = questions.condition, questions.evidence
     while not evidence.spent and (question := questions.next()) is not None:
-        case, given = question
-        answer = evidence.ask(case, given)
-        questions.count(given)
-        if answer not in (None, condition.holds(given)) and (answer or not evidence.is_coincidence(case, given)):
+        case, case_features = question
+        answer = evidence.ask(case, case_features)
+        questions.count(case_features)
+        if answer not in (None, condition.holds(case_features)) and (
+            answer or not evidence.is_coincidence(case, case_features)
+        ):
             return False
     return True
 
@@ -91,4 +93,4 @@ def _make_quick(evidence: Evidence) -> None:
             size = largest_tensor(smallest)
     new.most_elements = max(MOST_ELEMENTS, 2 * size)
     evidence.seeds = [case for case in evidence.seeds if largest_tensor(case) <= new.most_elements]
-    evidence.others = [case for case in evidence.others if largest_tensor(case) <= new.most_elements]
+    evidence.passing_seeds = [case for case in evidence.passing_seeds if largest_tensor(case) <= new.most_elements]

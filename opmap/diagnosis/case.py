@@ -76,7 +76,7 @@ def _shrink_in_layout(
     """Shrinks the case without its layout if that fails too; else each smaller case is tried in the layout."""
 
     def tried(of: Callable[[Case], bool]) -> Callable[[Case], bool]:
-        return lambda one: (laid_out := in_layout(one, layout)) is not None and of(laid_out)
+        return lambda smaller: (laid_out := in_layout(smaller, layout)) is not None and of(laid_out)
 
     plain = without_layout(case)
     if allowed(plain) and budget.spend() and fails(plain):
@@ -144,17 +144,17 @@ class _Shrinker:
         """
         best, passing = None, lowest - 1
         for low in range(lowest, min(lowest + 3, number)):
-            if (found := self.first(made(low))) is not None:
-                return found
+            if (failing := self.first(made(low))) is not None:
+                return failing
             passing = low
         while number - passing > 1:
             middle = (number + passing) // 2
-            if (found := self.first(made(middle))) is not None:
-                best, number = found, middle
+            if (failing := self.first(made(middle))) is not None:
+                best, number = failing, middle
             else:
                 passing = middle
-        while number - 2 > lowest + 2 and (found := self.first(made(number - 2))) is not None:
-            best, number = found, number - 2
+        while number - 2 > lowest + 2 and (failing := self.first(made(number - 2))) is not None:
+            best, number = failing, number - 2
         return best
 
     def simpler_values(self, case: Case) -> Case:
@@ -229,9 +229,9 @@ def _moved_indices(desc: OperatorDesc, case: Case, name: str, wrap: bool) -> Ite
     """Gives the indices of `case` for another descriptor. An index that was out of range stays out of range."""
     low, high = desc.inputs[name].data_type.limits
     old, new = case.desc.index_bounds[name], desc.index_bounds[name]
-    given = case.tensors[name].integers
+    indices = case.tensors[name].integers
     for at in range(desc.inputs[name].element_count):
-        index, before, bound = given[at % len(given)], old[at % len(given) % len(old)], new[at % len(new)]
+        index, before, bound = indices[at % len(indices)], old[at % len(indices) % len(old)], new[at % len(new)]
         if not -before <= index < before:
             yield min(max(index, low), high)
         elif not wrap:
@@ -262,18 +262,18 @@ def _sizes(desc: OperatorDesc) -> dict[str, tuple[int, ...]]:
 def _cut(case: Case) -> Iterator[Case]:
     """All sizes cut to a low number; all but one size, and those equal to it."""
     sizes = _sizes(case.desc)
-    largest = max(size for own in sizes.values() for size in own)
+    largest = max(size for dims in sizes.values() for size in dims)
     for cap in _CAPS:
         if cap >= largest:
             return
         yield from _made(
-            case, {name: tuple(min(size, cap) for size in own) for name, own in sizes.items()}, case.desc.numbers
+            case, {name: tuple(min(size, cap) for size in dims) for name, dims in sizes.items()}, case.desc.numbers
         )
         if cap <= _FREE:
             for places in _groups(sizes):
                 kept = {
-                    name: tuple(size if (name, at) in places else min(size, cap) for at, size in enumerate(own))
-                    for name, own in sizes.items()
+                    name: tuple(size if (name, at) in places else min(size, cap) for at, size in enumerate(dims))
+                    for name, dims in sizes.items()
                 }
                 yield from _made(case, kept, case.desc.numbers)
 
@@ -284,13 +284,13 @@ def _groups(sizes: _Sizes) -> list[_Places]:
     They have the same size: all of this size; those at one place in several tensors; one in each of several tensors; each
     alone.
     """
-    all_places = [(name, at) for name, own in sizes.items() for at in range(len(own)) if own[at] > 1]
+    all_places = [(name, at) for name, dims in sizes.items() for at in range(len(dims)) if dims[at] > 1]
     groups: dict[_Places, int] = {}
     for name, at in all_places:
         size = sizes[name][at]
         alike = [place for place in all_places if sizes[place[0]][place[1]] == size]
-        others = [[place for place in alike if place[0] == other] for other in sizes if other != name]
-        in_each = itertools.product(*filter(None, others))
+        elsewhere = [[place for place in alike if place[0] == other] for other in sizes if other != name]
+        in_each = itertools.product(*filter(None, elsewhere))
         for chosen in (
             alike,
             [place for place in alike if place[1] == at],
@@ -306,8 +306,8 @@ def _with_size(case: Case, places: _Places) -> Callable[[int], Iterator[Case]]:
 
     def made(size: int) -> Iterator[Case]:
         sizes = {
-            name: tuple(size if (name, at) in places else before for at, before in enumerate(own))
-            for name, own in _sizes(case.desc).items()
+            name: tuple(size if (name, at) in places else before for at, before in enumerate(dims))
+            for name, dims in _sizes(case.desc).items()
         }
         return _made(case, sizes, case.desc.numbers)
 
@@ -320,7 +320,7 @@ def _fewer_dimensions(case: Case) -> Iterator[Case]:
     count = case.desc.output.dimension_count
     same = [(at,) * len(sizes) for at in range(count)]
     for places in dict.fromkeys((*same, *itertools.product(range(count), repeat=len(sizes)))):
-        fewer = {name: own[:at] + own[at + 1 :] for (name, own), at in zip(sizes.items(), places, strict=True)}
+        fewer = {name: dims[:at] + dims[at + 1 :] for (name, dims), at in zip(sizes.items(), places, strict=True)}
         for less in itertools.product((0, 1), repeat=len(numbers)):
             fewer_numbers = {name: n - d for (name, n), d in zip(numbers.items(), less, strict=True)}
             for made in _made(case, fewer, fewer_numbers):
@@ -333,7 +333,7 @@ def _merged_dimensions(case: Case) -> Iterator[Case]:
     """Two dimensions beside each other become one of all their elements and one of size 1; in all tensors, or in one."""
     sizes = _sizes(case.desc)
     for at in range(case.desc.output.dimension_count - 1):
-        merging = [name for name, own in sizes.items() if own[at] > 1 and own[at + 1] > 1]
+        merging = [name for name, dims in sizes.items() if dims[at] > 1 and dims[at + 1] > 1]
         for names in [merging, *([name] for name in merging)] if len(merging) > 1 else [merging]:
             for front in (False, True):
                 merged = dict(sizes)
@@ -409,8 +409,8 @@ def _plain_indices(name: str, case: Case) -> Iterator[Case]:
     yield _with(case, name, [0] * len(tensor.bits))
     tuples = dict.fromkeys(zip(*[iter(tensor.bits)] * coordinates, strict=True))
     if len(tuples) > 1:
-        for one in itertools.islice(tuples, _MOST_TUPLES):
-            yield _with(case, name, one * count)
+        for index_tuple in itertools.islice(tuples, _MOST_TUPLES):
+            yield _with(case, name, index_tuple * count)
         yield _with(case, name, _in_order(case, name))
 
 

@@ -58,15 +58,15 @@ class Failure:
     @cached_property
     def labels(self) -> dict[Label, Relation]:
         """The labels of this failure, each with the relation that it comes from; the simplest first."""
-        found: dict[Label, Relation] = {}
+        by_label: dict[Label, Relation] = {}
         for relation in self.relations:
             for label in relation.labels:
-                found.setdefault(label, relation)
-        for kind, name in list(found):
+                by_label.setdefault(label, relation)
+        for kind, name in list(by_label):
             if kind == "fault" and not FAULTS[name].output:
-                relation = found["fault", name]
-                found.setdefault((PART, name), part_relation(name, relation.explained, relation.wrong))
-        return found
+                relation = by_label["fault", name]
+                by_label.setdefault((PART, name), part_relation(name, relation.explained, relation.wrong))
+        return by_label
 
     @property
     def simplest(self) -> tuple[Label, ...]:
@@ -134,8 +134,8 @@ def causes(run: JudgedRun) -> list[Cause]:
     """
     company = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
     of_company = [replace(cause, condition=None) for cause in _causes(run, company)]
-    found = [*_causes_alone(run), *of_company]
-    return sorted(found, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
+    groups = [*_causes_alone(run), *of_company]
+    return sorted(groups, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
 
 
 def _causes_alone(run: JudgedRun) -> list[Cause]:
@@ -150,15 +150,15 @@ def _causes_alone(run: JudgedRun) -> list[Cause]:
     listed = [n for n in run.failed_alone if not is_large(run.judged[n][1])]
     chosen = set(listed[:: max(1, -(-len(listed) // MOST_RELATED))])
     searched = [_searched(run, n) for n in sorted(chosen)]
-    others = [n for n in run.failed_alone if n not in chosen]
-    found = _causes(run, searched)
-    claimed = {n: cause.label for n in others if (cause := _claimant(found, run, n))}
-    if len(claimed) < len(others):
-        found = _causes(run, [*searched, *(_searched(run, n) for n in others if n not in claimed)])
-    more: dict[Label, list[Failure]] = {cause.label: [] for cause in found}
+    unsearched = [n for n in run.failed_alone if n not in chosen]
+    groups = _causes(run, searched)
+    claimed = {n: cause.label for n in unsearched if (cause := _claimant(groups, run, n))}
+    if len(claimed) < len(unsearched):
+        groups = _causes(run, [*searched, *(_searched(run, n) for n in unsearched if n not in claimed)])
+    more: dict[Label, list[Failure]] = {cause.label: [] for cause in groups}
     for n, label in claimed.items():
-        more[label if label in more else found[0].label].append(Failure(*run.judged[n]))
-    return [cause_of(run, c.label, [*c.failures, *more[c.label]]) if more[c.label] else c for c in found]
+        more[label if label in more else groups[0].label].append(Failure(*run.judged[n]))
+    return [cause_of(run, c.label, [*c.failures, *more[c.label]]) if more[c.label] else c for c in groups]
 
 
 def _searched(run: JudgedRun, n: int) -> Failure:
@@ -191,19 +191,19 @@ def _condition(run: JudgedRun, failed: Sequence[Case]) -> Condition | None:
     )
 
 
-def _claimant(found: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
+def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
     """Returns the cause to which a failure belongs that was not searched; None if none claims it."""
     case, record = run.judged[n]
     if record.verdict != Verdict.MISMATCH or record.actual is None:
         failure = failure_of(case, record)
-        return next((cause for cause in found if cause.claims(failure)), None)
-    alike, arrays = [cause for cause in found if cause.mismatch], CaseArrays(case)
+        return next((cause for cause in groups if cause.claims(failure)), None)
+    alike, arrays = [cause for cause in groups if cause.mismatch], CaseArrays(case)
     for cause in alike:
         kind, name = cause.label
         if kind == "fault" and gives(name, arrays, record):
             return cause
-    (given,) = run.features([case])
-    return next((cause for cause in alike if cause.condition and cause.condition.holds(given)), None)
+    (case_features,) = run.features([case])
+    return next((cause for cause in alike if cause.condition and cause.condition.holds(case_features)), None)
 
 
 # --- relations ---
@@ -219,21 +219,21 @@ def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
 
     They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE.
     """
-    found: list[Earlier] = []
+    outputs_before: list[Earlier] = []
     case = run.judged[n][0]
-    call, own = run.calls.get(case.id), case.desc.output
+    call, case_output = run.calls.get(case.id), case.desc.output
     for before in run.before(case, MOST_BACK_ALIKE):
         its = run.calls.get(before.id)
         if call is None or its is None:
             break
         record, output = run.record(before), before.desc.output
-        if call - its > MOST_BACK and (output.data_type, output.sizes) != (own.data_type, own.sizes):
+        if call - its > MOST_BACK and (output.data_type, output.sizes) != (case_output.data_type, case_output.sizes):
             continue
         outputs: list[Sequence[int]] = [[bits or 0 for bits in before.expected]]
         if record.failed and (actual := _own_output(before, record)):
             outputs.append(actual)
-        found += [Earlier(before.id, call - its, bits, output.sizes, output.data_type) for bits in outputs]
-    return found
+        outputs_before += [Earlier(before.id, call - its, bits, output.sizes, output.data_type) for bits in outputs]
+    return outputs_before
 
 
 def _session_faults(run: JudgedRun) -> list[str]:
@@ -251,8 +251,10 @@ def _session_faults(run: JudgedRun) -> list[str]:
         return []
     firsts = [at for at, call in enumerate(calls) if call == 1]
     processes = (run.judged[first:end] for first, end in pairwise([*firsts, len(calls)]))
-    found = [set(session_faults((case, _output(case, record)) for case, record in process)) for process in processes]
-    return [name for name in FAULTS if all(name in names for names in found)]
+    by_process = [
+        set(session_faults((case, _output(case, record)) for case, record in process)) for process in processes
+    ]
+    return [name for name in FAULTS if all(name in names for names in by_process)]
 
 
 def _output(case: Case, record: Record) -> Sequence[int] | str | None:
@@ -277,8 +279,8 @@ def _of_session(faults: Sequence[str], case: Case, record: Record) -> Failure:
         return failure_of(case, record)
     actual = _own_output(case, record)
     wrong = 0 if actual is None else len(WrongOutput.of(case, actual).wrong)
-    first, *others = faults
-    return Failure(case, record, (Relation("fault", FAULTS[first].text, first, tuple(others), wrong, wrong),))
+    first, *ties = faults
+    return Failure(case, record, (Relation("fault", FAULTS[first].text, first, tuple(ties), wrong, wrong),))
 
 
 def is_large(record: Record) -> bool:

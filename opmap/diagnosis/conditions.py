@@ -102,8 +102,8 @@ def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Con
     return separate(_chosen(failing, met), _chosen(passing, unmet)) or about  # the smallest that says the same
 
 
-def _chosen(features: Sequence[Features], which: Any) -> list[Features]:
-    return [one for one, taken in zip(features, which, strict=True) if taken]
+def _chosen(features: Sequence[Features], mask: Any) -> list[Features]:
+    return [row for row, taken in zip(features, mask, strict=True) if taken]
 
 
 # --- comparisons that hold for all failing cases ----------------------------------------------------------------
@@ -111,37 +111,37 @@ def _chosen(features: Sequence[Features], which: Any) -> list[Features]:
 
 def _true_for(failures: FeatureTable, passes: FeatureTable) -> list[Comparison]:
     """Returns the comparisons that hold for all these failing cases: those that exclude most, with values that occur."""
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for name, column in failures.columns.items():
         values = np.unique(column)
-        others = np.unique(passes.columns[name]) if name in passes.columns else values[:0]
+        passing_values = np.unique(passes.columns[name]) if name in passes.columns else values[:0]
         if name in CATEGORIES:
-            found += _of_words(name, [str(v) for v in values], [str(v) for v in others])
+            comparisons += _of_words(name, [str(v) for v in values], [str(v) for v in passing_values])
         elif name in NUMBERS:
-            found += _of_numbers(name, [int(v) for v in values], [int(v) for v in others])
+            comparisons += _of_numbers(name, [int(v) for v in values], [int(v) for v in passing_values])
         elif len(values) == 1 and values[0] >= 0:
             fields, value = tuple(name.split(" == ")), bool(values[0])
             same = len(fields) == 2 and value
-            found.append(Comparison(name, "same", fields) if same else Comparison(name, "==", value))
-    return found
+            comparisons.append(Comparison(name, "same", fields) if same else Comparison(name, "==", value))
+    return comparisons
 
 
-def _of_words(name: str, values: list[str], others: list[str]) -> list[Comparison]:
+def _of_words(name: str, values: list[str], passing_values: list[str]) -> list[Comparison]:
     if "" in values:
         return []
     if len(values) == 1:
-        found = [Comparison(name, "==", values[0])]
+        comparisons = [Comparison(name, "==", values[0])]
     elif len(values) <= 8:
-        found = [Comparison(name, "in", tuple(values))]
+        comparisons = [Comparison(name, "in", tuple(values))]
     else:
-        found = []
+        comparisons = []
     if name.endswith("_type"):
-        found += [
+        comparisons += [
             Comparison(name, "in", group)
             for group in _type_groups()
             if len(values) < len(group) and set(values) <= set(group)
         ]
-    return found + [Comparison(name, "!=", v) for v in others if v and v not in values]
+    return comparisons + [Comparison(name, "!=", v) for v in passing_values if v and v not in values]
 
 
 def _type_groups() -> list[tuple[str, ...]]:
@@ -150,29 +150,29 @@ def _type_groups() -> list[tuple[str, ...]]:
     return [tuple(sorted(t.name for t in DataType if t.kind == kind)) for kind in kinds]
 
 
-def _of_numbers(name: str, values: list[int], others: list[int]) -> list[Comparison]:
+def _of_numbers(name: str, values: list[int], passing_values: list[int]) -> list[Comparison]:
     low, high = values[0], values[-1]
     if low < 0:
         return []
-    found = [at_least(name, low), at_most(name, high)]
+    comparisons = [at_least(name, low), at_most(name, high)]
     if low == high:
-        return [*found, Comparison(name, "==", low)]
-    between = [v for v in others if low < v < high and v not in values]
+        return [*comparisons, Comparison(name, "==", low)]
+    between = [v for v in passing_values if low < v < high and v not in values]
     # Of a number with many values, a single one is named only if it is round: any other would follow chance.
-    found += [Comparison(name, "!=", v) for v in between if name in SMALL_NUMBERS or is_round(v)]
+    comparisons += [Comparison(name, "!=", v) for v in between if name in SMALL_NUMBERS or is_round(v)]
     step = reduce(gcd, (v - low for v in values))
     moduli = [m for m in range(2, min(step, _LARGEST_MODULUS.get(name, _MODULUS)) + 1) if step % m == 0]
-    found += [Comparison(name, "%==", (m, low % m)) for m in moduli]
-    return found + [Comparison(name, "%!=", (m, 0)) for m in _NO_MULTIPLE if all(v % m for v in values)]
+    comparisons += [Comparison(name, "%==", (m, low % m)) for m in moduli]
+    return comparisons + [Comparison(name, "%!=", (m, 0)) for m in _NO_MULTIPLE if all(v % m for v in values)]
 
 
 # --- the search -------------------------------------------------------------------------------------------------
 
 
 def _solved(failures: FeatureTable, passes: FeatureTable) -> Condition | None:
-    one = _conjunction(failures, passes, inf, MOST_COMPARISONS)
-    if one is not None:
-        return Condition((one,))
+    conjunction = _conjunction(failures, passes, inf, MOST_COMPARISONS)
+    if conjunction is not None:
+        return Condition((conjunction,))
     best, cost = None, inf
     for part in _parts(failures)[1:]:
         rest = sorted(set(range(len(failures))) - set(part))

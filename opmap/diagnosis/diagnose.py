@@ -68,7 +68,7 @@ class Closest:
         if not any(condition.any):
             return None
         (met, all_failing), (wrong, all_passing) = (
-            (sum(map(condition.holds, given)), len(given)) for given in (failing, passing)
+            (sum(map(condition.holds, group)), len(group)) for group in (failing, passing)
         )
         return cls(condition, (met, all_failing), (wrong, all_passing))
 
@@ -110,9 +110,9 @@ def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool 
 
     Where no condition fits, the closest one is sought for these. Hangs and lost devices are run again only if `dangerous`.
     """
-    largest, others = (found := causes(run))[:most], found[most:]
+    largest, smaller = (groups := causes(run))[:most], groups[most:]
     checked = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in largest]
-    return [*(one.with_closest(run) for one in checked), *map(Diagnosis, others)]
+    return [*(diagnosis.with_closest(run) for diagnosis in checked), *map(Diagnosis, smaller)]
 
 
 def diagnoses(
@@ -156,14 +156,14 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
         return Diagnosis(cause)
     before = run.before(smallest.case, MOST_BEFORE)
     twin = NewCases([smallest.case], seed=0).twin(smallest.case)
-    found = stability(smallest.case, twin, before, fresh, cause.is_like)
-    if found.period:
-        condition = Condition(((Comparison("call", "%==", found.period),),))
+    observed = stability(smallest.case, twin, before, fresh, cause.is_like)
+    if observed.period:
+        condition = Condition(((Comparison("call", "%==", observed.period),),))
         cause = replace(cause, condition=condition)
-    return Diagnosis(cause, found)
+    return Diagnosis(cause, observed)
 
 
-def settled(run: JudgedRun, found: Sequence[Cause], judge: Run) -> list[Cause]:
+def settled(run: JudgedRun, groups: Sequence[Cause], judge: Run) -> list[Cause]:
     """Returns the causes, after failures of all but the largest were asked again with other values.
 
     The values of a case may say too little of what happened, or fit another relation by chance. If they show the relation
@@ -171,13 +171,13 @@ def settled(run: JudgedRun, found: Sequence[Cause], judge: Run) -> list[Cause]:
     values is vague.
     """
     kept: list[Cause] = []
-    for cause in found:
-        larger = [one for one in kept if one.mismatch and not (one.relation.vague or one.in_company)]
+    for cause in groups:
+        larger = [other for other in kept if other.mismatch and not (other.relation.vague or other.in_company)]
         if cause.in_company or not (cause.mismatch and larger):
             kept.append(cause)
             continue
         twins = _twins(cause, judge)
-        home = max(larger, key=lambda one: sum(map(one.claims, twins)))
+        home = max(larger, key=lambda other: sum(map(other.claims, twins)))
         if sum(map(home.claims, twins)) * 2 > len(twins):
             kept[kept.index(home)] = cause_of(run, home.label, [*home.failures, *cause.failures])
         elif _comes_back(cause, home, twins):
@@ -189,14 +189,14 @@ def settled(run: JudgedRun, found: Sequence[Cause], judge: Run) -> list[Cause]:
 
 def _twins(cause: Cause, judge: Run) -> list[Failure]:
     """Failures of a cause with other values, as far as they fail in its manner."""
-    found: dict[str, Failure] = {}
+    failures: dict[str, Failure] = {}
     for failure in cause.failures[:MOST_ASKED_AGAIN]:
         new = NewCases([failure.case], seed=0)
         for _ in range(TWINS):
             twin = new.twin(failure.case, data="addr")
-            if twin.id not in found and cause.is_like(record := judge(twin)):
-                found[twin.id] = failure_of(twin, record)
-    return list(found.values())
+            if twin.id not in failures and cause.is_like(record := judge(twin)):
+                failures[twin.id] = failure_of(twin, record)
+    return list(failures.values())
 
 
 def _comes_back(cause: Cause, larger: Cause, twins: Sequence[Failure]) -> bool:
@@ -227,13 +227,13 @@ class Asking:
         record = self.judge(case)
         if record.good:
             return False if record.verdict == Verdict.PASS else None
-        if not self.cause.is_like(record) or not self._own(case, record):
+        if not self.cause.is_like(record) or not self._is_explained(case, record):
             return None
         if len(self.failures) < MOST_LEARNED:
             self.failures.append((case, record))
         return True
 
-    def _own(self, case: Case, record: Record) -> bool:
+    def _is_explained(self, case: Case, record: Record) -> bool:
         """Whether the cause explains a failure, or no rival does."""
         if not self.cause.mismatch:
             return self.cause.claims(failure_of(case, record))
@@ -260,8 +260,8 @@ def make_condition_exact(
     cause = diagnosis.cause
     ask = Asking(cause, rivals, judge)
     asked = make_exact(ask, [failure.case for failure in cause.failures], run.passed, budget=budget)
-    found = _learned(replace(cause, condition=asked.condition or cause.condition), ask.failures)
-    return replace(diagnosis, cause=found, asked=asked, shrunk=_smaller(found, asked, judge))
+    learned = _learned(replace(cause, condition=asked.condition or cause.condition), ask.failures)
+    return replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
 
 
 def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
@@ -269,18 +269,20 @@ def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
     if not cause.mismatch:
         return cause
     new = [failure_of(case, record) for case, record in answers]
-    known = [*(failure for failure in cause.failures if failure.relations), *new]
-    label = best_label(known)
-    found = replace(cause, label=label, relation=whole_relation(label, known))
-    if found.relation.explained == found.relation.wrong and not found.relation.vague:
-        return found
+    failures = [*(failure for failure in cause.failures if failure.relations), *new]
+    label = best_label(failures)
+    learned = replace(cause, label=label, relation=whole_relation(label, failures))
+    if learned.relation.explained == learned.relation.wrong and not learned.relation.vague:
+        return learned
     outputs = [(failure, wrong) for failure in new if (wrong := telling_output(failure)) is not None]
     telling = [wrong for _, wrong in outputs]
-    rule = None if all(found.claims(failure) for failure, _ in outputs) else CommonRule.of(telling)
+    rule = None if all(learned.claims(failure) for failure, _ in outputs) else CommonRule.of(telling)
     if rule is None or len(rule.texts) > MOST_PARTS:
-        return found
+        return learned
     explained = sum(len(wrong.wrong) for wrong in telling)
-    return replace(found, rule=rule, relation=Relation("address", str(rule), None, (), explained, found.relation.wrong))
+    return replace(
+        learned, rule=rule, relation=Relation("address", str(rule), None, (), explained, learned.relation.wrong)
+    )
 
 
 def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
@@ -293,10 +295,10 @@ def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
         record = judge(case)
         return cause.is_like(record) and (cause.relation.vague or cause.claims(failure_of(case, record)))
 
-    known = [failure.case for failure in cause.failures]
-    operators = {case.desc.operator for case in known}
-    known += [case for case, fails in asked.answers if fails and case.desc.operator in operators]
-    start = next(filter(shows, sorted(known, key=case_size)[:MOST_STARTS]), None)
+    failing = [failure.case for failure in cause.failures]
+    operators = {case.desc.operator for case in failing}
+    failing += [case for case, fails in asked.answers if fails and case.desc.operator in operators]
+    start = next(filter(shows, sorted(failing, key=case_size)[:MOST_STARTS]), None)
     if start is None:
         return None
     smallest = shrink_case(start, shows, budget=replace(SHRINKING))

@@ -72,7 +72,7 @@ class Evidence:
         witnesses = _unlike(self.failures, [case for case in passing if _shows_faults(case)] or passing)
         self.passes: list[Features] = list(features_of(witnesses))
         self.pass_cases = witnesses
-        self.seeds, self.others = list(failing), list(passing)
+        self.seeds, self.passing_seeds = list(failing), list(passing)
         self.ids = {case.id for case in (*failing, *witnesses)}
         self.new = NewCases([*failing, *witnesses], seed)
         self.asked = Asked(None)
@@ -87,12 +87,12 @@ class Evidence:
 
     def result(self, condition: Condition) -> Asked:
         """Returns what was asked, with the condition and the number of answers that contradict it."""
-        told = [(case, fails) for case, fails in self.asked.answers if case.id not in self._forgotten]
+        kept = [(case, fails) for case, fails in self.asked.answers if case.id not in self._forgotten]
         self.asked.condition = condition
-        self.asked.contradicting = sum(condition.holds(features(case)) != fails for case, fails in told)
+        self.asked.contradicting = sum(condition.holds(features(case)) != fails for case, fails in kept)
         return self.asked
 
-    def ask(self, case: Case, given: Features) -> bool | None:
+    def ask(self, case: Case, case_features: Features) -> bool | None:
         """Asks a question, and keeps the answer."""
         self.asked.runs += 1
         self.ids.add(case.id)
@@ -102,42 +102,42 @@ class Evidence:
         self.asked.answers.append((case, answer))
         if answer:
             self.asked.failing += 1
-            self.failures.append(given)
+            self.failures.append(case_features)
             self.seeds.append(case)
         else:
             self.asked.passing += 1
-            self.passes.append(given)
+            self.passes.append(case_features)
             self.pass_cases.append(case)
-            self.others.append(case)
+            self.passing_seeds.append(case)
         return answer
 
     def challenge(self, condition: Condition) -> bool:
         """Asks passing cases that contradict a condition again, with other values. Returns whether some of them fail."""
-        among = [i for i, given in enumerate(self.passes) if condition.holds(given)]
+        among = [i for i, case_features in enumerate(self.passes) if condition.holds(case_features)]
         among = [i for i in among if self.pass_cases[i].id not in self._challenged][:MOST_CHALLENGED]
         twins = TWINS if len(among) <= FEW_CHALLENGED else FEWER_TWINS
         return any([self.is_coincidence(self.pass_cases[i], self.passes[i], twins) for i in reversed(among)])
 
-    def is_coincidence(self, case: Case, given: Features, twins: int = TWINS) -> bool:
+    def is_coincidence(self, case: Case, case_features: Features, twins: int = TWINS) -> bool:
         """Whether a case passes by its values alone: with other values and the same features it fails.
 
         Then the case is forgotten.
         """
         self._challenged.add(case.id)
-        if self.lenient and _is_hidden(case, given):
+        if self.lenient and _is_hidden(case, case_features):
             self._forget(case)
             return True
         passed = [case]
-        signs: tuple[Sign, ...] = ("negative", "mixed") if given.get("negative") else ("positive",)
+        signs: tuple[Sign, ...] = ("negative", "mixed") if case_features.get("negative") else ("positive",)
         for n in range(twins):
             sign = signs[n % len(signs)]
             twin = self.new.twin(case, sign=sign)
             its = features(twin)
-            alike = all(its.get(name) == value for name, value in given.items() if name != "duplicates")
+            alike = all(its.get(name) == value for name, value in case_features.items() if name != "duplicates")
             if alike and twin.id not in self.ids and not self.spent:
                 if self.ask(twin, its):
-                    for one in passed:
-                        self._forget(one)
+                    for coincidence in passed:
+                        self._forget(coincidence)
                     return True
                 passed += self.pass_cases[-1:]
         return False
@@ -154,27 +154,35 @@ class Evidence:
         """
         self.lenient = True
         pairs = enumerate(zip(self.pass_cases, self.passes, strict=True))
-        hidden = [i for i, (case, given) in pairs if condition.holds(given) and _is_hidden(case, given)]
+        hidden = [
+            i
+            for i, (case, case_features) in pairs
+            if condition.holds(case_features) and _is_hidden(case, case_features)
+        ]
         self._forgotten |= {self.pass_cases[i].id for i in hidden}
         for i in reversed(hidden):
             del self.passes[i], self.pass_cases[i]
         return bool(hidden)
 
 
-def _is_hidden(case: Case, given: Features) -> bool:
+def _is_hidden(case: Case, case_features: Features) -> bool:
     """Whether most faults do not change the output of a case.
 
     That is so if all its indices name the same place, if its output has one element, and if its data is one of several
     rounds, which do not reveal an address alone.
     """
-    return given.get("axis_length") == 1 or given["output_elements"] == 1 or len(rounds(case.desc, "addr")) > 1
+    return (
+        case_features.get("axis_length") == 1
+        or case_features["output_elements"] == 1
+        or len(rounds(case.desc, "addr")) > 1
+    )
 
 
 def _unlike(failures: Sequence[Features], passing: Sequence[Case]) -> list[Case]:
     """The passing cases that differ from each failing one in a feature. The others pass by their values alone."""
-    failing = {frozenset(given.items()) for given in failures}
+    failing = {frozenset(case_features.items()) for case_features in failures}
     pairs = zip(passing, features_of(passing), strict=True)
-    return [case for case, given in pairs if frozenset(given.items()) not in failing]
+    return [case for case, case_features in pairs if frozenset(case_features.items()) not in failing]
 
 
 def _shows_faults(case: Case) -> bool:

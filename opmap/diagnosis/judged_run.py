@@ -41,28 +41,31 @@ class JudgedRun:
     def features(self, cases: Sequence[Case], *, calls: bool = False) -> list[Features]:
         """Returns the features of cases of this run; with `calls` also `call`, where it is known."""
         new = [case for case in cases if case.id not in self._features]
-        for case, given in zip(new, features_of(new), strict=True):
-            self._features[case.id] = given
-        found = [self._features[case.id] for case in cases]
+        for case, case_features in zip(new, features_of(new), strict=True):
+            self._features[case.id] = case_features
+        known_features = [self._features[case.id] for case in cases]
         if not calls:
-            return found
+            return known_features
         numbers = [self.calls.get(case.id) for case in cases]
-        return [given if n is None else {**given, "call": n} for given, n in zip(found, numbers, strict=True)]
+        return [
+            case_features if n is None else {**case_features, "call": n}
+            for case_features, n in zip(known_features, numbers, strict=True)
+        ]
 
     def before(self, case: Case, most: int) -> list[Case]:
         """Returns up to so many cases that ran before a case in the same process, the latest first.
 
         If the numbers of the runs are not known, the process is taken to be the same.
         """
-        found: list[Case] = []
+        earlier_cases: list[Case] = []
         call = self.calls.get(case.id)
         for earlier, _ in reversed(self.judged[max(0, self._at[case.id] - most) : self._at[case.id]]):
             its = self.calls.get(earlier.id)
             if call is not None and its is not None and its >= call:
                 break
-            found.append(earlier)
+            earlier_cases.append(earlier)
             call = its if its is not None else call
-        return found
+        return earlier_cases
 
     def record(self, case: Case) -> Record:
         """Returns the record of a case."""

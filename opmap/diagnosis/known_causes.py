@@ -89,9 +89,9 @@ class KnownCauses:
         if same_digest and same_fault and entry.relation is None:
             return None
         differs = not same_digest or (entry.relation is None and not _needs_relations(entry.fault, case))
-        found = digest and f"digest {digest[:SHOWN_DIGITS]}"
-        if differs and found and self._named >= MOST_NAMED:
-            return found
+        digest_text = digest and f"digest {digest[:SHOWN_DIGITS]}"
+        if differs and digest_text and self._named >= MOST_NAMED:
+            return digest_text
         self._named += 1
         relations = failure_of(case, record, earlier()).relations
         faults = {name for relation in relations for name in (relation.fault, *relation.ties)}
@@ -100,7 +100,7 @@ class KnownCauses:
             return None
         first = relations[0]
         words = f"fault {first.fault}" if first.fault else f"{first.kind}: {first.text}"
-        return f"{found}, {words}" if entry.digest and found else words
+        return f"{digest_text}, {words}" if entry.digest and digest_text else words
 
 
 def _needs_relations(name: str | None, case: Case) -> bool:

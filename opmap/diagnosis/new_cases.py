@@ -79,9 +79,9 @@ class _Draft:
 class NewCases:
     """Makes new cases. `known` are cases whose variants and layouts the new ones may have."""
 
-    def __init__(self, known: Sequence[Case], seed: int) -> None:
+    def __init__(self, cases: Sequence[Case], seed: int) -> None:
         self.source = SeededSource(seed)
-        self.variants = tuple(dict.fromkeys(case.layout or case.variant for case in known))
+        self.variants = tuple(dict.fromkeys(case.layout or case.variant for case in cases))
         self.aims: tuple[int, ...] = ()
         self.most_elements = MOST_ELEMENTS
         self._moves: tuple[Callable[[_Draft], None], ...] = (
@@ -144,8 +144,8 @@ class NewCases:
         if not indices and (not allows_pattern(desc, pattern) or (signed(pattern) and _unsigned(desc))):
             pattern, indices = self._drawn(desc)
         data = "special" if self._below(12) == 0 else "addr"
-        own = like.layout or like.variant
-        variant = (own, own, PLAIN, pick(self.source, self.variants or (PLAIN,)))[self._below(4)]
+        usual = like.layout or like.variant
+        variant = (usual, usual, PLAIN, pick(self.source, self.variants or (PLAIN,)))[self._below(4)]
         return self._case(desc, pattern, indices, data, variant)
 
     def _case(
@@ -254,22 +254,22 @@ class NewCases:
         self._shift_numbers(draft, -1)
 
     def _shift_numbers(self, draft: _Draft, step: int) -> None:
-        which = self._below(3)
+        mode = self._below(3)
         for name in draft.numbers:
-            if which == 0 or (which == 1 and self._below(2)):
+            if mode == 0 or (mode == 1 and self._below(2)):
                 draft.numbers[name] = max(draft.numbers[name] + step, 0)
 
     def _exchange(self, draft: _Draft) -> None:
         count = len(next(iter(draft.sizes.values())))
         order = list(range(count))
-        one, other = self._below(count), self._below(count)
-        order[one], order[other] = other, one
+        first, second = self._below(count), self._below(count)
+        order[first], order[second] = second, first
         draft.sizes = {name: tuple(sizes[i] for i in order) for name, sizes in draft.sizes.items()}
 
     def _equal(self, draft: _Draft) -> None:
         """One tensor gets the sizes of another one."""
-        one, other = pick(self.source, tuple(draft.sizes)), pick(self.source, tuple(draft.sizes))
-        draft.sizes[one] = draft.sizes[other]
+        first, second = pick(self.source, tuple(draft.sizes)), pick(self.source, tuple(draft.sizes))
+        draft.sizes[first] = draft.sizes[second]
 
 
 class _WithIndices(Mapping[str, Tensor]):

@@ -49,40 +49,40 @@ class Questions:
         self.features = {c.feature for c in comparisons}
         self.new.aims = tuple(sorted(m for m in self.marks if m > 0))
         self.regions = {region: _Seen() for region in regions_of(condition)}
-        for given in (*evidence.failures, *evidence.passes):
-            self.count(given)
+        for case_features in (*evidence.failures, *evidence.passes):
+            self.count(case_features)
 
-    def count(self, given: Features) -> None:
+    def count(self, case_features: Features) -> None:
         """Counts what a case shows as seen."""
-        shown = self._facets(given)
+        shown = self._facets(case_features)
         for region, seen in self.regions.items():
-            if region.holds(given):
+            if region.holds(case_features):
                 seen.facets |= shown
 
     def next(self) -> Question | None:
         """Returns the next question; None if nothing is left to ask."""
         return self._halving() or self._most_new() or self._rare()
 
-    def _facets(self, given: Features) -> frozenset[Facet]:
-        return frozenset(facets(given, self.marks, self.features))
+    def _facets(self, case_features: Features) -> frozenset[Facet]:
+        return frozenset(facets(case_features, self.marks, self.features))
 
     def _halving(self) -> Question | None:
         """A case between the last passing and the first failing value of a comparison, all others of which hold."""
         for conjunction in self.condition.any:
-            for one in conjunction:
-                if one.op not in ("<", "<=", ">", ">="):
+            for comparison in conjunction:
+                if comparison.op not in ("<", "<=", ">", ">="):
                     continue
-                name, up = one.feature, one.op[0] == ">"
-                region = Region(tuple(c for c in conjunction if c is not one), one, self.condition)
-                edge = int(one.value) + {">": 1, "<": -1}.get(one.op, 0)  # type: ignore[arg-type]
+                name, up = comparison.feature, comparison.op[0] == ">"
+                region = Region(tuple(c for c in conjunction if c is not comparison), comparison, self.condition)
+                edge = int(comparison.value) + {">": 1, "<": -1}.get(comparison.op, 0)  # type: ignore[arg-type]
                 outer = [int(g[name]) for g in self.evidence.passes if name in g and region.holds(g)]
                 near = max(outer, default=0) if up else min(outer, default=2 * edge + 2)
                 low, high = sorted((near, edge))
                 if high - low < 2 or (name, low, high) in self.given_up:
                     continue
-                found = self._between(region, name, low, high)
-                if found is not None:
-                    return found
+                question = self._between(region, name, low, high)
+                if question is not None:
+                    return question
                 self.given_up.add((name, low, high))
         return None
 
@@ -103,7 +103,7 @@ class Questions:
                     break
         if best is None:
             goals = [Comparison(name, ">", low), Comparison(name, "<", high)]
-            best = self._climbed(region, goals, lambda given: abs(int(given.get(name, 0)) - middle))
+            best = self._climbed(region, goals, lambda case_features: abs(int(case_features.get(name, 0)) - middle))
         self.new.aims = aims
         return best
 
@@ -121,14 +121,14 @@ class Questions:
                 break
         return self._best()
 
-    def _sort_in(self, case: Case, given: Features) -> None:
+    def _sort_in(self, case: Case, case_features: Features) -> None:
         """Puts a case into the pools of its regions, if it shows something new there."""
-        shown = self._facets(given)
+        shown = self._facets(case_features)
         for region, seen in self.regions.items():
-            new = region.holds(given) and not shown <= seen.facets
+            new = region.holds(case_features) and not shown <= seen.facets
             seen.tries = 0 if new else seen.tries + 1
             if new:
-                seen.pool.append((case, given, shown))
+                seen.pool.append((case, case_features, shown))
 
     def _best(self) -> Question | None:
         """The case of the pools with the most new facets; of equal ones, one with several output elements."""
@@ -137,16 +137,19 @@ class Questions:
             seen.pool = [
                 entry for entry in seen.pool if entry[0].id not in self.evidence.ids and not entry[2] <= seen.facets
             ]
-            for case, given, shown in seen.pool:
-                new = len(shown - seen.facets) + min(int(given["output_elements"]), 8) / 10
+            for case, case_features, shown in seen.pool:
+                new = len(shown - seen.facets) + min(int(case_features["output_elements"]), 8) / 10
                 if new > most:
-                    best, most = (case, given), new
+                    best, most = (case, case_features), new
         return best
 
     def _rare(self) -> Question | None:
         """A case with a word or a flag that was not seen in its region yet, made step by step; None if none is left."""
         words = {
-            c for one in self.evidence.passes for c in one.items() if c[0] in _RARE or (type(c[1]) is bool and c[1])
+            c
+            for passing in self.evidence.passes
+            for c in passing.items()
+            if c[0] in _RARE or (type(c[1]) is bool and c[1])
         }
         for region, seen in self.regions.items():
             for name, value in sorted(words - seen.facets - seen.impossible, key=str):
@@ -167,31 +170,33 @@ class Questions:
         wanted, source = (*region.required, *goals), self.new.source
         operators = [str(c.value) for c in goals if c.feature == "operator"]
 
-        def reached(given: Features) -> tuple[int, int]:
-            hits = sum(c.holds(given) for c in wanted) + region.holds(given)
-            return hits, -distance(given) if distance else 0
+        def reached(case_features: Features) -> tuple[int, int]:
+            hits = sum(c.holds(case_features) for c in wanted) + region.holds(case_features)
+            return hits, -distance(case_features) if distance else 0
 
         starts = STARTS // 4 if distance else STARTS  # one way is longer if each step can be measured
         for _ in range(starts):
             case = self.evidence.seeds[source.integer(0, len(self.evidence.seeds) - 1)]
-            given = features(case)
+            case_features = features(case)
             for operator in operators:
                 drawn = [c for _ in range(FRESH) if (c := self.new.fresh(case, operator)) is not None]
-                case, given = max(((c, features(c)) for c in drawn), key=lambda q: reached(q[1]), default=(case, given))
+                case, case_features = max(
+                    ((c, features(c)) for c in drawn), key=lambda q: reached(q[1]), default=(case, case_features)
+                )
             for _ in range(STEPS * STARTS // starts):
-                if reached(given)[0] == len(wanted) + 1 and case.id not in self.evidence.ids:
-                    return case, given
+                if reached(case_features)[0] == len(wanted) + 1 and case.id not in self.evidence.ids:
+                    return case, case_features
                 near = self.new.near(case)
-                if near is not None and reached(then := features(near)) >= reached(given):
-                    case, given = near, then
+                if near is not None and reached(then := features(near)) >= reached(case_features):
+                    case, case_features = near, then
         return None
 
     def _made(self) -> Question | None:
         """A new case that was not asked yet, mostly near a failing one; None if this try gave none."""
         source = self.new.source
         kind = source.integer(0, 9)
-        known = self.evidence.others if kind == 9 and self.evidence.others else self.evidence.seeds
-        near = known[source.integer(0, len(known) - 1)]
+        pool = self.evidence.passing_seeds if kind == 9 and self.evidence.passing_seeds else self.evidence.seeds
+        near = pool[source.integer(0, len(pool) - 1)]
         case = self.new.fresh(near) if kind in (7, 8) else self.new.near(near)
         if case is None or case.id in self.evidence.ids:
             return None

@@ -22,30 +22,30 @@ class Region:
     broken: Comparison | None = None
     outside: Condition | None = None
 
-    def holds(self, given: Features) -> bool:
+    def holds(self, features: Features) -> bool:
         """Returns whether a case with these features is in the region."""
-        if self.outside is not None and self.outside.holds(given):
+        if self.outside is not None and self.outside.holds(features):
             return False
-        return all(c.holds(given) for c in self.required) and not (self.broken and self.broken.holds(given))
+        return all(c.holds(features) for c in self.required) and not (self.broken and self.broken.holds(features))
 
 
 def regions_of(condition: Condition) -> Iterator[Region]:
     """Gives for each conjunction the cases that meet it, and those that break one of its comparisons; then all others."""
     for conjunction in condition.any:
         yield Region(conjunction)
-        for one in conjunction:
-            yield Region(tuple(c for c in conjunction if c is not one), one, condition)
+        for comparison in conjunction:
+            yield Region(tuple(c for c in conjunction if c is not comparison), comparison, condition)
     yield Region(outside=condition)
 
 
-def facets(given: Features, marks: set[int], wide: set[str]) -> Iterator[Facet]:
+def facets(features: Features, marks: set[int], wide: set[str]) -> Iterator[Facet]:
     """Gives the facets of a case with these features.
 
     Each value of a feature is one. Of a number with many values, these are: its range between two powers of two, its
     remainder after a division by 4, and the number itself if it is one of `marks`. Of the variant, it is whether the
     case is plain; if `wide` has "variant", it is the name.
     """
-    for name, value in given.items():
+    for name, value in features.items():
         if name == "variant" and name not in wide:
             yield name, value == PLAIN
         elif name in CATEGORIES or isinstance(value, bool) or name in SMALL_NUMBERS:

@@ -173,21 +173,21 @@ def _relations(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Relat
     partial: list[Found] = []
     weak: list[Found] = []
     strong = False
-    for found in _candidates(wrong, earlier):
-        if isinstance(found, Relation):
+    for candidate in _candidates(wrong, earlier):
+        if isinstance(candidate, Relation):
             strong = True
-            yield found
-        elif found.weak:
-            weak.append(found)
-        elif found.explained in (None, len(wrong.wrong)):
+            yield candidate
+        elif candidate.weak:
+            weak.append(candidate)
+        elif candidate.explained in (None, len(wrong.wrong)):
             strong = True
-            yield _relation(wrong, found)
+            yield _relation(wrong, candidate)
         else:
-            partial.append(found)
+            partial.append(candidate)
     if partial and not strong:
-        yield _relation(wrong, max(partial, key=lambda found: found.explained or 0))
-    for found in weak:
-        yield _relation(wrong, found)
+        yield _relation(wrong, max(partial, key=lambda candidate: candidate.explained or 0))
+    for candidate in weak:
+        yield _relation(wrong, candidate)
     if not strong and not partial and not weak:
         text = "no relation found"
         if not reveals_addresses(wrong.case):
@@ -195,10 +195,10 @@ def _relations(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Relat
         yield _relation(wrong, Found("none", text, 0, weak=True))
 
 
-def _relation(wrong: WrongOutput, found: Found) -> Relation:
+def _relation(wrong: WrongOutput, candidate: Found) -> Relation:
     count = len(wrong.wrong)
-    explained = count if found.explained is None else found.explained
-    return Relation(found.kind, found.text, None, (), explained, count, found.weak)
+    explained = count if candidate.explained is None else candidate.explained
+    return Relation(candidate.kind, candidate.text, None, (), explained, count, candidate.weak)
 
 
 def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Relation | Found]:
@@ -206,7 +206,7 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
     count = len(wrong.wrong)
     stale = list(_stale(wrong, earlier))
     fitting = _fitting_faults(wrong)
-    names = [name for name, others in fitting.items() if not others]
+    names = [name for name, extra in fitting.items() if not extra]
     if names:
         # The sort is stable. A fault of all cases comes before one of some; a lost element before a changed value.
         names.sort(key=lambda name: (FAULTS[name].concerns is not None, FAULTS[name].value is not None))
@@ -278,9 +278,9 @@ def _faults_in_part(wrong: WrongOutput, fitting: Mapping[str, int]) -> Iterator[
     addresses, values = wrong.tells() and wrong.tells_of_addresses(len(FAULTS)), wrong.tells_of_values()
     count = len(wrong.wrong)
     telling = {
-        name: others
-        for name, others in fitting.items()
-        if others and (values if FAULTS[name].value else addresses) and not FAULTS[name].output
+        name: extra
+        for name, extra in fitting.items()
+        if extra and (values if FAULTS[name].value else addresses) and not FAULTS[name].output
     }
     for name in sorted(telling, key=lambda name: telling[name])[:MOST_IN_PART]:
         yield part_relation(name, count, count)

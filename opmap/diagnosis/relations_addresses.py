@@ -49,8 +49,8 @@ def address_relations(wrong: WrongOutput) -> Iterator[Found]:
         rules = [rule for rule in addresses.rules() if addresses.convinces(rule)]
         for rule in sorted(rules, key=lambda rule: (-int(rule.matches.sum()), rule.cost)):
             explained = int(rule.matches.sum())
-            which = "every wrong element is" if explained == total else "most wrong elements are"
-            yield Found("address", f"{which} the input's element {rule.text}", explained)
+            subject = "every wrong element is" if explained == total else "most wrong elements are"
+            yield Found("address", f"{subject} the input's element {rule.text}", explained)
     spare = wrong.width - log2(len(wrong.data))
     if (wrong.read >= 0).all() and total * spare >= MARGIN + _CLEARANCE:  # so many are not found in the input by chance
         along = ""
@@ -104,12 +104,12 @@ def _fitting(wrong: WrongOutput) -> dict[str, dict[str, float]] | None:
     addresses = _addresses(wrong)
     if addresses is None or len(addresses.read) < len(wrong.wrong):
         return None
-    found: dict[str, dict[str, float]] = {}
+    rules: dict[str, dict[str, float]] = {}
     for d, read in enumerate(addresses.read_positions):
         fits = {rule.text: rule.cost for rule in addresses.every_rule(d) if np.array_equal(rule.positions, read)}
         name = addresses.name(d)
-        found[name] = {text: cost for text, cost in fits.items() if text in found.get(name, fits)}
-    return found
+        rules[name] = {text: cost for text, cost in fits.items() if text in rules.get(name, fits)}
+    return rules
 
 
 def _addresses(wrong: WrongOutput) -> _Addresses | None:
@@ -189,9 +189,9 @@ class _Addresses:
         for rule, positions in zip(best, self.read_positions, strict=True):
             matches &= rule.positions == positions
         texts = list(dict.fromkeys(rule.text for rule in best if rule.text))
-        others = prod(n for n, rule in zip(self.sizes, best, strict=True) if rule.text) - 1
-        if texts and others:
-            information = log2(others)
+        alternatives = prod(n for n, rule in zip(self.sizes, best, strict=True) if rule.text) - 1
+        if texts and alternatives:
+            information = log2(alternatives)
             yield _Whole(" and ".join(texts), sum(rule.cost for rule in best), matches, information)
         count = prod(self.sizes)
         distance = _most_frequent(self.read - self.right)

@@ -76,9 +76,9 @@ def _shifted(wrong: WrongOutput) -> Iterator[Found]:
             yield Found("shift", _text("rotated", unit, count, wrong))
             return
     for unit, d, count in rotations:
-        found = _with_lost_elements(wrong, unit, d, count)
-        if found:
-            yield found
+        shifted = _with_lost_elements(wrong, unit, d, count)
+        if shifted:
+            yield shifted
             return
 
 
@@ -87,8 +87,8 @@ def _displacements(wrong: WrongOutput) -> tuple[list[int], list[tuple[int, int]]
     values, counts = np.unique(wrong.right, return_counts=True)
     nearest = np.minimum(np.searchsorted(values, wrong.wrong_bits), len(values) - 1)
     frequency = np.where(values[nearest] == wrong.wrong_bits, counts[nearest], 0)
-    found = np.flatnonzero(frequency)
-    rarest = found[np.argsort(frequency[found], kind="stable")]
+    occurring = np.flatnonzero(frequency)
+    rarest = occurring[np.argsort(frequency[occurring], kind="stable")]
     flat: dict[int, None] = {}
     along: dict[tuple[int, int], None] = {}
     total = len(wrong.actual)
@@ -98,11 +98,11 @@ def _displacements(wrong: WrongOutput) -> tuple[list[int], list[tuple[int, int]]
         for place in np.flatnonzero(wrong.right == wrong.actual[at])[:_DISPLACEMENTS].tolist():
             distance = (at - place) % total
             flat[min(distance, distance - total, key=abs)] = None
-            here, there = np.unravel_index((at, place), wrong.shape or (1,)), 0
-            steps = [(d, int(c[0] - c[1])) for d, c in enumerate(here) if c[0] != c[1]]
+            positions = np.unravel_index((at, place), wrong.shape or (1,))
+            steps = [(d, int(c[0] - c[1])) for d, c in enumerate(positions) if c[0] != c[1]]
             if len(steps) == 1 and len(wrong.shape) > 1:
-                (d, step), there = steps[0], wrong.shape[steps[0][0]]
-                along[d, min(step % there, step % there - there, key=abs)] = None
+                (d, step), size = steps[0], wrong.shape[steps[0][0]]
+                along[d, min(step % size, step % size - size, key=abs)] = None
     return sorted(filter(None, flat), key=abs), sorted(along, key=lambda pair: abs(pair[1]))
 
 
@@ -219,8 +219,8 @@ def _orders(count: int) -> list[tuple[int, ...]]:
         orders[(*right[:i], j, *right[i + 1 : j], i, *right[j + 1 :])] = None
     orders[right[::-1]] = None
     for i, j in itertools.permutations(right, 2):
-        others = right[:i] + right[i + 1 :]
-        orders[(*others[:j], i, *others[j:])] = None
+        remaining = right[:i] + right[i + 1 :]
+        orders[(*remaining[:j], i, *remaining[j:])] = None
     if count <= _ALL_ORDERS:
         orders |= dict.fromkeys(itertools.permutations(right))
     orders.pop(right, None)

@@ -110,8 +110,8 @@ def _clamped(code: str, size: int, bits: Bits) -> Bits:
 
 def _through(code: str, float_size: int, bits: Bits) -> Bits:
     """Converts numbers to floats of this size and back."""
-    own = f"<{code}{bits.itemsize}"
-    converted: Bits = bits.view(own).astype(f"<f{float_size}").astype(own).view(bits.dtype)
+    number_type = f"<{code}{bits.itemsize}"
+    converted: Bits = bits.view(number_type).astype(f"<f{float_size}").astype(number_type).view(bits.dtype)
     return converted
 
 

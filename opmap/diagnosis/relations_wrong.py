@@ -125,8 +125,8 @@ class WrongOutput:
         different = self.differs(moves(self.right))
         if self.documented is None:
             return not different.any()
-        known = moves(self.documented)
-        return bool(known[self.wrong].all()) and not (different & known).any()
+        documented = moves(self.documented)
+        return bool(documented[self.wrong].all()) and not (different & documented).any()
 
     # --- the input's elements ---
 
@@ -172,8 +172,8 @@ class WrongOutput:
         values, counts = np.unique(self.right, return_counts=True)
         nearest = np.minimum(np.searchsorted(values, bits), len(values) - 1)
         alike = np.where(values[nearest] == bits, counts[nearest], 0)
-        others = len(self.right) - counts[np.searchsorted(values, right)]
-        return np.where(alike > 1, np.log2(np.maximum(others, 1) / np.maximum(alike, 1)), self.width)
+        different = len(self.right) - counts[np.searchsorted(values, right)]
+        return np.where(alike > 1, np.log2(np.maximum(different, 1) / np.maximum(alike, 1)), self.width)
 
     def tells(self, tried: int = 16) -> bool:
         """Returns whether the wrong elements say enough to choose one of so many relations of the whole output."""

@@ -39,8 +39,8 @@ class SameFailure:
         kind, name = label
         if kind != "fault" or relation.fault == name:
             return relation
-        others = [relation.fault, *relation.ties]
-        return replace(relation, fault=name, text=FAULTS[name].text, ties=tuple(n for n in others if n and n != name))
+        faults = [relation.fault, *relation.ties]
+        return replace(relation, fault=name, text=FAULTS[name].text, ties=tuple(n for n in faults if n and n != name))
 
     def _label(self, failure: Failure) -> Label | None:
         """Returns the label of a failure that is the first of the wanted ones; None if it has none of them."""

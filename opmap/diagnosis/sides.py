@@ -117,12 +117,12 @@ class Sides:
             return f"no change makes it right: {', '.join(side.change for side in self.sides)}" if self.sides else ""
         first = flips[0]
         alike = [side for side in self.sides if side.only == first.only]
-        others = [side.change for side in flips if side not in alike]
+        other_changes = [side.change for side in flips if side not in alike]
         text = f"fails only {first.only} ({before.failures} of {before.runs} against 0 of {first.runs})"
         if not all(side in flips for side in alike):
             text = f"right {first.change} (0 of {first.runs} fail, against {before.failures} of {before.runs} as it is)"
-            others = [side.change for side in flips[1:]]
-        return f"{text}; also right {', '.join(others)}" if others else text
+            other_changes = [side.change for side in flips[1:]]
+        return f"{text}; also right {', '.join(other_changes)}" if other_changes else text
 
 
 def sides_json(sides: Sides) -> dict[str, object]:
@@ -376,7 +376,7 @@ def _conversions(case: Case, judge: Judge) -> Iterator[_Change]:
     """Other ways of converting indices, each other model or feeds once."""
     if judge.provider.runs_cases:
         return
-    own = judge.conversion
+    conversion = judge.conversion
     try:
         mapped = judge.map(case)
     except MappingError:
@@ -394,7 +394,9 @@ def _conversions(case: Case, judge: Judge) -> Iterator[_Change]:
         if (key := (changed.model_bytes, changed.feeds)) not in seen:
             seen.append(key)
             converted = "with indices converted"
-            yield _Change(f"{converted} {words[other]}", f"{converted} {words[own]}", case, {"index_conversion": other})
+            yield _Change(
+                f"{converted} {words[other]}", f"{converted} {words[conversion]}", case, {"index_conversion": other}
+            )
 
 
 def _padded_cases(case: Case) -> Iterator[_Change]:

@@ -81,8 +81,8 @@ def stability(
 def _fails_after(fresh: Fresh, fails: Callable[[Record], bool], earlier: Sequence[Case], case: Case) -> bool:
     """Returns whether a case fails in a fresh process after these cases."""
     with fresh() as run:
-        for one in earlier:
-            run(one)
+        for earlier_case in earlier:
+            run(earlier_case)
         return fails(run(case))
 
 
@@ -90,8 +90,8 @@ def _in_a_row(case: Case, twin: Case, fresh: Fresh, fails: Callable[[Record], bo
     """Runs a case and its twin in turn, in one fresh process. Returns the numbers of the runs that fail, and of all runs."""
     numbers: list[int] = []
     with fresh() as run:
-        for number, one in enumerate(islice(cycle((case, twin)), IN_A_ROW), 1):
-            if fails(run(one)):
+        for number, current in enumerate(islice(cycle((case, twin)), IN_A_ROW), 1):
+            if fails(run(current)):
                 numbers.append(number)
                 if len(numbers) == ENOUGH:
                     break
