@@ -71,15 +71,15 @@ def start(rounds: int = 9, advance: Callable[[], None] = lambda: None) -> Start:
                 if number:  # the first round may compile modules
                     seconds[name].append(time.perf_counter() - begin)
             advance()
-    found = {name: median(times) for name, times in seconds.items()}
+    medians = {name: median(times) for name, times in seconds.items()}
     plugin = None
     if "with" in seconds:
         plugin = median(w - o for o, w in zip(seconds["without"], seconds["with"], strict=True))
     return Start(
-        python=found["python"],
-        import_opmap=found["import_opmap"],
-        help=found["help"],
-        pytest_session=found.get("without"),
+        python=medians["python"],
+        import_opmap=medians["import_opmap"],
+        help=medians["help"],
+        pytest_session=medians.get("without"),
         pytest_plugin=plugin,
     )
 
@@ -88,12 +88,12 @@ def pytest_cost(tier: Tier = "smoke", rounds: int = 3, advance: Callable[[], Non
     """Returns what pytest adds to each case of a tier on the CPU EP; None without pytest."""
     if not _is_plugin():
         return None
-    found = []
+    costs = []
     for number in range(rounds + 1):
-        one = msgspec.json.decode(_module("pytest_child", tier), type=Pytest)
-        found += [one] if number else []  # the first round compiles modules
+        cost = msgspec.json.decode(_module("pytest_child", tier), type=Pytest)
+        costs += [cost] if number else []  # the first round compiles modules
         advance()
-    return sorted(found, key=lambda one: one.added_ms)[len(found) // 2]
+    return sorted(costs, key=lambda cost: cost.added_ms)[len(costs) // 2]
 
 
 def memory(elements: int = 10_000_000, advance: Callable[[], None] = lambda: None) -> Memory:

@@ -87,7 +87,7 @@ TARGETS: Mapping[str, tuple[Callable[[Document], float | None], float, str]] = {
     ),
     "opmap --help": (lambda d: d.start.help * 1000 if d.start else None, 100, "ms"),
     "packs over fresh sessions on the DirectML EP": (
-        lambda d: 1 / max(one.against_fresh for one in d.directml) if d.directml else None,
+        lambda d: 1 / max(way.against_fresh for way in d.directml) if d.directml else None,
         1 / 6,
         "",
     ),

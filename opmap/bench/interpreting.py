@@ -40,12 +40,12 @@ def measure(
 
     Calls `advance` after each descriptor. Raises AssertionError if an output differs.
     """
-    found = []
+    measured = []
     for written in LOOPS:
         for count in elements:
-            found.append(_measured(written, count, rounds))
+            measured.append(_measured(written, count, rounds))
             advance()
-    return found
+    return measured
 
 
 def described(written: Written, count: int) -> tuple[OperatorDesc, dict[str, Tensor]]:
@@ -90,6 +90,6 @@ def _measured(written: Written, count: int, rounds: int) -> Interpreted:
     )
 
 
-def interpreter_ratio(found: Sequence[Interpreted]) -> float | None:
+def interpreter_ratio(measured: Sequence[Interpreted]) -> float | None:
     """Returns the largest ratio at RATIO_AT output elements; None if none was measured there."""
-    return max((m.ratio for m in found if m.elements == RATIO_AT), default=None)
+    return max((m.ratio for m in measured if m.elements == RATIO_AT), default=None)

@@ -58,8 +58,10 @@ def measure(
         judge = session.open()
         if not isinstance(judge, Judge):
             return None
-        known = session.active_failures
-        cases = [c for c in session.cases if c.variant == PLAIN and not (known and known.expectations(c))][:limit]
+        active_failures = session.active_failures
+        cases = [
+            c for c in session.cases if c.variant == PLAIN and not (active_failures and active_failures.expectations(c))
+        ][:limit]
         paces(judge, cases, packs[-1:])  # the first session of a process, and the first of each shader, are slow
         return paces(judge, cases, packs, advance=advance)
 

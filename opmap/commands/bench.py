@@ -37,9 +37,9 @@ def _print(document: Document) -> None:
     load = "" if machine.load is None else f", load {machine.load}"
     out.print(f"{machine.processor}, {machine.cores} cores{load}; Python {machine.python}", highlight=False)
     targets = Table("what", "measured", "wanted", title="opmap bench")
-    for one in reached(document):
-        unit = f" {one.unit}" if one.unit else ""
-        targets.add_row(one.name, f"{one.value:.4g}{unit}", f"at most {one.limit:g}{unit}")
+    for target in reached(document):
+        unit = f" {target.unit}" if target.unit else ""
+        targets.add_row(target.name, f"{target.value:.4g}{unit}", f"at most {target.limit:g}{unit}")
     out.print(targets)
     if document.suite:
         suite = document.suite
@@ -56,10 +56,12 @@ def _print(document: Document) -> None:
         table = Table(
             "operator", "layout", "elements", "loop ns", "interpreter ns", "ratio", title="per output element"
         )
-        for found in document.interpreter:
-            loop, own = (seconds / found.elements * 1e9 for seconds in (found.loop_seconds, found.interpreter_seconds))
-            row = (f"{found.elements:,}", f"{loop:.1f}", f"{own:.1f}", f"{found.ratio:.2f}")
-            table.add_row(found.operator, found.layout, *row)
+        for measured in document.interpreter:
+            loop, interpreter = (
+                seconds / measured.elements * 1e9 for seconds in (measured.loop_seconds, measured.interpreter_seconds)
+            )
+            row = (f"{measured.elements:,}", f"{loop:.1f}", f"{interpreter:.1f}", f"{measured.ratio:.2f}")
+            table.add_row(measured.operator, measured.layout, *row)
         out.print(table)
     if document.start:
         start = document.start

@@ -35,8 +35,8 @@ def _print_contract(options: Namespace) -> None:
     """Prints the contract probes: their ids, or also what each one says and the page that promises it."""
     probes = contract_probes()
     if options.json:
-        found = [{"id": probe.id, "text": probe.text, "page": probe.page} for probe in probes]
-        write_json({"tier": options.tier, "contract": found})
+        documents = [{"id": probe.id, "text": probe.text, "page": probe.page} for probe in probes]
+        write_json({"tier": options.tier, "contract": documents})
         return
     for probe in probes:
         print_text(probe.id if options.list else f"{probe.id}\n    {probe.text}\n    {probe.page}")

@@ -58,27 +58,27 @@ def _of_dispatches(session: Session, file: str) -> Iterator[Record]:
 def _of_model(session: Session, file: str, cpu: CpuValues) -> Iterator[Record]:
     """Judges the nodes of a model with each set of its test data, and gives their records."""
     try:
-        given = read_model_file(file)
-        data_sets: Sequence[str | None] = given.data_sets or [None]
+        model = read_model_file(file)
+        data_sets: Sequence[str | None] = model.data_sets or [None]
         for data_set in data_sets:
-            for record in _of_data_set(session, given, data_set, cpu):
+            for record in _of_data_set(session, model, data_set, cpu):
                 session.results.add(record)
                 yield record
     except InputError as error:
         yield session.judge_dispatch(Dispatch(error=error), file)
 
 
-def _of_data_set(session: Session, given: GivenModel, data_set: str | None, cpu: CpuValues) -> Iterator[Record]:
+def _of_data_set(session: Session, model: GivenModel, data_set: str | None, cpu: CpuValues) -> Iterator[Record]:
     """Judges the nodes of a model with one set of its test data, with known failures taken into account."""
     judge, provider = session.open(), session.options.provider
     if not isinstance(judge, Judge):
-        for entry in node_cases(given, data_set, cpu, feature_level=session.feature_level).cases:
+        for entry in node_cases(model, data_set, cpu, feature_level=session.feature_level).cases:
             name, operator = entry.node.label, entry.node.operator
-            yield not_run(case=name, operator=operator, provider=provider, error=judge, file=given.file)
+            yield not_run(case=name, operator=operator, provider=provider, error=judge, file=model.file)
         return
-    for case, record in judge_model(judge, given, data_set, cpu):
-        known = session.active_failures
-        yield known.apply(case, record) if known and case else record
+    for case, record in judge_model(judge, model, data_set, cpu):
+        active_failures = session.active_failures
+        yield active_failures.apply(case, record) if active_failures and case else record
 
 
 def _print_file(file: str, records: Iterable[Record], *, quiet: bool) -> bool:

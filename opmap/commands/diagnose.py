@@ -44,10 +44,10 @@ def _diagnoses(session: Session, run: JudgedRun, *, budget: int) -> list[Diagnos
         return diagnoses(run, judge, session.fresh, budget=budget, dangerous=dangerous, advance=advance)
 
 
-def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
+def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool) -> None:
     if as_json:
-        write_json(diagnosis_document(session.provider_name, found, session.again))
+        write_json(diagnosis_document(session.provider_name, diagnoses, session.again))
         return
     out = console()
-    print_causes(out, found, session.again)
+    print_causes(out, diagnoses, session.again)
     print_notes(out, session.notes)

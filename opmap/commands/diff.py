@@ -28,15 +28,15 @@ def run(options: Namespace) -> int:
         raise InputError("diff must get two or more folders, got one")
     runs = [ReadRun(read_bundle(folder)) for folder in options.folders]
     if len(runs) == 2:
-        found = compare(*runs)
-        _write_page(options, html_comparison, found)
+        comparison = compare(*runs)
+        _write_page(options, html_comparison, comparison)
         if options.json:
-            write_json(found)
+            write_json(comparison)
         elif options.markdown:
-            print_text(markdown(found))
+            print_text(markdown(comparison))
         else:
-            print_comparison(console(), found)
-        return int(found.worse)
+            print_comparison(console(), comparison)
+        return int(comparison.worse)
     several = compare_all(runs)
     _write_page(options, html_table, several)
     if options.json:
@@ -48,7 +48,7 @@ def run(options: Namespace) -> int:
     return int(any(several.worse))
 
 
-def _write_page(options: Namespace, html: Callable[[T], str], found: T) -> None:
+def _write_page(options: Namespace, html: Callable[[T], str], comparison: T) -> None:
     """Writes the HTML page, if one was asked for."""
     if options.html:
-        write_page(options.html, html(found))
+        write_page(options.html, html(comparison))

@@ -46,10 +46,10 @@ def model_cases(target: str, *, name: str | None = None, feature_level: str | No
     Raises InputError if the model cannot be read, if there is no such node, or if none can be judged.
     """
     try:
-        given = read_model_file(target)
-        level, data_set = feature_level or FEATURE_LEVELS[-1], next(iter(given.data_sets), None)
+        model = read_model_file(target)
+        level, data_set = feature_level or FEATURE_LEVELS[-1], next(iter(model.data_sets), None)
         with CpuValues() as cpu:
-            entries = node_cases(given, data_set, cpu, feature_level=level).cases
+            entries = node_cases(model, data_set, cpu, feature_level=level).cases
         if name is not None:
             listed = names([entry.node.label for entry in entries])
             entries = [entry for entry in entries if entry.node.label == name]

@@ -71,9 +71,9 @@ def _check(options: Namespace) -> None:
             raise InputError("--provider, --after and --case must be given with one case, got a results bundle")
     if options.filter and not options.tier:
         raise InputError("--filter must be given with --tier")
-    given = [name for name in _OF_PROVIDER if getattr(options, name) not in (None, False, [])]
-    if given and options.provider is None:
-        raise InputError(f"--{given[0].replace('_', '-')} must be given with --provider")
+    provider_options = [name for name in _OF_PROVIDER if getattr(options, name) not in (None, False, [])]
+    if provider_options and options.provider is None:
+        raise InputError(f"--{provider_options[0].replace('_', '-')} must be given with --provider")
     output = Path(options.output)
     try:
         if os.path.lexists(output) and (not output.is_dir() or any(output.iterdir())):

@@ -36,13 +36,13 @@ def run(options: Namespace) -> int:
     if options.provider.startswith("fault:") or full_name(options.provider) == DIRECT:
         shown = "fault:NAME" if ":" in options.provider else DIRECT
         raise InputError(f"--provider {shown} takes cases in place of models, so it has no sequences")
-    asked = SessionOptions.read(vars(options))
-    opened = open_provider(options.provider, **asked.place)
+    session_options = SessionOptions.read(vars(options))
+    opened = open_provider(options.provider, **session_options.place)
     settings = {
         "provider": opened.name,
         "adapter": options.adapter,
         "device_id": options.device_id,
-        **asked.of_runtime,
+        **session_options.of_runtime,
         **identity(opened),
     }
     place: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="opmap-fuzz-")
@@ -91,7 +91,7 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder) -> Se
             return provider
         return Control(SessionProvider(CPU)) if opened.name == CPU else opened.performer
 
-    def found(find: Find) -> None:
+    def add_find(find: Find) -> None:
         folder.add(find)
         print_error(f"found {find.id}: {find.text}")
 
@@ -104,7 +104,7 @@ def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder) -> Se
         excluded=[] if options.no_shipped_known_failures else _shipped(opened),
         keep_on=keep_on,
         limit=options.timeout_per_case,
-        found=found,
+        found=add_find,
         advance=_reporter(folder),
         progress=folder.progress,
     )
@@ -163,13 +163,13 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
         if folder:
             print_line(f"  program: {Path(folder.path(find))}")
     total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
-    others = [
+    counts = [
         (progress.duplicates, "failed like a find"),
         (progress.known, "are known"),
         (progress.both, "fail on the CPU EP too"),
         (progress.unstable, "did not fail again"),
         (progress.unsupported, "are not supported"),
     ]
-    print_line("; ".join([total, *(f"{count} {text}" for count, text in others if count)]))
+    print_line("; ".join([total, *(f"{count} {text}" for count, text in counts if count)]))
     if progress.stopped:
         print_line(f"stopped: {progress.stopped}")

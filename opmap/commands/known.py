@@ -13,16 +13,16 @@ from ..reporting.terminal import console, print_line, print_text, write_json
 
 def run(options: Namespace) -> int:
     """Prints the defects. Raises InputError for an unknown id."""
-    found = defects() if options.id is None else (find_defect(options.id),)
+    listed = defects() if options.id is None else (find_defect(options.id),)
     if options.json:
-        write_json(documents(found))
+        write_json(documents(listed))
     elif options.id is None:
-        console().print(table(found))
+        console().print(table(listed))
         print_line(
             "opmap known ID shows a defect with its control, its place in the sources, and a program that reproduces it"
         )
     else:
-        _print_defect(found[0])
+        _print_defect(listed[0])
     return 0
 
 

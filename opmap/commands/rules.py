@@ -62,15 +62,15 @@ def _against(options: Namespace) -> int:
     from ..verdicts.against import rule_rows
 
     wanted = options.id and options.id.upper()
-    asked = [q for q in questions() if wanted is None or q.source == wanted]
-    if not asked:
+    chosen = [q for q in questions() if wanted is None or q.source == wanted]
+    if not chosen:
         raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {options.id!r}")
     opened = providers.open_provider(options.against, **SessionOptions.read(vars(options)).place)
     try:
         assert isinstance(opened.provider, DirectProvider), "--against takes directml only"
         if opened.device_class == "emulated":
             opened.provider.ignore_hangs()
-        rows = list(rule_rows(opened.provider, asked))
+        rows = list(rule_rows(opened.provider, chosen))
         facts = opened.environment()
     finally:
         opened.close()

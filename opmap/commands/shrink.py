@@ -73,8 +73,10 @@ def run(options: Namespace) -> int:
 def _judged(session: Session, case: Case) -> Record:
     """Returns the record of a case. A case that is known to hang is not run; other known failures are not looked at."""
     judge = session.open()
-    known = session.active_failures
-    if not isinstance(judge, Judge) or (known and not session.options.rerun_dangerous and known.danger(case)):
+    active_failures = session.active_failures
+    if not isinstance(judge, Judge) or (
+        active_failures and not session.options.rerun_dangerous and active_failures.danger(case)
+    ):
         return session.judge(case)
     if session.options.rerun_dangerous and isinstance(judge.provider.provider, WorkerProvider):
         judge.provider.provider.ignore_hangs()

@@ -65,9 +65,9 @@ def _ask(judge: Judge, observations: list[Observation], *, dangerous: bool) -> N
     provider = judge.provider
     if isinstance(provider.provider, WorkerProvider) and (dangerous or provider.device_class == "emulated"):
         provider.provider.ignore_hangs()
-    asked = [question for operator in OPERATORS.values() for question in questions(operator)]
+    all_questions = [question for operator in OPERATORS.values() for question in questions(operator)]
     survey = Survey(judge, dangerous=dangerous)
-    with progress(len(asked), provider.name) as advance:
-        for question in asked:
+    with progress(len(all_questions), provider.name) as advance:
+        for question in all_questions:
             observations.append(survey.ask(question))
             advance()

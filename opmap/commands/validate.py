@@ -68,12 +68,12 @@ def run_and_diagnose(
             _write_known_failures(session, options)
         with _noting(unwritten):
             session.complete()
-        found = _diagnosed(session, diagnose) if diagnose else None
+        diagnoses = _diagnosed(session, diagnose) if diagnose else None
         if not session.bundle or session.bundle.completed:
             with _noting(unwritten):
-                session.finish(_document(session, found))
-            _write_reports(session, found or [], unwritten)
-    show(session, found or [], options.json)
+                session.finish(_document(session, diagnoses))
+            _write_reports(session, diagnoses or [], unwritten)
+    show(session, diagnoses or [], options.json)
     if session.bundle and not options.json:
         _print_files(session.bundle.folder)
     for problem in unwritten:
@@ -81,13 +81,13 @@ def run_and_diagnose(
     return 2 if unwritten else session.exit_code
 
 
-def _document(session: Session, found: Sequence[Diagnosis] | None) -> DiagnosisDocument | None:
+def _document(session: Session, diagnoses: Sequence[Diagnosis] | None) -> DiagnosisDocument | None:
     """Returns the causes as the bundle holds them; None if they were not sought to the end, or if there is no bundle."""
-    if found is None or not session.bundle:
+    if diagnoses is None or not session.bundle:
         return None
     from ..reporting.diagnosis import diagnosis_document
 
-    return diagnosis_document(session.provider_name, found, session.again)
+    return diagnosis_document(session.provider_name, diagnoses, session.again)
 
 
 def _counts(session: Session) -> Callable[[], Mapping[Verdict, int]]:
@@ -101,17 +101,17 @@ def _counts(session: Session) -> Callable[[], Mapping[Verdict, int]]:
     return now
 
 
-def _write_reports(session: Session, found: Sequence[Diagnosis], unwritten: list[str]) -> None:
+def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: list[str]) -> None:
     """Adds the folders of failing cases and the HTML report to the bundle, if there is one and it is complete."""
     if not (session.bundle and session.bundle.completed):
         return
     from ..reporting.html_report import write_report
 
-    if session.provider and found:
+    if session.provider and diagnoses:
         from ..reporting.failures import write_failures
 
         with _noting(unwritten):
-            write_failures(session.bundle.folder, found, session.provider, session.again)
+            write_failures(session.bundle.folder, diagnoses, session.provider, session.again)
     with _noting(unwritten):
         write_report(session.bundle.folder)
 
@@ -158,7 +158,7 @@ def _quick(session: Session, run: JudgedRun) -> list[Diagnosis]:
     return quick_diagnoses(run, session.fresh, most=MOST_CHECKED, dangerous=dangerous)
 
 
-def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
+def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool) -> None:
     """Prints the tables, the causes of the failures, the first of the other failures, and the notes."""
     records = session.results.records
     if as_json:
@@ -166,12 +166,12 @@ def _show(session: Session, found: list[Diagnosis], as_json: bool) -> None:
         return
     out = console()
     print_tables(out, records)
-    if found:
+    if diagnoses:
         from ..reporting.diagnosis import print_causes
 
-        print_causes(out, found, session.again)
-    told = {failure.case.id for diagnosis in found for failure in diagnosis.cause.failures}
-    print_failures(out, [record for record in records if record.case not in told])
+        print_causes(out, diagnoses, session.again)
+    explained = {failure.case.id for diagnosis in diagnoses for failure in diagnosis.cause.failures}
+    print_failures(out, [record for record in records if record.case not in explained])
     print_notes(out, session.notes)
 
 

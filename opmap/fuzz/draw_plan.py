@@ -117,15 +117,15 @@ class PlanDrawing:
     def _round(self, number: int) -> Round:
         """Returns values for a graph: other sizes now and then, and some of the defaults."""
         graph = self.graphs[number]
-        known = self.rounds.setdefault(number, [{}])
+        all_sizes = self.rounds.setdefault(number, [{}])
         if "sizes-change" in self.on and chance(self.random, 2):
             sizes = draw_other_sizes(self.random, graph, empty="empty" in self.on)
-            if sizes not in known:
-                known.append(sizes)
+            if sizes not in all_sizes:
+                all_sizes.append(sizes)
         defaults = [s.name for s in graph.sources if s.kind == "default"] if "fed" in self.on else []
         return Round(
             seed=self.random.integer(0, 7) if not chance(self.random, 4) else self.random.integer(8, 2**16),
-            sizes=pick(self.random, known) if "sizes-change" in self.on else known[0],
+            sizes=pick(self.random, all_sizes) if "sizes-change" in self.on else all_sizes[0],
             fed=tuple(name for name in defaults if chance(self.random, 2)),
         )
 
@@ -178,8 +178,8 @@ class PlanDrawing:
             return
         outputs = self._some_outputs(graph)
         if "keep" in self.on and chance(self.random, 2):
-            asked = graph.outputs if outputs is None else outputs
-            keep = {name: self._new("v") for name in asked if not chance(self.random, 3)}
+            names = graph.outputs if outputs is None else outputs
+            keep = {name: self._new("v") for name in names if not chance(self.random, 3)}
             self._try(Running(session=session, round=self._round(number), outputs=outputs, method="values", keep=keep))
             return
         self._try(Running(session=session, round=self._round(number), outputs=outputs))
@@ -206,13 +206,13 @@ class PlanDrawing:
         number, graph = self.numbers_of[session], self._graph(session)
         round = self._round(number)
         values = self._put_inputs(number, round, every=False)
-        others = list(self.state.values)
+        existing = list(self.state.values)
         for source in graph.inputs:
-            if others and chance(self.random, 3):
-                values[source.name] = pick(self.random, others)
+            if existing and chance(self.random, 3):
+                values[source.name] = pick(self.random, existing)
         outputs = self._some_outputs(graph)
-        asked = graph.outputs if outputs is None else outputs
-        keep = {n: self._new("v") for n in asked if chance(self.random, 2)} if "keep" in self.on else {}
+        names = graph.outputs if outputs is None else outputs
+        keep = {n: self._new("v") for n in names if chance(self.random, 2)} if "keep" in self.on else {}
         self._try(Running(session=session, round=round, outputs=outputs, method="values", values=values, keep=keep))
 
     def bind(self) -> None:

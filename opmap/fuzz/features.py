@@ -49,13 +49,15 @@ def features(plan: Plan) -> Features:
 def needed(plan: Plan) -> Features:
     """Returns the features that a shrunk plan needs: none of them could be removed."""
     its = features(plan)
-    plain = tuple(frozenset(f for f in one if not f.startswith(_OPERATOR) and f not in _PLAINEST) for one in its)
+    plain = tuple(
+        frozenset(f for f in session if not f.startswith(_OPERATOR) and f not in _PLAINEST) for session in its
+    )
     return plain if any(plain) else its
 
 
 def covers(find: Features, plan: Features) -> bool:
     """Returns whether a plan has all that a find needs. A find that needs nothing covers no plan."""
-    return any(find) and all(any(one <= other for other in plan) for one in find)
+    return any(find) and all(any(needs <= session for session in plan) for needs in find)
 
 
 def alike(one: Features, other: Features) -> bool:
@@ -66,131 +68,131 @@ def alike(one: Features, other: Features) -> bool:
 
 
 def _of_graph(graph: Graph) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     made = {node.output for node in graph.nodes}
     sources = {source.name: source for source in graph.sources}
     read = set().union(*(node.reads() for node in graph.nodes))
     for source in graph.sources:
         if source.dims != "static":
-            found.add("symbolic" if source.dims == "symbolic" else "shapeless")
+            names.add("symbolic" if source.dims == "symbolic" else "shapeless")
         if source.kind != "input":
-            found.add(source.kind)
+            names.add(source.kind)
         if source.name in graph.outputs:
-            found |= {"direct-output", f"direct-{source.kind}"}
+            names |= {"direct-output", f"direct-{source.kind}"}
     nodes = list(all_nodes(graph.nodes))
     for node in nodes:
-        found.add(node.op.lower() if node.op in MOVES or node.op == "If" else f"{_OPERATOR}{node.op}")
+        names.add(node.op.lower() if node.op in MOVES or node.op == "If" else f"{_OPERATOR}{node.op}")
         if len(set(node.inputs)) < len(node.inputs):
-            found.add("same-twice")
+            names.add("same-twice")
         if node.op not in MOVES and any(
             not sources[n].sizes and not sources[n].condition for n in node.inputs if n in sources
         ):
-            found.add("scalar-index")
+            names.add("scalar-index")
         if set(node.inputs) & made:
-            found.add("chain")
+            names.add("chain")
     if not nodes:
-        found.add("no-nodes")
+        names.add("no-nodes")
     if len(nodes) >= 5:
-        found.add("many-nodes")
+        names.add("many-nodes")
     if any(name not in read and name not in graph.outputs for name in made):
-        found.add("unused-node")
+        names.add("unused-node")
     if len(graph.outputs) > 1:
-        found.add("several-outputs")
+        names.add("several-outputs")
     if any(name in read for name in graph.outputs if name in made):
-        found.add("inner-output")
+        names.add("inner-output")
     if graph.odd:
-        found.add("odd-names")
+        names.add("odd-names")
     try:
         size = infer(graph)[graph.outputs[0]].type.size
-        found |= {"wide"} if size == 8 else {"narrow"} if size < 4 else set()
+        names |= {"wide"} if size == 8 else {"narrow"} if size < 4 else set()
     except Invalid:
         pass
-    return found
+    return names
 
 
 def _of_setup(action: Opening) -> set[str]:
     setup = action.setup
-    found = {_SETUP[key] for key in setup.config if key in _SETUP}
+    names = {_SETUP[key] for key in setup.config if key in _SETUP}
     if CAPTURE in setup.config:
-        found.add("replay" if action.replay else "runtime-fusion")
+        names.add("replay" if action.replay else "runtime-fusion")
     if setup.level is not None:
-        found.add("level")
+        names.add("level")
     if setup.devices:
-        found.add("own-queue")
+        names.add("own-queue")
     if setup.profile:
-        found.add("profile")
-    return found
+        names.add("profile")
+    return names
 
 
 def _of_use(plan: Plan, session: Opening) -> set[str]:
     """What is done with a session, and what happens to others before it is used."""
     graph, name = plan.graphs[session.graph], session.session
-    found: set[str] = set()
+    names: set[str] = set()
     rounds = []
     opened = bound = False
-    others: set[str] = set()
+    other_sessions: set[str] = set()
     for action in plan.actions:
-        own = getattr(action, "session", None) == name
+        concerns_session = getattr(action, "session", None) == name
         if isinstance(action, Opening):
-            opened = opened or own
-            if not own:
-                found |= {"several-sessions"} | ({"newer"} if opened else set())
-                others.add(action.session)
+            opened = opened or concerns_session
+            if not concerns_session:
+                names |= {"several-sessions"} | ({"newer"} if opened else set())
+                other_sessions.add(action.session)
         elif isinstance(action, Dropping):
             if action.name == name and bound:
-                found.add("dropped-bound")
+                names.add("dropped-bound")
             elif action.name == name:
-                found.add("drop")
-            elif action.name in others:
-                found |= {"drop", "newer-dropped" if opened else "older-dropped"}
-        if not own and not (isinstance(action, (Putting, Updating)) and action.graph == session.graph):
+                names.add("drop")
+            elif action.name in other_sessions:
+                names |= {"drop", "newer-dropped" if opened else "older-dropped"}
+        if not concerns_session and not (isinstance(action, (Putting, Updating)) and action.graph == session.graph):
             continue
         if isinstance(action, (Running, Binding)):
             rounds.append(action.round)
-            found |= {"fed"} if action.round.fed else set()
+            names |= {"fed"} if action.round.fed else set()
         if isinstance(action, Running):
-            found |= {"subset"} if action.outputs is not None else set()
-            found |= {"values"} if action.values or action.method == "values" else set()
-            found |= {"keep"} if action.keep else set()
+            names |= {"subset"} if action.outputs is not None else set()
+            names |= {"values"} if action.values or action.method == "values" else set()
+            names |= {"keep"} if action.keep else set()
         elif isinstance(action, Binding):
             bound = True
-            found.add("bind")
-            found |= {"bind-device"} if action.values or DEVICE in action.outputs.values() else set()
-            found |= {"preallocated"} if set(action.outputs.values()) - {HOST, DEVICE} else set()
+            names.add("bind")
+            names |= {"bind-device"} if action.values or DEVICE in action.outputs.values() else set()
+            names |= {"preallocated"} if set(action.outputs.values()) - {HOST, DEVICE} else set()
         elif isinstance(action, RunningBound):
             bound = False
         elif isinstance(action, Updating):
-            found.add("update")
+            names.add("update")
         elif isinstance(action, Misfeeding):
-            found |= {"wrong-call", f"wrong-{action.wrong}"}
-    found |= _of_values(plan) - {"update"}
+            names |= {"wrong-call", f"wrong-{action.wrong}"}
+    names |= _of_values(plan) - {"update"}
     if len(rounds) > 1:
-        found.add("several-runs")
+        names.add("several-runs")
     if len({repr(sorted(r.sizes.items())) for r in rounds}) > 1:
-        found.add("sizes-change")
-    return found | _empty(graph, [r.sizes for r in rounds])
+        names.add("sizes-change")
+    return names | _empty(graph, [r.sizes for r in rounds])
 
 
 def _of_values(plan: Plan) -> set[str]:
     """What is done with OrtValues, whichever session has them."""
-    found: set[str] = set()
+    names: set[str] = set()
     for action in plan.actions:
         if isinstance(action, Getting):
-            found.add("read-value")
+            names.add("read-value")
         elif isinstance(action, Updating):
-            found.add("update")
+            names.add("update")
         elif isinstance(action, Putting):
             try:
                 sizes = infer(plan.graphs[action.graph], action.round.sizes)[action.name].sizes
             except (Invalid, LookupError):
                 continue
-            found |= {"empty-value"} if 0 in sizes else set()
-    return found
+            names |= {"empty-value"} if 0 in sizes else set()
+    return names
 
 
 def _empty(graph: Graph, all_sizes: Sequence[dict[str, tuple[int, ...]]]) -> set[str]:
     """Where empty tensors are: among the outputs (all of them, or some beside others) or only inside."""
-    found: set[str] = set()
+    names: set[str] = set()
     for sizes in all_sizes:
         try:
             values = infer(graph, sizes)
@@ -199,7 +201,7 @@ def _empty(graph: Graph, all_sizes: Sequence[dict[str, tuple[int, ...]]]) -> set
         empty = {name for name, value in values.items() if 0 in value.sizes}
         if empty:
             outputs = empty & set(graph.outputs)
-            found |= {"empty", "empty-output" if outputs else "empty-inside"}
+            names |= {"empty", "empty-output" if outputs else "empty-inside"}
             if outputs and len(outputs) < len(graph.outputs):
-                found.add("empty-beside")
-    return found
+                names.add("empty-beside")
+    return names

@@ -122,11 +122,11 @@ def _reshape(node: Node, values: Sequence[Value]) -> Sizes:
     (value,), shape = values, node.attributes["shape"]
     assert isinstance(shape, tuple)
     sizes = [value.sizes[i] if size == 0 and i < len(value.sizes) else size for i, size in enumerate(shape)]
-    known = prod(size for size in sizes if size != -1)
+    explicit = prod(size for size in sizes if size != -1)
     if -1 in sizes:
-        if known == 0 or prod(value.sizes) % known:
+        if explicit == 0 or prod(value.sizes) % explicit:
             raise Invalid("Reshape")
-        sizes[sizes.index(-1)] = prod(value.sizes) // known
+        sizes[sizes.index(-1)] = prod(value.sizes) // explicit
     if prod(sizes) != prod(value.sizes):
         raise Invalid("Reshape")
     return tuple(sizes)
@@ -221,17 +221,17 @@ def _operator_sizes(node: Node, values: Sequence[Value]) -> Sizes:
     """Returns the sizes of a node's output. Sizes of 0, which no descriptor can have, are replaced for the computation."""
     if all(all(v.sizes) for v in values):
         return shaped(node, values).output
-    found: list[Sizes] = []
+    outputs: list[Sizes] = []
     for placeholder in _PLACEHOLDERS:
         filled = [Value(v.type, tuple(size or placeholder for size in v.sizes)) for v in values]
         at = shaped(node, filled)
         for field, real in zip(at.fields, values, strict=True):
             if field in at.desc.index_tensors() and all(real.sizes) and placeholder in at.desc.index_bounds[field]:
                 raise Invalid("indices into nothing")
-        found.append(tuple(0 if size == placeholder else size for size in at.output))
-    if found[0] != found[1]:
+        outputs.append(tuple(0 if size == placeholder else size for size in at.output))
+    if outputs[0] != outputs[1]:
         raise Invalid(node.op)
-    return found[0]
+    return outputs[0]
 
 
 # --- sizes, limits and values of a whole graph ---
@@ -242,16 +242,18 @@ def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, V
 
     Raises Invalid if they do not fit, or if an output gets another number of dimensions than the model declares.
     """
-    known: dict[str, Value] = {}
+    visible: dict[str, Value] = {}
     for source in graph.sources:
-        own = (sizes or {}).get(source.name, source.sizes)
-        if source.name in known or (own != source.sizes and (source.dims == "static" or source.kind != "input")):
+        source_sizes = (sizes or {}).get(source.name, source.sizes)
+        if source.name in visible or (
+            source_sizes != source.sizes and (source.dims == "static" or source.kind != "input")
+        ):
             raise Invalid(source.name)
-        known[source.name] = Value(source.type, own)
-    every = dict(known)
+        visible[source.name] = Value(source.type, source_sizes)
+    every = dict(visible)
     for node in graph.nodes:
-        _infer(node, known, every)
-    if not graph.outputs or len(set(graph.outputs)) < len(graph.outputs) or not set(graph.outputs) <= set(known):
+        _infer(node, visible, every)
+    if not graph.outputs or len(set(graph.outputs)) < len(graph.outputs) or not set(graph.outputs) <= set(visible):
         raise Invalid("outputs")
     if sizes and all(source.dims != "none" for source in graph.sources):
         declared = infer(graph)
@@ -260,30 +262,30 @@ def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, V
     return every
 
 
-def _infer(node: Node, known: dict[str, Value], every: dict[str, Value]) -> None:
-    """Adds the output of a node to `known`, and it and what its branches make to `every`."""
-    if node.output in every or not set(node.inputs) <= set(known):
+def _infer(node: Node, visible: dict[str, Value], every: dict[str, Value]) -> None:
+    """Adds the output of a node to `visible`, and it and what its branches make to `every`."""
+    if node.output in every or not set(node.inputs) <= set(visible):
         raise Invalid(node.output)
-    values = [known[name] for name in node.inputs]
+    values = [visible[name] for name in node.inputs]
     if node.op == "If":
         ends = []
         for branch in (node.then, node.other):
-            inner = dict(known)
+            inner = dict(visible)
             for step in branch:
                 _infer(step, inner, every)
             ends.append(inner[branch[-1].output])
         if ends[0].type is not ends[1].type or len(ends[0].sizes) != len(ends[1].sizes):
             raise Invalid("If")
-        known[node.output] = every[node.output] = ends[0]
+        visible[node.output] = every[node.output] = ends[0]
         return
     move = MOVES.get(node.op)
     result = move(node, values) if move else _operator_sizes(node, values)
-    known[node.output] = every[node.output] = Value(values[0].type, result)
+    visible[node.output] = every[node.output] = Value(values[0].type, result)
 
 
 def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, int]:
     """Returns for each value whose elements become indices the lowest number n: indices from -n to n - 1 are in range."""
-    known, limits = infer(graph, sizes), dict[str, int]()
+    values, limits = infer(graph, sizes), dict[str, int]()
 
     def limit(name: str, n: int) -> None:
         limits[name] = min(n, limits.get(name, n))
@@ -298,8 +300,8 @@ def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict
             return
         indices: dict[int, int] = {}
         if node.op not in MOVES:
-            values = [known[name] for name in node.inputs]
-            at = shaped(node, [Value(v.type, tuple(s or _PLACEHOLDERS[0] for s in v.sizes)) for v in values])
+            inputs = [values[name] for name in node.inputs]
+            at = shaped(node, [Value(v.type, tuple(s or _PLACEHOLDERS[0] for s in v.sizes)) for v in inputs])
             indices = {
                 i: min(at.desc.index_bounds[field])
                 for i, field in enumerate(at.fields)
@@ -319,19 +321,19 @@ def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict
 def evaluate(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns every value. `tensors` are the values of all sources. Raises Invalid for an index out of range."""
     infer(graph, {s.name: tensors[s.name].sizes for s in graph.sources if s.kind == "input"})
-    known = dict(tensors)
+    values = dict(tensors)
     for node in graph.nodes:
-        known[node.output] = _evaluate(node, known)
-    return known
+        values[node.output] = _evaluate(node, values)
+    return values
 
 
-def _evaluate(node: Node, known: Mapping[str, Tensor]) -> Tensor:
+def _evaluate(node: Node, evaluated: Mapping[str, Tensor]) -> Tensor:
     if node.op == "If":
-        inner = dict(known)
-        for step in node.then if known[node.inputs[0]].bits[0] else node.other:
+        inner = dict(evaluated)
+        for step in node.then if evaluated[node.inputs[0]].bits[0] else node.other:
             inner[step.output] = _evaluate(step, inner)
         return inner[step.output]
-    tensors = [known[name] for name in node.inputs]
+    tensors = [evaluated[name] for name in node.inputs]
     values = [Value(t.data_type, t.sizes) for t in tensors]
     move = MOVES.get(node.op)
     sizes = move(node, values) if move else _operator_sizes(node, values)

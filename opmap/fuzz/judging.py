@@ -83,9 +83,9 @@ def _perform(step: AnyStep, at: int, performer: Performer, limit: float | None) 
             raise Lost(str(error)) from error
         text = re.split(r" (?:Stack|Current thread|Thread) ", str(error))[0]
         crash = re.search(r"(?:exception|error): ([\w ]+)", text)
-        what = crash[1] if crash else ""
+        crash_text = crash[1] if crash else ""
         head = f"{type(step).__name__.lower()}: {_KINDS[error.verdict]}"
-        return Failure(kind=_KINDS[error.verdict], text=text, signature=f"{head} {what}".strip(), at=at)
+        return Failure(kind=_KINDS[error.verdict], text=text, signature=f"{head} {crash_text}".strip(), at=at)
 
 
 def _judge(planned: Planned, result: Result, at: int, history: dict[str, list[np.ndarray]]) -> Failure | None:

@@ -123,13 +123,13 @@ def _one_node(graph: Graph) -> Iterator[Graph]:
         values = infer(graph)
     except Invalid:
         return
-    known = {source.name: source for source in graph.sources}
+    source_of = {source.name: source for source in graph.sources}
     dims = next((s.dims for s in graph.sources if s.dims != "static"), graph.sources[0].dims)
     for node in graph.nodes:
         if node.op == "If":
             continue
         sources = [
-            known.get(n) or Source(name=n, data_type=values[n].type.name, sizes=values[n].sizes, dims=dims)
+            source_of.get(n) or Source(name=n, data_type=values[n].type.name, sizes=values[n].sizes, dims=dims)
             for n in dict.fromkeys(node.inputs)
         ]
         yield _replace(graph, sources=tuple(sources), nodes=(node,), outputs=(node.output,))

@@ -68,7 +68,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def features(self) -> Features:
         """The features that the find needs."""
-        return tuple(frozenset(one) for one in self.needs)
+        return tuple(frozenset(session_needs) for session_needs in self.needs)
 
     def explains(self, plan: Features) -> bool:
         """Returns whether a plan with these features that shows the same needs no shrinking.
@@ -235,8 +235,8 @@ class Search:
             return
         its = needed(smallest)
         for feature, plainer in alternatives(smallest):
-            if any(feature in one for one in its) and fails(plainer):
-                its = tuple(one - {feature} for one in its)
+            if any(feature in session_needs for session_needs in its) and fails(plainer):
+                its = tuple(session_needs - {feature} for session_needs in its)
         self._add(number, smallest, last or failure, its, stable=last is not None, original=original)
 
     def _add(
@@ -264,7 +264,7 @@ class Search:
             number=number,
             failure=failure,
             plan=plan,
-            needs=[sorted(one) for one in needs],
+            needs=[sorted(session_needs) for session_needs in needs],
             stable=stable,
         )
         progress.finds[:] = [*(other for other in progress.finds if other.id != name), find]
@@ -273,7 +273,7 @@ class Search:
     def _generalize(self, find: Find, original: Features) -> None:
         """Takes from what a find needs the features that another plan, which shrank to the same, does not have."""
         seen = frozenset().union(*original)
-        needs = [sorted(one & seen) for one in find.features]
+        needs = [sorted(session_needs & seen) for session_needs in find.features]
         if original and needs != find.needs:
             changed = msgspec.structs.replace(find, needs=needs)
             self.progress.finds[:] = [changed if other is find else other for other in self.progress.finds]
@@ -293,7 +293,7 @@ class Search:
     def _is_known(self, plan: Plan, failure: Failure) -> bool:
         its = features(plan)
         return any(kind == failure.kind and covers(needs, its) for kind, needs in self.excluded) or any(
-            known(plan, failure) for known in self.known
+            matches(plan, failure) for matches in self.known
         )
 
     def _refused_by_control(self, plan: Plan, failure: Failure) -> bool:
@@ -312,7 +312,9 @@ def draw_sequence(
     source: RandomSource, allowed: frozenset[str] = available("runtime"), excluded: Sequence[Features] = ()
 ) -> Plan:
     """Returns a random plan. It has only switches in `allowed`, and leaves out one of each excluded conjunction."""
-    sets = [frozenset(name for one in find for name in one if name in SWITCHES) for find in excluded]
+    sets = [
+        frozenset(name for session_needs in find for name in session_needs if name in SWITCHES) for find in excluded
+    ]
     return draw_plan(source, draw_switches(source, allowed, sets))
 
 

@@ -353,10 +353,10 @@ def round_tensors(graph: Graph, round: Round) -> dict[str, Tensor]:
     return tensors
 
 
-def _results(graph: Graph, given: Mapping[str, Tensor | _Value]) -> dict[str, Tensor]:
+def _results(graph: Graph, inputs: Mapping[str, Tensor | _Value]) -> dict[str, Tensor]:
     """Returns every value of a graph for these inputs."""
     tensors = dict(_constants(_Key(graph)))
-    tensors |= {name: value.tensor if isinstance(value, _Value) else value for name, value in given.items()}
+    tensors |= {name: value.tensor if isinstance(value, _Value) else value for name, value in inputs.items()}
     if any(source.name not in tensors for source in graph.sources):
         raise Invalid("an input is missing")
     return evaluate(graph, tensors)
