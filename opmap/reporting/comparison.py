@@ -180,11 +180,11 @@ def is_worse(change: CaseChange) -> bool:
 def _causes(old: Sequence[Group], new: Sequence[Group]) -> Iterator[CauseChange]:
     """Yields the causes that came, went and changed (see `paired`)."""
     for before, now in sorted(paired(old, new), key=lambda pair: (pair[0] is not None, pair[1] is not None)):
-        one, other = _side(before) if before else None, _side(now) if now else None
+        old_side, new_side = _side(before) if before else None, _side(now) if now else None
         shown = now or before
-        if shown and one != other:
+        if shown and old_side != new_side:
             change: Literal["came", "went", "changed"] = "came" if not before else "changed" if now else "went"
-            yield CauseChange(change, shown.relation.text, shown.relation.fault, one, other)
+            yield CauseChange(change, shown.relation.text, shown.relation.fault, old_side, new_side)
 
 
 Keys: TypeAlias = Callable[[Group], Iterable[object]]
@@ -215,11 +215,11 @@ def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | Non
         unpaired = []
         for group in rest:
             first = (_next(waiting.get(key), left) for key in of_new(group))
-            found = next((one for one in first if one is not None), None)
-            if found is None:
+            partner = next((candidate for candidate in first if candidate is not None), None)
+            if partner is None:
                 unpaired.append(group)
             else:
-                pairs.append((left.pop(found), group))
+                pairs.append((left.pop(partner), group))
         rest = unpaired
     return [*pairs, *((group, None) for group in left.values()), *((None, group) for group in rest)]
 
@@ -296,12 +296,12 @@ def _places(parts: Sequence[Part]) -> dict[str, list[int]]:
     for number, part in enumerate(parts):
         numbers.setdefault(part.place, []).append(number)
     named: dict[str, list[int]] = {}
-    for found in numbers.values():
+    for part_numbers in numbers.values():
         keys = ("provider", "adapter_name", "device_class")
-        facts = [str(value) for key in keys if (value := parts[found[0]].selection.get(key)) is not None]
+        facts = [str(value) for key in keys if (value := parts[part_numbers[0]].selection.get(key)) is not None]
         name = cut(", ".join(facts), MAX_SHOWN)
         names = chain([name], (f"{name} #{number}" for number in count(2)))
-        named[next(name for name in names if name not in named)] = found
+        named[next(name for name in names if name not in named)] = part_numbers
     return named
 
 

@@ -17,16 +17,21 @@ _MARKS = {"came": "bad", "worse": "bad", "went": "good", "better": "good"}
 """A cell that is coloured -> its class in the style sheet."""
 
 
-def html_comparison(found: DiffDocument) -> str:
+def html_comparison(comparison: DiffDocument) -> str:
     """Returns the page about two bundles."""
-    return _page(verdict_line(found), found.worse, [found.old, found.new], list(sections(found, MOST_CASES)))
+    return _page(
+        verdict_line(comparison),
+        comparison.worse,
+        [comparison.old, comparison.new],
+        list(sections(comparison, MOST_CASES)),
+    )
 
 
-def html_table(found: TableDocument) -> str:
+def html_table(table: TableDocument) -> str:
     """Returns the page about several bundles: a table of causes and runs."""
-    columns = ("cause, verdict", *found.runs)
-    rows = Section("Causes and verdicts", columns, list(table_rows(found)), right=range(1, len(columns)))
-    return _page(worse_line(found), any(found.worse), found.runs, [rows])
+    columns = ("cause, verdict", *table.runs)
+    rows = Section("Causes and verdicts", columns, list(table_rows(table)), right=range(1, len(columns)))
+    return _page(worse_line(table), any(table.worse), table.runs, [rows])
 
 
 def _page(verdict: str, worse: bool, runs: list[str], parts: list[Section]) -> str:

@@ -47,10 +47,10 @@ def compare_all(runs: Sequence[ReadRun]) -> TableDocument:
     """Returns the table of runs and causes."""
     rows: list[tuple[Group, list[int]]] = []
     for number, run in enumerate(runs):
-        known = {id(group): counts for group, counts in rows}
+        counts_of = {id(group): counts for group, counts in rows}
         for before, now in paired([group for group, _ in rows], _of_each_label(run.groups)):
             if now:
-                counts = known[id(before)] if before else [0] * len(runs)
+                counts = counts_of[id(before)] if before else [0] * len(runs)
                 counts[number] = now.cases
                 if not before:
                     rows.append((now, counts))
@@ -73,39 +73,39 @@ def _of_each_label(groups: Sequence[Group]) -> list[Group]:
     return [msgspec.structs.replace(group, cases=cases[label]) for label, group in first.items()]
 
 
-def table_rows(found: TableDocument) -> Iterator[list[str]]:
+def table_rows(document: TableDocument) -> Iterator[list[str]]:
     """Yields the rows of the table: causes, verdicts, and whether a run is worse than the one before."""
-    for cause in found.causes:
+    for cause in document.causes:
         name = f"{cause.text}{f' (as fault:{cause.fault})' if cause.fault else ''}"
-        known = zip(cause.cases, found.causes_known, strict=True)
-        yield [name, *(f"{count or ''}" if there else "?" for count, there in known)]
-    for verdict, numbers in found.verdicts.items():
+        known_counts = zip(cause.cases, document.causes_known, strict=True)
+        yield [name, *(f"{count or ''}" if is_known else "?" for count, is_known in known_counts)]
+    for verdict, numbers in document.verdicts.items():
         yield [verdict, *(f"{count or ''}" for count in numbers)]
-    yield ["worse than the run before", *("worse" if worse else "" for worse in found.worse)]
+    yield ["worse than the run before", *("worse" if worse else "" for worse in document.worse)]
 
 
-def worse_line(found: TableDocument) -> str:
+def worse_line(document: TableDocument) -> str:
     """Returns how many runs are worse than the one before."""
-    worse = sum(found.worse)
+    worse = sum(document.worse)
     return (
-        f"{worse} of {len(found.runs)} runs {'is' if worse == 1 else 'are'} worse than the run before"
+        f"{worse} of {len(document.runs)} runs {'is' if worse == 1 else 'are'} worse than the run before"
         if worse
         else ("no run is worse than the run before")
     )
 
 
-def print_table(console: Console, found: TableDocument) -> None:
+def print_table(console: Console, document: TableDocument) -> None:
     """Prints the table."""
     shown = Table()
     shown.add_column("cause, verdict", overflow="fold")
-    for name in found.runs:
+    for name in document.runs:
         shown.add_column(Text(printable(name)), justify="right", overflow="fold")
-    for row in table_rows(found):
+    for row in table_rows(document):
         shown.add_row(*(Text(printable(cell)) for cell in row))
     console.print(shown)
 
 
-def markdown_table(found: TableDocument) -> str:
+def markdown_table(document: TableDocument) -> str:
     """Returns the table as Markdown."""
-    rows = ([plain(cell) for cell in row] for row in table_rows(found))
-    return table(["cause, verdict", *map(code, found.runs)], rows, right=range(1, len(found.runs) + 1))
+    rows = ([plain(cell) for cell in row] for row in table_rows(document))
+    return table(["cause, verdict", *map(code, document.runs)], rows, right=range(1, len(document.runs) + 1))

@@ -28,56 +28,56 @@ _KINDS = {
 """What became of a case -> the same as the predicate of a sentence about several cases."""
 
 
-def verdict_line(found: DiffDocument) -> str:
+def verdict_line(comparison: DiffDocument) -> str:
     """Returns whether something got worse, and what."""
-    came = sum(change.change == "came" for change in found.causes)
-    cases = sum(map(is_worse, found.cases))
+    came = sum(change.change == "came" for change in comparison.causes)
+    cases = sum(map(is_worse, comparison.cases))
     parts = [f"{came} cause{'s' if came > 1 else ''} came" if came else "", _cases(cases, "worse") if cases else ""]
-    return f"worse: {', '.join(filter(None, parts))}" if found.worse else "nothing got worse"
+    return f"worse: {', '.join(filter(None, parts))}" if comparison.worse else "nothing got worse"
 
 
-def _cases(count: int, what: str) -> str:
-    return f"{count:,} case{'s are' if count > 1 else ' is'} {what}"
+def _cases(count: int, change: str) -> str:
+    return f"{count:,} case{'s are' if count > 1 else ' is'} {change}"
 
 
-def print_comparison(console: Console, found: DiffDocument) -> None:
+def print_comparison(console: Console, comparison: DiffDocument) -> None:
     """Prints what changed: causes first, then verdicts and environment, then the cases, and the verdict last."""
-    for name, text in _lines(found):
+    for name, text in _lines(comparison):
         line = Text.assemble((f"{name:11}", _STYLES.get(name, "dim")), printable(f" {text}"))
         console.print(line, soft_wrap=True, highlight=False)
-    console.print(verdict_line(found), style="bold red" if found.worse else "bold green", highlight=False)
+    console.print(verdict_line(comparison), style="bold red" if comparison.worse else "bold green", highlight=False)
 
 
-def _lines(found: DiffDocument) -> Iterator[tuple[str, str]]:
-    yield "old", found.old
-    yield "new", found.new
-    for cause in found.causes:
+def _lines(comparison: DiffDocument) -> Iterator[tuple[str, str]]:
+    yield "old", comparison.old
+    yield "new", comparison.new
+    for cause in comparison.causes:
         yield cause.change, _cause(cause)
         yield from (("  where", line) for line in _where(cause))
         side = cause.new or cause.old
         if side:
             yield "  smallest", side.smallest
-    if not found.causes:
-        yield "causes", _no_causes(found)
-    for verdict, (old, new) in found.verdicts.items():
+    if not comparison.causes:
+        yield "causes", _no_causes(comparison)
+    for verdict, (old, new) in comparison.verdicts.items():
         yield "verdicts", f"{verdict} {old:,}{f' -> {new:,} ({new - old:+,})' if old != new else ''}"
-    for fact in found.environment:
+    for fact in comparison.environment:
         yield "environment", f"{fact.name}: {_value(fact.old)} -> {_value(fact.new)}"
-    for kind, changes in _by_kind(found.cases):
+    for kind, changes in _by_kind(comparison.cases):
         for change in changes[:MOST_CASES]:
             yield kind, _case(change)
         if len(changes) > MOST_CASES:
             yield kind, f"... and {len(changes) - MOST_CASES:,} more"
-    for slow in found.slow[:MOST_CASES]:
+    for slow in comparison.slow[:MOST_CASES]:
         yield "slower", _slow(slow)
-    if len(found.slow) > MOST_CASES:
-        yield "slower", f"... and {len(found.slow) - MOST_CASES:,} more"
-    for note in found.notes:
+    if len(comparison.slow) > MOST_CASES:
+        yield "slower", f"... and {len(comparison.slow) - MOST_CASES:,} more"
+    for note in comparison.notes:
         yield "note", note
 
 
-def _no_causes(found: DiffDocument) -> str:
-    return "none came, went or changed" if found.causes_known else "not compared"
+def _no_causes(comparison: DiffDocument) -> str:
+    return "none came, went or changed" if comparison.causes_known else "not compared"
 
 
 def _by_kind(cases: Sequence[CaseChange]) -> Iterator[tuple[str, list[CaseChange]]]:
@@ -130,34 +130,34 @@ class Section:
     lines: Sequence[str] = ()
 
 
-def sections(found: DiffDocument, most: int = MOST_CASES) -> Iterator[Section]:
+def sections(comparison: DiffDocument, most: int = MOST_CASES) -> Iterator[Section]:
     """Yields the parts of a comparison, with at most `most` cases of each kind of change."""
-    causes = [[cause.change, _cause(cause), "; ".join(_where(cause))] for cause in found.causes]
+    causes = [[cause.change, _cause(cause), "; ".join(_where(cause))] for cause in comparison.causes]
     yield (
         Section("Causes", ("change", "cause", "where"), causes)
         if causes
-        else Section("Causes", lines=[f"{_no_causes(found)}."])
+        else Section("Causes", lines=[f"{_no_causes(comparison)}."])
     )
-    counts = [[verdict, f"{old:,}", f"{new:,}"] for verdict, (old, new) in found.verdicts.items()]
+    counts = [[verdict, f"{old:,}", f"{new:,}"] for verdict, (old, new) in comparison.verdicts.items()]
     yield Section("Verdicts", ("verdict", "old", "new"), counts, right=(1, 2))
-    if found.environment:
-        facts = [[fact.name, _value(fact.old), _value(fact.new)] for fact in found.environment]
+    if comparison.environment:
+        facts = [[fact.name, _value(fact.old), _value(fact.new)] for fact in comparison.environment]
         yield Section("Environment", ("what", "old", "new"), facts)
-    for kind, changes in _by_kind(found.cases):
+    for kind, changes in _by_kind(comparison.cases):
         more = [f"... and {len(changes) - most:,} more"] if len(changes) > most else []
         title = f"Cases that {'' if kind in ('bits', 'changed') else 'are '}{_KINDS[kind]}"
         yield Section(title, lines=[*map(_case, changes[:most]), *more])
-    if found.slow:
-        more = [f"... and {len(found.slow) - most:,} more"] if len(found.slow) > most else []
-        yield Section("Cases that are newly slow", lines=[*map(_slow, found.slow[:most]), *more])
-    if found.notes:
-        yield Section("Notes", lines=found.notes)
+    if comparison.slow:
+        more = [f"... and {len(comparison.slow) - most:,} more"] if len(comparison.slow) > most else []
+        yield Section("Cases that are newly slow", lines=[*map(_slow, comparison.slow[:most]), *more])
+    if comparison.notes:
+        yield Section("Notes", lines=comparison.notes)
 
 
-def markdown(found: DiffDocument) -> str:
+def markdown(comparison: DiffDocument) -> str:
     """Returns the comparison as Markdown."""
-    parts = [f"# opmap diff: {plain(verdict_line(found))}\n\n{code(found.old)} → {code(found.new)}\n"]
-    for section in sections(found):
+    parts = [f"# opmap diff: {plain(verdict_line(comparison))}\n\n{code(comparison.old)} → {code(comparison.new)}\n"]
+    for section in sections(comparison):
         rows = ([plain(cell) for cell in row] for row in section.rows)
         content = table(section.header, rows, right=section.right) if section.header else block(section.lines)
         parts.append(f"## {section.title}\n\n{content}")

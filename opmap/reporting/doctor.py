@@ -37,7 +37,7 @@ def diagnose(console: Console, *, json: bool = False) -> int:
         document = {
             "facts": facts,
             "runtimes": runtimes,
-            "plugins": [{**msgspec.to_builtins(plugin), "devices": found} for plugin, found in devices],
+            "plugins": [{**msgspec.to_builtins(plugin), "devices": fact} for plugin, fact in devices],
             "advice": advice,
             "problem": problem,
         }
@@ -96,11 +96,11 @@ def _devices(plugin: Plugin, problem: str | None) -> Fact:
 
 def _plugin_rows(devices: list[tuple[Plugin, Fact]]) -> Iterator[tuple[str, str]]:
     """Yields (name, value) for each plugin EP, and for each of its devices."""
-    for plugin, found in devices:
-        names = f", {', '.join(found.value['ep_names'])}" if found.value else ""
-        problem = f": {found.error}" if found.error else "" if found.value["devices"] else ": no device on this machine"
+    for plugin, fact in devices:
+        names = f", {', '.join(fact.value['ep_names'])}" if fact.value else ""
+        problem = f": {fact.error}" if fact.error else "" if fact.value["devices"] else ": no device on this machine"
         yield "plugin EP", f"{plugin.distribution} {plugin.version}{names}{problem}"
-        for device in found.value["devices"] if found.value else ():
+        for device in fact.value["devices"] if fact.value else ():
             yield "device", _device(device)
 
 

@@ -101,20 +101,20 @@ def export_folder(
         environment=[(name, clean(value)) for name, value in rows(environment)] if environment else (),
         diagnosis=[clean(line) for line in diagnosis],
         again=clean(again) if again else None,
-        before=[one.id for one in before],
+        before=[earlier_case.id for earlier_case in before],
         placement=_placement(record),
     )
     files: dict[str, bytes] = {}
     try:
         formed = _annotated(_formed(case, conversion), case)
-        earlier = [(_formed(one, conversion), one) for one in before]
+        earlier = [(_formed(earlier_case, conversion), earlier_case) for earlier_case in before]
     except MappingError as error:
         issue.notes.append(f"There is no {MODEL}, no test data and no {PROGRAM}: {error}.")
     else:
         files |= folder_files(formed, case)
         performed: Performed = []
-        for one, its in earlier:
-            performed += [*rehearsed(one, its.round, its.variant), (Clear(), None)]
+        for formed_before, earlier_case in earlier:
+            performed += [*rehearsed(formed_before, earlier_case.round, earlier_case.variant), (Clear(), None)]
         performed += rehearsed(formed, round, case.variant)
         recorded = _recorded(formed, case, record, files)
         program = folder_program(

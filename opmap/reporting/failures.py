@@ -88,7 +88,7 @@ def copy_failures(bundles: Iterable[WrittenBundle], output: Path) -> None:
 
 
 def write_failures(
-    folder: str | Path, found: Sequence[Diagnosis], provider: OpenProvider, again: Callable[[Case], str]
+    folder: str | Path, diagnoses: Sequence[Diagnosis], provider: OpenProvider, again: Callable[[Case], str]
 ) -> None:
     """Writes a folder for the smallest cases of each cause, below the folder of a bundle.
 
@@ -96,7 +96,7 @@ def write_failures(
     command that runs a case again. Raises InputError if a folder cannot be written.
     """
     environment = provider.environment()
-    for number, diagnosis in enumerate(found[:MOST_CAUSES], 1):
+    for number, diagnosis in enumerate(diagnoses[:MOST_CAUSES], 1):
         if diagnosis.cause.in_company:
             continue
         lines = [f"{name.strip()}: {text}" for name, text in cause_lines(number, diagnosis, again)]

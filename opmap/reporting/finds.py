@@ -39,7 +39,7 @@ def entry(find: Find, path: str | None) -> dict[str, object]:
 
 def variant(find: Find) -> str:
     """Returns what a find needs, in words: the features of each session."""
-    return "; ".join(", ".join(one) or "plain" for one in find.needs)
+    return "; ".join(", ".join(features) or "plain" for features in find.needs)
 
 
 def steps_of(find: Find) -> list[str]:
@@ -53,11 +53,11 @@ def _shown(value: object) -> str:
         return repr(value)
     fields = []
     for field in msgspec.structs.fields(value):
-        own = getattr(value, field.name)
+        field_value = getattr(value, field.name)
         default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
-        if own != default and field.name != "cpu_nodes":
-            text = _shown(own)
-            fields.append(f"{field.name}={f'({text})' if isinstance(own, msgspec.Struct) else text}")
+        if field_value != default and field.name != "cpu_nodes":
+            text = _shown(field_value)
+            fields.append(f"{field.name}={f'({text})' if isinstance(field_value, msgspec.Struct) else text}")
     return " ".join(fields)
 
 

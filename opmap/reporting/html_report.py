@@ -82,16 +82,16 @@ def report_html(bundle: WrittenBundle) -> str:
     """Returns the report of a bundle as one HTML document."""
     records = bundle.records
     cases = _cases(bundle)
-    found = groups(bundle, cases)
+    cause_groups = groups(bundle, cases)
     listed = [record for record in records if not record.is_probe and not record.is_contract]
     places = {id(record): place(record, cases.get(base_id(record.case or ""))) for record in listed}
     of_listed = [places[id(record)] for record in listed]
     return page(
         "report.html",
         script="report.js",
-        heading=_heading(bundle, found),
-        data=_embedded(_data(bundle, records, places, found)),
-        groups=found,
+        heading=_heading(bundle, cause_groups),
+        data=_embedded(_data(bundle, records, places, cause_groups)),
+        groups=cause_groups,
         counts=[(verdict, count) for verdict in Verdict if (count := sum(r.verdict == verdict for r in records))],
         cases=len(records),
         dimensions=by_dimensions(of_listed, listed),
@@ -129,11 +129,11 @@ def _cases(bundle: WrittenBundle) -> dict[str, Case]:
     return found_cases({*ids, *map(base_id, ids)}, bundle.asked("tier"))
 
 
-def _heading(bundle: WrittenBundle, found: Groups) -> Heading:
+def _heading(bundle: WrittenBundle, cause_groups: Groups) -> Heading:
     records, totals = bundle.records, bundle.run.totals
     failed = sum(record.failed for record in records)
     classes = _classes(bundle)
-    causes = len(found.shown) + found.left_out
+    causes = len(cause_groups.shown) + cause_groups.left_out
     of_causes = f", of {_number(causes, 'cause')}" if causes else ""
     result = f"{failed:,} failed{of_causes}" if failed else "none failed"
     probes = sum(record.is_probe or record.is_contract for record in records)
@@ -208,7 +208,7 @@ COLUMNS = (
 
 
 def _data(
-    bundle: WrittenBundle, records: Sequence[Record], places: Mapping[int, Place], found: Groups
+    bundle: WrittenBundle, records: Sequence[Record], places: Mapping[int, Place], cause_groups: Groups
 ) -> dict[str, object]:
     """Returns the records as the script of the page reads them: a row each, in which texts that repeat are numbers."""
     words: dict[str, int] = {}
@@ -232,7 +232,7 @@ def _data(
             where.dimensions,
             where.index_type,
             where.level,
-            found.number_of.get(record.case or "", ""),
+            cause_groups.number_of.get(record.case or "", ""),
             record.stage or "",
             _placement(record),
             _more(record),
@@ -276,12 +276,12 @@ def _more(record: Record) -> str:
 
 def _coverage(bundle: WrittenBundle, cases: Mapping[str, Case]) -> list[OperatorCoverage]:
     """Returns what the cases of the run cover, by operator; nothing if they are too many to be measured."""
-    own = [cases[id] for record in bundle.records if (id := record.case or "") in cases]
-    if len(bundle.records) > MOST_MEASURED or not own:
+    known_cases = [cases[id] for record in bundle.records if (id := record.case or "") in cases]
+    if len(bundle.records) > MOST_MEASURED or not known_cases:
         return []
     tier = bundle.asked("tier")
     strength = next((STRENGTHS[t] for t in TIERS if t == tier and t in STRENGTHS), 1)
-    return [operator_coverage(covered, min(strength, 2)) for covered in measure(own).values() if covered.cases]
+    return [operator_coverage(covered, min(strength, 2)) for covered in measure(known_cases).values() if covered.cases]
 
 
 def _errata(records: Sequence[Record]) -> Iterator[tuple[Spec, Sequence[Erratum]]]:
@@ -311,8 +311,8 @@ def _facts(bundle: WrittenBundle) -> Iterator[tuple[str, str, str]]:
                 count += 1
                 if count > MOST_FACTS:
                     return
-                known = text if fact.value is not None else f"not known: {_text(fact.error)}"
-                yield path.replace("_", " "), cut(known), cut(_text(fact.source))
+                shown = text if fact.value is not None else f"not known: {_text(fact.error)}"
+                yield path.replace("_", " "), cut(shown), cut(_text(fact.source))
 
 
 def _environments(bundle: WrittenBundle) -> list[tuple[str, Facts | None]]:

@@ -93,8 +93,12 @@ def _parts(issue: Issue) -> Iterator[str]:
         yield _block("\n".join(lines), "sh")
         yield "It prints the expected and the actual output, and where each node ran. Exit code 1 means that something is wrong."
     if issue.again:
-        known = issue.provider == issue.default
-        yield "With opmap:" if known else f"{_inline(issue.provider or '')} is a provider of opmap alone. With opmap:"
+        by_provider = issue.provider == issue.default
+        yield (
+            "With opmap:"
+            if by_provider
+            else f"{_inline(issue.provider or '')} is a provider of opmap alone. With opmap:"
+        )
         yield _block(issue.again, "sh")
     yield "## Diagnosis"
     yield _block("\n".join(issue.diagnosis)) if issue.diagnosis else "Nothing more was asked."
@@ -147,9 +151,11 @@ def _graph(model: onnx.ModelProto) -> str:
 def _described(files: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields the files, those of one folder or kind together, each with what it is."""
     for beginning, text in _FILES.items():
-        found = [name for name in files if name == beginning or (beginning[-1] in "/_" and name.startswith(beginning))]
-        if found:
-            yield (beginning if beginning.endswith("/") else ", ".join(found)), text
+        matching = [
+            name for name in files if name == beginning or (beginning[-1] in "/_" and name.startswith(beginning))
+        ]
+        if matching:
+            yield (beginning if beginning.endswith("/") else ", ".join(matching)), text
 
 
 def _inline(text: str) -> str:

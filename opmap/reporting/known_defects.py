@@ -24,14 +24,14 @@ PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
 COLUMNS = ("id", "kind", "what is wrong", *(package.removeprefix("onnxruntime-") for package in PACKAGES), "device")
 
 
-def rows(found: Sequence[Defect]) -> Iterator[tuple[str, ...]]:
+def rows(defects: Sequence[Defect]) -> Iterator[tuple[str, ...]]:
     """Gives the cells of each defect, in the order of COLUMNS."""
-    for defect in found:
+    for defect in defects:
         seen = [str(defect.seen[package]) if package in defect.seen else "not tried" for package in PACKAGES]
         yield (defect.id, defect.kind, defect.title, *seen, ", ".join(defect.device_class))
 
 
-def table(found: Sequence[Defect]) -> Table:
+def table(defects: Sequence[Defect]) -> Table:
     """Returns the table of defects for the terminal. A defect's id stands above what is wrong, in one column."""
     id, kind, title, *places = COLUMNS
     table = Table(
@@ -44,18 +44,18 @@ def table(found: Sequence[Defect]) -> Table:
     table.add_column(f"{id}: {title}", overflow="fold")
     for name in places:
         table.add_column(name, overflow="fold")
-    for name, cell, text, *cells in rows(found):
+    for name, cell, text, *cells in rows(defects):
         table.add_row(cell, Text.assemble((name, "bold"), f"\n{text}"), *cells)
     return table
 
 
-def markdown(found: Sequence[Defect]) -> str:
+def markdown(defects: Sequence[Defect]) -> str:
     """Returns the table as Markdown, as README.md and the manual have it."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    return "\n".join(lines + ["| " + " | ".join((f"`{id}`", *cells)) + " |" for id, *cells in rows(found)])
+    return "\n".join(lines + ["| " + " | ".join((f"`{id}`", *cells)) + " |" for id, *cells in rows(defects)])
 
 
-def documents(found: Iterable[Defect]) -> list[dict[str, object]]:
+def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
     """Returns what `opmap known --json` prints: an object for each defect and each package that has it."""
     return [
         {
@@ -70,7 +70,7 @@ def documents(found: Iterable[Defect]) -> list[dict[str, object]]:
             "control": defect.control,
             "reproducer": reproducer(defect),
         }
-        for defect in found
+        for defect in defects
         for package, seen in defect.seen.items()
         if seen.versions
     ]

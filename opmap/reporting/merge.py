@@ -130,16 +130,18 @@ class Merging:
 
     def _run(self, records: Sequence[Sequence[Record]]) -> RunDocument:
         parts = [
-            msgspec.structs.replace(source.part, records=len(own))
-            for source, own in zip(self._sources, records, strict=True)
+            msgspec.structs.replace(source.part, records=len(part_records))
+            for source, part_records in zip(self._sources, records, strict=True)
         ]
-        verdicts = Counter(record.verdict for own in records for record in own)
+        verdicts = Counter(record.verdict for part_records in records for record in part_records)
         environments = [part.environment for part in parts]
         red = bool(self.problems) or any(part.totals is None or part.totals.exit_code for part in parts)
         return RunDocument(
             schema=SCHEMA,
             selection=reduce(_common, (part.selection for part in parts)),
-            environment=environments[0] if all(environments[0] == one for one in environments) else None,
+            environment=environments[0]
+            if all(environments[0] == environment for environment in environments)
+            else None,
             problems=[*(problem for part in parts for problem in part.problems), *self.problems],
             totals=Totals(dict(sorted(verdicts.items())), int(red)),
             parts=parts,
@@ -172,8 +174,8 @@ class Merging:
                 yield f"{bundle.folder}: the causes of its failures are missing: there is no {DIAGNOSIS}"
 
     def _different(self) -> Iterator[str]:
-        first, *others = self._sources
-        for source in others:
+        first, *more = self._sources
+        for source in more:
             keys = [
                 key for key in {**first.options, **source.options} if first.options.get(key) != source.options.get(key)
             ]
@@ -190,11 +192,11 @@ class Merging:
                 shards.setdefault(int(total), set()).add(int(number))
         several = len({source.part.place for source in self._sources}) > 1
         for (place, _), shards in runs.items():
-            for parts, there in shards.items():
-                count = parts - len(there)
+            for parts, present in shards.items():
+                count = parts - len(present)
                 if count <= 0 or 1 in shards:  # 1/1 is the whole
                     continue
-                first = [f"{n}/{parts}" for n in range(1, min(parts, len(there) + 10) + 1) if n not in there][:10]
+                first = [f"{n}/{parts}" for n in range(1, min(parts, len(present) + 10) + 1) if n not in present][:10]
                 more = f" and {count - len(first):,} more" if count > len(first) else ""
                 where = f" on {', '.join(str(fact) for fact in place if fact is not None)}" if several else ""
                 yield f"missing: shard {', '.join(first)}{more}{where}"

@@ -40,12 +40,12 @@ class _Bar(Progress):
     """The progress bar, and below it the counts of the verdicts."""
 
     def __init__(
-        self, verdicts: Callable[[], Mapping[Verdict, int]] | None, known: bool, name: Text, console: Console
+        self, verdicts: Callable[[], Mapping[Verdict, int]] | None, is_counted: bool, name: Text, console: Console
     ) -> None:
         self._verdicts = verdicts
-        measure = BarColumn(None, table_column=Column(ratio=1)) if known else SpinnerColumn("line")
+        measure = BarColumn(None, table_column=Column(ratio=1)) if is_counted else SpinnerColumn("line")
         columns = (_Name(name), measure, _Done(), _Rate(), _Remaining())
-        super().__init__(*columns, console=console, transient=True, expand=known)
+        super().__init__(*columns, console=console, transient=True, expand=is_counted)
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()

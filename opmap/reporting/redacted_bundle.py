@@ -49,8 +49,8 @@ def write_redacted(folder: str | os.PathLike[str], output: str | os.PathLike[str
         _write_reports(bundle, files, redactor)
     finally:
         files.release()
-    known = {RUN, RECORDS, *REPORTS, TIMES, SURVEY, HTML, FOLDER}
-    return sorted([*left_out, *(path.name for path in bundle.folder.iterdir() if path.name not in known)])
+    bundle_names = {RUN, RECORDS, *REPORTS, TIMES, SURVEY, HTML, FOLDER}
+    return sorted([*left_out, *(path.name for path in bundle.folder.iterdir() if path.name not in bundle_names)])
 
 
 class _Cleaner:
@@ -65,8 +65,8 @@ class _Cleaner:
                 self._kept.add(record.case)  # it is in the catalogue
         for line in _lines(bundle):
             redactor.learn(_texts(line))
-        for name, there in ((DIAGNOSIS, bundle.diagnosis), (SURVEY, bundle.survey)):
-            if there:
+        for name, document in ((DIAGNOSIS, bundle.diagnosis), (SURVEY, bundle.survey)):
+            if document:
                 redactor.learn(_texts(read_json(bundle.folder / name, dict)))
 
     def text(self, text: str) -> str:

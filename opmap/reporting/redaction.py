@@ -108,9 +108,9 @@ class Redactor:
         return f"<{kind}>"
 
     def _remove(self, kind: str, text: str) -> None:
-        found = self.removed.setdefault(kind, [])
-        if text not in found:
-            found.append(text)
+        removed = self.removed.setdefault(kind, [])
+        if text not in removed:
+            removed.append(text)
 
 
 def summary(removed: Mapping[str, list[str]]) -> str:
@@ -133,9 +133,9 @@ def _hosts() -> list[str]:
     return [*names, *(name.partition(".")[0] for name in names)]
 
 
-def _names(found: Iterable[str]) -> set[str]:
+def _names(words: Iterable[str]) -> set[str]:
     """Returns the names that are long enough and not generic."""
-    return {name for name in found if len(name) >= _SHORTEST and name.lower() not in _GENERIC}
+    return {name for name in words if len(name) >= _SHORTEST and name.lower() not in _GENERIC}
 
 
 def _folders() -> set[str]:

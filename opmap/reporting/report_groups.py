@@ -65,12 +65,12 @@ class Groups:
 def found_cases(ids: Iterable[str], tier: str | None) -> dict[str, Case]:
     """Returns the cases of the catalogue with these ids, by id. They are sought in the tier first. An unknown id has none."""
     wanted = {id for id in ids if len(id) <= MAX_GLOB and not id.startswith((PROBE, CONTRACT))}
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for candidate in dict.fromkeys([*(t for t in TIERS if t == tier), "smoke", "full"]):
-        left = wanted - found.keys()
+        left = wanted - cases.keys()
         if left:
-            found |= {case.id: case for case in catalogue(candidate, left)}
-    return found
+            cases |= {case.id: case for case in catalogue(candidate, left)}
+    return cases
 
 
 def groups(bundle: WrittenBundle, cases: Mapping[str, Case]) -> Groups:
@@ -92,9 +92,9 @@ def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisDocu
     """Returns the causes that the records show."""
     judged = [(cases[id], record) for record in bundle.records if (id := record.case or "") in cases]
     run = JudgedRun(judged)
-    found = causes(run) if run.failed else []
-    told = [Diagnosis(cause).with_closest(run) for cause in found]
-    return diagnosis_document("", told, lambda case: again(bundle, case.id))
+    computed = causes(run) if run.failed else []
+    diagnoses = [Diagnosis(cause).with_closest(run) for cause in computed]
+    return diagnosis_document("", diagnoses, lambda case: again(bundle, case.id))
 
 
 def _group(
@@ -149,8 +149,8 @@ def _of_dispatch(group: Group) -> Case | None:
 def _picture(case: Case, actual: TensorRecord | None) -> Picture | None:
     """Returns the picture of a case with its wrong output, if this has the type and the sizes of the case's output."""
     output = case.desc.output
-    own = actual and (actual.DataType, actual.Sizes) == (output.data_type.name, list(output.sizes))
-    bits = [int(b or "0", 16) for b in actual.Bits] if own and actual and actual.Bits is not None else None
+    comparable = actual and (actual.DataType, actual.Sizes) == (output.data_type.name, list(output.sizes))
+    bits = [int(b or "0", 16) for b in actual.Bits] if comparable and actual and actual.Bits is not None else None
     return picture(case, bits)
 
 

@@ -126,39 +126,39 @@ def _documents(spec: Spec, level: str, field: str, type: str, dimensions: int | 
 
 def by_dimensions(places: Sequence[Place], records: Sequence[Record]) -> Matrix:
     """Returns the matrix of operator and data type by dimensions."""
-    found: dict[tuple[str, str, str], Counter[str]] = {}
+    counters: dict[tuple[str, str, str], Counter[str]] = {}
     for where, record in zip(places, records, strict=True):
         key = where.operator, where.data_type, where.dimensions
         kind = "failed" if record.failed else "passed" if record.verdict == Verdict.PASS else "other"
-        found.setdefault(key, Counter())[kind] += 1
-    columns = sorted({key[2] for key in found}, key=lambda name: (not name.isdecimal(), name))
-    counts = {key: Count(c.total(), c["failed"], c["other"]) for key, c in found.items()}
+        counters.setdefault(key, Counter())[kind] += 1
+    columns = sorted({key[2] for key in counters}, key=lambda name: (not name.isdecimal(), name))
+    counts = {key: Count(c.total(), c["failed"], c["other"]) for key, c in counters.items()}
     return _matrix(columns, counts, lambda *_: Count())
 
 
 def by_level(places: Sequence[Place], records: Sequence[Record]) -> Matrix:
     """Returns the matrix of operator and index type by feature level: what is documented, accepted and right."""
-    found: dict[tuple[str, str, str], Counter[str]] = {}
+    counters: dict[tuple[str, str, str], Counter[str]] = {}
     operators = dict.fromkeys(where.operator for where in places)
     specs = {name: spec for name in operators if (spec := _spec(name))}
-    known = {level for spec in specs.values() for level in _levels(spec)}
-    columns = sorted(known | {where.level for where in places}, key=_by_level)
+    levels = {level for spec in specs.values() for level in _levels(spec)}
+    columns = sorted(levels | {where.level for where in places}, key=_by_level)
     for name, spec in specs.items():
         for table in spec.support:
             for field in spec.index_tensors:
                 for type in table.tensors[field].data_types if field in table.tensors else ():
-                    found.setdefault((name, type, table.feature_level), Counter())
+                    counters.setdefault((name, type, table.feature_level), Counter())
     for where, record in zip(places, records, strict=True):
-        counts = found.setdefault((where.operator, where.index_type, where.level), Counter())
+        counts = counters.setdefault((where.operator, where.index_type, where.level), Counter())
         counts["cases"] += 1
         counts["accepted"] += _accepted(record)
         counts["right"] += record.verdict in (Verdict.PASS, Verdict.OBSERVED)
 
     def cell(operator: str, type: str, level: str) -> LevelCount:
-        counts = found.get((operator, type, level), Counter())
+        counts = counters.get((operator, type, level), Counter())
         return LevelCount(_is_documented(operator, type, level), counts["cases"], counts["accepted"], counts["right"])
 
-    return _matrix(columns, {key: cell(*key) for key in found}, cell)
+    return _matrix(columns, {key: cell(*key) for key in counters}, cell)
 
 
 def _is_documented(operator: str, type: str, level: str) -> bool:
@@ -182,12 +182,12 @@ def _by_level(level: str) -> int:
 
 def _matrix(
     columns: Sequence[str],
-    found: Mapping[tuple[str, str, str], Count | LevelCount],
+    counts: Mapping[tuple[str, str, str], Count | LevelCount],
     empty: Callable[..., Count | LevelCount],
 ) -> Matrix:
-    keys = sorted({key[:2] for key in found}, key=_in_order)
+    keys = sorted({key[:2] for key in counts}, key=_in_order)
     return Matrix(
-        columns, [Row(*key, [found.get((*key, column)) or empty(*key, column) for column in columns]) for key in keys]
+        columns, [Row(*key, [counts.get((*key, column)) or empty(*key, column) for column in columns]) for key in keys]
     )
 
 

@@ -177,8 +177,8 @@ def _marked(
     if not places:
         return [], "no element differs"
     read = [int(address) for address in wrong.read]
-    known = [n for n, address in enumerate(read) if address >= 0]
-    first = places[known[0] if known else 0]
+    revealed = [n for n, address in enumerate(read) if address >= 0]
+    first = places[revealed[0] if revealed else 0]
     expected.marks[first] = RIGHT
     pairs: list[_Pair] = []
     source = case.desc.origins(case.tensors)[first]
@@ -186,7 +186,7 @@ def _marked(
         shown, address = _place(case, inputs, source)
         shown.marks[address] = SOURCE
         pairs.append(_Pair(shown, address, first, SOURCE))
-    for n in known[:MOST_LINES]:
+    for n in revealed[:MOST_LINES]:
         shown, address = _place(case, inputs, read[n])
         shown.marks.setdefault(address, READ)
         pairs.append(_Pair(shown, address, places[n], READ))
@@ -323,10 +323,10 @@ def _skips(window: Sequence[int], n: int) -> float:
 
 def _values(shown: _Shown, bits: Sequence[int | None]) -> list[str]:
     """Returns the values as texts; a NaN with its bits; `?` for an element without a documented value."""
-    known = np.array([b or 0 for b in bits], f"<u{shown.data_type.size}").tolist()
-    texts = [str(plain(number)) for number in from_bits(shown.data_type, known)]
+    numbers = np.array([b or 0 for b in bits], f"<u{shown.data_type.size}").tolist()
+    texts = [str(plain(number)) for number in from_bits(shown.data_type, numbers)]
     width = shown.data_type.size * 2
-    named = [f"{text} {b:0{width}x}" if text == "NaN" else text for text, b in zip(texts, known, strict=True)]
+    named = [f"{text} {b:0{width}x}" if text == "NaN" else text for text, b in zip(texts, numbers, strict=True)]
     return ["?" if b is None else text for text, b in zip(named, bits, strict=True)]
 
 

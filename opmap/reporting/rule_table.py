@@ -72,10 +72,10 @@ def _details(number: int, row: RuleRow) -> str:
     lines += [f"   {name} = {_listed(values)}" for name, values in row.inputs.items()]
     for compile, word in WORDS.items():
         answer = row.answers[compile]
-        told = answer.refused or (
+        answer_text = answer.refused or (
             "accepted, not run" if answer.output is None else f"output = {_listed(answer.output)}"
         )
-        lines.append(f"   {word}: {told}")
+        lines.append(f"   {word}: {answer_text}")
         lines += [f"   {word}: {message}" for message in answer.messages]
     return "\n".join(lines)
 
@@ -83,8 +83,8 @@ def _details(number: int, row: RuleRow) -> str:
 def _member(value: object) -> str:
     if not isinstance(value, dict):
         return str(value)
-    others = [f"{k} {v}" for k, v in value.items() if k not in ("DataType", "Sizes")]
-    return " ".join([str(value["DataType"]), "{" + ",".join(map(str, value["Sizes"])) + "}", *others])
+    members = [f"{k} {v}" for k, v in value.items() if k not in ("DataType", "Sizes")]
+    return " ".join([str(value["DataType"]), "{" + ",".join(map(str, value["Sizes"])) + "}", *members])
 
 
 _SHOWN = 24

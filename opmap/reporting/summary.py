@@ -44,7 +44,7 @@ def summary(
     if len(groups) > MOST_SHOWN:
         parts.append(f"... and {len(groups) - MOST_SHOWN} more causes\n")
     parts += map(_table, count_tables(records))
-    parts += _others(records, {case for group in groups for case in group.ids})
+    parts += _unexplained(records, {case for group in groups for case in group.ids})
     if problems:
         parts.append(f"## Problems\n\n{block(_first(problems))}")
     parts.append(block(notes))
@@ -116,7 +116,7 @@ def _table(counts: Counts) -> str:
     return f"## {plain(counts.title)}\n\n{table(counts.header, [*rows, footer], right=right)}"
 
 
-def _others(records: Sequence[Record], explained: set[str]) -> list[str]:
+def _unexplained(records: Sequence[Record], explained: set[str]) -> list[str]:
     """Returns the section of the failures that no cause explains."""
     failures = [record for record in records if record.failed and record.case not in explained]
     if not failures:

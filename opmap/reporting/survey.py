@@ -37,12 +37,12 @@ def rows(observations: Sequence[Observation]) -> list[Row]:
     The answers to one invalid index in different places, descriptors and data types are one if an explanation fits all of
     them. Otherwise each answer says for which of them it holds.
     """
-    asked: dict[str, dict[tuple[str, str], list[Observation]]] = {}
+    by_operator: dict[str, dict[tuple[str, str], list[Observation]]] = {}
     for observation in observations:
         key = _type(observation), observation.question.position
-        asked.setdefault(observation.question.desc.operator, {}).setdefault(key, []).append(observation)
+        by_operator.setdefault(observation.question.desc.operator, {}).setdefault(key, []).append(observation)
     tables: dict[tuple[Row, ...], list[str]] = {}
-    for operator, groups in asked.items():
+    for operator, groups in by_operator.items():
         tables.setdefault(tuple(_rows(groups)), []).append(operator)
     return [
         Row(tuple(operators), row.index_types, row.positions, row.answer, row.failed)
@@ -92,14 +92,14 @@ def _answers(observations: Sequence[Observation]) -> list[tuple[str, bool]]:
     return words
 
 
-def _where(some: Sequence[Observation], all: Sequence[Observation]) -> str:
+def _where(some: Sequence[Observation], observations: Sequence[Observation]) -> str:
     """Returns what the cases of some observations have in common and the others have not: data types, places or sizes."""
-    others = [observation for observation in all if observation not in some]
+    rest = [observation for observation in observations if observation not in some]
     for name in (_data_type, _coordinate, _input):
         names = list(dict.fromkeys(map(name, some)))
-        if {*names}.isdisjoint(map(name, others)):
+        if {*names}.isdisjoint(map(name, rest)):
             return ", ".join(names)
-    return f"{len(some)} of {len(all)} cases"
+    return f"{len(some)} of {len(observations)} cases"
 
 
 def _data_type(observation: Observation) -> str:
@@ -117,8 +117,8 @@ def _input(observation: Observation) -> str:
 
 def _type(observation: Observation) -> str:
     """Returns the type of the indices, and the type that they have when the operator's node reads them."""
-    given, read = observation.question.index_type, observation.index_type
-    return given.name if given is read else f"{given.name} as {read.name}"
+    stored, read = observation.question.index_type, observation.index_type
+    return stored.name if stored is read else f"{stored.name} as {read.name}"
 
 
 # --- the terminal ---
@@ -149,19 +149,19 @@ def print_survey(console: Console, place: str, observations: Sequence[Observatio
     for observation in failures(observations):
         key = observation.question.desc.operator, observation.answers[0]
         wrong.setdefault(key, []).append(observation)
-    for (first, *others), _ in zip(wrong.values(), range(MOST_SHOWN), strict=False):
-        more = f" (and {len(others)} more)" if others else ""
+    for (first, *more_failures), _ in zip(wrong.values(), range(MOST_SHOWN), strict=False):
+        more = f" (and {len(more_failures)} more)" if more_failures else ""
         text = f"{_subject(first)}: {first.failure}{more}"
         console.print(printable(text), style="red", soft_wrap=True, highlight=False, markup=False)
 
 
 def _lines(place: str, observations: Iterable[Observation]) -> list[str]:
-    asked, reasons = Counter[bool](), Counter[str]()
+    answered, reasons = Counter[bool](), Counter[str]()
     for observation in observations:
-        asked[observation.answered] += 1
+        answered[observation.answered] += 1
         if not observation.answered:
             reasons[observation.message or ""] += 1
-    lines = [f"{asked[True]} of {asked.total()} questions answered on {place} (see opmap manual survey)"]
+    lines = [f"{answered[True]} of {answered.total()} questions answered on {place} (see opmap manual survey)"]
     lines += [f"{NOT_ASKED}: {reason} ({count})" for reason, count in reasons.most_common(MOST_SHOWN)]
     return lines
 

@@ -33,17 +33,17 @@ class Timed(NamedTuple):
 
 def timed(seconds: Mapping[str, float], variants: Iterable[tuple[str, str]]) -> dict[str, Timed]:
     """Returns the cases whose time is known, by id. `variants` has the id and the variant of each case."""
-    known = [(case, variant) for case, variant in variants if case in seconds]
+    measured = [(case, variant) for case, variant in variants if case in seconds]
     of_variant: dict[str, list[float]] = {}
-    for case, variant in known:
+    for case, variant in measured:
         of_variant.setdefault(variant, []).append(seconds[case])
     medians = {variant: median(times) for variant, times in of_variant.items()}
-    return {case: Timed(case, variant, seconds[case], medians[variant]) for case, variant in known}
+    return {case: Timed(case, variant, seconds[case], medians[variant]) for case, variant in measured}
 
 
 def slowest(times: Mapping[str, Timed], most: int) -> list[Timed]:
     """Returns the cases that took longest, the slowest first."""
-    return nlargest(most, times.values(), key=lambda one: one.seconds)
+    return nlargest(most, times.values(), key=lambda timed_case: timed_case.seconds)
 
 
 def newly_slow(old: Mapping[str, Timed], new: Mapping[str, Timed]) -> list[tuple[Timed, Timed]]:

@@ -130,8 +130,8 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
     if run.parts is not None and not (run.parts and all(0 <= part.records <= MAX_RECORDS for part in run.parts)):
         message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
         raise InputError(message, path="$.parts", file=str(path / RUN))
-    found = (path / DIAGNOSIS).exists()
-    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument, DIAGNOSIS_SCHEMA) if found else None
+    has_diagnosis = (path / DIAGNOSIS).exists()
+    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument, DIAGNOSIS_SCHEMA) if has_diagnosis else None
     for number, group in enumerate(diagnosis.groups if diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
     times = _document(path / TIMES, TimesDocument, TIMES_SCHEMA).seconds if (path / TIMES).exists() else {}
