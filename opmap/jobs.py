@@ -130,13 +130,13 @@ def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], blo
     if not again:  # one failure is told once
         at = next((at for at, (record, _) in enumerate(results) if record.verdict == Verdict.PASS), 0)
         record, seconds = results[at]
-        others = [item.id for item in items if item is not items[at]]
-        told = only_here(_crashed(session, items[at], how), record, others)
+        other_ids = [item.id for item in items if item is not items[at]]
+        in_company = only_here(_crashed(session, items[at], how), record, other_ids)
         if record.verdict != Verdict.PASS:
-            told = msgspec.structs.replace(
-                told, message=f"{told.message}; without them {record.verdict}: {record.message}"
+            in_company = msgspec.structs.replace(
+                in_company, message=f"{in_company.message}; without them {record.verdict}: {record.message}"
             )
-        results[at] = told, seconds
+        results[at] = in_company, seconds
     return results
 
 

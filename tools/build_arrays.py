@@ -64,9 +64,9 @@ class Space:
         groups: dict[tuple[Row, ...], list[Row]] = {}
         types = self.parameters["data_type"]
         by_size = {size: [i for i, t in enumerate(types) if DataType[t].size == size] for size in (1, 2, 4, 8)}
-        others = [range(len(self.parameters[n])) for n in self.sizes[1:]]
+        other_ranges = [range(len(self.parameters[n])) for n in self.sizes[1:]]
         for same in filter(None, by_size.values()):
-            for row in itertools.product(*others):
+            for row in itertools.product(*other_ranges):
                 choice = {n: self.parameters[n][i] for n, i in zip(self.sizes, (same[0], *row), strict=True)}
                 desc = operator.build({**choice, "index_type": "INT64"})
                 if desc is not None:

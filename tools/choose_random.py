@@ -100,23 +100,25 @@ def choose(tier: Tier, count: int, pool: int) -> list[Name]:
         drawn = processes.map(_rows_of, [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)])
         before = {_drawn(operator, n).id for operator in OPERATORS for n in chosen_numbers(tier, operator)}
         full = [case for case in catalogue("full", variants=False) if case.id not in before]
-        others = {case.id for case in full}
-        own = full if tier == "full" else [case for case in catalogue(tier, variants=False) if case.id not in before]
-        given = [_row(case) for case in own if not is_large(case.desc)]
+        full_ids = {case.id for case in full}
+        tier_cases = (
+            full if tier == "full" else [case for case in catalogue(tier, variants=False) if case.id not in before]
+        )
+        tier_rows = [_row(case) for case in tier_cases if not is_large(case.desc)]
         rows = list(itertools.chain.from_iterable(drawn))
-    print(f"{len(given)} cases of {tier} without chosen ones, {len(rows)} cases in the pool", flush=True)
+    print(f"{len(tier_rows)} cases of {tier} without chosen ones, {len(rows)} cases in the pool", flush=True)
     encoded = Coder()
-    caught, asked = encoded.cases(given), encoded.cases(rows)
+    caught, pool_cases = encoded.cases(tier_rows), encoded.cases(rows)
     first_held_out = len(rows) - len(rows) // HELD_OUT
-    free = [i for i, row in enumerate(rows[:first_held_out]) if row[0] not in others and row[4] <= MAX_BYTES]
+    free = [i for i, row in enumerate(rows[:first_held_out]) if row[0] not in full_ids and row[4] <= MAX_BYTES]
     price = np.array([rows[i][3] for i in free]) / FREE_ELEMENTS + 1
-    taken = take(asked.at(free), caught, price, count)
+    taken = take(pool_cases.at(free), caught, price, count)
     chosen = [free[i] for i in taken]
     elements = sum(rows[i][3] for i in chosen)
     print(f"{len(chosen)} cases chosen, with {elements} elements", flush=True)
-    held_out = asked.at(range(first_held_out, len(rows)))
+    held_out = pool_cases.at(range(first_held_out, len(rows)))
     for strength in STRENGTHS:
-        shares = [share(held_out, cases, strength) for cases in (caught, caught.joined(asked.at(chosen)))]
+        shares = [share(held_out, cases, strength) for cases in (caught, caught.joined(pool_cases.at(chosen)))]
         print(
             f"strength {strength}, of the held-out faults: {shares[0]:.3%} without the cases, {shares[1]:.3%} with them"
         )
@@ -181,29 +183,29 @@ class Coder:
         return Cases(np.array([codes for codes, _ in pairs]), np.array([shown for _, shown in pairs]))
 
     def _codes(self, values: tuple[Hashable, ...]) -> list[int]:
-        known = zip(self._numbers, values, strict=True)
-        return [numbers.setdefault(value, len(numbers) - 1) for numbers, value in known]
+        pairs = zip(self._numbers, values, strict=True)
+        return [numbers.setdefault(value, len(numbers) - 1) for numbers, value in pairs]
 
 
 # --- the faults that are left ---------------------------------------------------------------------------------------
 
 
-def missed(asked: Cases, caught: Cases, strength: int) -> Iterator[tuple[Integers, Integers]]:
-    """Gives, for each choice of entries and each effect, the faults that `asked` shows and `caught` does not.
+def missed(pool: Cases, caught: Cases, strength: int) -> Iterator[tuple[Integers, Integers]]:
+    """Gives, for each choice of entries and each effect, the faults that `pool` shows and `caught` does not.
 
-    They are given as two arrays of equal length: the positions of cases in `asked`, and a number for the values of the
+    They are given as two arrays of equal length: the positions of cases in `pool`, and a number for the values of the
     entries. A fault that several cases show occurs several times.
     """
-    dimensions = np.maximum(asked.codes.max(axis=0), caught.codes.max(axis=0)) + 1
+    dimensions = np.maximum(pool.codes.max(axis=0), caught.codes.max(axis=0)) + 1
     for entries in map(list, itertools.combinations(range(len(ENTRIES)), strength)):
         sizes = dimensions[entries]
-        there = [(cases.codes[:, entries] >= 0).all(axis=1) for cases in (asked, caught)]
-        numbers = [_number(cases.codes[:, entries], sizes) for cases in (asked, caught)]
+        complete = [(cases.codes[:, entries] >= 0).all(axis=1) for cases in (pool, caught)]
+        numbers = [_number(cases.codes[:, entries], sizes) for cases in (pool, caught)]
         for effect in range(len(EFFECTS)):
-            found = np.zeros(prod(sizes.tolist()), bool)
-            found[numbers[1][there[1] & caught.shown[:, effect]]] = True
-            positions = np.flatnonzero(there[0] & asked.shown[:, effect])
-            left = positions[~found[numbers[0][positions]]]
+            caught_faults = np.zeros(prod(sizes.tolist()), bool)
+            caught_faults[numbers[1][complete[1] & caught.shown[:, effect]]] = True
+            positions = np.flatnonzero(complete[0] & pool.shown[:, effect])
+            left = positions[~caught_faults[numbers[0][positions]]]
             yield left, numbers[0][left]
 
 
@@ -215,10 +217,10 @@ def _number(codes: Integers, sizes: Integers) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def share(asked: Cases, caught: Cases, strength: int) -> float:
-    """Returns the share of the faults drawn from `asked` that `caught` catches, from 0 to 1."""
-    chances = asked.chances(strength)
-    return 1 - sum(float(chances[positions].sum()) for positions, _ in missed(asked, caught, strength))
+def share(pool: Cases, caught: Cases, strength: int) -> float:
+    """Returns the share of the faults drawn from `pool` that `caught` catches, from 0 to 1."""
+    chances = pool.chances(strength)
+    return 1 - sum(float(chances[positions].sum()) for positions, _ in missed(pool, caught, strength))
 
 
 # --- choosing -------------------------------------------------------------------------------------------------------
@@ -275,11 +277,11 @@ def _left(pool: Cases, caught: Cases) -> tuple[Integers, Integers, npt.NDArray[n
         chances = pool.chances(strength) * WEIGHTS[strength]
         for positions, numbers in missed(pool, caught, strength):
             if len(positions):
-                known, own = np.unique(numbers, return_inverse=True)
+                distinct, fault_numbers = np.unique(numbers, return_inverse=True)
                 cases.append(positions.astype(np.int32))
-                faults.append((own + count).astype(np.int32))
-                weights.append(np.bincount(own, chances[positions]).astype(np.float64))
-                count += len(known)
+                faults.append((fault_numbers + count).astype(np.int32))
+                weights.append(np.bincount(fault_numbers, chances[positions]).astype(np.float64))
+                count += len(distinct)
     return np.concatenate(cases), np.concatenate(faults), np.concatenate(weights)
 
 

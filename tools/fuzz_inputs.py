@@ -51,11 +51,11 @@ def main() -> int:
         try:
             if options.replay:
                 return replay(targets[0], options.replay.read_bytes(), Path(folder))
-            found = [target.name for target in targets if search(target, options.minutes, options.seed, Path(folder))]
+            failing = [target.name for target in targets if search(target, options.minutes, options.seed, Path(folder))]
         except KeyboardInterrupt:
             return 130
-    print(f"found: {', '.join(found) or 'nothing'}")
-    return int(bool(found))
+    print(f"found: {', '.join(failing) or 'nothing'}")
+    return int(bool(failing))
 
 
 def limit_memory() -> None:

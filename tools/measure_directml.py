@@ -98,16 +98,16 @@ Given = tuple[Dispatchable, dict[str, np.ndarray], dict[str, int]]
 
 def drawn(count: int, seed: int) -> list[Given]:
     """Returns random operators with their contents. Every REFUSED_EVERY-th has an offset that DirectML refuses."""
-    source, given = SeededSource(seed), []
+    source, cases = SeededSource(seed), []
     for number, desc in enumerate(random_descriptors(count, seed=seed), 1):
         offsets = {next(iter(desc.inputs)): 4} if number % REFUSED_EVERY == 0 else {}
-        given.append((dispatchable(desc), contents(draw_case(source, desc)), offsets))
-    return given
+        cases.append((dispatchable(desc), contents(draw_case(source, desc)), offsets))
+    return cases
 
 
-def grow(device: Device, arena: Arena, given: Sequence[Given]) -> None:
+def grow(device: Device, arena: Arena, cases: Sequence[Given]) -> None:
     """Runs operators, each fifth as a graph. A refused binding is wanted."""
-    for number, (operator, inputs, offsets) in enumerate(given):
+    for number, (operator, inputs, offsets) in enumerate(cases):
         try:
             run(device, arena, operator, inputs, offsets=offsets, graph=number % 5 == 0)
         except BindingRefused:
@@ -127,12 +127,12 @@ def times(device: Device, arena: Arena) -> tuple[list[float], list[float]]:
             continue
         model = mapped.model_bytes
         feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
-        given, inputs = dispatchable(case.desc), contents(case)
+        operator, inputs = dispatchable(case.desc), contents(case)
         try:
             provider.run(model, feeds)
         except ProviderError:
             continue
-        direct.append(best(lambda given=given, inputs=inputs: run(device, arena, given, inputs)))
+        direct.append(best(lambda operator=operator, inputs=inputs: run(device, arena, operator, inputs)))
         session.append(best(lambda model=model, feeds=feeds: provider.run(model, feeds)))
     return direct, session
 
@@ -157,21 +157,21 @@ def main() -> int:
     print(f"device: {time.perf_counter() - start:.2f} s, {usage()[0] >> 20} MiB")
     rounds = [drawn(count, seed) for seed, count in enumerate((WARM_UP, MORE, MORE))]
     taken = []
-    for given in rounds:
+    for cases in rounds:
         start = time.perf_counter()
-        grow(device, arena, given)
+        grow(device, arena, cases)
         seconds = time.perf_counter() - start
         taken.append(usage())
         memory, handles = taken[-1]
         print(
-            f"{len(given)} cases: {1000 * seconds / len(given):.2f} ms each; {memory / 2**20:.2f} MiB, {handles} handles"
+            f"{len(cases)} cases: {1000 * seconds / len(cases):.2f} ms each; {memory / 2**20:.2f} MiB, {handles} handles"
         )
     grown = taken[-1][0] - taken[0][0], taken[-1][1] - taken[0][1]
     print(f"after {WARM_UP} cases, {2 * MORE} more: {grown[0] / 2**20:+.2f} MiB, {grown[1]:+d} handles")
     direct, session = times(device, arena)
-    here, there = (1000 * statistics.median(one) for one in (direct, session))
+    direct_ms, session_ms = (1000 * statistics.median(durations) for durations in (direct, session))
     print(
-        f"{len(direct)} cases of smoke: DirectML {here:.3f} ms, DirectML EP {there:.3f} ms (medians), 1 to {there / here:.1f}"
+        f"{len(direct)} cases of smoke: DirectML {direct_ms:.3f} ms, DirectML EP {session_ms:.3f} ms (medians), 1 to {session_ms / direct_ms:.1f}"
     )
     arena.release()
     left = device.close()

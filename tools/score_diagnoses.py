@@ -48,9 +48,9 @@ def main() -> int:
     if options.backends:
         return max(map(backend, BACKENDS))
     names = [n for n in FAULTS if not options.words or any(word in n for word in options.words)]
-    found = [named(name, options.tier) for name in names]
-    caught = [one for one in found if one is not None]
-    print(f"{sum(caught)} of {len(caught)} named; {len(found) - len(caught)} change no case of {options.tier}")
+    answers = [named(name, options.tier) for name in names]
+    caught = [answer for answer in answers if answer is not None]
+    print(f"{sum(caught)} of {len(caught)} named; {len(answers) - len(caught)} change no case of {options.tier}")
     return int(not all(caught))
 
 
@@ -61,16 +61,16 @@ def named(name: str, tier: str) -> bool | None:
         session.judge_all()
         run = JudgedRun(session.judged, session.calls)
         between = time.perf_counter()
-        found = causes(run)
-    if not found:
+        groups = causes(run)
+    if not groups:
         print(f"-        {name}: no case fails", flush=True)
         return None
-    relation = found[0].relation
+    relation = groups[0].relation
     is_named = name in (relation.fault, *relation.ties)
     seconds = f"{between - start:5.1f} s run, {time.perf_counter() - between:5.1f} s causes"
     ties = f", ties {', '.join(relation.ties)}" if relation.ties else ""
     text = relation.fault or relation.text
-    counts = "+".join(str(len(cause.failures)) for cause in found[:5])
+    counts = "+".join(str(len(cause.failures)) for cause in groups[:5])
     print(f"{'named' if is_named else 'NOT NAMED'}  {seconds}  {name}: {text}{ties} ({counts} cases)", flush=True)
     return is_named
 
@@ -86,11 +86,11 @@ def backend(name: str) -> int:
     if not groups:
         print(f"{name}: no cause\n{answer.stderr}", flush=True)
         return 1
-    cause, *others = groups
+    cause, *more = groups
     condition = cause["condition"]["text"] if cause["condition"] else "no condition is exact"
     print(f"{seconds:5.1f} s  {name}: {cause['relation']['text']}; {condition}; {cause['stability']}", flush=True)
-    if others:
-        print(f"         and {len(others)} more causes", flush=True)
+    if more:
+        print(f"         and {len(more)} more causes", flush=True)
     return 0
 
 

@@ -266,7 +266,7 @@ def entering(state, root, folder="/"):
 
 def spawn(rig, state, command, environment, cwd, **options):
     """Returns the Popen of a command that it starts inside the running rig. The command is killed when this process ends."""
-    own = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY)
+    own_namespace = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY)
     inside = os.open(f"/proc/{state['pid']}/ns/pid_for_children", os.O_RDONLY)
     if libc.setns(inside, CLONE_NEWPID):  # affects only the children of this process
         raise RigError("cannot enter the rig's namespaces: run `down`, then try again")
@@ -274,7 +274,7 @@ def spawn(rig, state, command, environment, cwd, **options):
         env = {**ENVIRONMENT, "DISPLAY": state["display"], **environment}
         return subprocess.Popen(command, preexec_fn=entering(state, rig.root, cwd), env=env, **options)
     finally:
-        libc.setns(own, CLONE_NEWPID)
+        libc.setns(own_namespace, CLONE_NEWPID)
 
 
 # ---------------------------------------------------------------- run
@@ -328,7 +328,7 @@ def run(rig, command, *, environment=(), cwd="/rig", binds=(), timeout=None, **o
     if not os.path.isdir(f"/proc/{state['pid']}/root{rig.root}{cwd}"):
         raise RigError(f"--cwd must be a folder inside the rig, got {cwd}")
     end_leftovers()
-    own = str(os.getpid())
+    pid = str(os.getpid())
 
     def on_signal(number, frame):
         raise SystemExit(128 + number)
@@ -336,7 +336,7 @@ def run(rig, command, *, environment=(), cwd="/rig", binds=(), timeout=None, **o
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, on_signal)
     try:
-        mark = {MARK: f"{own}:{start_time(own)}"}
+        mark = {MARK: f"{pid}:{start_time(pid)}"}
         process = spawn(rig, state, command, {**dict(environment), **mark}, cwd, **options)
         code = process.wait(timeout)
     except FileNotFoundError:
@@ -345,7 +345,7 @@ def run(rig, command, *, environment=(), cwd="/rig", binds=(), timeout=None, **o
         print(f"dml_linux: ended after {timeout:g} s", file=sys.stderr)
         code = 124
     finally:
-        end_leftovers(own)
+        end_leftovers(pid)
     return code if code >= 0 else 128 - code
 
 
@@ -378,8 +378,8 @@ def check_host(rig):
 
 def proxies():
     """Returns the proxies of this machine as environment variables in small letters: apt and wget read no others."""
-    found = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in PROXIES}
-    return {name: value for name, value in found.items() if value}
+    values = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in PROXIES}
+    return {name: value for name, value in values.items() if value}
 
 
 def certificates():
