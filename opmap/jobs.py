@@ -112,9 +112,10 @@ def _in_process(options: SessionOptions, brief: bool) -> Iterator[Callable[[_Blo
 
 
 def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], block: _Block, how: str) -> _Results:
-    """Judges the groups of a block, or the items of a single group, in new processes, after a process ended in the block.
+    """Judges a block again in new processes, after its process ended: each group alone, or each item of a single group.
 
-    If no process ends now, the first case that passes failed in company only; if none passes, the first item at all.
+    If no process ends now, the items failed only together. One record says so: that of the first case that passes, or
+    of the first item if none passes.
     """
     (first, *_), *more = block
     if not more and len(block[0]) == 1:

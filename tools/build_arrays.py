@@ -74,7 +74,7 @@ class Space:
         self.groups = [(np.array(rows, np.int16), np.array(allowed, np.int16)) for allowed, rows in groups.items()]
 
     def _allowed(self, desc: OperatorDesc) -> tuple[Row, ...]:
-        """The rows of the value parameters that a descriptor allows; they depend on its indices only."""
+        """Returns the rows of the value parameters that a descriptor allows. They depend on its indices only."""
         key = tuple(
             (max(bounds) > 1, desc.index_counts[name] == 1, desc.tensors[name].element_count == 1)
             for name, bounds in desc.index_bounds.items()

@@ -110,12 +110,12 @@ def memory(elements: int = 10_000_000, advance: Callable[[], None] = lambda: Non
 
 @cache
 def _bytecode() -> tempfile.TemporaryDirectory[str]:
-    """The folder for the children's bytecode, which is removed at the end of this process."""
+    """Returns the folder for the children's bytecode. It is removed at the end of this process."""
     return tempfile.TemporaryDirectory(prefix="opmap-bench-", ignore_cleanup_errors=True)
 
 
 def _is_plugin() -> bool:
-    """Whether the pytest of this Python loads the plugin."""
+    """Returns whether the pytest of this Python loads the plugin."""
     from importlib.metadata import entry_points
 
     return any(entry.name == "opmap" for entry in entry_points(group="pytest11"))

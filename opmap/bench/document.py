@@ -158,7 +158,7 @@ def _machine() -> Machine:
 
 
 def _processor() -> str:
-    """The name of the processor, as far as the system tells it."""
+    """Returns the name of the processor, as far as the system tells it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]

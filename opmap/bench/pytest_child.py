@@ -32,7 +32,7 @@ class _Clock:
         self.end = time.perf_counter()
 
     def of_opmap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns the function with its time taken."""
+        """Returns a function that calls this one, and adds its time to `in_opmap`."""
 
         def timed(*arguments: Any) -> Any:
             begin = time.perf_counter()

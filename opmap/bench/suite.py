@@ -114,7 +114,7 @@ def measure(
 
 
 def _fresh(cases: Sequence[Case]) -> list[Case]:
-    """The cases as new objects, so that nothing is known of them. Nothing is kept of equal descriptors either."""
+    """Returns the cases as new objects, without cached results. Cached results of equal descriptors are removed too."""
     forget_results()
     judging._json_of.cache_clear()
     fresh = []
@@ -133,7 +133,7 @@ def _chunks(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
 
 
 def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, float, float]:
-    """The seconds of the bare sessions, of the whole suite, and of the whole suite with packs, in turn."""
+    """Returns the seconds of the bare sessions, of the whole suite, and of the whole suite with packs, in turn."""
     bare = whole = packed = 0.0
     for chunk in _chunks(cases):
         prepared = []
@@ -150,7 +150,7 @@ def _round(judge: Judge, cases: Sequence[Case], clock: Clock) -> tuple[float, fl
 
 
 def _judged(cases: Sequence[Case], clock: Clock, pack: int = 1) -> float:
-    """The seconds of the whole suite, with up to `pack` cases in one model."""
+    """Returns the seconds of the whole suite, with up to `pack` cases in one model."""
     with Session(SessionOptions(provider="cpu", pack=pack), cases=_fresh(cases)) as session:
         session.open()  # a run does this once, however many cases it has
         start = clock()
@@ -173,7 +173,7 @@ def _run_bare(prepared: Sequence[tuple[bytes, dict[str, np.ndarray]]]) -> None:
 
 
 def _parts(judge: Judge, cases: Sequence[Case], clock: Clock) -> dict[str, float]:
-    """The seconds of each step, summed over the cases; each case has a session of its own."""
+    """Returns the seconds of each step, summed over the cases. Each case has a session of its own."""
     spent: dict[str, float] = defaultdict(float)
     now = clock()
 

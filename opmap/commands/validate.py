@@ -118,7 +118,7 @@ def _write_reports(session: Session, diagnoses: Sequence[Diagnosis], unwritten: 
 
 @contextmanager
 def _noting(unwritten: list[str]) -> Iterator[None]:
-    """Notes an error of writing: it ends nothing, and is told at the end."""
+    """Keeps the message of an error of writing, which is printed at the end. The run goes on."""
     try:
         yield
     except InputError as error:

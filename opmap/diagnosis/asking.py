@@ -52,10 +52,10 @@ def make_exact(
 
 
 def _fitted(evidence: Evidence) -> tuple[Condition, bool]:
-    """The condition that fits all answers, and True; if there is none, one that fits most, and False.
+    """Returns (condition, True) if a condition fits all answers; else (one that fits most answers, False).
 
-    Before that, or if the condition has two parts, the passing cases that stand in the way of a simpler one are forgotten
-    or asked again.
+    If no condition fits, or if the condition has two parts, passing cases may prevent a simpler one. These cases are
+    forgotten or asked again first.
     """
     while True:
         condition = separate(evidence.failures, evidence.passes)
@@ -67,7 +67,7 @@ def _fitted(evidence: Evidence) -> tuple[Condition, bool]:
 
 
 def _confirmed(questions: Questions) -> bool:
-    """Asks until an answer contradicts the condition: then False. Returns True if nothing is left to ask."""
+    """Asks until an answer contradicts the condition: returns False then, and True if nothing is left to ask."""
     condition, evidence = questions.condition, questions.evidence
     while not evidence.spent and (question := questions.next()) is not None:
         case, case_features = question

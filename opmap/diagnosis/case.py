@@ -158,7 +158,10 @@ class _Shrinker:
         return best
 
     def simpler_values(self, case: Case) -> Case:
-        """Data that counts up, or few different values; indices 0 or in order, else many of them 0 and the others low."""
+        """Simplifies the values.
+
+        Data counts up, or has few different values. Indices are 0 or in order, else mostly 0 and low.
+        """
         for name in case.desc.data_tensors():
             count = len(case.tensors[name].bits)
             counting = _with(case, name, _counting(case.tensors[name].data_type, count))
@@ -206,8 +209,8 @@ def _made(case: Case, sizes: _Sizes, numbers: Mapping[str, int]) -> Iterator[Cas
 def _filled(desc: OperatorDesc, case: Case, *, wrap: bool) -> Case:
     """Returns a case with the leading values of `case`, repeated.
 
-    An index that the new sizes put out of range is moved: by whole lengths of the dimension with `wrap`, else to the nearest
-    end.
+    An index that is out of range in the new sizes is moved. With `wrap`, it moves by whole lengths of the dimension.
+    Else it moves to the nearest end.
     """
     filled = {}
     for name, wanted in desc.inputs.items():
@@ -250,7 +253,10 @@ def _named(case: Case) -> Case:
 
 
 def is_possible(case: Case) -> bool:
-    """Whether a case can be brought into its variant. Those of the catalogue's own cases take every descriptor."""
+    """Returns whether a case can be brought into its variant.
+
+    Those of the catalogue's own cases take every descriptor.
+    """
     variant = VARIANTS[case.variant]
     return variant.base is None or accepts(variant, dataclasses.replace(case, variant=variant.base))
 
@@ -260,7 +266,7 @@ def _sizes(desc: OperatorDesc) -> dict[str, tuple[int, ...]]:
 
 
 def _cut(case: Case) -> Iterator[Case]:
-    """All sizes cut to a low number; all but one size, and those equal to it."""
+    """Gives the case with all sizes cut to a low number; then with all sizes cut but one, and those equal to it."""
     sizes = _sizes(case.desc)
     largest = max(size for dims in sizes.values() for size in dims)
     for cap in _CAPS:
@@ -279,10 +285,10 @@ def _cut(case: Case) -> Iterator[Case]:
 
 
 def _groups(sizes: _Sizes) -> list[_Places]:
-    """Returns the dimensions that may change together, the largest first.
+    """Returns the groups of dimensions that may change together, the largest size first.
 
-    They have the same size: all of this size; those at one place in several tensors; one in each of several tensors; each
-    alone.
+    All dimensions of a group have the same size. A group has all dimensions of this size, or those at one place in
+    several tensors, or one in each of several tensors, or one alone.
     """
     all_places = [(name, at) for name, dims in sizes.items() for at in range(len(dims)) if dims[at] > 1]
     groups: dict[_Places, int] = {}
@@ -315,7 +321,10 @@ def _with_size(case: Case, places: _Places) -> Callable[[int], Iterator[Case]]:
 
 
 def _fewer_dimensions(case: Case) -> Iterator[Case]:
-    """One dimension less in all tensors, at the same place or at any; the numbers stay, or some become one less."""
+    """Gives the case with one dimension less per tensor, at the same place or at any.
+
+    Numbers stay, or some become one less.
+    """
     sizes, numbers = _sizes(case.desc), case.desc.numbers
     count = case.desc.output.dimension_count
     same = [(at,) * len(sizes) for at in range(count)]
@@ -330,7 +339,7 @@ def _fewer_dimensions(case: Case) -> Iterator[Case]:
 
 
 def _merged_dimensions(case: Case) -> Iterator[Case]:
-    """Two dimensions beside each other become one of all their elements and one of size 1; in all tensors, or in one."""
+    """Gives the case with two neighbouring dimensions merged: their product, and 1. In all tensors, or in one."""
     sizes = _sizes(case.desc)
     for at in range(case.desc.output.dimension_count - 1):
         merging = [name for name, dims in sizes.items() if dims[at] > 1 and dims[at + 1] > 1]
@@ -355,7 +364,7 @@ def _lower_numbers(case: Case) -> Iterator[Case]:
 
 
 def _plainer_variants(case: Case) -> Iterator[Case]:
-    """The variant `plain`, then the one that this variant is made of."""
+    """Gives the case in the variant `plain`, then in the one that this variant is made of."""
     base = VARIANTS[case.variant].base
     for name in dict.fromkeys((PLAIN, base or PLAIN)):
         if name != case.variant:
@@ -363,7 +372,7 @@ def _plainer_variants(case: Case) -> Iterator[Case]:
 
 
 def _plainer_types(case: Case) -> Iterator[Case]:
-    """FLOAT32 data and INT32 indices, where the rules allow them."""
+    """Gives the case with FLOAT32 data and INT32 indices, where the rules allow them."""
     desc = case.desc
     data = desc.inputs[desc.data_tensors()[0]].data_type
     index = desc.inputs[desc.index_tensors()[0]].data_type if desc.index_tensors() else DataType.INT32
@@ -390,7 +399,7 @@ def _counting(data_type: DataType, count: int) -> Sequence[int]:
 
 
 def _fewer_values(name: str, case: Case) -> Iterator[Case]:
-    """The first values without some of them, repeated. Of many values, at least a quarter is left out."""
+    """Gives the first values without some of them, repeated. Of many values, at least a quarter is left out."""
     bits = case.tensors[name].bits
     if len(bits) > MOST_PERIODIC:
         return
@@ -403,7 +412,7 @@ def _fewer_values(name: str, case: Case) -> Iterator[Case]:
 
 
 def _plain_indices(name: str, case: Case) -> Iterator[Case]:
-    """All indices 0; all the same; the numbers of the elements in order."""
+    """Gives the case with all indices 0; with all equal; with the numbers of the elements in order."""
     tensor, coordinates = case.tensors[name], len(case.desc.index_bounds[name])
     count = len(tensor.bits) // coordinates
     yield _with(case, name, [0] * len(tensor.bits))
@@ -422,7 +431,7 @@ def _in_order(case: Case, name: str) -> Sequence[int]:
 
 
 def _more_zeros(name: str, case: Case) -> Iterator[Case]:
-    """More indices 0: half of those that are not, then a quarter, down to single ones if there are few."""
+    """Gives the case with more indices 0: half of the others, then a quarter, down to single ones if there are few."""
     bits = case.tensors[name].bits
     set_ones = [at for at, value in enumerate(bits) if value]
     for kept in without_some(set_ones):
@@ -433,7 +442,7 @@ def _more_zeros(name: str, case: Case) -> Iterator[Case]:
 
 
 def _with_index(name: str, case: Case, at: int, sign: int, distance: int) -> Iterator[Case]:
-    """The case with one index at this distance from 0."""
+    """Gives the case with one index at this distance from 0."""
     values = list(case.tensors[name].integers)
     values[at] = sign * distance
     yield _with(case, name, to_bits(case.tensors[name].data_type, values))

@@ -130,7 +130,8 @@ class Cause:
 def causes(run: JudgedRun) -> list[Cause]:
     """Returns the groups of the failed cases of a run, the largest first.
 
-    Cases that fail in company only have groups of their own, without a condition: what they fail on is no part of a descriptor.
+    Cases that fail only in company have groups of their own, without a condition: the failure does not depend on a
+    descriptor alone.
     """
     company = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
     of_company = [replace(cause, condition=None) for cause in _causes(run, company)]
@@ -162,7 +163,7 @@ def _causes_alone(run: JudgedRun) -> list[Cause]:
 
 
 def _searched(run: JudgedRun, n: int) -> Failure:
-    """The n-th case of the run with its relations. Outputs of earlier calls are looked at if nothing else is certain."""
+    """Returns the n-th case with its relations. Outputs of earlier calls are used if nothing else is certain."""
     failure = failure_of(*run.judged[n])
     first = failure.relations[0]
     certain = first.explained == first.wrong and not first.vague and first.kind != "values"
@@ -181,7 +182,7 @@ def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause
 
 
 def _condition(run: JudgedRun, failed: Sequence[Case]) -> Condition | None:
-    """The condition that separates cases from those that passed. The number of a call is a part only if none does without."""
+    """Returns the condition that separates cases from those that passed. It uses the call's number only if it must."""
     if len(failed) == len(run.judged):
         return Condition(((),))
     if not run.passed:
@@ -192,7 +193,7 @@ def _condition(run: JudgedRun, failed: Sequence[Case]) -> Condition | None:
 
 
 def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
-    """Returns the cause to which a failure belongs that was not searched; None if none claims it."""
+    """Returns the cause in `groups` that claims the n-th case, which was not searched; None if there is none."""
     case, record = run.judged[n]
     if record.verdict != Verdict.MISMATCH or record.actual is None:
         failure = failure_of(case, record)
@@ -215,7 +216,7 @@ def failure_of(case: Case, record: Record, earlier: Sequence[Earlier] = ()) -> F
 
 
 def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
-    """Returns the outputs of the calls before the n-th case, in the same process: the documented one, and the actual one.
+    """Returns the documented and the actual outputs of the calls before the n-th case, in the same process.
 
     They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE.
     """
@@ -258,7 +259,7 @@ def _session_faults(run: JudgedRun) -> list[str]:
 
 
 def _output(case: Case, record: Record) -> Sequence[int] | str | None:
-    """The output of a case that passed or failed; of a large one the digest; None if it is none of the case's own."""
+    """Returns the output of a case, or the digest of a large one; None if none of its type and sizes is known."""
     if record.verdict == Verdict.PASS:
         return [bits or 0 for bits in case.expected]
     if not record.failed or record.actual is None:
@@ -269,7 +270,7 @@ def _output(case: Case, record: Record) -> Sequence[int] | str | None:
 
 
 def _has_form(tensor: TensorRecord, case: Case) -> bool:
-    """Whether a tensor has the type and the sizes of a case's output."""
+    """Returns whether a tensor has the type and the sizes of a case's output."""
     return (tensor.DataType, tensor.Sizes) == (case.desc.output.data_type.name, list(case.desc.output.sizes))
 
 
@@ -341,7 +342,7 @@ def telling_output(failure: Failure) -> WrongOutput | None:
 
 
 def _grouped(failures: Sequence[Failure]) -> list[tuple[Label, list[Failure]]]:
-    """Returns groups of failures with a label that all of the group have.
+    """Returns groups of failures. All failures of a group have its label.
 
     The label of the most failures comes first; of equal ones, that of the simplest relation of the most failures.
     """

@@ -79,7 +79,9 @@ def separate(failing: Sequence[Features], passing: Sequence[Features]) -> Condit
 
 
 def approximate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition:
-    """Returns a condition that is wrong for few of the cases: one comparison after the other, while it gets clearly better.
+    """Returns a condition that is wrong for few of the cases.
+
+    Comparisons are added one by one, while it gets clearly better.
 
     The failing cases and the passing ones count alike, however many there are of each. Neither may be empty.
     """
@@ -110,7 +112,10 @@ def _chosen(features: Sequence[Features], mask: Any) -> list[Features]:
 
 
 def _true_for(failures: FeatureTable, passes: FeatureTable) -> list[Comparison]:
-    """Returns the comparisons that hold for all these failing cases: those that exclude most, with values that occur."""
+    """Returns the comparisons that hold for all these failing cases and exclude most others.
+
+    Their values occur in the cases.
+    """
     comparisons: list[Comparison] = []
     for name, column in failures.columns.items():
         values = np.unique(column)
@@ -145,7 +150,7 @@ def _of_words(name: str, values: list[str], passing_values: list[str]) -> list[C
 
 
 def _type_groups() -> list[tuple[str, ...]]:
-    """The names of the data types of each kind."""
+    """Returns the names of the data types of each kind."""
     kinds = dict.fromkeys(t.kind for t in DataType)
     return [tuple(sorted(t.name for t in DataType if t.kind == kind)) for kind in kinds]
 

@@ -188,7 +188,7 @@ def settled(run: JudgedRun, groups: Sequence[Cause], judge: Run) -> list[Cause]:
 
 
 def _twins(cause: Cause, judge: Run) -> list[Failure]:
-    """Failures of a cause with other values, as far as they fail in its manner."""
+    """Returns failures of a cause with other values. Those that do not fail in its manner are left out."""
     failures: dict[str, Failure] = {}
     for failure in cause.failures[:MOST_ASKED_AGAIN]:
         new = NewCases([failure.case], seed=0)
@@ -200,7 +200,7 @@ def _twins(cause: Cause, judge: Run) -> list[Failure]:
 
 
 def _comes_back(cause: Cause, larger: Cause, twins: Sequence[Failure]) -> bool:
-    """Whether most failures with other values show the relation of a cause, and not that of a larger one."""
+    """Returns whether most failures with other values show the relation of a cause, and not that of a larger one."""
     return sum(cause.claims(twin) and not larger.claims(twin) for twin in twins) * 2 > len(twins)
 
 
@@ -234,7 +234,7 @@ class Asking:
         return True
 
     def _is_explained(self, case: Case, record: Record) -> bool:
-        """Whether the cause explains a failure, or no rival does."""
+        """Returns whether the cause explains a failure, or no rival does."""
         if not self.cause.mismatch:
             return self.cause.claims(failure_of(case, record))
         rivals = [rival.cause for rival in self.rivals if _is_possible(rival, case)]
@@ -245,7 +245,7 @@ class Asking:
 
 
 def _is_possible(rival: Diagnosis, case: Case) -> bool:
-    """Whether a cause may be behind a failure: its exact condition holds, or it has none."""
+    """Returns whether a cause may explain a failure: its exact condition holds, or it has none."""
     condition = rival.cause.condition if rival.exact else None
     return condition is None or condition.holds(features(case))
 
@@ -265,7 +265,7 @@ def make_condition_exact(
 
 
 def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
-    """The cause with the relation that most failures have in common, of the run and of the answers."""
+    """Returns the cause with the relation that most failures, of the run and of the answers, have in common."""
     if not cause.mismatch:
         return cause
     new = [failure_of(case, record) for case, record in answers]
@@ -286,7 +286,7 @@ def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
 
 
 def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
-    """A smaller case that fails with the same relation and meets the condition; None if there is none."""
+    """Returns a smaller case that fails with the same relation and meets the condition; None if there is none."""
     condition = None if asked.contradicting else asked.condition
 
     def shows(case: Case) -> bool:

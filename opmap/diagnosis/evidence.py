@@ -119,9 +119,9 @@ class Evidence:
         return any([self.is_coincidence(self.pass_cases[i], self.passes[i], twins) for i in reversed(among)])
 
     def is_coincidence(self, case: Case, case_features: Features, twins: int = TWINS) -> bool:
-        """Whether a case passes by its values alone: with other values and the same features it fails.
+        """Returns whether a case passes only because of its values: with the same features and other values it fails.
 
-        Then the case is forgotten.
+        Such a case is forgotten.
         """
         self._challenged.add(case.id)
         if self.lenient and _is_hidden(case, case_features):
@@ -166,7 +166,7 @@ class Evidence:
 
 
 def _is_hidden(case: Case, case_features: Features) -> bool:
-    """Whether most faults do not change the output of a case.
+    """Returns whether most faults leave the output of a case as it is.
 
     That is so if all its indices name the same place, if its output has one element, and if its data is one of several
     rounds, which do not reveal an address alone.
@@ -179,14 +179,17 @@ def _is_hidden(case: Case, case_features: Features) -> bool:
 
 
 def _unlike(failures: Sequence[Features], passing: Sequence[Case]) -> list[Case]:
-    """The passing cases that differ from each failing one in a feature. The others pass by their values alone."""
+    """Returns the passing cases whose features differ from those of each failing one.
+
+    The others pass by their values alone.
+    """
     failing = {frozenset(case_features.items()) for case_features in failures}
     pairs = zip(passing, features_of(passing), strict=True)
     return [case for case, case_features in pairs if frozenset(case_features.items()) not in failing]
 
 
 def _shows_faults(case: Case) -> bool:
-    """Whether most faults would change the output of a case. If not, it does not show that its features are harmless."""
+    """Returns whether most faults would change the output of a case. If not, a pass says nothing about its features."""
     return (
         case.desc.output.element_count >= 4
         and case.index_pattern not in _WEAK_PATTERNS

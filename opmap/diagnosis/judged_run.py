@@ -53,7 +53,7 @@ class JudgedRun:
         ]
 
     def before(self, case: Case, most: int) -> list[Case]:
-        """Returns up to so many cases that ran before a case in the same process, the latest first.
+        """Returns up to `most` cases that ran before a case in the same process, the latest first.
 
         If the numbers of the runs are not known, the process is taken to be the same.
         """

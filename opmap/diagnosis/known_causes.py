@@ -79,7 +79,7 @@ class KnownCauses:
     def other_cause(
         self, entry: KnownFailure, case: Case, record: Record, earlier: Callable[[], Sequence[Earlier]] = tuple
     ) -> str | None:
-        """Returns the cause of a failed case in words, if it is not the one that an entry says; else None.
+        """Returns the cause of a failed case in words, if it differs from the cause of an entry; else None.
 
         `earlier` gives the outputs of the calls before the case, for causes that depend on them.
         """

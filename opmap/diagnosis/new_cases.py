@@ -123,7 +123,7 @@ class NewCases:
         return self._valued(drawn, case)
 
     def _kept(self, allowed: tuple[DataType, ...], *types: DataType) -> tuple[DataType, ...]:
-        """These types in every second call, if the operator has them; else all that it has."""
+        """Returns these types in every second call, if the operator has them; else all types that it has."""
         return types[:1] if types and types[0] in allowed and self._below(2) else allowed
 
     def twin(self, case: Case, *, sign: Sign | None = None, data: str | None = None) -> Case:
@@ -139,7 +139,7 @@ class NewCases:
     # --- values ---
 
     def _valued(self, desc: OperatorDesc, like: Case) -> Case | None:
-        """A case of a descriptor. Most have drawn indices; its variant is that of `like`, or another one."""
+        """Returns a case of a descriptor. Most have drawn indices. The variant is that of `like`, or another one."""
         pattern, indices = self._drawn(desc) if self._below(4) else (pick(self.source, INDEX_PATTERNS), {})
         if not indices and (not allows_pattern(desc, pattern) or (signed(pattern) and _unsigned(desc))):
             pattern, indices = self._drawn(desc)
@@ -151,7 +151,7 @@ class NewCases:
     def _case(
         self, desc: OperatorDesc, pattern: str, indices: Mapping[str, Tensor], data: str, variant: str
     ) -> Case | None:
-        """The case with these indices, or with those of an index pattern, in a variant or layout; None if it has no such form."""
+        """Returns the case with these indices or this pattern, in a variant or layout; None if it has no such form."""
         data = pick(
             self.source, rounds(desc, data)[: 1 + (self._below(4) == 0) * 8]
         )  # round 0 changes with each address
@@ -170,7 +170,7 @@ class NewCases:
         return case if variant == path else _in_variant(case, variant)
 
     def _drawn(self, desc: OperatorDesc, sign: Sign | None = None) -> tuple[str, dict[str, Tensor]]:
-        """Index tensors whose values are drawn, and the name of their pattern. Every second value is a limit."""
+        """Returns the name of a pattern, and index tensors with drawn values. Every second value is a limit."""
         number = self._below(_SEEDS)
         source = random.Random(number)
         drawn: Sign = "positive" if _unsigned(desc) else source.choice(_SIGNS if sign is None else (sign,))
@@ -190,7 +190,10 @@ class NewCases:
         return self.source.integer(0, end - 1)
 
     def _operator(self, draft: _Draft) -> None:
-        """Another operator with the same sizes, if its tensors have the same names. It keeps the numbers that it has too."""
+        """Takes another operator with the same sizes, if its tensors have the same names.
+
+        Numbers that both have are kept.
+        """
         cls = pick(self.source, tuple(OPERATORS.values())).descriptor
         spec = cls.spec()
         if set(spec.field_names("input")) == set(draft.sizes):
@@ -212,7 +215,7 @@ class NewCases:
         return pick(self.source, SIZES)
 
     def _size(self, draft: _Draft) -> None:
-        """Another size: of one dimension, of this dimension in all tensors, or of one more dimension of this size."""
+        """Changes one size: of one dimension, of it in all tensors, or also of another dimension of this size."""
         places = [(name, i) for name, sizes in draft.sizes.items() for i in range(len(sizes))]
         name, at = pick(self.source, places)
         before = draft.sizes[name][at]
@@ -236,7 +239,7 @@ class NewCases:
         return (-1, 1)[self._below(2)]
 
     def _more_dimensions(self, draft: _Draft) -> None:
-        """One dimension more in all tensors, at the same place or at places of their own; some numbers go up by one."""
+        """Adds one dimension to all tensors, at one place or at places of their own. Some numbers go up by one."""
         count, size = len(next(iter(draft.sizes.values()))), pick(self.source, (1, 1, 2, 3))
         at, together = self.source.integer(0, count), self._below(2)
         for name, sizes in draft.sizes.items():
@@ -267,7 +270,7 @@ class NewCases:
         draft.sizes = {name: tuple(sizes[i] for i in order) for name, sizes in draft.sizes.items()}
 
     def _equal(self, draft: _Draft) -> None:
-        """One tensor gets the sizes of another one."""
+        """Gives one tensor the sizes of another one."""
         first, second = pick(self.source, tuple(draft.sizes)), pick(self.source, tuple(draft.sizes))
         draft.sizes[first] = draft.sizes[second]
 
@@ -293,7 +296,7 @@ def _unsigned(desc: OperatorDesc) -> bool:
 
 
 def _drawn_index(source: random.Random, size: int, sign: Sign) -> int:
-    """An index into a dimension of this size: every second one is the first or the last, with either sign."""
+    """Returns an index into a dimension of this size. Every second one is the first or the last, with either sign."""
     low, high = {"positive": (0, size - 1), "negative": (-size, -1), "mixed": (-size, size - 1)}[sign]
     if source.random() < 0.5:
         return source.choice((low, high) if sign != "mixed" else (low, high, -1, 0))
@@ -306,6 +309,6 @@ def largest_tensor(case: Case) -> int:
 
 
 def _in_variant(case: Case, name: str) -> Case | None:
-    """The case in a variant that has a base; None if the case cannot be brought into it."""
+    """Returns the case in a variant that has a base; None if the case does not fit the variant."""
     variant = VARIANTS[name]
     return dataclasses.replace(case, id=variant.id(case.id), variant=name) if accepts(variant, case) else None

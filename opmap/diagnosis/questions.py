@@ -67,7 +67,10 @@ class Questions:
         return frozenset(facets(case_features, self.marks, self.features))
 
     def _halving(self) -> Question | None:
-        """A case between the last passing and the first failing value of a comparison, all others of which hold."""
+        """Returns a case between the last passing and the first failing value of a comparison.
+
+        All other comparisons hold.
+        """
         for conjunction in self.condition.any:
             for comparison in conjunction:
                 if comparison.op not in ("<", "<=", ">", ">="):
@@ -108,7 +111,7 @@ class Questions:
         return best
 
     def _most_new(self) -> Question | None:
-        """The case that shows the most new facets of its region; None if there are no new ones in any region."""
+        """Returns the case that shows the most new facets of its region; None if no region has new ones."""
         for tried in range(1, MOST_TRIES):
             made = self._made()
             if made is not None:
@@ -131,7 +134,7 @@ class Questions:
                 seen.pool.append((case, case_features, shown))
 
     def _best(self) -> Question | None:
-        """The case of the pools with the most new facets; of equal ones, one with several output elements."""
+        """Returns the case of the pools with the most new facets; of equal ones, one with several output elements."""
         best, most = None, 0.0
         for seen in self.regions.values():
             seen.pool = [
@@ -144,7 +147,7 @@ class Questions:
         return best
 
     def _rare(self) -> Question | None:
-        """A case with a word or a flag that was not seen in its region yet, made step by step; None if none is left."""
+        """Returns a case with a word or flag that is new in its region, made step by step; None if none is left."""
         words = {
             c
             for passing in self.evidence.passes
@@ -163,7 +166,7 @@ class Questions:
     def _climbed(
         self, region: Region, goals: Sequence[Comparison], distance: Callable[[Features], int] | None = None
     ) -> Question | None:
-        """A case of a region that reaches some goals, by steps that lead away from neither; None if STEPS do not suffice.
+        """Returns a case of a region that reaches the goals, step by step; None if STEPS are too few.
 
         `distance` says how far a case is from the goals, among those that reach as many of them.
         """
@@ -192,7 +195,7 @@ class Questions:
         return None
 
     def _made(self) -> Question | None:
-        """A new case that was not asked yet, mostly near a failing one; None if this try gave none."""
+        """Returns a case that was not asked yet, mostly near a failing one; None if this try gave none."""
         source = self.new.source
         kind = source.integer(0, 9)
         pool = self.evidence.passing_seeds if kind == 9 and self.evidence.passing_seeds else self.evidence.seeds

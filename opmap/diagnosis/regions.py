@@ -30,7 +30,7 @@ class Region:
 
 
 def regions_of(condition: Condition) -> Iterator[Region]:
-    """Gives for each conjunction the cases that meet it, and those that break one of its comparisons; then all others."""
+    """Gives per conjunction the cases that meet it, and those that break one comparison; then all others."""
     for conjunction in condition.any:
         yield Region(conjunction)
         for comparison in conjunction:

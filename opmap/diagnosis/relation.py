@@ -226,7 +226,7 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
 
 
 def _fitting_faults(wrong: WrongOutput) -> dict[str, int]:
-    """The fault models that give all wrong elements, each with the number of other elements that it changes.
+    """Returns the fault models that give all wrong elements, each with the number of other elements that it changes.
 
     Those that need an earlier call, or give another type or other sizes, are not among them.
     """
@@ -265,7 +265,7 @@ def _stale(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Relation]
 
 
 def _faults_of_stale(wrong: WrongOutput, call: Earlier, earlier: Sequence[Earlier]) -> list[str]:
-    """The fault models of a session that return the output of this call, as far as the outputs show."""
+    """Returns the fault models of a session that would return the output of this call, as far as the outputs show."""
     names = ["run-previous-output"] if call.back == 1 else []
     alike = [e.back for e in earlier if (e.sizes, e.data_type) == (wrong.sizes, wrong.arrays.data_type)]
     if alike and call.back == max(alike):
@@ -274,7 +274,7 @@ def _faults_of_stale(wrong: WrongOutput, call: Earlier, earlier: Sequence[Earlie
 
 
 def _faults_in_part(wrong: WrongOutput, fitting: Mapping[str, int]) -> Iterator[Relation]:
-    """The fault models that would change other elements too, those that change the fewest first."""
+    """Gives the fault models that would change other elements too, those that change the fewest first."""
     addresses, values = wrong.tells() and wrong.tells_of_addresses(len(FAULTS)), wrong.tells_of_values()
     count = len(wrong.wrong)
     telling = {
@@ -287,7 +287,7 @@ def _faults_in_part(wrong: WrongOutput, fitting: Mapping[str, int]) -> Iterator[
 
 
 def part_relation(fault: str, explained: int, wrong: int) -> Relation:
-    """Returns the relation that the wrong elements are those of a fault, which would change others too."""
+    """Returns the relation to a fault that gives all wrong elements, but would change other elements too."""
     kind = "values" if FAULTS[fault].value else "address"
     text = f"the wrong elements are those of the fault {fault}, which would change others too"
     return Relation(kind, text, explained=explained, wrong=wrong, part=fault)

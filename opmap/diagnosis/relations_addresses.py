@@ -97,9 +97,9 @@ class CommonRule:
 
 
 def _fitting(wrong: WrongOutput) -> dict[str, dict[str, float]] | None:
-    """For each dimension, by its name: the rules that give the positions of all wrong elements, with their costs.
+    """Returns by dimension name the rules that give the positions of all wrong elements, with their costs.
 
-    None if a wrong element is not an element of the input.
+    Returns None if a wrong element is not an element of the input.
     """
     addresses = _addresses(wrong)
     if addresses is None or len(addresses.read) < len(wrong.wrong):
@@ -171,9 +171,9 @@ class _Addresses:
         return facts * rule.information - facts / share * doubt >= rule.cost + _CLEARANCE
 
     def _facts(self, chosen: Mask) -> int:
-        """How many independent facts some elements are: those that do not go on where the element before ended.
+        """Returns how many independent facts some elements are. An element that follows its neighbour adds none.
 
-        Or how many different positions they have along the changed dimensions, if these are more.
+        If they have more different positions along the changed dimensions, that number counts.
         """
         read, right, places = self.read[chosen], self.right[chosen], self.places[chosen]
         goes_on = (np.diff(read) == 1) & (np.diff(right) == 1) & (np.diff(places) == 1)
@@ -207,7 +207,7 @@ class _Addresses:
         yield _Whole("at the address that it has in the output", 4, self.places == self.read, log2(count))
 
     def _best(self, d: int) -> _Rule:
-        """The rule that gives the most positions along a dimension; of these, the cheapest."""
+        """Returns the rule that gives the most positions along a dimension; of equal ones, the cheapest."""
         read = self.read_positions[d]
         return max(self._rules_along(d), key=lambda rule: (int((rule.positions == read).sum()), -rule.cost))
 
@@ -261,7 +261,7 @@ class _Addresses:
                 yield _Rule(f"with the output's position of dimension {dimension} along {name}", 5, positions % n)
 
     def _rules_of_index(self, d: int) -> Iterator[_Rule]:
-        """The position is an index that another dimension should read, or this dimension's own in another meaning."""
+        """Gives the rules by which the position is an index: another dimension's, or this one's in another meaning."""
         n, name = self.sizes[d], self.name(d)
         for dimension, values in self._indices.items():
             if dimension != d:
@@ -281,7 +281,7 @@ class _Addresses:
 
     @cached_property
     def _indices(self) -> dict[int, Numbers]:
-        """For each dimension that reads an index, the indices of the wrong elements; empty for a scatter."""
+        """Returns the indices of the wrong elements, for each dimension that reads an index; nothing for a scatter."""
         arrays = self.wrong.arrays
         if not arrays.writes_in_order:
             return {}

@@ -63,7 +63,7 @@ def _filled(wrong: WrongOutput) -> Iterator[Found]:
 
 
 def _shifted(wrong: WrongOutput) -> Iterator[Found]:
-    """The output is rotated by some elements, or along one dimension; or shifted, so that some elements are lost."""
+    """Gives a rotation of the output, by elements or along one dimension; or a shift that loses some elements."""
     flat, along = _displacements(wrong)
     rotations: list[tuple[str, int, int]] = []  # the unit, the dimension of `shape` (-1: none), how many units
     for count in flat:
@@ -83,7 +83,7 @@ def _shifted(wrong: WrongOutput) -> Iterator[Found]:
 
 
 def _displacements(wrong: WrongOutput) -> tuple[list[int], list[tuple[int, int]]]:
-    """The distances, in elements and along single dimensions, between wrong elements and equal right ones."""
+    """Returns the distances between wrong elements and equal right ones: in elements, and along single dimensions."""
     values, counts = np.unique(wrong.right, return_counts=True)
     nearest = np.minimum(np.searchsorted(values, wrong.wrong_bits), len(values) - 1)
     frequency = np.where(values[nearest] == wrong.wrong_bits, counts[nearest], 0)
@@ -113,7 +113,7 @@ def _rotation(wrong: WrongOutput, d: int, count: int) -> Moves:
 
 
 def _with_lost_elements(wrong: WrongOutput, unit: str, d: int, count: int) -> Found | None:
-    """A shift, in which at least half of the elements stay. The free places hold right elements, zeros or copies."""
+    """Returns a shift that keeps at least half of the elements. Free places hold right elements, zeros or copies."""
     length = len(wrong.actual) if d < 0 else wrong.shape[d]
     if abs(count) * 2 > length:
         return None
@@ -147,7 +147,7 @@ def _text(verb: str, unit: str, count: int, wrong: WrongOutput) -> str:
 
 
 def _rearranged(wrong: WrongOutput) -> Iterator[Found]:
-    """The output is reversed, as a whole or in parts, or transposed."""
+    """Gives the relations of an output that is reversed, as a whole or in parts, or transposed."""
     if not _same_elements(wrong):
         return
     shape, count = wrong.shape, len(wrong.actual)
@@ -182,12 +182,12 @@ def _taken(places: Numbers, elements: Elements) -> Elements:
 
 
 def _same_elements(wrong: WrongOutput) -> bool:
-    """Whether the output has the right elements in any order; True if some have no documented value."""
+    """Returns whether the output has the right elements in any order; True if some have no documented value."""
     return wrong.documented is not None or np.array_equal(np.sort(wrong.right), np.sort(wrong.actual))
 
 
 def any_order(wrong: WrongOutput) -> Iterator[Found]:
-    """The output has the right elements in an order of no rule."""
+    """Gives the relation of an output that has the right elements in an order without a rule."""
     if wrong.documented is None and wrong.tells() and _same_elements(wrong):
         yield Found("permutation", "the output has the right elements in another order", weak=True)
 
@@ -212,7 +212,7 @@ def _transposed(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
 
 
 def _orders(count: int) -> list[tuple[int, ...]]:
-    """The orders of so many dimensions to try, without the right one; exchanges of two come first."""
+    """Returns the orders of `count` dimensions to try, without the right one. Exchanges of two come first."""
     right = tuple(range(count))
     orders: dict[tuple[int, ...], None] = {}
     for i, j in sorted(itertools.combinations(right, 2), reverse=True):
@@ -231,7 +231,7 @@ def _orders(count: int) -> list[tuple[int, ...]]:
 
 
 def _repeated(wrong: WrongOutput) -> Iterator[Found]:
-    """A part of the right output stands in place of all parts like it."""
+    """Gives the relations of an output in which one right part replaces all parts of its kind."""
     shape, count = wrong.shape, len(wrong.actual)
     for first, last in itertools.combinations(range(len(shape) + 1), 2):
         for word, at in (("first", 0), ("last", -1)):
@@ -272,7 +272,7 @@ def _repeated_text(wrong: WrongOutput, first: int, last: int, word: str) -> str:
 
 
 def _copied(wrong: WrongOutput) -> Iterator[Found]:
-    """The wrong elements are copies of those one element, one row or one block before or behind them."""
+    """Gives the relations by which wrong elements are copies of those one element, row or block away."""
     for length, name, before in _sources(wrong):
         word, end = ("before", "last") if before else ("behind", "first")
         if _at_end(wrong, length, before):
@@ -282,13 +282,13 @@ def _copied(wrong: WrongOutput) -> Iterator[Found]:
 
 
 def _end_copied(wrong: WrongOutput) -> Iterator[Found]:
-    """The only wrong element is the last one, and a copy of the one before it."""
+    """Gives the relation by which the only wrong element is the last one, a copy of the one before it."""
     if wrong.wrong.tolist() == [len(wrong.actual) - 1] and any(length == 1 for length, _, _ in _sources(wrong)):
         yield Found("repeat", "the last element is a copy of the one before it")
 
 
 def _at_end(wrong: WrongOutput, length: int, last: bool) -> bool:
-    """Whether all wrong elements lie in the last block of this length, or in the first one."""
+    """Returns whether all wrong elements lie in the last block of this length, or in the first one."""
     return bool(wrong.wrong[0] >= len(wrong.actual) - length if last else wrong.wrong[-1] < length)
 
 
@@ -315,7 +315,7 @@ def _missing(wrong: WrongOutput) -> Iterator[Found]:
 
 
 def some_missing(wrong: WrongOutput) -> Iterator[Found]:
-    """At least half of the wrong elements were not written, and the others are wrong in another way.
+    """Gives the relation by which at least half of the wrong elements, but not all, were not written.
 
     Not if the input has an element with such bits: then they may come from there.
     """
@@ -326,7 +326,7 @@ def some_missing(wrong: WrongOutput) -> Iterator[Found]:
 
 
 def stale_part(wrong: WrongOutput, memory: Bits) -> str | None:
-    """Returns which elements are left over in memory with these elements; None if a wrong one is not."""
+    """Returns which elements are left from memory with these elements; None if a wrong element is not."""
     left = wrong.actual == memory
     return where(wrong, left) if left[wrong.wrong].all() else None
 
@@ -356,7 +356,7 @@ def where(wrong: WrongOutput, same: Mask) -> str:
 
 
 def _box(wrong: WrongOutput, same: Mask) -> str | None:
-    """The positions of the wrong elements along each dimension, if all elements at these positions belong to them."""
+    """Returns the positions of the wrong elements along each dimension, if all elements there belong to them."""
     positions: list[Numbers] = [np.unique(c) for c in np.unravel_index(wrong.wrong, wrong.shape)]
     texts = []
     for number, size, chosen in zip(wrong.dimensions, wrong.shape, positions, strict=True):

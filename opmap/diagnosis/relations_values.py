@@ -56,7 +56,7 @@ def mask_relations(wrong: WrongOutput) -> Iterator[Found]:
 
 
 def _kinds(wrong: WrongOutput) -> tuple[str, ...]:
-    """The kinds of changed floats, as the judge finds them; nothing for a large output."""
+    """Returns the kinds of changed floats, as the judge finds them; nothing for a large output."""
     data_type = wrong.arrays.data_type
     if wrong.large or data_type.kind != "float":
         return ()

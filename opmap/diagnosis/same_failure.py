@@ -43,6 +43,6 @@ class SameFailure:
         return replace(relation, fault=name, text=FAULTS[name].text, ties=tuple(n for n in faults if n and n != name))
 
     def _label(self, failure: Failure) -> Label | None:
-        """Returns the label of a failure that is the first of the wanted ones; None if it has none of them."""
+        """Returns the first of the wanted labels that a failure has; None if it has none of them."""
         labels = {without_numbers(label): label for label in reversed(failure.labels)}
         return next((labels[wanted] for wanted in self._wanted if wanted in labels), None)

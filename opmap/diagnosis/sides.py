@@ -200,7 +200,7 @@ class _Asking:
         return records
 
     def may_run_again(self, record: Record) -> bool:
-        """Whether a case with this record may be run again."""
+        """Returns whether a case with this record may be run again."""
         return self.dangerous or record.verdict not in DANGEROUS
 
     @contextmanager
@@ -373,7 +373,7 @@ _OF_DIRECTML: Mapping[str, tuple[str, Mapping[str, Any], tuple[tuple[str, str], 
 
 
 def _conversions(case: Case, judge: Judge) -> Iterator[_Change]:
-    """Other ways of converting indices, each other model or feeds once."""
+    """Gives the case with other ways of converting indices. Ways with equal models and feeds come once."""
     if judge.provider.runs_cases:
         return
     conversion = judge.conversion
@@ -400,7 +400,7 @@ def _conversions(case: Case, judge: Judge) -> Iterator[_Change]:
 
 
 def _padded_cases(case: Case) -> Iterator[_Change]:
-    """The case with one leading dimension of size 1 more, and with as many as the operator allows."""
+    """Gives the case with one more leading dimension of size 1, and with as many as the operator allows."""
     if case.layout:
         for change in _padded_cases(without_layout(case)):
             if (laid_out := in_layout(change.case, case.layout)) is not None:
@@ -421,9 +421,9 @@ def _padded_cases(case: Case) -> Iterator[_Change]:
 
 
 def _padded(desc: OperatorDesc, case: Case) -> OperatorDesc | None:
-    """Returns the descriptor with one leading dimension of size 1 more in all tensors; None if none is valid.
+    """Returns the descriptor with one more leading dimension of size 1 in all tensors; None if none is valid.
 
-    Some numbers become one more: the fewest with which the output is the same.
+    Some numbers go up by one: the fewest with which the output is the same.
     """
     tensors = {
         attribute: dataclasses.replace(desc.tensors[name], sizes=(1, *desc.tensors[name].sizes), strides=None)
@@ -445,7 +445,7 @@ def _padded(desc: OperatorDesc, case: Case) -> OperatorDesc | None:
 
 
 def _other_adapter(case: Case, provider: OpenProvider) -> Iterator[_Change]:
-    """Another hardware adapter, if this machine has one."""
+    """Gives the case on another hardware adapter, if this machine has one."""
     if not provider.directml:
         return
     fact = provider.environment().get("adapters")

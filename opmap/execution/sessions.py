@@ -183,9 +183,9 @@ class SessionProvider(Performer):
     def _proven_session(self, model: bytes, setup: Setup, folder: str | None) -> tuple[Any, bool, Sequence[Any]]:
         """Creates a session that can prove its placement.
 
-        Returns it, whether it records a profile, and the record of its assignments.
+        Returns the session, whether it records a profile, and ONNX Runtime's record of the assignments.
 
-        A few EPs, and models in ONNX Runtime's own format, have no record of assignments: then a profile is recorded.
+        A few EPs, and models in ONNX Runtime's own format, have no such record. Then a profile is recorded.
         """
         profiled = setup.profile or self.proof == "profile" or self._unrecorded
         session = self._session(model, setup, folder, profiled)

@@ -125,7 +125,7 @@ def _of_setup(action: Opening) -> set[str]:
 
 
 def _of_use(plan: Plan, session: Opening) -> set[str]:
-    """What is done with a session, and what happens to others before it is used."""
+    """Returns the features of the actions on a session, and of those on other sessions before it is used."""
     graph, name = plan.graphs[session.graph], session.session
     names: set[str] = set()
     rounds = []
@@ -174,7 +174,7 @@ def _of_use(plan: Plan, session: Opening) -> set[str]:
 
 
 def _of_values(plan: Plan) -> set[str]:
-    """What is done with OrtValues, whichever session has them."""
+    """Returns the features of the actions on OrtValues, of any session."""
     names: set[str] = set()
     for action in plan.actions:
         if isinstance(action, Getting):
@@ -191,7 +191,7 @@ def _of_values(plan: Plan) -> set[str]:
 
 
 def _empty(graph: Graph, all_sizes: Sequence[dict[str, tuple[int, ...]]]) -> set[str]:
-    """Where empty tensors are: among the outputs (all of them, or some beside others) or only inside."""
+    """Returns where empty tensors are: among the outputs (all, or some beside others) or only inside."""
     names: set[str] = set()
     for sizes in all_sizes:
         try:

@@ -263,7 +263,7 @@ def infer(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, V
 
 
 def _infer(node: Node, visible: dict[str, Value], every: dict[str, Value]) -> None:
-    """Adds the output of a node to `visible`, and it and what its branches make to `every`."""
+    """Adds the output of a node to `visible`. Adds the output, and the values of its branches, to `every`."""
     if node.output in every or not set(node.inputs) <= set(visible):
         raise Invalid(node.output)
     values = [visible[name] for name in node.inputs]
@@ -284,7 +284,7 @@ def _infer(node: Node, visible: dict[str, Value], every: dict[str, Value]) -> No
 
 
 def index_limits(graph: Graph, sizes: Mapping[str, Sizes] | None = None) -> dict[str, int]:
-    """Returns for each value whose elements become indices the lowest number n: indices from -n to n - 1 are in range."""
+    """Returns the limit n of each value whose elements become indices: indices from -n to n - 1 are in range."""
     values, limits = infer(graph, sizes), dict[str, int]()
 
     def limit(name: str, n: int) -> None:

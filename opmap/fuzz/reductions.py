@@ -36,7 +36,7 @@ def _fewer_actions(plan: Plan) -> Iterator[Plan]:
 
 
 def _fewer_sessions(plan: Plan) -> Iterator[Plan]:
-    """Without all that one session does, and with what two sessions do done by one."""
+    """Gives the plan without one session's actions, and with the actions of two sessions done by one."""
     names = [a.session for a in plan.actions if isinstance(a, Opening)]
     for name in names:
         kept = tuple(
@@ -54,7 +54,7 @@ def _fewer_sessions(plan: Plan) -> Iterator[Plan]:
 
 
 def _one_graph(plan: Plan) -> Iterator[Plan]:
-    """Every session has the same graph."""
+    """Gives the plan with the same graph in every session."""
     if len(plan.graphs) > 1:
         for number in range(len(plan.graphs)):
             actions = tuple(_replace(a, graph=0) if hasattr(a, "graph") else a for a in plan.actions)
@@ -89,7 +89,7 @@ def _tidy(plan: Plan) -> Plan:
 
 
 def _trivial_graphs(plan: Plan) -> Iterator[Plan]:
-    """One small operator in place of all graphs: enough for what only depends on the lives of sessions and values."""
+    """Gives the plan with one small operator as graph. It suffices if only the lives of sessions and values matter."""
     plain = plan
     for number, graph in enumerate(plan.graphs):
         plain = _with_graph(plain, number, _trivial(graph.outputs[0])) if number < len(plain.graphs) else plain
@@ -116,7 +116,7 @@ def _trivial(output: str) -> Graph:
 
 
 def _one_node(graph: Graph) -> Iterator[Graph]:
-    """One node alone, with new inputs in place of what other nodes made."""
+    """Gives the graph with one node alone. New inputs replace the outputs of other nodes."""
     if len(graph.nodes) < 2:
         return
     try:
@@ -195,7 +195,7 @@ def _renamed(node: Node, names: dict[str, str]) -> Node:
 
 
 def _fewer_nodes(graph: Graph) -> Iterator[Graph]:
-    """Without a node: who reads its output reads one of its inputs, or the output is a graph input."""
+    """Gives the graph without a node. Its output becomes one of its inputs, or an input of the graph."""
     for position, node in reversed(list(enumerate(graph.nodes))):
         rest = (*graph.nodes[:position], *graph.nodes[position + 1 :])
         outputs = tuple(n for n in graph.outputs if n != node.output)
@@ -238,7 +238,7 @@ def _fewer_outputs(graph: Graph) -> Iterator[Graph]:
 
 
 def _plainer_sources(graph: Graph) -> Iterator[Graph]:
-    """Plain names; all sources, then each, as static inputs with smaller sizes."""
+    """Gives the graph with plain names; with all sources, then each one, as static inputs with smaller sizes."""
     if graph.odd:
         yield _replace(graph, odd=False)
     plain = tuple(_replace(s, kind="input", dims="static", seed=0) for s in graph.sources)
@@ -258,7 +258,7 @@ def _plainer_sources(graph: Graph) -> Iterator[Graph]:
 
 
 def _smaller_sources(graph: Graph) -> Iterator[Graph]:
-    """Fewer dimensions, lower sizes; first everywhere where the same size stands, then in one place."""
+    """Gives the graph with fewer dimensions and lower sizes: first wherever the same size is, then in one place."""
     for i, source in enumerate(graph.sources):
         for axis in range(len(source.sizes)):
             sizes = (*source.sizes[:axis], *source.sizes[axis + 1 :])
@@ -293,7 +293,7 @@ def _plainer_types(graph: Graph) -> Iterator[Graph]:
 
 
 def _plainer_setups(plan: Plan) -> Iterator[Plan]:
-    """Without what sessions are set up with: all of it, then piece by piece."""
+    """Gives the plan without the settings of sessions: without all of them, then without each one."""
     for i, action in enumerate(plan.actions):
         if not isinstance(action, Opening):
             continue
@@ -318,7 +318,7 @@ def _at(plan: Plan, position: int, *actions: AnyAction) -> Plan:
 
 
 def _plainer_actions(plan: Plan) -> Iterator[Plan]:
-    """Plain runs from the host in place of bindings and OrtValues; all outputs in order."""
+    """Gives the plan with plain runs from the host in place of bindings and OrtValues; with all outputs in order."""
     for i, action in enumerate(plan.actions):
         if isinstance(action, RunningBound):
             bound = next(
@@ -363,7 +363,7 @@ def _less(names: dict[str, str], name: str) -> dict[str, str]:
 
 
 def _plainer_rounds(plan: Plan) -> Iterator[Plan]:
-    """The same simple values everywhere; then plainer values and sizes for one action, and for those that share them."""
+    """Gives the plan with the same simple values everywhere; then with plainer values and sizes, action by action."""
 
     def changed(before: Round, after: Round) -> Plan:
         return _replace(

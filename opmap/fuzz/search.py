@@ -71,9 +71,9 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(frozenset(session_needs) for session_needs in self.needs)
 
     def explains(self, plan: Features) -> bool:
-        """Returns whether a plan with these features that shows the same needs no shrinking.
+        """Returns whether a plan with these features and the same failure needs no shrinking.
 
-        What is wrong with values does not say much: there, a find that needs nothing explains nothing.
+        Wrong values alone say little. So a find of wrong values that needs no feature explains no other plan.
         """
         return covers(self.features, plan) or (self.kind != "silent" and not any(self.features))
 
@@ -271,7 +271,7 @@ class Search:
         self.found(find)
 
     def _generalize(self, find: Find, original: Features) -> None:
-        """Takes from what a find needs the features that another plan, which shrank to the same, does not have."""
+        """Removes needs of a find that another plan, which shrank to the same failure, does not have."""
         seen = frozenset().union(*original)
         needs = [sorted(session_needs & seen) for session_needs in find.features]
         if original and needs != find.needs:
@@ -297,7 +297,7 @@ class Search:
         )
 
     def _refused_by_control(self, plan: Plan, failure: Failure) -> bool:
-        """Returns whether the control fails in the same step: then the plan is not allowed, and this no defect."""
+        """Returns whether the control fails in the same step. Then the plan is not allowed, and there is no defect."""
         if self._control is None or not (failure.kind == "refusal" or failure.signature == "accepted"):
             return False
         other = perform_plan(plan, self._control)

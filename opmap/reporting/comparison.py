@@ -170,7 +170,7 @@ def compare(old: ReadRun, new: ReadRun) -> DiffDocument:
 
 
 def is_worse(change: CaseChange) -> bool:
-    """Whether a case is worse than before, or is new and fails."""
+    """Returns whether a case is worse than before, or is new and fails."""
     return change.change == "worse" or (change.change == "new" and change.new is not None and _rank(change.new) == 2)
 
 
@@ -204,7 +204,7 @@ def _ties(group: Group) -> list[Label]:
 
 
 def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | None, Group | None]]:
-    """Returns the causes of two runs, each with the same cause in the other run; None if that does not have it."""
+    """Returns the causes of two runs in pairs. None stands for a cause that the other run does not have."""
     left, rest = dict(enumerate(old)), list(new)
     pairs: list[tuple[Group | None, Group | None]] = []
     for of_old, of_new in _SAME:
@@ -225,7 +225,7 @@ def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | Non
 
 
 def _next(numbers: deque[int] | None, left: Container[int]) -> int | None:
-    """Returns the first of the numbers that is left, and drops those before it."""
+    """Returns the first number that is in `left`, and removes those before it."""
     while numbers and numbers[0] not in left:
         numbers.popleft()
     return numbers[0] if numbers else None

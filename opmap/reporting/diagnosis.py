@@ -77,7 +77,7 @@ def cause_lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str])
 
 
 def condition_text(condition: ConditionDocument | None, closest: ClosestDocument | None, *, asked: bool) -> str:
-    """Returns the condition of a cause in words, or the closest one with the number of cases for which it is right.
+    """Returns the condition of a cause in words, or the closest one with the number of cases it is right for.
 
     `asked` is whether new cases were run to make it exact.
     """

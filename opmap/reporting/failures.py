@@ -54,7 +54,7 @@ def remove_failures(folder: Path) -> None:
 
 
 def is_written(folder: Path) -> bool:
-    """Whether a folder holds the text of an issue, and nothing that `export_folder` does not write."""
+    """Returns whether a folder holds the text of an issue, and nothing that `export_folder` does not write."""
     if folder.is_symlink() or not (folder / ISSUE).is_file():
         return False
     paths = folder.rglob("*")
@@ -92,7 +92,7 @@ def write_failures(
 ) -> None:
     """Writes a folder for the smallest cases of each cause, below the folder of a bundle.
 
-    A cause that shows in company only has none: what its cases need is the session of all. `again` gives the
+    A cause that shows only in company has none: its cases need their common session. `again` gives the
     command that runs a case again. Raises InputError if a folder cannot be written.
     """
     environment = provider.environment()

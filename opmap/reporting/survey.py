@@ -93,7 +93,7 @@ def _answers(observations: Sequence[Observation]) -> list[tuple[str, bool]]:
 
 
 def _where(some: Sequence[Observation], observations: Sequence[Observation]) -> str:
-    """Returns what the cases of some observations have in common and the others have not: data types, places or sizes."""
+    """Returns the data types, places or sizes of `some` that the rest of the observations do not have."""
     rest = [observation for observation in observations if observation not in some]
     for name in (_data_type, _coordinate, _input):
         names = list(dict.fromkeys(map(name, some)))

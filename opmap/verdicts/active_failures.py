@@ -64,7 +64,7 @@ class ActiveFailures:
         return next(self._own.numbers(item), None)
 
     def expectations(self, item: Item) -> list[KnownFailure]:
-        """Returns what may happen to a case or probe: the user's first entry, or else every shipped one. Empty: nothing."""
+        """Returns the entries that match a case or probe: the user's first one, or else all shipped ones."""
         number = self.find(item)
         if number is not None:
             return [self.entries[number]]
@@ -78,8 +78,8 @@ class ActiveFailures:
         """Returns the record of a case or probe after its entries were taken into account.
 
         The expected failure becomes `known-failure`. A good verdict becomes `unexpected-pass`, unless an entry says that
-        the item may pass. Any other verdict stays, and its message adds the expected one. So does a failure of another
-        cause than the entry says.
+        the item may pass. Any other verdict stays, and the expected verdict is added to its message. The same holds for
+        the expected failure with another cause than the entry's.
         """
         expectations = self.expectations(item)
         if not expectations or record.verdict in (Verdict.NOT_RUN, *_KNOWN):
@@ -107,7 +107,7 @@ class ActiveFailures:
         return msgspec.structs.replace(record, verdict=verdict, message=message)
 
     def _cause_but(self, entry: KnownFailure, item: Item, record: Record) -> str | None:
-        """Returns the cause of a failure in words, if it is not the one that the entry says; else None."""
+        """Returns the cause of a failure in words, if it differs from the entry's cause; else None."""
         if not entry.cause:
             return None
         if self._other_cause is None or not isinstance(item, Case):

@@ -34,7 +34,7 @@ class Ahead:
         self._until = 0
 
     def reach(self, id: str) -> None:
-        """Prepares the case with this id, and those that run after it, if it was not prepared with an earlier one."""
+        """Prepares the case with this id and those that run after it. Does nothing if it is prepared already."""
         position = self._positions.get(id, -1)
         if position < self._until:
             return

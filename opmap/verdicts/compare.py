@@ -69,7 +69,7 @@ def value_kinds(checks: Iterable[Check]) -> tuple[str, ...]:
 
 
 def _kinds_of(check: Check, actual: Tensor, wrong: Sequence[int]) -> set[str]:
-    """Returns the kinds of the wrong elements of one output; an empty set if one of them may come from another address.
+    """Returns the kinds of the wrong elements of one output; an empty set if one may come from another address.
 
     So the change must also depend on the value alone (equal bits came back as equal bits), and must not give the bits of
     another NaN of the inputs, other than the default NaN. A zero may be another element, or memory that nothing wrote: it
@@ -121,7 +121,7 @@ class _Floats:
         return self.is_nan(bits) or bits & ~self.sign < 1 << self.mantissa_bits
 
     def is_other_nan(self, expected: int, actual: int) -> bool:
-        """Returns whether a NaN is neither the expected one, nor that one made quiet, nor the default NaN; with any sign."""
+        """Returns whether a NaN is neither the expected one, nor this one made quiet, nor the default NaN; of any sign."""
         same = (expected & ~self.sign, expected & ~self.sign | self.quiet, self.infinity | self.quiet)
         return self.is_nan(actual) and actual & ~self.sign not in same
 
@@ -135,7 +135,7 @@ class _Floats:
 
 
 def explain(check: Check, wrong: Sequence[int]) -> str:
-    """Returns the number of wrong elements; for the first one its statement, documented and actual value; and all sizes.
+    """Returns a text: the number of wrong elements; statement, documented and actual value of the first one; all sizes.
 
     If exactly one input element has the actual value, the text names it: the provider may have read that element. An
     output that must be a copy of an input has no statement. All coordinates have one number per dimension.

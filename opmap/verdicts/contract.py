@@ -217,7 +217,7 @@ def _stage(stage: str | None) -> Stage | None:
 
 @contextmanager
 def _fresh(provider: OpenProvider) -> Iterator[Performer]:
-    """Gives a provider of the same kind in a fresh process, and ends the process.
+    """Yields a provider of the same kind in a fresh process, then ends the process.
 
     A third party's provider with --in-process stays in this process. On an emulated device, hangs and lost devices do
     not count: there is no adapter that could suffer.

@@ -65,9 +65,10 @@ class Way(NamedTuple):
 
 @dataclass
 class Group:
-    """The cases of the tier that a pattern matches: `failures` with their `ways`, whether others `passed`, or did neither.
+    """The cases of the tier that a pattern matches.
 
-    `cause` are the keys of an entry that say the cause of all failures.
+    `failures` failed in these `ways`. `passed`: whether some passed. `has_others`: whether some did neither, or did not
+    run. `cause` holds the keys of an entry that say the cause of all failures.
     """
 
     failures: list[Record] = field(default_factory=list)
@@ -109,7 +110,7 @@ def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCa
 
 
 def _chosen(groups: Mapping[Pattern, Group], cause: CommonCause) -> Iterator[tuple[Pattern, Group]]:
-    """Gives the patterns that are used. Each describes at least MANY failures that no pattern before it describes."""
+    """Gives the patterns to use. Each describes at least MANY failures that no pattern before it describes."""
     described: set[str | None] = set()
     for pattern, group in sorted(groups.items(), key=lambda entry: (-len(entry[1].failures), entry[0].order)):
         new = {record.case for record in group.failures} - described
@@ -174,7 +175,7 @@ def kinds_of(records: Iterable[Record]) -> list[str]:
 
 
 def _of_elements(record: Record) -> bool:
-    """Whether the message counts wrong elements."""
+    """Returns whether the message counts wrong elements."""
     return record.stage == Stage.COMPARE and " elements differ: " in (record.message or "")
 
 

@@ -125,11 +125,11 @@ class Judge:
         return ahead if ahead is not None and ahead.case is case else self._prepare(case, case.round)
 
     def prepare_ahead(self, cases: Sequence[Case]) -> list[Ready]:
-        """Prepares cases that run next: `prepare` returns what is made here, with values and expected output.
+        """Prepares the cases that run next, with their values and expected outputs. Returns the cases that can be run.
 
-        Each step is done for all cases before the next one, because the same code is faster several times in a row. What is
-        made stays in memory until the case runs. What was prepared before for other cases is forgotten. Returns the cases
-        that can be run.
+        Each step is done for all cases before the next step: the same code is faster several times in a row. `prepare`
+        returns what is made here, which stays in memory until the case runs. Earlier preparations of other cases are
+        forgotten.
         """
         held = {c.id: ahead for c in cases if (ahead := self._ahead.get(c.id)) is not None and ahead.case is c}
         self._ahead.clear()
@@ -337,7 +337,7 @@ def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> 
 
 
 def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
-    """Verdict, stage and message of a case that an exception ended."""
+    """Returns verdict, stage and message of a case that an exception ended."""
     if isinstance(error, MappingError):
         return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
     refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN and outcome.check is None
@@ -360,7 +360,7 @@ def _missing_types(outcome: Outcome, provider: OpenProvider) -> list[str]:
 
 
 def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
-    """Verdict, stage and message of a case that no exception ended."""
+    """Returns verdict, stage and message of a case that no exception ended."""
     check = outcome.check
     assert check is not None, "a case without an error has a check"
     where = f"{check.label}: " if check.label else ""
@@ -403,7 +403,7 @@ def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:
 
 
 def _common_fields(outcome: Outcome, provider: OpenProvider, *, brief: bool) -> dict[str, Any]:
-    """All fields of a record except verdict, stage, message and rules."""
+    """Returns all fields of a record except verdict, stage, message and rules."""
     case, desc, wrong, check = outcome.case, outcome.case.desc, outcome.wrong_elements, outcome.check
     fields: dict[str, Any] = {
         "file": case.file,
@@ -445,7 +445,7 @@ def _json_of(desc: OperatorDesc) -> DescJson:
 def _tensor_record(
     output: TensorDesc, bits: Sequence[int | None], wrong: Sequence[int] = (), *, brief: bool = False
 ) -> TensorRecord:
-    """An output, listed in full; or its digest and the first wrong elements, if it is large or `brief`."""
+    """Returns an output, listed in full; if it is large or `brief`, its digest and the first wrong elements."""
     width = output.data_type.size * 2
     if isinstance(bits, (array, memoryview)):
         packed: array[int] | memoryview = bits

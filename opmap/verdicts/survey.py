@@ -151,7 +151,7 @@ class Survey:
 
 
 def _fits(question: Question, outcome: Outcome, output: Tensor) -> Collection[str]:
-    """Returns the explanations that give exactly the elements that the invalid index chooses, or the one other answer."""
+    """Returns the explanations that predict the elements chosen by the invalid index; else one other answer."""
     if outcome.wrong_elements:
         return [BESIDE]
     values = [output.bits[i] for i in question.place.affected]
@@ -167,13 +167,13 @@ def _fits(question: Question, outcome: Outcome, output: Tensor) -> Collection[st
 
 
 def _strays(question: Question, output: Tensor) -> int:
-    """Returns how many of the values that the invalid index chooses stand nowhere in the input."""
+    """Returns how many of the values chosen by the invalid index do not occur in the input."""
     inside = set(question.data.bits)
     return sum(output.bits[i] not in inside for i in question.place.affected)
 
 
 def _problem(outcome: Outcome, provider: str) -> str | None:
-    """Returns why a provider that did this with valid indices is not asked about invalid ones; None if all is right."""
+    """Returns why a provider with this outcome for valid indices is not asked about invalid ones; else None."""
     if outcome.violations:
         return str(outcome.violations[0])
     if outcome.error is not None:
@@ -185,7 +185,7 @@ def _problem(outcome: Outcome, provider: str) -> str | None:
 
 
 def _reached(question: Question, outcome: Outcome) -> bool:
-    """Whether the invalid index reached the model as it is. A conversion on the host moves one that does not fit."""
+    """Returns whether the invalid index reached the model unchanged. A conversion on the host may move it."""
     if outcome.mapped is None:
         return True
     indices = question.case.tensors[question.field]

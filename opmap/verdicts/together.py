@@ -86,7 +86,7 @@ class Together:
         return groups
 
     def _key(self, case: Case) -> object:
-        """Returns what cases that can run together have in common; None for a case that runs alone."""
+        """Returns a key that is equal for cases that can run together; None for a case that runs alone."""
         if not can_be_packed(VARIANTS[case.variant]):
             return None
         if self.pack == 1:
@@ -354,14 +354,14 @@ def _bytes(case: Case) -> int:
 
 
 def _if_only_here(together: Judged, without: Judged, others: Sequence[Ready]) -> Judged:
-    """Returns the result of a case: the one that it has without the `others`; the one with them if it passes without."""
+    """Returns the result `without` the `others`; if only that passes, the result `together` with them."""
     if together.record.verdict == Verdict.PASS or without.record.verdict != Verdict.PASS:
         return without
     return Judged(only_here(together.record, without.record, [ready.case.id for ready in others]), together.call)
 
 
 def only_here(together: Record, without: Record, others: Sequence[str]) -> Record:
-    """Returns the record of a case that failed together with the `others`, by their ids, and passed without them."""
+    """Returns the record of a case that failed `together` with others, by their ids, and passed `without` them."""
     if not others:
         return settle([together, without])
     message = f"{ONLY_IN_COMPANY} of {len(others)} {'case' if len(others) == 1 else 'cases'} in its session"
