@@ -128,7 +128,7 @@ def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], blo
             again = again or isinstance(answer, Ended)
             results += _without_crash(session, arguments, part, answer.how) if isinstance(answer, Ended) else answer
     items = [item for group in block for item in group]
-    if not again:  # one failure is told once
+    if not again:  # one failure is reported once
         at = next((at for at, (record, _) in enumerate(results) if record.verdict == Verdict.PASS), 0)
         record, seconds = results[at]
         other_ids = [item.id for item in items if item is not items[at]]

@@ -97,7 +97,7 @@ def _whole(file: str) -> str:
 
 
 def _html(pages: Sequence[CorrectedPage], patches: Sequence[str]) -> str:
-    from ..reporting.documentation_html import corrections_html  # here: the template engine is slow to load
+    from ..reporting.documentation_html import corrections_html  # imported here: the template engine is slow to load
 
     return corrections_html(pages, patches)
 

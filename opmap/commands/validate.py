@@ -52,7 +52,7 @@ def run_and_diagnose(
 
     Returns the exit code. The results are written before the causes are sought, the causes and reports after that.
 
-    Raises InputError for bad options or files. A file that cannot be written at the end is told after the results.
+    Raises InputError for bad options or files. A file that cannot be written at the end is reported after the results.
     """
     session = Session(SessionOptions.read(vars(options)), cases=cases, whole=options.json)
     unwritten: list[str] = []

@@ -77,7 +77,7 @@ class _Draft:
 
 
 class NewCases:
-    """Makes new cases. `known` are cases whose variants and layouts the new ones may have."""
+    """Makes new cases. They may have the variants and layouts of `cases`."""
 
     def __init__(self, cases: Sequence[Case], seed: int) -> None:
         self.source = SeededSource(seed)

@@ -41,8 +41,8 @@ class Stability:
     """How reliably a case fails.
 
     `company` is a failure that the run itself found not to come back without the other cases of the session.
-    `after` is the id of the last of the cases after which alone it fails. `period` is (n, r) if every n-th run of a process
-    fails: those whose number has the rest r.
+    `after` is the id of the last of the earlier cases that the failure needs. `period` is (n, r) if every n-th run of a
+    process fails: those whose number has the remainder r.
     """
 
     kind: Literal["always", "sometimes", "periodic", "after", "company"]

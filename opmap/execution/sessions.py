@@ -467,7 +467,7 @@ class SessionProvider(Performer):
         assigned = [(node, subgraph.ep_name) for subgraph in open_session.assigned for node in subgraph.get_nodes()]
         nodes = [(node.op_type, name) for node, name in assigned]
         if events and not nodes:
-            # So that no session is created twice again.
+            # From now on no session is created twice.
             self._unrecorded = self._unrecorded or open_session.folder is None
             return Placement("profile", tuple((event.op_type, event.provider) for event in events))
         return Placement("assignment-info", tuple(nodes), tuple(node.name for node, _ in assigned))

@@ -104,7 +104,7 @@ def _direct(start: frames.Start) -> tuple[Performer, frames.Hello]:
     Raises InputError if no adapter, or more than one, fits the choice, or if the debug layers are wanted and not installed;
     ProviderError if there is no device.
     """
-    from opmap.execution.direct import DEBUG_LAYER  # here: it loads much that only the parent needs
+    from opmap.execution.direct import DEBUG_LAYER  # imported here: it loads much that only the parent needs
     from opmap.execution.dispatcher import Dispatcher
     from opmap.machine.environment import loaded_modules
 
@@ -181,7 +181,7 @@ def _directml(
         provider.perform(Drop(name=""))
         if failed.error is None:
             return provider, hello
-        if not problem:  # the first adapter's is told
+        if not problem:  # the problem of the first adapter is reported
             place = f" on {adapter.name}" if adapter else ""
             problem = f"{DIRECTML} cannot create a session{place}: {failed.error}"
     raise ProviderError(problem)

@@ -1,4 +1,4 @@
-"""Features: what a plan has beside the simplest, for each of its sessions. A find is known again by the features it needs.
+"""Features: what each session of a plan has beyond the simplest plan. A find is recognized by those that it needs.
 
 A feature that comes from a switch has the name of the switch, so that the switch can be left out.
 """

@@ -1,4 +1,4 @@
-"""Performs a plan, and says in what it failed."""
+"""Performs a plan, and returns its failure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The search: draws plans, performs them, shrinks what fails, and goes on to what has not been found yet.
 
 A find is excluded in two ways. Plans that have all the features that a find needs are not drawn, except one in LET_THROUGH:
-another defect could hide behind these features. And a failure that shows the same as a find whose features it has is
-counted for this find, and not shrunk again.
+another defect could hide behind these features. And a failure that equals a find, in a plan with all features that the
+find needs, counts for this find and is not shrunk again.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ class Search:
     - `fresh()`: returns a performer whose process is new. It is called at the start, and after each failure.
     - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
     - `allowed`: the switches that plans may have.
-    - `known`: what is known from outside. `excluded`: the same as features, so that it can be left out when plans are drawn.
+    - `known`: functions that return whether a failure is a known defect.
+    - `excluded`: known defects as kinds and features. Plans with these features are not drawn.
     - `keep_on`: whether a hang or a lost device does not end the search.
     - `found(find)`: called with each find. `advance(progress)`: called after each plan.
     """

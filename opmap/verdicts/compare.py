@@ -121,7 +121,7 @@ class _Floats:
         return self.is_nan(bits) or bits & ~self.sign < 1 << self.mantissa_bits
 
     def is_other_nan(self, expected: int, actual: int) -> bool:
-        """Returns whether a NaN is neither the expected one, nor this one made quiet, nor the default NaN; of any sign."""
+        """Returns whether a NaN is neither the expected one, nor that one quieted, nor the default NaN; of any sign."""
         same = (expected & ~self.sign, expected & ~self.sign | self.quiet, self.infinity | self.quiet)
         return self.is_nan(actual) and actual & ~self.sign not in same
 

@@ -30,7 +30,7 @@ class Judging:
 def judge_item(item: Item, judge: Judge) -> Record:
     """Returns the record of a case or probe, run once. A provider's errors become verdicts."""
     if isinstance(item, ContractProbe):
-        from .contract import judge_contract  # here: most runs have none
+        from .contract import judge_contract  # imported here: most runs have none
 
         return judge_contract(item, judge.provider)
     if isinstance(item, Probe):

@@ -1,7 +1,7 @@
 """Judges several cases in one session: cases of one model run one after the other, or a pack of cases at once.
 
-What is told of a case is what it shows alone. So a case that does not pass together with others is judged again without them:
-its record is then the one that it has alone. If it passes alone, it failed in company only, and its record says so.
+The record of a case says what the case does alone. So a case that does not pass together with others is judged again
+without them, and this gives its record. If it passes alone, it failed only in company, and its record says so.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class Together:
                 _if_only_here(in_pack, in_smaller, [*group[:n], *group[n + 1 :]])
                 for n, (in_pack, in_smaller) in enumerate(zip(together, smaller, strict=True))
             ]
-        if all(in_smaller.record.verdict == Verdict.PASS for in_smaller in smaller):  # one failure is told once
+        if all(in_smaller.record.verdict == Verdict.PASS for in_smaller in smaller):  # one failure is reported once
             smaller[0] = _if_only_here(together[0], smaller[0], group[1:])
         return smaller
 
