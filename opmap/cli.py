@@ -50,7 +50,10 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _no_reader(error: OSError) -> bool:
-    """Whether the program that read stdout is gone, as after `opmap ... | head`. Windows reports a closed pipe as EINVAL."""
+    """Returns whether the program that read stdout is gone, as after `opmap ... | head`.
+
+    Windows reports a closed pipe as EINVAL.
+    """
     closed_on_windows = sys.platform == "win32" and error.errno == errno.EINVAL and not error.filename
     return isinstance(error, BrokenPipeError) or closed_on_windows
 

@@ -83,7 +83,7 @@ def _check(options: Namespace) -> None:
 
 
 def _is_bundle(target: str | None) -> bool:
-    """Whether the target is the folder of a results bundle."""
+    """Returns whether the target is the folder of a results bundle."""
     return target is not None and os.path.isfile(os.path.join(target, RUN))
 
 

@@ -60,7 +60,7 @@ class FolderLock:
             return False
 
     def release(self) -> None:
-        """Gives the folder free, and removes the lock's file."""
+        """Releases the folder, and removes the lock's file."""
         if self._file < 0:
             return
         file, self._file = self._file, -1

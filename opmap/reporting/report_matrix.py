@@ -116,7 +116,7 @@ def _levels(spec: Spec) -> list[str]:
 
 
 def _documents(spec: Spec, level: str, field: str, type: str, dimensions: int | None) -> bool:
-    """Whether the tables up to a feature level have a data type of a tensor, and a dimension count of the data."""
+    """Returns whether the tables up to a feature level have this data type of a tensor and this dimension count."""
     reached = FEATURE_LEVELS[: FEATURE_LEVELS.index(level) + 1]
     tables = [t.tensors[field] for t in spec.support if t.feature_level in reached and field in t.tensors]
     counts = [t.dimension_counts for t in tables]
@@ -171,7 +171,7 @@ def _is_documented(operator: str, type: str, level: str) -> bool:
 
 
 def _accepted(record: Record) -> bool:
-    """Whether the provider took a case: it ran, and was not refused before its first run."""
+    """Returns whether the provider took a case: it ran, and was not refused before its first run."""
     refused = record.verdict == Verdict.ERROR and record.stage in (Stage.READ, Stage.VALIDATE, Stage.MAP, Stage.LOAD)
     return record.ran and not refused and record.verdict != Verdict.UNSUPPORTED
 

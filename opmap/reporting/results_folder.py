@@ -179,7 +179,7 @@ class ResultsFolder:
             self._file = None
 
     def release(self) -> None:
-        """Gives the folder free for other runs. Nothing is written after this."""
+        """Releases the folder for other runs. Nothing is written after this."""
         self.close()
         self._lock.release()
 
