@@ -104,7 +104,7 @@ class KnownCauses:
 
 
 def _needs_relations(name: str | None, case: Case) -> bool:
-    """Returns whether `_gives` does not say enough: a fault between calls or of the list of outputs, an undefined value."""
+    """Returns whether `gives` does not say enough: a fault between calls or of the list of outputs, an undefined value."""
     return name is not None and bool(FAULTS[name].session or FAULTS[name].result or undefined(case.expected))
 
 
