@@ -48,7 +48,7 @@ def catalogue(
     if ids is not None:
         yield from _with_ids(tier, set(ids))
         return
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     pools: dict[str, list[Case]] = {name: [] for name in OPERATORS}
     parts = _PARTS[tier]
     with_variants = [number for number, part in enumerate(parts) if variants and part in _VARIANTS_AFTER]
@@ -56,8 +56,8 @@ def catalogue(
         pooled = number <= max(with_variants, default=-1)
         for operator in OPERATORS.values():
             for case in part(operator, None):
-                if case.id not in seen:
-                    seen.add(case.id)
+                if case.id not in seen_ids:
+                    seen_ids.add(case.id)
                     if pooled and part not in _WITHOUT_VARIANTS and not is_large(case.desc):
                         pools[operator.name].append(case)
                     yield case
@@ -67,8 +67,8 @@ def catalogue(
         if number in with_variants:
             for name in OPERATORS:
                 for case in in_variants(pools[name], _VARIANTS_AFTER[part]):
-                    if case.id not in seen:
-                        seen.add(case.id)
+                    if case.id not in seen_ids:
+                        seen_ids.add(case.id)
                         yield case
 
 
@@ -177,12 +177,12 @@ def _other_values(desc: OperatorDesc | None, choice: Choice) -> Iterator[Case]:
         yield from cases_in(desc, {**choice, "data_pattern": data})
     if "index_pattern" not in choice:
         return
-    own_position, given = INDEX_PATTERNS.index(choice["index_pattern"]), 0
+    own_position, patterns_used = INDEX_PATTERNS.index(choice["index_pattern"]), 0
     for pattern in INDEX_PATTERNS[own_position + 1 :] + INDEX_PATTERNS[:own_position]:
         cases = cases_in(desc, {**choice, "index_pattern": pattern})
         yield from cases
-        given += bool(cases)
-        if given == 2:
+        patterns_used += bool(cases)
+        if patterns_used == 2:
             return
 
 

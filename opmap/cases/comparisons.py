@@ -55,23 +55,23 @@ class Comparison:
 
     def holds(self, features: Mapping[str, Value]) -> bool:
         """Returns whether it holds for a case with these features."""
-        given = features.get(self.feature)
-        if given is None:
+        feature_value = features.get(self.feature)
+        if feature_value is None:
             return False
         value = self.value
         match self.op:
             case "==":
-                return given == value
+                return feature_value == value
             case "!=":
-                return given != value
+                return feature_value != value
             case "same":
-                return given is True
+                return feature_value is True
         if isinstance(value, tuple):
             if self.op == "in":
-                return given in value
-            return (int(given) % int(value[0]) == value[1]) == (self.op == "%==")
-        one, other = int(given), int(value)
-        return {"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[self.op]
+                return feature_value in value
+            return (int(feature_value) % int(value[0]) == value[1]) == (self.op == "%==")
+        number, limit = int(feature_value), int(value)
+        return {"<": number < limit, "<=": number <= limit, ">": number > limit, ">=": number >= limit}[self.op]
 
     @cached_property
     def cost(self) -> float:

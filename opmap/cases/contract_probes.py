@@ -48,12 +48,12 @@ class Literals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if prod(self.sizes) != len(self.values):
             raise ValueError(f"sizes {self.sizes} take {prod(self.sizes)} values, got {len(self.values)}")
         try:
-            found = np.array(self.values, np.dtype(self.type)).reshape(self.sizes)
+            array = np.array(self.values, np.dtype(self.type)).reshape(self.sizes)
         except (TypeError, OverflowError) as error:
             raise ValueError(describe(error)) from None
-        if found.tolist() != np.array(self.values, object).reshape(self.sizes).tolist():
+        if array.tolist() != np.array(self.values, object).reshape(self.sizes).tolist():
             raise ValueError(f"the values must be {self.type}, got {self.values}")
-        return found
+        return array
 
 
 class ContractStep(msgspec.Struct, frozen=True):
@@ -106,9 +106,9 @@ class ContractProbe(msgspec.Struct, frozen=True):
 def contract_probes() -> tuple[ContractProbe, ...]:
     """Returns all contract probes. An id is `contract/SUBJECT/NAME`."""
     folder = files(__package__) / "contract"
-    found = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda p: p.name)
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda p: p.name)
     return tuple(
-        probe for path in found for probe in read(path.read_bytes(), path.name.removesuffix(".toml"), path.name)
+        probe for path in paths for probe in read(path.read_bytes(), path.name.removesuffix(".toml"), path.name)
     )
 
 
@@ -124,19 +124,19 @@ def read(content: bytes, subject: str, file: str) -> list[ContractProbe]:
         raise InputError(f"{file}: each name must be given once, got {doubled!r} twice")
     place = file
     try:
-        given = _Given({}, {})
+        definitions = _Definitions({}, {})
         for name, text in document.models.items():
             place = f"{file}: model {name!r}"
-            given.models[name] = _model(text)
+            definitions.models[name] = _model(text)
         for name, literals in document.arrays.items():
             place = f"{file}: array {name!r}"
-            given.arrays[name] = literals.array()
+            definitions.arrays[name] = literals.array()
         probes = []
         for draft in document.probes:
             steps = []
             for number, table in enumerate(draft.steps, 1):
                 place = f"{file}: probe {draft.name!r}, step {number}"
-                steps.append(given.step(dict(table)))
+                steps.append(definitions.step(dict(table)))
             id = f"{CONTRACT}{subject}/{draft.name}"
             probes.append(ContractProbe(id, draft.text, draft.page, tuple(steps), draft.providers))
         return probes
@@ -160,7 +160,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arrays: dict[str, Literals] = {}
 
 
-class _Given(msgspec.Struct):
+class _Definitions(msgspec.Struct):
     """The models and arrays of a file, by name. A model has its bytes, and whether all its shapes are known."""
 
     models: dict[str, tuple[np.ndarray, bool]]
@@ -211,8 +211,8 @@ class _Given(msgspec.Struct):
 
 def _refuse_unknown(table: Mapping[str, object], kind: type, tag: str) -> None:
     """Raises ValueError if a table has a key that the struct does not have: msgspec would ignore it."""
-    known = {tag, *(field.name for field in msgspec.structs.fields(kind))}
-    unknown = next((key for key in table if key not in known), None)
+    allowed_keys = {tag, *(field.name for field in msgspec.structs.fields(kind))}
+    unknown = next((key for key in table if key not in allowed_keys), None)
     if unknown is not None:
         raise ValueError(f"{kind.__name__} has no {unknown!r}")
 

@@ -24,8 +24,8 @@ class FeatureTable:
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The values of each feature that a case has, in the order of the cases."""
-        names = sorted({name for one in self.features for name in one})
-        return {n: np.array([one.get(n, "" if n in CATEGORIES else -1) for one in self.features]) for n in names}
+        names = sorted({name for row in self.features for name in row})
+        return {n: np.array([row.get(n, "" if n in CATEGORIES else -1) for row in self.features]) for n in names}
 
     def rows(self, at: Sequence[int] | Any) -> FeatureTable:
         """Returns the table of some of the cases."""
@@ -45,13 +45,13 @@ class FeatureTable:
         column, value = self.columns.get(comparison.feature), comparison.value
         if column is None or not len(self):
             return np.zeros(len(self), bool)
-        there = column != ("" if comparison.feature in CATEGORIES else -1)
+        present = column != ("" if comparison.feature in CATEGORIES else -1)
         if comparison.op == "same":
             return column == 1
         if comparison.op == "in":
             return np.isin(column, value)
         if isinstance(value, tuple):
-            return there & ((column % value[0] == value[1]) == (comparison.op == "%=="))
+            return present & ((column % value[0] == value[1]) == (comparison.op == "%=="))
         compare: dict[str, Callable[[Any, Any], Any]] = {
             "==": np.equal,
             "!=": np.not_equal,
@@ -60,4 +60,4 @@ class FeatureTable:
             ">": np.greater,
             ">=": np.greater_equal,
         }
-        return there & compare[comparison.op](column, value)
+        return present & compare[comparison.op](column, value)

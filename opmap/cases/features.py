@@ -59,23 +59,23 @@ def features_of(cases: Sequence[Case]) -> list[dict[str, Value]]:
     return [_with_values(case, read[id(case.tensors)]) for case in cases]
 
 
-def same_sizes(one: str, other: str) -> str:
+def same_sizes(field: str, other_field: str) -> str:
     """Returns the name of the feature that says whether two fields have equal values: `A.Sizes == B.Sizes`."""
-    return f"{one} == {other}"
+    return f"{field} == {other_field}"
 
 
 def _with_values(case: Case, of_indices: Mapping[str, Value]) -> dict[str, Value]:
-    found: dict[str, Value] = {**_of_descriptor(case.desc), **of_indices, "variant": case.layout or case.variant}
+    features: dict[str, Value] = {**_of_descriptor(case.desc), **of_indices, "variant": case.layout or case.variant}
     if case.desc.index_tensors():
-        found["index_path"] = _index_path(case)
+        features["index_path"] = _index_path(case)
     if case.data_pattern is not None:
-        found["data_pattern"] = case.data_pattern.rstrip("0123456789")
-    return found
+        features["data_pattern"] = case.data_pattern.rstrip("0123456789")
+    return features
 
 
 def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
     output = desc.output
-    found: dict[str, Value] = {
+    features: dict[str, Value] = {
         "operator": desc.operator,
         "data_type": output.data_type.name,
         "data_width": output.data_type.size,
@@ -83,16 +83,18 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
         "output_elements": output.element_count,
         "output_bytes": output.element_count * output.data_type.size,
     }
-    found |= {
+    features |= {
         member: desc.numbers[n] for n, member in desc.members().items() if n in desc.numbers and member in FEATURES
     }
-    if "axis" in found:
-        found["axis_from_end"] = output.dimension_count - 1 - int(found["axis"])
+    if "axis" in features:
+        features["axis_from_end"] = output.dimension_count - 1 - int(features["axis"])
     if desc.index_bounds:
-        found |= _of_access(desc)
-    for one, other in itertools.combinations(sorted(desc.tensors), 2):
-        found[same_sizes(f"{one}.Sizes", f"{other}.Sizes")] = desc.tensors[one].sizes == desc.tensors[other].sizes
-    return found
+        features |= _of_access(desc)
+    for first, second in itertools.combinations(sorted(desc.tensors), 2):
+        features[same_sizes(f"{first}.Sizes", f"{second}.Sizes")] = (
+            desc.tensors[first].sizes == desc.tensors[second].sizes
+        )
+    return features
 
 
 def _of_access(desc: OperatorDesc) -> dict[str, Value]:
@@ -100,7 +102,7 @@ def _of_access(desc: OperatorDesc) -> dict[str, Value]:
     expansion = desc.expansion()
     (side, *_) = (move.indexed_side for move in desc.access.moves if move.indexed_side.indexed_dimensions)
     first, last = side.indexed_dimensions[0], side.indexed_dimensions[-1]
-    found: dict[str, Value] = {
+    features: dict[str, Value] = {
         "index_type": desc.tensors[desc.index_tensors()[0]].data_type.name,
         "axis_length": max(size for bounds in desc.index_bounds.values() for size in bounds),
         "before": prod(side.sizes[:first]),
@@ -109,10 +111,10 @@ def _of_access(desc: OperatorDesc) -> dict[str, Value]:
         "index_rank": max(len(read.steps) + (read.tensor in expansion.tuples) for read in side.reads),
     }
     if expansion.tuples:
-        found["tuple_size"] = max(expansion.tuples.values())
+        features["tuple_size"] = max(expansion.tuples.values())
     if "batch" in expansion.series:
-        found["batch_dimensions"] = len(expansion.series["batch"])
-    return found
+        features["batch_dimensions"] = len(expansion.series["batch"])
+    return features
 
 
 def _of_indices(case: Case) -> dict[str, Value]:
@@ -134,6 +136,6 @@ def _of_indices(case: Case) -> dict[str, Value]:
 def _index_path(case: Case) -> str:
     """The class of INDEX_PATHS. A variant of several words, as `init.serialized`, has the path of one of its words."""
     words = case.variant.split(".")
-    one = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
+    single_element = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
     paths = [path for path, variant in INDEX_PATHS.items() if variant in words]
-    return paths[one and len(paths) > 1] if paths else "input"
+    return paths[single_element and len(paths) > 1] if paths else "input"

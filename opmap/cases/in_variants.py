@@ -113,20 +113,20 @@ class _Pool:
             return
         start = seed_of(variant.name) % len(self._cases)
         turned = [*range(start, len(self._cases)), *range(start)]
-        left = reduce(or_, self._keys)
+        uncovered = reduce(or_, self._keys)
         refused: set[int] = set()
         for enough in (5, 3, 2, 1):
             for number in turned:
-                gain = self._keys[number] & left
+                gain = self._keys[number] & uncovered
                 if gain.bit_count() < enough or number in refused:
                     continue
                 case = self._cases[number]
                 if not accepts(variant, case):
                     refused.add(number)
                     continue
-                left ^= gain
+                uncovered ^= gain
                 yield case
-                if self._share == "one" or not left:
+                if self._share == "one" or not uncovered:
                     return
 
 
@@ -141,7 +141,7 @@ def _keys(desc: OperatorDesc, share: str, size: int, bits: dict[tuple[_Class, ..
     """
     if share == "one":
         return 1
-    found = classes(desc)
+    desc_classes = classes(desc)
     if share == "few":
-        del found["data_type"]
-    return sum(bits.setdefault(combination, 1 << len(bits)) for combination in combinations(found.items(), size))
+        del desc_classes["data_type"]
+    return sum(bits.setdefault(combination, 1 << len(bits)) for combination in combinations(desc_classes.items(), size))

@@ -147,7 +147,7 @@ EXPLANATIONS: Mapping[str, str] = {
 def simplest(explanations: Iterable[str]) -> list[str]:
     """Returns the explanations, in alphabetical order, without those that only add words to another one."""
     words = {explanation: {*explanation.split(", ")} for explanation in explanations}
-    return sorted(one for one in words if not any(words[other] < words[one] for other in words))
+    return sorted(text for text in words if not any(words[other_text] < words[text] for other_text in words))
 
 
 @dataclass(frozen=True)
@@ -282,13 +282,13 @@ def questions(operator: AnyOperator) -> list[Question]:
 
     There are none about an operator that does not read one tensor at indices.
     """
-    asked: list[Question] = []
+    all_questions: list[Question] = []
     for (first, second), index_type, name in product(_places(operator), index_types(operator.name), DATA_TYPES):
         for place in (first, second) if name == DATA_TYPES[0] and second is not first else (first,):
             desc = retyped(place.desc, DataType[name], index_type)
             if not desc.violations():
-                asked += _questions(desc, place.field, place.coordinate, index_type)
-    return asked
+                all_questions += _questions(desc, place.field, place.coordinate, index_type)
+    return all_questions
 
 
 def _questions(desc: OperatorDesc, field: str, coordinate: int, index_type: DataType) -> Iterator[Question]:
@@ -336,8 +336,8 @@ def _places(operator: AnyOperator) -> list[tuple[_Candidate, _Candidate]]:
                 kinds.setdefault((field, len(bounds), coordinate), []).append(candidate)
     places = []
     for _, candidates in sorted(kinds.items()):
-        first = min(candidates, key=lambda one: one.rank)
-        second = min(candidates, key=lambda one: (one.rank[0], len(one.ties & first.ties), one.rank))
+        first = min(candidates, key=lambda place: place.rank)
+        second = min(candidates, key=lambda place: (place.rank[0], len(place.ties & first.ties), place.rank))
         places.append((first, second))
     return places
 

@@ -40,8 +40,8 @@ class LargeCase:
         for name, bounds in self.desc.index_bounds.items():
             tensor, (n,) = self.desc.tensors[name], bounds
             source = random.Random(seed_of(self.id))
-            others = [int(source.random() * 2 * n) - n for _ in range(tensor.element_count)]
-            values = [n - 1, -n, -1, 0, *others][: tensor.element_count]
+            random_values = [int(source.random() * 2 * n) - n for _ in range(tensor.element_count)]
+            values = [n - 1, -n, -1, 0, *random_values][: tensor.element_count]
             tensors[name] = Tensor(tensor.data_type, tensor.sizes, to_bits(tensor.data_type, values))
         return tensors
 

@@ -111,10 +111,10 @@ def named_classes(case: Case) -> dict[str, str | None]:
     classes = classify_desc(case.desc)
     classes["data_pattern"] = case.data_pattern
     if case.desc.index_tensors():
-        one = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
+        single_element = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
         classes["index_pattern"] = case.index_pattern
         paths = [path for path, variant in INDEX_PATHS.items() if variant == case.variant]
-        classes["index_path"] = paths[one and len(paths) > 1] if paths else None
+        classes["index_path"] = paths[single_element and len(paths) > 1] if paths else None
     return classes
 
 
@@ -138,7 +138,7 @@ def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
     return (
         (DataType[choice["index_type"]].kind == "signed" or not signed(pattern))
         and allows_pattern(desc, pattern)
-        and _possible_path(path, one=all(desc.tensors[name].element_count == 1 for name in bounds))
+        and _possible_path(path, single_element=all(desc.tensors[name].element_count == 1 for name in bounds))
     )
 
 
@@ -146,13 +146,16 @@ def possible_forms(desc: OperatorDesc) -> list[tuple[str, str]]:
     """Returns each pair of an index pattern and an index path that a descriptor with index tensors can have."""
     types = {desc.tensors[name].data_type.kind for name in desc.index_tensors()[:1]}
     patterns = [p for p in INDEX_PATTERNS if (types == {"signed"} or not signed(p)) and allows_pattern(desc, p)]
-    one = all(desc.tensors[name].element_count == 1 for name in desc.index_bounds)
-    return [(p, path) for p in patterns for path in INDEX_PATHS if _possible_path(path, one=one)]
+    single_element = all(desc.tensors[name].element_count == 1 for name in desc.index_bounds)
+    return [(p, path) for p in patterns for path in INDEX_PATHS if _possible_path(path, single_element=single_element)]
 
 
-def _possible_path(path: str, *, one: bool) -> bool:
-    """Whether a descriptor can have an index path; `one` is whether each of its index tensors has one element."""
-    return path not in ("initializer", "one") or (path == "one") == one
+def _possible_path(path: str, *, single_element: bool) -> bool:
+    """Returns whether a descriptor can have an index path.
+
+    `single_element` is whether each of its index tensors has one element.
+    """
+    return path not in ("initializer", "one") or (path == "one") == single_element
 
 
 def cases_of(operator: AnyOperator, choice: Mapping[str, str]) -> list[Case]:

@@ -52,10 +52,10 @@ class Selection:
         """
         if self.ids:
             try:
-                _, found = find_cases(self.ids, self.tier, advance)
+                _, cases_with_ids = find_cases(self.ids, self.tier, advance)
             except InputError as error:
                 raise InputError(f"--case {error}") from None
-            return select(found, globs=self.globs, shard=self.shard) if found else []
+            return select(cases_with_ids, globs=self.globs, shard=self.shard) if cases_with_ids else []
         if self._without_cases:
             return []
 
@@ -84,10 +84,10 @@ class Selection:
         in every tier if a glob begins with `contract/`.
         """
         plain = (bool(self.ids) or self.tier != "contract") and self.shard[0] == 1
-        found: list[Probe | ContractProbe] = [*select_probes(provider, self.globs)] if plain else []
-        found += self._contract_probes(provider)
+        probes: list[Probe | ContractProbe] = [*select_probes(provider, self.globs)] if plain else []
+        probes += self._contract_probes(provider)
         wanted = set(self.ids)
-        return [probe for probe in found if not wanted or probe.id in wanted]
+        return [probe for probe in probes if not wanted or probe.id in wanted]
 
     def _contract_probes(self, provider: OpenProvider) -> list[ContractProbe]:
         in_tier = "contract" in tiers_in(self.tier) or any(id.startswith(CONTRACT) for id in self.ids)
@@ -191,17 +191,17 @@ def find_cases(
     """
     probe_ids = [id for id in ids if id.startswith((PROBE, CONTRACT))]
     case_ids = set(ids).difference(probe_ids)
-    known = {*_probe_ids()} if probe_ids else set()
+    existing_ids = {*_probe_ids()} if probe_ids else set()
     needed: set[Tier] = {"contract" if id.startswith(CONTRACT) else "smoke" for id in probe_ids}
     for candidate in (tier, *(t for t in _BY_SIZE if t not in tiers_in(tier))):
-        found: list[Case] = []
+        cases: list[Case] = []
         for case in catalogue(candidate, case_ids):
-            found.append(case)
+            cases.append(case)
             advance()
-        if len(found) == len(case_ids) and known.issuperset(probe_ids) and needed.issubset(tiers_in(candidate)):
-            return candidate, found
-    known.update(case.id for case in found)
-    unknown = next(id for id in ids if id not in known)
+        if len(cases) == len(case_ids) and existing_ids.issuperset(probe_ids) and needed.issubset(tiers_in(candidate)):
+            return candidate, cases
+    existing_ids.update(case.id for case in cases)
+    unknown = next(id for id in ids if id not in existing_ids)
     nearest = nearest_ids(unknown)
     hint = f"the nearest: {', '.join(nearest)}" if nearest else "opmap catalog --list prints ids"
     raise InputError(f"must be {wanted}, got {shown(unknown)} ({hint})")
@@ -215,11 +215,11 @@ def nearest_ids(id: str) -> list[str]:
     """Returns the ids that are most like an unknown one: those of the tier `standard`, also in variants, or of probes."""
     if id.startswith((PROBE, CONTRACT)):
         return difflib.get_close_matches(id, _probe_ids(), MOST_NEAREST)
-    known = [case.id for case in catalogue("standard", variants=False)]
+    case_ids = [case.id for case in catalogue("standard", variants=False)]
     base, _, _ = id.rpartition("/")
-    if base in known:
-        known += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
-    alike = difflib.get_close_matches(id, known, 3 * MOST_NEAREST)
+    if base in case_ids:
+        case_ids += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
+    alike = difflib.get_close_matches(id, case_ids, 3 * MOST_NEAREST)
     existing = {case.id for case in catalogue("standard", alike)}  # a case cannot be brought into every variant
     return [id for id in alike if id in existing][:MOST_NEAREST]
 
@@ -231,7 +231,7 @@ def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int
     """
     globs, (part, parts) = tuple(globs), shard
     total, selected = 0, list[Case]()
-    known: dict[TensorDesc, TensorDesc] = {}
+    shared_descs: dict[TensorDesc, TensorDesc] = {}
     matches = matcher(globs)
     for case in cases:
         if not matches(case.id):
@@ -239,7 +239,7 @@ def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int
         total += 1
         if total % parts == part % parts:
             selected.append(case)
-            case.lighten(known)  # a tier has more than 100,000 cases
+            case.lighten(shared_descs)  # a tier has more than 100,000 cases
     if not total:
         raise InputError(f"--filter must match a case, got {names([shown(g) for g in globs])}")
     if not selected:

@@ -148,7 +148,7 @@ class Filled(Mapping[str, Tensor]):
     _last: ClassVar[dict[tuple[int, str], tuple[Filled, Tensor]]] = {}
     """The inputs that were read last, with the object that they belong to: by that object's identity and the field."""
 
-    _kept: ClassVar[int] = 0
+    _kept_size: ClassVar[int] = 0
     """The number of their elements, and TENSOR for each of them."""
 
     def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str) -> None:
@@ -162,11 +162,11 @@ class Filled(Mapping[str, Tensor]):
         key = id(self), name
         if key not in Filled._last:
             count = self._arguments[0].tensors[name].element_count + TENSOR
-            if Filled._kept + count > MOST_KEPT:  # before the new ones take memory
-                Filled._last = {k: kept for k, kept in Filled._last.items() if k[0] == id(self)}
-                Filled._kept = sum(len(kept.bits) + TENSOR for _, kept in Filled._last.values())
+            if Filled._kept_size + count > MOST_KEPT:  # before the new ones take memory
+                Filled._last = {k: entry for k, entry in Filled._last.items() if k[0] == id(self)}
+                Filled._kept_size = sum(len(tensor.bits) + TENSOR for _, tensor in Filled._last.values())
             Filled._last[key] = self, fill(*self._arguments, only=name)[name]
-            Filled._kept += count
+            Filled._kept_size += count
         return Filled._last[key][1]
 
     def __iter__(self) -> Iterator[str]:

@@ -144,10 +144,10 @@ class Covered:
 
     def _missing_pairs(self) -> Iterator[str]:
         impossible, covered = set(arrays(self.operator).impossible_pairs), self.pairs
-        for (a, first), (b, second) in itertools.combinations(self.parameters.items(), 2):
-            for one, two in itertools.product(first, second):
-                pair = f"{a} {one}, {b} {two}"
-                if ((a, one), (b, two)) not in covered and pair not in impossible:
+        for (a, a_classes), (b, b_classes) in itertools.combinations(self.parameters.items(), 2):
+            for a_class, b_class in itertools.product(a_classes, b_classes):
+                pair = f"{a} {a_class}, {b} {b_class}"
+                if ((a, a_class), (b, b_class)) not in covered and pair not in impossible:
                     yield pair
 
     def _missing_triples(self) -> list[str]:

@@ -145,9 +145,9 @@ def _build(choice: Choice, count: int, axis: int, ones: int, k: int, length: int
         size_classes.products(choice["output_elements"], choice["output_bytes"], data_type.size, low, (1,))
         for low in ((4, lowest[1]), lowest)[not between :]
     )
-    for others, index_count in itertools.chain.from_iterable(products):
-        if others * length * data_type.size <= size_classes.most_bytes(choice):
-            sizes = (1,) * ones + size_classes.spread(others, free)
+    for beside_axis, index_count in itertools.chain.from_iterable(products):
+        if beside_axis * length * data_type.size <= size_classes.most_bytes(choice):
+            sizes = (1,) * ones + size_classes.spread(beside_axis, free)
             data = (*sizes[:axis], length, *sizes[axis:])
             outline = _outline(data, pad(size_classes.spread(index_count, k), count), axis, k)
             return complete_sizes(Desc, *outline, data_type=data_type, index_type=DataType[choice["index_type"]])

@@ -127,24 +127,26 @@ def _build(choice: Choice, count: int, axis: int, ones: int, length: int) -> Des
     lowest = (2 if axis > ones else 1) if free else 0
     factors: Iterable[tuple[int, ...]]  # (elements beside the axis, length of the indices' axis)
     if relation == "same":
-        factors = [(others, length) for others in (12, 6, 5, 3, 2, 51, 85, 128, 1, 17, 64, 32, 255, 256, 257, 4, 8)]
+        factors = [
+            (beside_axis, length) for beside_axis in (12, 6, 5, 3, 2, 51, 85, 128, 1, 17, 64, 32, 255, 256, 257, 4, 8)
+        ]
     else:
         elements, whole = choice["output_elements"], choice["output_bytes"]
         factors = size_classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
     if relation == "longer":
-        factors = [*factors, *((others, length + extra) for others in (2, 3, 1) for extra in (1, 2, 3, 4))]
+        factors = [*factors, *((beside_axis, length + extra) for beside_axis in (2, 3, 1) for extra in (1, 2, 3, 4))]
     between = ones < axis < count - 1  # 4 elements or more can put more than one on each side of the axis
-    for low, (others, along) in itertools.product((4, lowest)[not between :], factors):
-        n = others * along
+    for low, (beside_axis, along) in itertools.product((4, lowest)[not between :], factors):
+        n = beside_axis * along
         if (
-            (others >= low if low else others == 1)
+            (beside_axis >= low if low else beside_axis == 1)
             and relation == _relation(along, length)
             and (n >= 3 if many else n == 1)
             and (size_classes.elements(n), size_classes.whole(n * data_type.size))
             == (choice["output_elements"], choice["output_bytes"])
-            and max(n, others * length) * size_classes.INDEX_BYTES <= size_classes.most_bytes(choice)
+            and max(n, beside_axis * length) * size_classes.INDEX_BYTES <= size_classes.most_bytes(choice)
         ):
-            sizes = (1,) * ones + size_classes.spread(others, free)
+            sizes = (1,) * ones + size_classes.spread(beside_axis, free)
             outline = _outline((*sizes[:axis], length, *sizes[axis:]), axis, along)
             return complete_sizes(Desc, *outline, data_type=data_type, index_type=DataType[choice["index_type"]])
     return None

@@ -225,14 +225,14 @@ class Plan:
 
         A dimension is (tensor, number). An index tensor without tuples has one list.
         """
-        found: dict[str, dict[int, list[tuple[str, int]]]] = {}
+        by_tensor: dict[str, dict[int, list[tuple[str, int]]]] = {}
         moves = [part for part in self._parts if isinstance(part, _MovePlan)]
         for address in (address for move in moves for address in (move.target, move.source)):
             for dimension, position in enumerate(address.positions):
                 if isinstance(position, _ReadPlan):
-                    coordinates = found.setdefault(position.tensor, {})
+                    coordinates = by_tensor.setdefault(position.tensor, {})
                     coordinates.setdefault(position.offset, []).append((address.reference.tensor, dimension))
-        return {tensor: [coordinates[k] for k in sorted(coordinates)] for tensor, coordinates in found.items()}
+        return {tensor: [coordinates[k] for k in sorted(coordinates)] for tensor, coordinates in by_tensor.items()}
 
 
 _REST = Rest()
@@ -307,18 +307,20 @@ class _ReferencePlan:
 
     def sizes(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> Sizes:
         """Returns the sizes of the tensor. Raises PseudocodeError if the reference does not fit them."""
-        own = sizes[self.reference.tensor]
-        if self.first and max(own[: self.first]) != 1:
-            raise PseudocodeError(f"{self.reference} does not address a tensor of sizes {show(own)}")
+        tensor_sizes = sizes[self.reference.tensor]
+        if self.first and max(tensor_sizes[: self.first]) != 1:
+            raise PseudocodeError(f"{self.reference} does not address a tensor of sizes {show(tensor_sizes)}")
         for dimension, value in self.constants:
-            if value >= own[dimension]:
-                raise PseudocodeError(f"{self.reference}: there is no {value}, the dimension has {own[dimension]}")
+            if value >= tensor_sizes[dimension]:
+                raise PseudocodeError(
+                    f"{self.reference}: there is no {value}, the dimension has {tensor_sizes[dimension]}"
+                )
         for dimension, loop in self.loops.items():
-            if loops[loop] > own[dimension]:
+            if loops[loop] > tensor_sizes[dimension]:
                 coordinate = self.coordinates[dimension - self.first]
-                runs = f"{coordinate} runs to {loops[loop] - 1}, the dimension has {own[dimension]}"
+                runs = f"{coordinate} runs to {loops[loop] - 1}, the dimension has {tensor_sizes[dimension]}"
                 raise PseudocodeError(f"{self.move.line}: {runs}")
-        return own
+        return tensor_sizes
 
 
 class _AddressPlan(_ReferencePlan):
@@ -337,8 +339,8 @@ class _AddressPlan(_ReferencePlan):
 
     def address(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> Address:
         """Returns the address. `loops` are the sizes of the loops, `sizes` those of the tensors by name."""
-        own, terms = self.sizes(loops, sizes), []
-        for position, size, stride in zip(self.positions, own, strides_of(own), strict=True):
+        tensor_sizes, terms = self.sizes(loops, sizes), []
+        for position, size, stride in zip(self.positions, tensor_sizes, strides_of(tensor_sizes), strict=True):
             if isinstance(position, int):
                 terms.append(Term(size, stride, position))
             elif isinstance(position, Constant):
@@ -364,14 +366,14 @@ class _ReadPlan(_ReferencePlan):
 
     def read(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> IndexRead:
         """Returns the index that is read from a tensor of these sizes."""
-        own = self.sizes(loops, sizes)
-        strides = strides_of(own)
+        tensor_sizes = self.sizes(loops, sizes)
+        strides = strides_of(tensor_sizes)
         steps = tuple((loop, strides[dimension]) for dimension, loop in self.loops.items())
-        return IndexRead(self.tensor, own, steps, self.offset, own[-1] if self.in_tuple else 1)
+        return IndexRead(self.tensor, tensor_sizes, steps, self.offset, tensor_sizes[-1] if self.in_tuple else 1)
 
 
-def _of(tensor: str, statement: Statement, what: Mapping[str, T]) -> T:
+def _of(tensor: str, statement: Statement, by_tensor: Mapping[str, T]) -> T:
     """Returns the sizes or the rank of a tensor."""
-    if tensor not in what:
+    if tensor not in by_tensor:
         raise PseudocodeError(f"{statement}: {tensor} is not a tensor of the operator")
-    return what[tensor]
+    return by_tensor[tensor]

@@ -116,8 +116,8 @@ def gives(program: Program, tensors: Tensors, output: memoryview) -> bool:
     The two are compared in pieces. The items of `output` are as those of the array whose elements are moved. Returns False
     also for a program that is not one move in row-major order, and for elements that are in no array.
     """
-    statement, *others = program.statements
-    if others or not isinstance(statement, CompiledMove) or not statement.in_order:
+    statement, *later_statements = program.statements
+    if later_statements or not isinstance(statement, CompiledMove) or not statement.in_order:
         return False
     values = tensors[statement.tensor]
     if not isinstance(values, array) or values.typecode != output.format:
