@@ -25,9 +25,9 @@ def _block_moved(place: Callable[[int, int], int]) -> ChangeAddress:
         block = address.indexed_dimensions
         if not block:
             return address
-        others = [i for i in range(len(address.terms)) if i not in block]
-        first = place(block[0], len(address.terms)) % (len(others) + 1)
-        return address.arranged(others[:first] + block + others[first:])
+        other_dimensions = [i for i in range(len(address.terms)) if i not in block]
+        first = place(block[0], len(address.terms)) % (len(other_dimensions) + 1)
+        return address.arranged(other_dimensions[:first] + block + other_dimensions[first:])
 
     return change
 

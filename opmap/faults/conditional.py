@@ -154,7 +154,7 @@ class Caught:
         self._table = FeatureTable(self.features)
         self._elements = np.array([case.desc.output.element_count for case in self.cases])
         self._shown = np.zeros((len(self.cases), len(EFFECTS)), bool)
-        self._known = np.zeros(len(self.cases), bool)
+        self._computed = np.zeros(len(self.cases), bool)
 
     def __call__(self, fault: ConditionalFault) -> bool:
         """Returns whether the condition holds for a case whose output the effect changes."""
@@ -162,25 +162,25 @@ class Caught:
         held = self._table.meets([fault.condition])
         if (held & self._shown[:, effect]).any():
             return True
-        unknown = np.flatnonzero(held & ~self._known)
+        unknown = np.flatnonzero(held & ~self._computed)
         smallest_first = unknown[np.argsort(self._elements[unknown], kind="stable")]
         return any(self.shown(int(i))[effect] for i in smallest_first)
 
     def shown(self, position: int) -> npt.NDArray[np.bool_]:
         """Returns for each of EFFECTS whether it changes the output of the case at this position."""
-        if not self._known[position]:
+        if not self._computed[position]:
             self._shown[position] = shown_effects(self.cases[position])
-            self._known[position] = True
+            self._computed[position] = True
         row: npt.NDArray[np.bool_] = self._shown[position]
         return row
 
 
 def read_features(cases: Sequence[Case]) -> list[dict[str, Value]]:
     """Returns the features of each case that a condition can name."""
-    found = features_of(cases)
-    for case, features in zip(cases, found, strict=True):
+    all_features = features_of(cases)
+    for case, features in zip(cases, all_features, strict=True):
         features[LEADING_ONES] = leading_ones(case.desc.tensors[case.desc.data_tensors()[0]].sizes)
-    return found
+    return all_features
 
 
 def shown_effects(case: Case) -> tuple[bool, ...]:

@@ -76,10 +76,10 @@ class Fault:
 
     def _moved(self, arrays: CaseArrays) -> Bits:
         """The output after the faults in address, indices, position and addresses."""
-        own = arrays.address
+        own_address = arrays.address
         changed = _changed(self.address, arrays)
         same_address, same_reads, same_sizes = changed is None, changed is None, changed is None
-        address = own
+        address = own_address
         if changed is not None:
             address, same_reads, same_sizes = changed
         elif not (self.indices or self.addresses) and self.position is resolve:
@@ -106,14 +106,14 @@ def _changed(change: Callable[[Address], Address] | None, arrays: CaseArrays) ->
     same; None for an address that does not change."""
     if change is None:
         return None
-    own = arrays.address
-    key = change, id(own)
+    own_address = arrays.address
+    key = change, id(own_address)
     if key not in arrays.of_descriptor:
-        address = change(own)
-        same = address is own or address == own
-        reads, sizes = [*address.reads] == [*own.reads], _indexed_sizes(address) == _indexed_sizes(own)
+        address = change(own_address)
+        same = address is own_address or address == own_address
+        reads, sizes = [*address.reads] == [*own_address.reads], _indexed_sizes(address) == _indexed_sizes(own_address)
         # The own address is kept, and so is its identity.
-        arrays.of_descriptor[key] = own, None if same else (address, reads, sizes)
+        arrays.of_descriptor[key] = own_address, None if same else (address, reads, sizes)
     changed: tuple[Address, bool, bool] | None = arrays.of_descriptor[key][1]
     return changed
 
@@ -123,9 +123,9 @@ def _indexed_sizes(address: Address) -> list[int]:
     return [term.size for term in address.terms if term.read]
 
 
-def _equal(one: Numbers, other: Numbers) -> bool:
+def _equal(numbers: Numbers, other: Numbers) -> bool:
     """Returns whether two arrays are equal; much faster than np.array_equal for small ones."""
-    return one is other or (one.shape == other.shape and bool((one == other).all()))
+    return numbers is other or (numbers.shape == other.shape and bool((numbers == other).all()))
 
 
 class FaultProvider:

@@ -133,7 +133,9 @@ def _with_width_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
 
 def _with_index_type_of(first: CaseArrays, arrays: CaseArrays) -> Bits:
     """Reads indices of the first run's width, in the memory of this run's indices."""
-    indices = {name: _read_as(own, first.indices[name].data_type) for name, own in arrays.indices.items()}
+    indices = {
+        name: _read_as(index_tensor, first.indices[name].data_type) for name, index_tensor in arrays.indices.items()
+    }
     return _with_indices(indices, arrays)
 
 

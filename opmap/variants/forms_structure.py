@@ -224,11 +224,11 @@ def _default_attribute(mapped: MappedModel, first: Round) -> Formed | None:
     """Builds nothing if no attribute of the operator has its default value."""
     draft = Draft(mapped, first)
     declared = onnx.defs.get_schema(draft.operator.op_type, OPSET).attributes
-    kept = [attribute for attribute in draft.operator.attribute if not _is_default(attribute, declared)]
-    if len(kept) == len(draft.operator.attribute):
+    kept_attributes = [attribute for attribute in draft.operator.attribute if not _is_default(attribute, declared)]
+    if len(kept_attributes) == len(draft.operator.attribute):
         return None
     del draft.operator.attribute[:]
-    draft.operator.attribute.extend(kept)
+    draft.operator.attribute.extend(kept_attributes)
     return draft.formed()
 
 

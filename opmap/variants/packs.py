@@ -51,16 +51,16 @@ class Pack:
 
     def feeds(self, feeds: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """Returns the arrays to feed to the pack, from those of each member by its own names."""
-        return {_prefix(number) + name: array for number, own in enumerate(feeds) for name, array in own.items()}
+        return {_prefix(number) + name: array for number, arrays in enumerate(feeds) for name, array in arrays.items()}
 
     def results(self, result: Result) -> list[Result]:
         """Returns what the run gave to each member, by its own names. Malformed outputs are malformed for all."""
-        own: list[dict[str, np.ndarray]] = [{} for _ in self.members]
+        outputs_of_members: list[dict[str, np.ndarray]] = [{} for _ in self.members]
         for name, array in result.outputs.items():
             number, short = self._place(name)
             if number is not None:
-                own[number][short] = array
-        return [msgspec.structs.replace(result, outputs=outputs) for outputs in own]
+                outputs_of_members[number][short] = array
+        return [msgspec.structs.replace(result, outputs=outputs) for outputs in outputs_of_members]
 
     def evidence(self, evidence: Evidence) -> list[Evidence]:
         """Returns what the session shows of each member, by its own names.
@@ -70,7 +70,9 @@ class Pack:
         placements = self._placements(evidence.placement)
         lists = {field: self._own_names(getattr(evidence, field)) for field in ("inputs", "outputs", "overridable")}
         return [
-            msgspec.structs.replace(evidence, placement=placement, **{field: own[n] for field, own in lists.items()})
+            msgspec.structs.replace(
+                evidence, placement=placement, **{field: names[n] for field, names in lists.items()}
+            )
             for n, placement in enumerate(placements)
         ]
 
@@ -87,18 +89,18 @@ class Pack:
         ]
 
     def _own_names(self, names: Sequence[str]) -> list[list[str]]:
-        own: list[list[str]] = [[] for _ in self.members]
+        names_of_members: list[list[str]] = [[] for _ in self.members]
         for name in names:
             number, short = self._place(name)
             if number is not None:
-                own[number].append(short)
-        return own
+                names_of_members[number].append(short)
+        return names_of_members
 
     def _place(self, name: str) -> tuple[int | None, str]:
         """Returns the number of the member that a name in the pack belongs to (None: of no member), and its own name."""
-        prefix, dot, own = name.partition(".")
+        prefix, dot, own_name = name.partition(".")
         number = self._numbers.get(prefix + dot)
-        return number, name if number is None else own
+        return number, name if number is None else own_name
 
 
 def _prefix(number: int) -> str:

@@ -90,9 +90,9 @@ def _in_other_sizes(desc: OperatorDesc, groups: tuple[_Group, ...], by: int) -> 
     sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
     limits = {name: max(2 * tensor.element_count, MOST_ELEMENTS) for name, tensor in desc.tensors.items()}
     for candidate in _candidates(sizes, groups, by, limits):
-        found = _resized(desc, candidate)
-        if found is not None and all(t.element_count <= limits[name] for name, t in found.tensors.items()):
-            return found
+        resized = _resized(desc, candidate)
+        if resized is not None and all(t.element_count <= limits[name] for name, t in resized.tensors.items()):
+            return resized
     return None
 
 
