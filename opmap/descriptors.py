@@ -364,8 +364,8 @@ class OperatorDesc:
     @property
     def results(self) -> Room:
         """The room for what is computed once for equal descriptors. It is emptied after many other descriptors."""
-        known: ref[Room] | None = self.__dict__.get("_results")
-        room = known() if known else None
+        room_ref: ref[Room] | None = self.__dict__.get("_results")
+        room = room_ref() if room_ref else None
         if room is None:
             room = results_of(self)
             self.__dict__["_results"] = ref(room)  # a list of many descriptors must not keep all rooms alive
@@ -383,10 +383,10 @@ class OperatorDesc:
 
     def _computed(self, room: Room, name: str, compute: Callable[[], T]) -> T:
         """Returns what follows from the descriptor and its spec. It is computed once for a room."""
-        spec, known = self.spec(), room.get(name)
-        if known is None or known[0] is not spec:  # a test may give the class another spec
-            known = room[name] = spec, compute()
-        result: T = known[1]
+        spec, entry = self.spec(), room.get(name)
+        if entry is None or entry[0] is not spec:  # a test may give the class another spec
+            entry = room[name] = spec, compute()
+        result: T = entry[1]
         return result
 
     @property

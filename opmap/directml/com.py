@@ -48,14 +48,14 @@ def interfaces() -> dict[str, Interface]:
 
 def length(name: str) -> int:
     """Returns the number of methods in the virtual table of an interface."""
-    found = interfaces()[name]
-    return found.methods + (length(found.extends) if found.extends else 0)
+    interface = interfaces()[name]
+    return interface.methods + (length(interface.extends) if interface.extends else 0)
 
 
 def methods(name: str) -> dict[str, Method]:
     """Returns the methods of an interface that are used, those of the interfaces that it extends included."""
-    found = interfaces()[name]
-    return {**(methods(found.extends) if found.extends else {}), **found.table}
+    interface = interfaces()[name]
+    return {**(methods(interface.extends) if interface.extends else {}), **interface.table}
 
 
 _TYPES: dict[str, Any] = {
@@ -141,8 +141,8 @@ class Com:
 
     def _function(self, method: str) -> tuple[Any, str]:
         prototype = _prototypes(self.name)[method]
-        found = self._functions[method] = prototype.function(self._table[prototype.slot]), prototype.returns
-        return found
+        function = self._functions[method] = prototype.function(self._table[prototype.slot]), prototype.returns
+        return function
 
     def release(self) -> int:
         """Gives the reference back, once. Returns how many references are left, as the object says."""

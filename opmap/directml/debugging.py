@@ -30,14 +30,14 @@ class DebugMessages:
 
         More than MAX_DEBUG_MESSAGES are counted only.
         """
-        found = []
+        messages = []
         for index in range(min(self._queue.call("GetNumStoredMessages"), MAX_DEBUG_MESSAGES_STORED)):
             message = self._message(index)
             if message:
-                found.append(message)
+                messages.append(message)
         self._queue.call("ClearStoredMessages")
-        more = len(found) - MAX_DEBUG_MESSAGES
-        return found if more <= 0 else [*found[:MAX_DEBUG_MESSAGES], f"debug layer: ... and {more} more"]
+        more = len(messages) - MAX_DEBUG_MESSAGES
+        return messages if more <= 0 else [*messages[:MAX_DEBUG_MESSAGES], f"debug layer: ... and {more} more"]
 
     def _message(self, index: int) -> str | None:
         """Returns a message as one line; None if its severity is not told."""

@@ -28,8 +28,8 @@ def dispatchable(desc: OperatorDesc) -> Dispatchable:
 
 def total_size(tensor: TensorDesc) -> int:
     """Returns TotalTensorSizeInBytes: the one that is given, or else the smallest valid one."""
-    given = tensor.total_tensor_size_in_bytes
-    return tensor.minimum_size_in_bytes if given is None else given
+    stated_size = tensor.total_tensor_size_in_bytes
+    return tensor.minimum_size_in_bytes if stated_size is None else stated_size
 
 
 def _buffer_tensor(tensor: TensorDesc) -> BufferTensor:

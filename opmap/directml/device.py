@@ -37,20 +37,20 @@ class Owned:
     """The interfaces that an object owns. They are released the last one first."""
 
     def __init__(self) -> None:
-        self._all: list[Com] = []
+        self._interfaces: list[Com] = []
 
     def add(self, interface: Com) -> Com:
         """Takes an interface over, and returns it."""
-        self._all.append(interface)
+        self._interfaces.append(interface)
         return interface
 
     def release(self) -> dict[str, int]:
         """Releases all, the last one first. Returns how many references each object had left, by interface name."""
-        left = {}
-        while self._all:
-            interface = self._all.pop()
-            left[interface.name] = interface.release()
-        return left
+        references = {}
+        while self._interfaces:
+            interface = self._interfaces.pop()
+            references[interface.name] = interface.release()
+        return references
 
 
 class Device:
@@ -113,10 +113,10 @@ class Device:
     def close(self) -> dict[str, int]:
         """Releases everything, the last one first. Returns how many references each object had left."""
         heap, self._heap = self._heap, None
-        left = self._of_directml.release()
+        references = self._of_directml.release()
         if heap:
-            left[heap.name] = heap.release()
-        return left | self._owned.release()
+            references[heap.name] = heap.release()
+        return references | self._owned.release()
 
     def __enter__(self) -> Self:
         return self
@@ -129,10 +129,10 @@ class Device:
     def renew_directml(self) -> None:
         """Creates the DirectML device, its command recorder and an initializer; those before are released."""
         self._of_directml.release()
-        own = self._of_directml.add
-        self.directml = own(self._make_directml(self.direct3d))
-        self.recorder = own(self.directml.create("IDMLCommandRecorder", "CreateCommandRecorder"))
-        self.initializer = own(self.directml.create("IDMLOperatorInitializer", "CreateOperatorInitializer", 0, None))
+        add = self._of_directml.add
+        self.directml = add(self._make_directml(self.direct3d))
+        self.recorder = add(self.directml.create("IDMLCommandRecorder", "CreateCommandRecorder"))
+        self.initializer = add(self.directml.create("IDMLOperatorInitializer", "CreateOperatorInitializer", 0, None))
         self.tables: list[Com] = []
 
     def binding_table(self, number: int, desc: object) -> Com:

@@ -26,10 +26,10 @@ _PACKAGE = "onnxruntime"
 def directml_file() -> str | None:
     """Returns the path of the DirectML.dll in the installed ONNX Runtime; None if it has none. Imports nothing."""
     try:
-        found = find_spec(_PACKAGE)
+        module_spec = find_spec(_PACKAGE)
     except (ImportError, ValueError):
         return None
-    for folder in (found and found.submodule_search_locations) or ():
+    for folder in (module_spec and module_spec.submodule_search_locations) or ():
         file = Path(folder, "capi", "DirectML.dll")
         if file.is_file():
             return str(file)

@@ -68,9 +68,9 @@ def _without_tags(text: str, *, keep_translation: bool) -> str:
             originals -= spans.pop()
             closed = not spans
     add(text[at:])
-    kept = []
+    kept_texts = []
     for i, (kind, texts) in enumerate(pieces):
         followed = i + 1 < len(pieces) and pieces[i + 1][0] == "original"
         if not (kind == "original" if keep_translation else kind == "translation" and followed):
-            kept += texts
-    return unescape("".join(kept))
+            kept_texts += texts
+    return unescape("".join(kept_texts))

@@ -118,9 +118,9 @@ def _edits(text: str, page: Page, erratum: Erratum, shipped: Spec) -> list[Edit]
     """Returns the edits that correct an erratum, in order: none if the page states the subject otherwise, or not at all."""
     edits: dict[Edit, None] = {}
     for start, end in _places(text, page, erratum, shipped):
-        found = list(replacements(text, start, end, *_wordings(erratum)))
+        text_edits = list(replacements(text, start, end, *_wordings(erratum)))
         # the sentence of a rule starts on the rule's line: what follows may be about something else
-        edits.update(dict.fromkeys(found if _is_of_example(erratum) else found[:1]))
+        edits.update(dict.fromkeys(text_edits if _is_of_example(erratum) else text_edits[:1]))
     return sorted(edits, key=lambda edit: edit.start)
 
 
@@ -138,11 +138,11 @@ def _is_wrong(text: str, page: Page, erratum: Erratum, shipped: Spec) -> bool:
 def _places(text: str, page: Page, erratum: Erratum, shipped: Spec) -> Iterator[tuple[int, int]]:
     """Yields the offsets of the beginning and the end of each text that states the subject, unless it is right."""
     lines = _lines(text)
-    seen = set()
+    seen_spans = set()
     for spec in page.readings:
-        if (span := _span(spec, erratum, shipped)) is None or span in seen:
+        if (span := _span(spec, erratum, shipped)) is None or span in seen_spans:
             continue
-        seen.add(span)
+        seen_spans.add(span)
         first, last = span
         if last is None:  # up to the end of the paragraph or of the code
             last = first
@@ -220,9 +220,9 @@ def _problem(before: tuple[Finding, ...], after: tuple[Finding, ...], erratum: E
 
 def _uncorrected(findings: tuple[Finding, ...], shipped: Spec, refused: dict[str, str]) -> Iterator[Uncorrected]:
     """Yields the findings that stay, each with the reason, and the other errata whose text stays."""
-    told = set()
+    reported_errata = set()
     for finding in findings:
-        told.add(finding.erratum)
+        reported_errata.add(finding.erratum)
         erratum = next((e for e in shipped.errata if e.id == finding.erratum), None)
         if erratum:
             why = f"{refused.get(erratum.id, 'no text of the page states it')}; right is {erratum.corrected}"
@@ -237,7 +237,7 @@ def _uncorrected(findings: tuple[Finding, ...], shipped: Spec, refused: dict[str
         of = f" ({finding.erratum})" if finding.erratum else ""
         yield Uncorrected(finding.line, f"{finding.kind}: {finding.message}{of}", why)
     for erratum in shipped.errata:
-        if erratum.id in refused and erratum.id not in told:
+        if erratum.id in refused and erratum.id not in reported_errata:
             yield Uncorrected(
                 None, f"{erratum.kind}: {erratum.why} ({erratum.id}, {erratum.subject})", refused[erratum.id]
             )

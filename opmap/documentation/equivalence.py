@@ -25,13 +25,15 @@ from ..pseudocode.tree import (
 
 
 def same_lines(
-    one: Sequence[Statement | Continuation], other: Sequence[Statement | Continuation], tensors: Mapping[str, str]
+    lines: Sequence[Statement | Continuation],
+    other_lines: Sequence[Statement | Continuation],
+    tensors: Mapping[str, str],
 ) -> bool:
     """Returns whether two pseudocodes are equal up to the names of coordinates and tensors.
 
     `tensors` maps the tensor names of the pseudocode to fields; two names of one field are equal.
     """
-    return [_normal_form(line, tensors) for line in one] == [_normal_form(line, tensors) for line in other]
+    return [_normal_form(line, tensors) for line in lines] == [_normal_form(line, tensors) for line in other_lines]
 
 
 def _normal_form(line: Statement | Continuation, tensors: Mapping[str, str]) -> tuple[str, tuple[str, int] | None]:
@@ -47,17 +49,17 @@ _Terms = dict[int | None, int]
 """A sum: node id -> how often the node is added. The constant has the key None."""
 
 
-def same_formula(one: str, other: str) -> bool:
+def same_formula(formula: str, other_formula: str) -> bool:
     """Returns whether two formulas or constraints say the same.
 
     The order of terms does not matter, nor whether a formula defines names for its parts. Texts that cannot be read are
     the same only if they are equal.
     """
-    if one == other:
+    if formula == other_formula:
         return True
     ids: dict[tuple[object, ...], int] = {}
     try:
-        return _statement_ids(one, ids) == _statement_ids(other, ids)
+        return _statement_ids(formula, ids) == _statement_ids(other_formula, ids)
     except PseudocodeError:
         return False
 

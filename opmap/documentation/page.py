@@ -312,17 +312,18 @@ class _Reader:
             return
         example = parsed(block.text)
         typed = any(t.data_type for t in example.tensors.values()) if example else "DataType" in block.text
-        taken = {example.id for example in self.examples}
+        used_ids = {example.id for example in self.examples}
         title = re.sub(r"\s+", " ", self.prose.plain(self.title.text)).strip() if self.title else ""
         # "Example 2. Title", also with the full-width full stop and colon and the stops of Chinese and Japanese
         numbered = re.match(r"\D{0,40}?(\d{1,3})\s*[.\uff0e\u3002:\uff1a\u3001]\s*(.*)", title)
         if not typed:
             id, title = "sizes", ""
-        elif numbered and numbered[1] not in taken:
+        elif numbered and numbered[1] not in used_ids:
             id, title = numbered[1], numbered[2]
         else:
-            id, title = next(str(n) for n in range(1, len(taken) + 2) if str(n) not in taken), ""
-        id = id if id not in taken else next(f"{id} {n}" for n in range(2, len(taken) + 3) if f"{id} {n}" not in taken)
+            id, title = next(str(n) for n in range(1, len(used_ids) + 2) if str(n) not in used_ids), ""
+        if id in used_ids:
+            id = next(f"{id} {n}" for n in range(2, len(used_ids) + 3) if f"{id} {n}" not in used_ids)
         self.examples.append(SpecExample(id=id, line=block.line, text=block.text, title=title))
         if title and self.title:
             self.places[f"example {id} title"] = self.title.line

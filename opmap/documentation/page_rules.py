@@ -48,7 +48,7 @@ class PageRules:
         A range goes to the rule that states the same; the remaining ranges go to the remaining rules in order.
         """
         waiting = [rule.id for rule in self._rules.values() if not rule.derived and ranged_name(rule.check) == field]
-        others = []
+        unmatched = []
         for line, interval in intervals:
             check = f"{field} in {interval}"
             for id in waiting:
@@ -57,10 +57,10 @@ class PageRules:
                     waiting.remove(id)
                     break
             else:
-                others.append((line, check))
-        for id, (line, check) in zip(waiting, others, strict=False):
+                unmatched.append((line, check))
+        for id, (line, check) in zip(waiting, unmatched, strict=False):
             self._assign(id, line, check)
-        for line, check in others[len(waiting) :]:
+        for line, check in unmatched[len(waiting) :]:
             self._add(line, check, f"The range of {field}.")
 
     def add_bound(self, line: int, tensor: str, expression: str) -> None:

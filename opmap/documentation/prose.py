@@ -151,10 +151,10 @@ class ProseReader:
         if len(tensors) < 2 or len(attributes) != 1 or any(word.tensor and word.attribute for word in words):
             return ()
         (attribute,) = attributes
-        first, *others = [tensor for tensor in self.tensors if tensor in tensors]
+        first, *other_tensors = [tensor for tensor in self.tensors if tensor in tensors]
         if attribute not in _COMPARED:
             return ()
-        return tuple(Equality(f"{other}.{attribute}", f"{first}.{attribute}") for other in others)
+        return tuple(Equality(f"{other}.{attribute}", f"{first}.{attribute}") for other in other_tensors)
 
     def _of_field(self, words: list[_Word], field: str) -> tuple[Equality, ...]:
         """Reads `The DimensionCount and DataType of this tensor must match InputTensor.DimensionCount`.
@@ -172,15 +172,15 @@ class ProseReader:
                 clauses[-1][0].append(word)
         if len(clauses) > 1 and not clauses[-1][1] and clauses[-2][1]:
             # The last attributes belong to the other tensor: `… must match InputTensor.DimensionCount and DataType`.
-            own, _ = clauses.pop()
+            own_words, _ = clauses.pop()
             of = clauses[-1][1][-1].tensor
-            clauses[-1][1].extend(_Word(of, word.attribute) for word in own)
+            clauses[-1][1].extend(_Word(of, word.attribute) for word in own_words)
         stated = []
-        for own, others in clauses:
-            if any(word.attribute is None for word in others):  # `… must match those of InputTensor`
+        for own_words, other_words in clauses:
+            if any(word.attribute is None for word in other_words):  # `… must match those of InputTensor`
                 continue
-            for attribute in [word.attribute for word in own] if others else ():
-                same = [word for word in others if word.attribute == attribute] or others[:1]
+            for attribute in [word.attribute for word in own_words] if other_words else ():
+                same = [word for word in other_words if word.attribute == attribute] or other_words[:1]
                 stated += [Equality(f"{field}.{attribute}", f"{word.tensor}.{word.attribute}") for word in same]
         return tuple(stated)
 

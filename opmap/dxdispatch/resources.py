@@ -115,10 +115,10 @@ class Resources:
                 self._take(len(buffer), resource.path)
             except InputError as error:
                 self._buffers[name] = released(error)
-        found = self._buffers[name]
-        if isinstance(found, InputError):
-            raise found
-        return found
+        buffer_or_error = self._buffers[name]
+        if isinstance(buffer_or_error, InputError):
+            raise buffer_or_error
+        return buffer_or_error
 
     def _take(self, count: int, path: str) -> None:
         """Adds to the memory that the model's values take. Raises InputError if that is more than MAX_VALUES_BYTES."""

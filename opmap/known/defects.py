@@ -134,12 +134,12 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def defects() -> tuple[Defect, ...]:
     """Returns all known defects, those of one kind together."""
-    found: list[Defect] = []
+    all_defects: list[Defect] = []
     for path in sorted(files(__package__).iterdir(), key=lambda path: path.name):
         if path.name.endswith(".toml"):
-            found += msgspec.toml.decode(path.read_bytes(), type=_File).defects
+            all_defects += msgspec.toml.decode(path.read_bytes(), type=_File).defects
     order = list(KINDS)
-    return tuple(sorted(found, key=lambda defect: order.index(defect.kind)))
+    return tuple(sorted(all_defects, key=lambda defect: order.index(defect.kind)))
 
 
 @cache

@@ -59,12 +59,12 @@ def resolve_adapter(
         )
         raise InputError(f"{wanted}; {listed}")
     if device_id is not None:
-        both = [a for a in named if a.index == device_id]
-        if not both:
+        named_at_index = [a for a in named if a.index == device_id]
+        if not named_at_index:
             raise InputError(
                 f"--adapter and --device-id must mean the same adapter, got {substring!r} and {device_id}; {listed}"
             )
-        return both[0]
+        return named_at_index[0]
     if substring is None:
         return min(named, key=lambda a: a.software)
     if len(named) > 1:

@@ -52,16 +52,16 @@ def devices_of(plugin: Plugin, *, timeout: float = TIMEOUT) -> Fact:
     """
     command = [sys.executable, "-P", "-c", PROGRAM, plugin.package]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=timeout
         )
-        answer = msgspec.json.decode(done.stdout, type=_Answer)
+        answer = msgspec.json.decode(process.stdout, type=_Answer)
     except subprocess.TimeoutExpired:
         return Fact(None, SOURCE, f"no answer within {timeout:g} s")
     except OSError as error:
         return Fact(None, SOURCE, f"{sys.executable} does not start: {error.strerror}")
     except msgspec.DecodeError:
-        return Fact(None, SOURCE, f"the process ended with exit code {done.returncode}, without an answer")
+        return Fact(None, SOURCE, f"the process ended with exit code {process.returncode}, without an answer")
     if answer.error:
         return Fact(None, SOURCE, answer.error)
     return Fact({"ep_names": answer.ep_names, "devices": answer.devices}, SOURCE)

@@ -52,7 +52,7 @@ def installed() -> dict[str, str]:
     file = _package_file()
     if file is None:
         return {}
-    return {name: str(found.version) for name, found in _owners(file)} or {UNNAMED: _version_in(file)}
+    return {name: str(distribution.version) for name, distribution in _owners(file)} or {UNNAMED: _version_in(file)}
 
 
 def package_of(file: str | None) -> str | None:
@@ -72,7 +72,7 @@ def require_one(versions: dict[str, str] | None = None) -> str:
     if versions is None:
         versions = installed()
         if not versions and (
-            broken := sorted({name for name, found in _distributions() if FAMILY in _packages(found)})
+            broken := sorted({name for name, distribution in _distributions() if FAMILY in _packages(distribution)})
         ):
             raise ProviderError(
                 f"{' and '.join(broken)} cannot be imported, its files are missing: {replace_command(broken, broken[0])}"
@@ -97,16 +97,16 @@ def plugins() -> list[Plugin]:
     A plugin EP is a distribution named `onnxruntime-ep-*`, or another distribution of the family whose package has
     `get_library_path` and `get_ep_names` (or `get_ep_name`).
     """
-    found = {}
+    plugins_by_name = {}
     for name, distribution in _distributions():
-        if name in found or not name.startswith(FAMILY):
+        if name in plugins_by_name or not name.startswith(FAMILY):
             continue
         packages = sorted(p for p in _packages(distribution) if p != FAMILY and _is_plugin(distribution, p))
         if not packages and name.startswith(_PLUGIN_NAMES):
             packages = [name.replace("-", "_")]
         if packages:
-            found[name] = Plugin(name, str(distribution.version), packages[0])
-    return [found[name] for name in sorted(found)]
+            plugins_by_name[name] = Plugin(name, str(distribution.version), packages[0])
+    return [plugins_by_name[name] for name in sorted(plugins_by_name)]
 
 
 def import_problem(error: Exception) -> str:
@@ -161,38 +161,38 @@ def _owners(file: str) -> list[tuple[str, metadata.Distribution]]:
     """Returns (name, distribution) for each distribution that installed this file of the package, sorted by name."""
     wanted = _real_path(file)
     owners = {
-        name: found
-        for name, found in _distributions()
-        if FAMILY in _packages(found) and _real_path(found.locate_file(f"{FAMILY}/__init__.py")) == wanted
+        name: distribution
+        for name, distribution in _distributions()
+        if FAMILY in _packages(distribution) and _real_path(distribution.locate_file(f"{FAMILY}/__init__.py")) == wanted
     }
     return sorted(owners.items())
 
 
 def _distributions() -> Iterator[tuple[str, metadata.Distribution]]:
     """Yields (name, distribution) for every readable distribution on the import path; the name in its normal form."""
-    for found in metadata.distributions():
-        if Path(getattr(found, "_path", "")).name.startswith("~"):
+    for distribution in metadata.distributions():
+        if Path(getattr(distribution, "_path", "")).name.startswith("~"):
             continue  # pip has renamed what it could not remove, for example a DLL in use
         try:
-            name = found.metadata["Name"]
+            name = distribution.metadata["Name"]
         except Exception:  # without metadata, each version of Python raises another exception
             continue
         if name:
-            yield re.sub(r"[-_.]+", "-", name).lower(), found
+            yield re.sub(r"[-_.]+", "-", name).lower(), distribution
 
 
-def _packages(found: metadata.Distribution) -> set[str]:
+def _packages(distribution: metadata.Distribution) -> set[str]:
     """Returns the top-level packages of a distribution, by its list of files. Some systems keep only `top_level.txt`."""
     try:
-        files = found.read_text("RECORD") or found.read_text("installed-files.txt")
-        return set(_PACKAGES.findall(files)) if files else set((found.read_text("top_level.txt") or "").split())
+        files = distribution.read_text("RECORD") or distribution.read_text("installed-files.txt")
+        return set(_PACKAGES.findall(files)) if files else set((distribution.read_text("top_level.txt") or "").split())
     except (OSError, ValueError):  # not readable, not UTF-8
         return set()
 
 
-def _is_plugin(found: metadata.Distribution, package: str) -> bool:
+def _is_plugin(distribution: metadata.Distribution, package: str) -> bool:
     """Returns whether the package's `__init__.py` names the functions of a plugin EP."""
-    text = _text(str(found.locate_file(f"{package}/__init__.py")))
+    text = _text(str(distribution.locate_file(f"{package}/__init__.py")))
     return re.search(r"\bget_library_path\b", text) is not None and re.search(r"\bget_ep_names?\b", text) is not None
 
 

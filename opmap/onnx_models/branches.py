@@ -26,7 +26,7 @@ def with_branches(given: GivenModel, value_of: Value) -> GivenModel:
     """
     for _ in range(MAX_NESTING):
         places = [at for at, node in enumerate(given.model.graph.node) if _is_if(node)]
-        taken = {at: found for at in places if (found := _taken(given, at, value_of)) is not None}
+        taken = {at: branch_name for at in places if (branch_name := _taken(given, at, value_of)) is not None}
         if not taken:
             break
         given = _inlined(given, taken)
@@ -82,15 +82,15 @@ def _branch(
     """Returns the nodes of a branch. Its outputs have the names of the If's outputs; its initializers are added to the graph."""
     copy = onnx.GraphProto()
     copy.CopyFrom(branch)
-    made = {name for inner in copy.node for name in inner.output if name}
+    computed_names = {name for inner in copy.node for name in inner.output if name}
     renamed: dict[str, str] = {}
     passed_on: list[onnx.NodeProto] = []
-    for own, outer in zip((value.name for value in branch.output), node.output, strict=True):
-        if own in made and own not in renamed:
-            renamed[own] = outer
-        elif outer:
-            passed_on.append(helper.make_node("Identity", [own], [outer]))
-    for name in sorted((made | {tensor.name for tensor in copy.initializer}) - renamed.keys()):
+    for branch_output, if_output in zip((value.name for value in branch.output), node.output, strict=True):
+        if branch_output in computed_names and branch_output not in renamed:
+            renamed[branch_output] = if_output
+        elif if_output:
+            passed_on.append(helper.make_node("Identity", [branch_output], [if_output]))
+    for name in sorted((computed_names | {tensor.name for tensor in copy.initializer}) - renamed.keys()):
         if name in used:  # another branch has the name too: no other node sees it
             renamed[name] = next(new for n in range(len(used) + 1) if (new := f"{name} ({n + 2})") not in used)
         used.add(renamed.get(name, name))
@@ -103,8 +103,8 @@ def _branch(
 
 def _names(graph: onnx.GraphProto) -> set[str]:
     """Returns the names of the values of a graph, without those of its subgraphs."""
-    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    return given | {name for node in graph.node for name in node.output}
+    names = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    return names | {name for node in graph.node for name in node.output}
 
 
 def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:

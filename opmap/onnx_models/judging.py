@@ -111,10 +111,10 @@ def _run(provider: OpenProvider, resolved: ResolvedModel) -> _Runs:
     if not more:
         return runs
     try:
-        seen, evidence = run_model(provider.performer, given, feeds, sorted(more), setup)
+        further_outputs, evidence = run_model(provider.performer, given, feeds, sorted(more), setup)
     except ProviderError as error:
         return replace(runs, seen_error=error)
-    return replace(runs, seen={name: seen[name] for name in more}, seen_evidence=evidence)
+    return replace(runs, seen={name: further_outputs[name] for name in more}, seen_evidence=evidence)
 
 
 # --- judging one node ---
@@ -132,10 +132,10 @@ class _Judged:
 
     def _seen_case(self, case: Case) -> Case:
         """Returns the case with the inputs that the provider itself gave to the node."""
-        seen = self.runs.seen
-        if not any(name in seen for name in self.node.inputs):
+        values = self.runs.seen
+        if not any(name in values for name in self.node.inputs):
             return case
-        arrays = [seen[name] if name in seen else self._own_array(name) for name in self.node.inputs]
+        arrays = [values[name] if name in values else self._own_array(name) for name in self.node.inputs]
         try:
             desc = descriptor(self.node, arrays, feature_level=self.judge.feature_level)
         except InputError:  # the provider computed an input of another type or size: the output will be wrong too
@@ -144,8 +144,8 @@ class _Judged:
 
     def _own_array(self, name: str) -> np.ndarray:
         """Returns a value that is fed, an initializer, or what the CPU EP computes inside a branch."""
-        known = known_values(self.given, self.resolved.data.inputs, {name})
-        return known[name] if name in known else self.resolved.computed[name]
+        known_arrays = known_values(self.given, self.resolved.data.inputs, {name})
+        return known_arrays[name] if name in known_arrays else self.resolved.computed[name]
 
     def record_of_case(self) -> Record:
         """Returns the record of the node on a provider that runs cases, not models."""
@@ -201,9 +201,9 @@ class _Judged:
 
     def _with_files(self, record: Record, outcome: Outcome) -> Record:
         """Returns the record with what the folder's expected outputs say, and the outputs behind the node."""
-        said = [self._own_file(outcome), *(self._behind(name) for name in behind(self.given, self.node))]
-        bad = next((verdict for verdict, _ in said if verdict), None)
-        message = "; ".join(filter(None, [record.message, *(text for _, text in said)])) or None
+        findings = [self._own_file(outcome), *(self._behind(name) for name in behind(self.given, self.node))]
+        bad = next((verdict for verdict, _ in findings if verdict), None)
+        message = "; ".join(filter(None, [record.message, *(text for _, text in findings)])) or None
         if bad and record.good:
             return msgspec.structs.replace(record, verdict=bad, stage=Stage.COMPARE, message=message)
         return msgspec.structs.replace(record, message=message)
@@ -257,9 +257,9 @@ class _Judged:
         return False
 
 
-def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+def _equal(array: np.ndarray, other: np.ndarray) -> bool:
     """Returns whether two arrays have the same type, sizes and bits."""
-    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    return array.dtype == other.dtype and array.shape == other.shape and array.tobytes() == other.tobytes()
 
 
 def _odd_one_out(file: str, right: bool, like_pseudocode: bool, like_provider: bool) -> tuple[Verdict | None, str]:

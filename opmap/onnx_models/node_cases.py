@@ -80,11 +80,11 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
     given = with_branches(given, partial(_condition, data, cpu))
     nodes = find_nodes(given)
     wanted = {name for node in nodes for name in node.inputs}
-    known = known_values(given, data.inputs, wanted)
+    known_arrays = known_values(given, data.inputs, wanted)
     computed: dict[str, np.ndarray] = {}
     problem = ""
-    if wanted - known.keys() or not all(map(is_ours, given.model.graph.node)):
-        more = sorted((wanted - known.keys() - {""}) | {node.output for node in nodes if node.output})
+    if wanted - known_arrays.keys() or not all(map(is_ours, given.model.graph.node)):
+        more = sorted((wanted - known_arrays.keys() - {""}) | {node.output for node in nodes if node.output})
         try:
             computed = cpu.run(given, data.inputs, more)
         except WorkerLost as error:  # it must not run in this process
@@ -92,11 +92,11 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
             return ResolvedModel(given, data, [NodeCase(node, reason=node.reason or reason) for node in nodes])
         except ProviderError as error:
             problem = f": the CPU EP does not run the model: {error}"
-    constants, values, cases = constant_values(given), {**computed, **known}, []
-    told = exact_values(given) | seen_values(given)
+    constants, values, cases = constant_values(given), {**computed, **known_arrays}, []
+    visible_names = exact_values(given) | seen_values(given)
     for node in nodes:
         unknown = [name for name in node.inputs if name not in values]
-        unseen = [name for name in node.inputs if name not in told]
+        unseen = [name for name in node.inputs if name not in visible_names]
         try:
             if node.reason:
                 raise InputError(node.reason)
@@ -115,9 +115,9 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
 
 def _condition(data: DataSet, cpu: CpuValues, given: GivenModel, name: str) -> np.ndarray | None:
     """Returns a value on which a branch depends: one of the model or of the data, else what the CPU EP computes."""
-    known = known_values(given, data.inputs, {name})
-    if name in known:
-        return known[name]
+    known_arrays = known_values(given, data.inputs, {name})
+    if name in known_arrays:
+        return known_arrays[name]
     try:
         return cpu.run(given, data.inputs, [name]).get(name)
     except ProviderError:

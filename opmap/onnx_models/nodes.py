@@ -76,17 +76,17 @@ def find_nodes(given: GivenModel) -> list[GivenNode]:
 
     Raises InputError if there are none.
     """
-    graph, seen = given.model.graph, seen_values(given)
-    found = [_node(node, seen) for node in graph.node if is_ours(node)]
+    graph, visible_names = given.model.graph, seen_values(given)
+    nodes = [_node(node, visible_names) for node in graph.node if is_ours(node)]
     for node in graph.node:
         where = f"a subgraph of the {node.op_type}"
-        found += (_hidden(inner, where, _UNSEEN) for inner in _inner_nodes(node))
-    found += (_hidden(node, where, "which this data does not take") for node, where in given.left_out if is_ours(node))
-    if not found:
+        nodes += (_hidden(inner, where, _UNSEEN) for inner in _inner_nodes(node))
+    nodes += (_hidden(node, where, "which this data does not take") for node, where in given.left_out if is_ours(node))
+    if not nodes:
         types = list(dict.fromkeys(node.op_type for node in graph.node))
         raise InputError(f"must have a node of {', '.join(OPERATOR_NODES)}, got {names(types) or 'none'}")
-    count = Counter(node.label for node in found)
-    return [node if count[node.label] == 1 else _relabelled(node, number) for number, node in enumerate(found)]
+    count = Counter(node.label for node in nodes)
+    return [node if count[node.label] == 1 else _relabelled(node, number) for number, node in enumerate(nodes)]
 
 
 def is_ours(node: onnx.NodeProto) -> bool:
@@ -99,7 +99,7 @@ def seen_values(given: GivenModel) -> set[str]:
     return {name for node in given.as_run.model.graph.node for name in node.output}
 
 
-def _node(node: onnx.NodeProto, seen: Collection[str]) -> GivenNode:
+def _node(node: onnx.NodeProto, visible_names: Collection[str]) -> GivenNode:
     operator = f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}"
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
     wrong = [a.name for a in node.attribute if a.type != onnx.AttributeProto.INT or a.ref_attr_name]
@@ -108,7 +108,7 @@ def _node(node: onnx.NodeProto, seen: Collection[str]) -> GivenNode:
         reason = f"{node.op_type} must have 2 inputs and 1 output, got {len(node.input)} and {len(node.output)}"
     elif wrong:
         reason = f"{node.op_type} must have whole numbers as attributes, got {names(wrong)}"
-    elif node.output[0] not in seen:
+    elif node.output[0] not in visible_names:
         reason = f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
     if reason:
         return GivenNode(label, operator, node.op_type, reason=reason)
@@ -208,7 +208,7 @@ def constant_values(given: GivenModel) -> set[str]:
 def behind(given: GivenModel, node: GivenNode) -> list[str]:
     """Returns the graph outputs that a node's output reaches through other nodes, without its own."""
     reached = {node.output}
-    for other in given.model.graph.node:
-        if other.output and not reached.isdisjoint(other.input) and node.output not in other.output:
-            reached.update(other.output)
+    for later_node in given.model.graph.node:
+        if later_node.output and not reached.isdisjoint(later_node.input) and node.output not in later_node.output:
+            reached.update(later_node.output)
     return [v.name for v in given.model.graph.output if v.name in reached and v.name != node.output]

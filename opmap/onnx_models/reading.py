@@ -123,10 +123,12 @@ def read_model_file(target: str) -> GivenModel:
     """
     path = Path(target)
     if os.path.isdir(path):
-        found = [name for name in _entries(path) if name.lower().endswith(".onnx")]
-        if MODEL not in found and len(found) != 1:
-            raise InputError(f"must be a folder with {MODEL} or one other .onnx file, got {names(found) or 'none'}")
-        folder, name, with_data = path, MODEL if MODEL in found else found[0], True
+        model_names = [name for name in _entries(path) if name.lower().endswith(".onnx")]
+        if MODEL not in model_names and len(model_names) != 1:
+            raise InputError(
+                f"must be a folder with {MODEL} or one other .onnx file, got {names(model_names) or 'none'}"
+            )
+        folder, name, with_data = path, MODEL if MODEL in model_names else model_names[0], True
         path = file_inside(folder, name, "the model's")
     else:
         folder, with_data = path.parent, path.name == MODEL
@@ -344,8 +346,8 @@ def _byte_count(tensor: TensorProto) -> int:
     count = prod(tensor.dims)
     if min(tensor.dims, default=0) < 0 or count > MAX_ELEMENTS:
         raise InputError(f"must have 0 to {MAX_ELEMENTS} elements, got sizes {shown(list(tensor.dims))}")
-    known = tensor.data_type in FED_TYPES
-    return count * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize if known else 0
+    readable = tensor.data_type in FED_TYPES
+    return count * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize if readable else 0
 
 
 def type_name(number: int) -> str:
@@ -358,23 +360,23 @@ def type_name(number: int) -> str:
 
 def _numbered(folder: Path, pattern: str) -> dict[int, str]:
     """Returns the names in a folder that have a number, in the numbers' order. Raises InputError if there are too many."""
-    found: dict[int, str] = {}
+    names_by_number: dict[int, str] = {}
     for name in _entries(folder):
         match = re.fullmatch(pattern, name, re.ASCII)
         if match and len(match[1]) < 10:
-            found[int(match[1])] = name
-    if len(found) > MAX_DATA_SETS:
-        raise InputError(f"must have at most {MAX_DATA_SETS} files or folders with numbers, got {len(found)}")
-    return dict(sorted(found.items()))
+            names_by_number[int(match[1])] = name
+    if len(names_by_number) > MAX_DATA_SETS:
+        raise InputError(f"must have at most {MAX_DATA_SETS} files or folders with numbers, got {len(names_by_number)}")
+    return dict(sorted(names_by_number.items()))
 
 
 def _entries(folder: Path) -> list[str]:
     """Returns the names in a folder, sorted. Raises InputError if there are too many, or if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entry.name for entry in islice(entries, MAX_FOLDER_ENTRIES + 1))
+            entry_names = sorted(entry.name for entry in islice(entries, MAX_FOLDER_ENTRIES + 1))
     except (OSError, ValueError) as error:
         raise InputError(getattr(error, "strerror", None) or str(error), path=folder.name or None) from None
-    if len(found) > MAX_FOLDER_ENTRIES:
+    if len(entry_names) > MAX_FOLDER_ENTRIES:
         raise InputError(f"must have at most {MAX_FOLDER_ENTRIES} entries")
-    return found
+    return entry_names

@@ -83,8 +83,8 @@ def with_outputs(given: GivenModel, more: Sequence[str]) -> bytes:
     """Returns the model with further graph outputs, and otherwise unchanged."""
     model = onnx.ModelProto()
     model.CopyFrom(given.model)
-    own = {value.name for value in model.graph.output}
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more if name not in own)
+    output_names = {value.name for value in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more if name not in output_names)
     content: bytes = model.SerializeToString()
     return content
 
@@ -98,5 +98,5 @@ def known_values(given: GivenModel, feeds: Mapping[str, np.ndarray], wanted: Col
                 if attribute.name == "value" and attribute.HasField("t"):
                     tensors[node.output[0]] = attribute.t
     arrays = {name: given.array(tensor) for name, tensor in tensors.items() if name not in feeds}
-    known = {name: array for name, array in arrays.items() if array is not None}
-    return known | {name: array for name, array in feeds.items() if name in wanted}
+    constants = {name: array for name, array in arrays.items() if array is not None}
+    return constants | {name: array for name, array in feeds.items() if name in wanted}

@@ -28,9 +28,9 @@ _ADAPTER = re.compile(r"Running on '(.*)'")
 
 def dxdispatch_program() -> str | None:
     """Returns the path of the program DxDispatch; None if it is not on PATH. The current folder is not searched."""
-    found = shutil.which(PROGRAM)
-    inside = found is not None and Path(os.path.abspath(found)).parent == Path.cwd()
-    return None if inside else found
+    path = shutil.which(PROGRAM)
+    inside = path is not None and Path(os.path.abspath(path)).parent == Path.cwd()
+    return None if inside else path
 
 
 def run_dxdispatch(program: str, case: Case, *, adapter: str | None = None, seconds: float = SECONDS) -> Tensor:
@@ -75,7 +75,7 @@ def _run(command: list[str], folder: str, seconds: float) -> str:
     file = Path(folder, "printed")
     try:
         with open(file, "wb") as out:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
@@ -88,6 +88,6 @@ def _run(command: list[str], folder: str, seconds: float) -> str:
     except OSError as error:
         raise ProviderError(f"does not start: {error.strerror or error}") from None
     printed = file.read_bytes().decode("utf-8", "replace")
-    if done.returncode:
-        raise ProviderError(f"ended with exit code {done.returncode}: {one_line(printed)}")
+    if process.returncode:
+        raise ProviderError(f"ended with exit code {process.returncode}: {one_line(printed)}")
     return printed

@@ -218,8 +218,8 @@ class _FolderWriter(ProgramWriter):
 
     def _file(self, content: bytes, name: str) -> str:
         """Returns the name of the file with this content; adds it under `name` if there is none."""
-        for known, its in self.files.items():
-            if its == content:
-                return known
+        for file_name, file_content in self.files.items():
+            if file_content == content:
+                return file_name
         self.files[name] = content
         return name

@@ -45,14 +45,14 @@ def model_literal(raw: bytes) -> str:
     return f"base64.b64decode({base64.b64encode(raw).decode()!r})"
 
 
-def _same(one: onnx.ModelProto, other: onnx.ModelProto) -> bool:
+def _same(model: onnx.ModelProto, other_model: onnx.ModelProto) -> bool:
     """Returns whether two models are equal, however they write the values of their tensors."""
-    for model in (one, other):
-        _plain(model.graph)
+    for either in (model, other_model):
+        _plain(either.graph)
     for field in ("producer_name", "producer_version", "domain", "doc_string", "model_version"):
-        one.ClearField(field)
-        other.ClearField(field)
-    return bool(one == other)
+        model.ClearField(field)
+        other_model.ClearField(field)
+    return bool(model == other_model)
 
 
 def _plain(graph: onnx.GraphProto) -> None:

@@ -106,13 +106,13 @@ def _staged(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
     It is removed at the end. If anything fails, folders that this made are removed too, and an error of the operating
     system becomes one line.
     """
-    made: list[Path] = []
+    made_folders: list[Path] = []
     writing = folder
     try:
         for path in reversed([folder, *folder.parents]):
             if not os.path.isdir(path):
                 path.mkdir()
-                made.append(path)
+                made_folders.append(path)
         stage = Path(tempfile.mkdtemp(dir=folder, prefix=TEMPORARY))
         try:
             for relative, content in files.items():
@@ -123,8 +123,8 @@ def _staged(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
         finally:
             shutil.rmtree(stage, ignore_errors=True)
     except BaseException as error:
-        if made:
-            shutil.rmtree(made[0], ignore_errors=True)
+        if made_folders:
+            shutil.rmtree(made_folders[0], ignore_errors=True)
         if isinstance(error, OSError):
             raise InputError(error.strerror or str(error), file=str(error.filename2 or writing)) from None
         raise
@@ -188,7 +188,7 @@ def _removable(folder: Path, models: Mapping[str, Mapping[str, str]]) -> set[str
             raise InputError(f"must be a new or empty folder, or one with a {MANIFEST}", file=str(folder))
         return set()
     earlier = _read_manifest(entries[MANIFEST])
-    found = set()
+    removable = set()
     for name in earlier | models.keys():
         if PureWindowsPath(name).name != name or name == "..":
             raise InputError(f"must name folders beside it, got {name!r}", file=str(entries[MANIFEST]))
@@ -200,8 +200,8 @@ def _removable(folder: Path, models: Mapping[str, Mapping[str, str]]) -> set[str
                 f"must be a folder as an earlier build wrote it (see {MANIFEST}): please move it away or remove it",
                 file=str(folder / name),
             )
-        found.add(name)
-    return found
+        removable.add(name)
+    return removable
 
 
 _WRITTEN = re.compile(r"model\.onnx|test_data_set_0(/(input|output)_\d+\.pb)?")

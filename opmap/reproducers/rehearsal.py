@@ -69,6 +69,6 @@ class _Rehearsal(Walk):
         arrays = self.expected_arrays(round)
         lacking = np.array([bits is None for bits in round.expected])
         if lacking.any():
-            own = {name for name, field in self.formed.outputs.items() if field == round.output_field}
-            arrays |= {n: np.ma.array(arrays[n], mask=lacking.reshape(arrays[n].shape)) for n in own}
+            output_names = {name for name, field in self.formed.outputs.items() if field == round.output_field}
+            arrays |= {n: np.ma.array(arrays[n], mask=lacking.reshape(arrays[n].shape)) for n in output_names}
         self.performed[-1] = self.performed[-1][0], {name: arrays[name] for name in wanted or self.formed.outputs}

@@ -418,7 +418,7 @@ class ProgramWriter:
 def _name(text: str) -> str:
     """Returns a Python name for the name of a session or value."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
-    taken = {
+    reserved = {
         "arguments",
         "bits",
         "failed",
@@ -440,7 +440,7 @@ def _name(text: str) -> str:
         "os",
         "onnx",
     }
-    return f"x_{name}" if name in taken or keyword.iskeyword(name) or not name[:1].isalpha() else name
+    return f"x_{name}" if name in reserved or keyword.iskeyword(name) or not name[:1].isalpha() else name
 
 
 def _outputs(step: steps.Run) -> str:
