@@ -179,7 +179,7 @@ class _Writer:
         return value
 
     def _index_type(self, name: str) -> DataType:
-        """The data type that this input has when the node reads it."""
+        """Returns the data type that this input has when the node reads it."""
         data_type = self.desc.tensors[name].data_type
         allowed = self.lowering.index_types.get(name, (data_type,))
         if data_type in allowed:

@@ -19,7 +19,7 @@ CASE_IDS = 1
 """The version of the case ids. A change of ids raises it, and adds a migration to known_failures.MIGRATIONS."""
 
 INDEX_PATHS: Mapping[str, str] = {"input": PLAIN, "initializer": "init", "one": "init", "node": "node"}
-"""The classes of the parameter `index_path`, each with the variant that brings the indices to the operator so.
+"""Class of the parameter `index_path` -> the variant that brings the indices to the operator in this way.
 
 `one` is an initializer of one element, which an EP may inline as a constant."""
 
@@ -58,9 +58,9 @@ class Case:
         return self.desc.interpret(self.tensors)
 
     def lighten(self, known: dict[TensorDesc, TensorDesc] | None = None) -> None:
-        """Gives back the memory of what was computed from the descriptor. It is computed again when it is needed.
+        """Frees what was computed from the descriptor. It is computed again when it is needed.
 
-        With `known`, the tensor descs become those that are known, if equal ones are.
+        With `known`, cases share equal tensor descs: `known` holds the first of each, and takes new ones.
         """
         members, held = self.desc.__getstate__(), vars(self.desc)
         for name in held.keys() - members.keys():
@@ -90,12 +90,12 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -
 
 @lru_cache(maxsize=256)
 def _encoded(desc: OperatorDesc) -> str:
-    """The descriptor as JSON. Cases of one descriptor with other values mostly follow each other."""
+    """Returns the descriptor as JSON. Cases of one descriptor with other values mostly follow each other."""
     return _json(desc_json(desc))
 
 
 def _json(value: object) -> str:
-    """JSON in one line, with sorted keys and a space after each comma and colon."""
+    """Returns JSON in one line, with sorted keys and a space after each comma and colon."""
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=0).decode()
 
 
@@ -138,7 +138,7 @@ class CaseIds:
 
 
 def id_parts(id: str) -> dict[str, str]:
-    """The parts of a generated case's id; empty for any other text."""
+    """Returns the parts of a generated case's id; empty for any other text."""
     words = id.split("/")
     if len(words) != 5:
         return {}

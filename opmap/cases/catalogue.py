@@ -42,8 +42,8 @@ def catalogue(
     width; more chosen random cases.
 
     With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
-    Without `variants`, cases that are other cases in a variant are left out. With `layouts`, a case may be followed by the
-    same in a layout, which only DirectML itself has.
+    Without `variants`, cases that repeat another case in a variant are left out. With `layouts`, a case may be followed
+    by the same case in a layout. Only DirectML itself runs layouts.
     """
     if ids is not None:
         yield from _with_ids(tier, set(ids))
@@ -110,7 +110,7 @@ def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Ten
 
 
 def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """The documented examples that have values."""
+    """Gives the documented examples that have values."""
     if wanted is not None and not wanted.examples_of(operator.name):
         return
     spec = operator.descriptor.spec()
@@ -122,14 +122,14 @@ def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
 
 
 def _first_pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """The first rows of the pair array, which hold every class."""
+    """Gives the first rows of the pair array, which hold every class."""
     for choice in _choices(operator, "pairs", SMOKE_ROWS):
         if _may_give_wanted_case(operator, choice, wanted):
             yield from cases_of(operator, choice)
 
 
 def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Pairs of cases that expose state kept between runs; and cases with a single index, one per index pattern.
+    """Gives pairs of cases that expose state kept between runs; and cases with a single index, one per index pattern.
 
     For each number of the operator: two descriptors with the same inputs that differ in this number only, then the
     second one with another index type. If a provider caches a kernel or a result under an incomplete key, the second
@@ -162,7 +162,7 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
 
 
 def _pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """The pair array, each row with its own values and with several others."""
+    """Gives the pair array, each row with its own values and with several others."""
     for choice in _choices(operator, "pairs"):
         if _may_give_wanted_case(operator, choice, wanted, any_values=True):
             desc = operator.build(choice)
@@ -171,8 +171,7 @@ def _pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
 
 
 def _other_values(desc: OperatorDesc | None, choice: Choice) -> Iterator[Case]:
-    """The descriptor and index path of a choice with the other data pattern, and with the next two index patterns that
-    the descriptor allows."""
+    """Gives cases of a choice with each data pattern, then with the next two index patterns that are allowed."""
     for data in DATA_PATTERNS:
         yield from cases_in(desc, {**choice, "data_pattern": data})
     if "index_pattern" not in choice:
@@ -187,14 +186,14 @@ def _other_values(desc: OperatorDesc | None, choice: Choice) -> Iterator[Case]:
 
 
 def _triples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """The rows that hold the triples which the pair array lacks."""
+    """Gives the rows that hold the triples which the pair array lacks."""
     for choice in _choices(operator, "triples"):
         if _may_give_wanted_case(operator, choice, wanted):
             yield from cases_of(operator, choice)
 
 
 def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """For each wide size class, two descriptors: the array row with the fewest indices and the one with the most."""
+    """Gives the cases of two array rows for each wide size class: those with the fewest and with the most indices."""
     values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
     fixed_classes = {"axis_length": "odd", "data_type": "UINT32", **values}
     for built in _extra(operator, size_classes.WIDE, fixed_classes, wanted):
@@ -204,7 +203,7 @@ def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
 
 
 def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Random descriptors. They also have axes, numbers of batches and lengths that are in no equivalence class."""
+    """Gives cases of random descriptors, also with axes, batch counts and lengths that are in no equivalence class."""
     name = operator.name
     if wanted is not None and not wanted.may_have(operator=name):
         return
@@ -221,12 +220,12 @@ def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
 
 
 def _chosen(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Random cases with sizes and combinations of features that the other parts of `standard` lack."""
+    """Gives random cases with sizes and combinations of features that the other parts of `standard` lack."""
     yield from _drawn(operator, "standard", wanted)
 
 
 def _chosen_of_full(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Random cases with combinations of features that the other parts of `full` lack."""
+    """Gives random cases with combinations of features that the other parts of `full` lack."""
     yield from _drawn(operator, "full", wanted)
 
 
@@ -249,7 +248,7 @@ def large(operator: AnyOperator, wanted: CaseIds | None = None) -> Iterator[Case
 
 
 def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """The small scope. Each descriptor gets the next index type, index pattern and data pattern in turn.
+    """Gives the small scope. Each descriptor gets the next index type, index pattern and data pattern in turn.
 
     All data widths of one descriptor share them.
     """
@@ -276,7 +275,7 @@ _WORLD_FORMS = tuple(itertools.product((DataType.INT64, DataType.INT32), INDEX_P
 
 
 def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
-    """Pairs of index type and index pattern, from number `turn` to the first pair that every descriptor allows."""
+    """Gives pairs of index type and index pattern, from number `turn` to the first that every descriptor allows."""
     for i in range(turn, turn + len(_WORLD_FORMS)):
         index_type, pattern = _WORLD_FORMS[i % len(_WORLD_FORMS)]
         yield index_type, pattern
@@ -297,7 +296,7 @@ _VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "stand
 
 
 def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iterator[dict[str, str]]:
-    """The first rows of an operator's covering array as choices; none for a registered operator without arrays."""
+    """Gives the first rows of an operator's covering array as choices. A registered operator may have no arrays."""
     if has_arrays(operator.name):
         covering = arrays(operator.name)
         yield from covering.choices((covering.pairs if rows == "pairs" else covering.triples)[:count])
@@ -309,7 +308,7 @@ def _extra(
     fixed_classes: Mapping[str, str],
     wanted: CaseIds | None,
 ) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
-    """For each wide or large class: the descriptors, with their choices, that the rows of the pair array give.
+    """Gives the descriptors of each wide or large class, with their choices. The rows of the pair array give them.
 
     In each row, this class and `fixed_classes` replace the row's own classes.
     """
@@ -333,7 +332,7 @@ def _may_give_wanted_case(
     any_values: bool = False,
     any_shape: bool = False,
 ) -> bool:
-    """Whether a case of this choice may have a wanted id.
+    """Returns whether a case of this choice may have a wanted id.
 
     `any_values`: its index and data patterns may be any. `any_shape`: its dimension count may be any.
     """

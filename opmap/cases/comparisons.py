@@ -35,7 +35,7 @@ _EXTRA_COST = {
     "output_bytes": 1.5,
     "duplicates": 1.5,
 }
-"""Feature -> what it costs more than others. Of two conditions that say the same, the cheaper one is told."""
+"""Feature -> what it costs more than others. Of two conditions that say the same, the cheaper one is shown."""
 
 _OPERATOR_COST = {"==": 0.0, "same": 0.0, "<": 1.1, "<=": 1.1, ">": 1.0, ">=": 1.0, "!=": 2.0, "%!=": 5.0}
 _ORDER = {name: at for at, name in enumerate(FEATURES)}
@@ -86,12 +86,12 @@ class Comparison:
 
     @property
     def order(self) -> tuple[int, str]:
-        """Sorts comparisons as the features are listed; equal sizes come last."""
+        """The sort key: comparisons are sorted as the features are listed, and equal sizes come last."""
         return _ORDER.get(self.feature, len(_ORDER)), str(self)
 
     @property
     def plain(self) -> tuple[Comparison, ...]:
-        """The same as comparisons that `--json` knows; one of them holds. They replace `%!=`."""
+        """The alternatives to this comparison, one of which must hold, without `%!=`: `--json` does not have it."""
         if self.op != "%!=" or not isinstance(self.value, tuple):
             return (self,)
         modulus, without = self.value

@@ -98,7 +98,7 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
 
 
 def _of_access(desc: OperatorDesc) -> dict[str, Value]:
-    """The features of the indexed dimensions; the descriptor has index tensors."""
+    """Returns the features of the indexed dimensions; the descriptor has index tensors."""
     expansion = desc.expansion()
     (side, *_) = (move.indexed_side for move in desc.access.moves if move.indexed_side.indexed_dimensions)
     first, last = side.indexed_dimensions[0], side.indexed_dimensions[-1]
@@ -118,7 +118,7 @@ def _of_access(desc: OperatorDesc) -> dict[str, Value]:
 
 
 def _of_indices(case: Case) -> dict[str, Value]:
-    """Whether there are negative and equal indices."""
+    """Returns whether there are negative and equal indices."""
     bounds = case.desc.index_bounds
     if not bounds:
         return {}
@@ -134,7 +134,10 @@ def _of_indices(case: Case) -> dict[str, Value]:
 
 
 def _index_path(case: Case) -> str:
-    """The class of INDEX_PATHS. A variant of several words, as `init.serialized`, has the path of one of its words."""
+    """Returns the class of INDEX_PATHS.
+
+    A variant of several words, as `init.serialized`, has the path of one of its words.
+    """
     words = case.variant.split(".")
     single_element = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
     paths = [path for path, variant in INDEX_PATHS.items() if variant in words]

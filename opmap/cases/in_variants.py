@@ -29,8 +29,8 @@ _Class = tuple[str, str | None]
 def in_variants(pool: Sequence[Case], tier: Tier) -> Iterator[Case]:
     """Gives the cases of one operator in variants that a tier adds. `pool` are the operator's cases of this tier.
 
-    `smoke`: one case for each of its variants. `standard`: as each variant's share says. `full`: one class more at a
-    time than `standard`, so that with the variant each triple is covered.
+    `smoke`: one case for each of its variants. `standard`: as each variant's share says. `full`: combinations of one
+    class more than in `standard`, so that with the variant each triple is covered.
     """
     of_bases: dict[tuple[str, str], _Pool] = {}
     for variant in VARIANTS.values():
@@ -103,8 +103,8 @@ class _Pool:
     def chosen(self, variant: Variant) -> Iterator[Case]:
         """Gives the cases that a variant gets.
 
-        A case is taken if it has enough classes, or combinations of classes, that no case before has. What is enough
-        falls from round to round, so that few cases are taken. The pool is turned, so that each variant gets other cases.
+        A case is taken if it adds enough new classes, or new combinations of classes. The threshold falls from round to
+        round, so that few cases are taken. Each variant starts at another place in the pool: it gets other cases.
         """
         if self._share == "all":
             yield from (case for case in self._cases if OPERATORS[case.desc.operator].lower is not None)
@@ -135,7 +135,7 @@ def _is_small(desc: OperatorDesc) -> bool:
 
 
 def _keys(desc: OperatorDesc, share: str, size: int, bits: dict[tuple[_Class, ...], int]) -> int:
-    """The combinations of `size` classes that a descriptor has; one for all if the variant gets only one case.
+    """Returns the combinations of `size` classes that a descriptor has; one for all if the variant gets only one case.
 
     `bits` gives each combination its bit. A new combination gets the next one.
     """

@@ -23,7 +23,7 @@ from .random_cases import dimension_counts, index_types
 from .values import fill
 
 DATA_TYPES = ("FLOAT32", "UINT8", "FLOAT16", "INT64")
-"""The data types that are asked: one for each width. The first one is asked about more descriptors."""
+"""The data types of the questions: one for each width. The first one is used with more descriptors."""
 
 FAR = 100_003
 """How many times the size of the dimension an index lies outside, to be far from every element of the input."""
@@ -57,7 +57,7 @@ FEWEST = 3
 """The fewest output elements that the invalid index chooses."""
 
 DRAWS = 1000
-"""How many random descriptors of an operator are looked at."""
+"""The number of random descriptors of an operator among which places are chosen."""
 
 _UINT32 = 2**32
 
@@ -170,7 +170,7 @@ class Place:
 
     @property
     def in_the_middle(self) -> int:
-        """Whether there are elements before the dimension, and behind it: 0, 1 or 2 of these."""
+        """The number of sides of the dimension, before and behind it, that have elements: 0, 1 or 2."""
         return (min(self.steps) > 1) + (max(self.steps) * self.size < self.count)
 
 
@@ -218,13 +218,13 @@ def _readings(index: int, index_type: DataType) -> Iterator[tuple[str, int]]:
 
 
 def _signed(number: int, bits: int) -> int:
-    """The signed number that the low bits of a number are."""
+    """Returns the low bits of a number, read as a signed number."""
     half = 1 << bits - 1
     return (number + half) % (2 * half) - half
 
 
 def _place(desc: OperatorDesc, field: str, coordinate: int) -> Place:
-    """The place of an index. The addresses are those that the access map gives for the valid indices 0 and 1."""
+    """Returns the place of an index, from the addresses that the access map gives for the valid indices 0 and 1."""
 
     def origins(index: int) -> Sequence[int | None]:
         return desc.origins(_tensors(desc, {field: (coordinate, index)}))
@@ -237,7 +237,7 @@ def _place(desc: OperatorDesc, field: str, coordinate: int) -> Place:
 
 
 def _source(desc: OperatorDesc) -> str:
-    """The field of the tensor that is read."""
+    """Returns the field of the tensor that is read."""
     (name,) = desc.access.sources
     return desc.spec().pseudocode.tensors[name]
 
@@ -302,7 +302,7 @@ def _questions(desc: OperatorDesc, field: str, coordinate: int, index_type: Data
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A place that may be asked. `rank` is smaller for a better one, `ties` is what cannot be told apart there."""
+    """A place that a question may be about. A better place has a smaller `rank`. `ties`: see `_ties`."""
 
     desc: OperatorDesc
     field: str
@@ -312,10 +312,10 @@ class _Candidate:
 
 
 def _places(operator: AnyOperator) -> list[tuple[_Candidate, _Candidate]]:
-    """Returns the places to ask: for each index tensor that of a single index, and those in a tuple of two.
+    """Returns the places of the questions: for each index tensor that of a single index, and those in a tuple of two.
 
-    Each is a pair: the second one tells apart as much as possible of what the first one does not. They are chosen among random
-    descriptors, which follow from the operator alone.
+    Each entry is a pair of places. The second one tells apart as many explanations as possible that the first one does
+    not. They are chosen among random descriptors, which follow from the operator alone.
     """
     source, (low, high) = SeededSource(0), dimension_counts(operator.name)
     kinds: dict[tuple[str, int, int], list[_Candidate]] = {}
@@ -343,7 +343,7 @@ def _places(operator: AnyOperator) -> list[tuple[_Candidate, _Candidate]]:
 
 
 def _usable(desc: OperatorDesc) -> bool:
-    """Whether a descriptor reads one tensor at indices, and all its tensors are small.
+    """Returns whether a descriptor reads one tensor at indices, and all its tensors are small.
 
     The input is a multiple of 4 bytes for each data type: DirectML rounds a tensor up to that, and the elements in between would
     be neither inside nor outside of it.
@@ -357,7 +357,7 @@ def _usable(desc: OperatorDesc) -> bool:
 
 
 def _ties(place: Place) -> Iterator[object]:
-    """Gives the pairs of explanations that an answer here may name both, each with the index type and the invalid index."""
+    """Gives the pairs of explanations that one answer may fit both, each with the index type and the invalid index."""
     for index_type in (DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64):
         low, high = index_type.limits
         for name, position in POSITIONS.items():

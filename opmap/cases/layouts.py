@@ -25,7 +25,7 @@ LAYOUTS: Mapping[str, str] = {
 """Name -> text. The name is the last level of a case id, as that of a variant."""
 
 EVERY = 20
-"""One of so many cases gets each layout. Its id alone decides, so that a case has the same one in every tier."""
+"""One in this many cases gets each layout. Its id alone decides, so that a case has the same layout in every tier."""
 
 
 def layout_of(case: Case) -> str | None:
@@ -67,7 +67,7 @@ def in_layout(case: Case, layout: str) -> Case | None:
 
 
 def without_layout(case: Case) -> Case:
-    """Returns a case that is in a layout as it is without one: packed, with the smallest sizes in bytes, the same values."""
+    """Returns a case without its layout: packed, with the smallest sizes in bytes and the same values."""
     members = {
         attribute: dataclasses.replace(case.desc.tensors[name], strides=None, total_tensor_size_in_bytes=None)
         for name, attribute in case.desc.members().items()
@@ -78,7 +78,10 @@ def without_layout(case: Case) -> Case:
 
 
 def as_stored(desc: TensorDesc, tensor: Tensor) -> Tensor:
-    """Returns a packed tensor with the values that memory holds in the layout of a desc: of several at one address the last."""
+    """Returns a packed tensor with the values that memory holds in a desc's layout.
+
+    If several elements have one address, the last one stays.
+    """
     if desc.packed:
         return tensor
     return Tensor(tensor.data_type, tensor.sizes, desc.read(desc.write(tensor.bits, 0)))
@@ -89,7 +92,7 @@ def _fits(case: Case) -> bool:
 
 
 def _repeated(desc: OperatorDesc, name: str, source: RandomSource) -> int | None:
-    """Returns a dimension of an input that gets the stride 0, in one of three inputs; None for no such dimension."""
+    """Returns the dimension of an input that gets the stride 0; None for two of three inputs, and for outputs."""
     if name not in desc.inputs or source.integer(0, 2):
         return None
     # The last dimension of indices may hold a tuple, whose coordinates have limits of their own.
@@ -99,10 +102,10 @@ def _repeated(desc: OperatorDesc, name: str, source: RandomSource) -> int | None
 
 def _strides(tensor: TensorDesc, repeated: int | None, source: RandomSource) -> tuple[int, ...]:
     """Returns the strides of a tensor whose dimensions lie in memory in another order, with gaps."""
-    left, strides, step = list(range(tensor.dimension_count)), [0] * tensor.dimension_count, source.integer(1, 2)
-    while left:
-        dimension = pick(source, left)
-        left.remove(dimension)
+    unplaced, strides, step = list(range(tensor.dimension_count)), [0] * tensor.dimension_count, source.integer(1, 2)
+    while unplaced:
+        dimension = pick(source, unplaced)
+        unplaced.remove(dimension)
         if dimension != repeated:
             strides[dimension] = step
             step = step * tensor.sizes[dimension] + source.integer(0, 1)

@@ -145,7 +145,7 @@ def _tensor(desc: OperatorDesc, name: str, seed: int) -> Tensor:
 
 
 def _indices(desc: OperatorDesc, name: str, source: random.Random | None) -> Bits:
-    """Indices in range, negative ones too if the type is signed; the limits are more frequent than other values."""
+    """Returns indices in range, negative ones too if the type is signed. The limits are the most frequent values."""
     tensor, bounds = desc.inputs[name], desc.index_bounds[name]
     signed = tensor.data_type.kind == "signed"
     values = []
@@ -159,7 +159,7 @@ def _indices(desc: OperatorDesc, name: str, source: random.Random | None) -> Bit
 
 
 def _data(desc: OperatorDesc, name: str, source: random.Random | None) -> Bits:
-    """Any bit patterns; every fourth one is a special value."""
+    """Returns any bit patterns; every fourth one is a special value."""
     tensor = desc.inputs[name]
     width, count = tensor.data_type.size * 8, tensor.element_count
     if source is None:

@@ -46,7 +46,7 @@ MOST_KEPT = 1 << 21
 """The most elements that stay in memory for cases whose values are computed when they are read, beside the last case's."""
 
 TENSOR = 1024
-"""As how many elements a tensor counts beside its own: the objects around few elements take more memory than these."""
+"""How many elements a tensor counts in addition to its own: its Python objects take more memory than a few elements."""
 
 Bits: TypeAlias = "array[int]"
 """Bit patterns, one unsigned integer per element."""
@@ -149,7 +149,7 @@ class Filled(Mapping[str, Tensor]):
     """The inputs that were read last, with the object that they belong to: by that object's identity and the field."""
 
     _kept_size: ClassVar[int] = 0
-    """The number of their elements, and TENSOR for each of them."""
+    """The size of these inputs: the number of their elements, plus TENSOR for each input."""
 
     def __init__(self, desc: OperatorDesc, case: str, pattern: str, data: str) -> None:
         self._arguments = desc, case, pattern, data
@@ -206,14 +206,14 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
 
 
 def _array(bits: np.ndarray) -> Bits:
-    """The elements of an array of NumPy, copied into one of Python's of the same element size."""
+    """Returns the elements of a NumPy array, copied into a Python array of the same element size."""
     copied: Bits = array({1: "B", 2: "H", 4: "I", 8: "Q"}[bits.dtype.itemsize])
     copied.frombytes(bits.tobytes() if not bits.flags.c_contiguous else bits.view(np.uint8).data)
     return copied
 
 
 def _repeated(bits: np.ndarray, count: int) -> Bits:
-    """The elements, repeated until there are `count`."""
+    """Returns the elements, repeated until there are `count`."""
     repeated = _array(bits)
     if len(bits) != count:
         repeated *= -(-count // len(bits))
@@ -222,7 +222,10 @@ def _repeated(bits: np.ndarray, count: int) -> Bits:
 
 
 def _index_bits(data_type: DataType, values: np.ndarray, largest: int) -> np.ndarray:
-    """The bit patterns of indices into at most `largest` elements. Raises InputError if one does not fit the data type."""
+    """Returns the bit patterns of indices into at most `largest` elements.
+
+    Raises InputError if one does not fit the data type.
+    """
     low, high = data_type.limits
     if largest > high and (int(values.min()) < low or int(values.max()) > high):
         to_bits(data_type, values.tolist())  # its error names the value
@@ -230,7 +233,7 @@ def _index_bits(data_type: DataType, values: np.ndarray, largest: int) -> np.nda
 
 
 def _indices(bounds: tuple[int, ...], count: int, pattern: str, seed: int, signed: bool) -> np.ndarray:
-    """The index values; only one period if they are periodic. `count` is the number of all index values."""
+    """Returns the index values; only one period if they are periodic. `count` is the number of all index values."""
     tuples = count // len(bounds)
     if pattern in MODEL_PATTERNS:
         return _indices_of_models(bounds, tuples, pattern, seed)
@@ -244,7 +247,7 @@ def _indices(bounds: tuple[int, ...], count: int, pattern: str, seed: int, signe
 
 
 def _indices_of_models(bounds: tuple[int, ...], tuples: int, pattern: str, seed: int) -> np.ndarray:
-    """The index values of a pattern of MODEL_PATTERNS: the limits of each coordinate, then random values."""
+    """Returns the index values of a pattern of MODEL_PATTERNS: the limits of each coordinate, then random values."""
     ranges = [{"pos": (0, n), "neg": (-n, 0), "mix": (-n, n)}[pattern] for n in bounds]
     limits = [(low, high - 1, -1, 0) if pattern == "mix" else (low, high - 1) for low, high in ranges]
     shown = min(len(limits[0]), tuples) if tuples > 1 else 0
@@ -255,7 +258,7 @@ def _indices_of_models(bounds: tuple[int, ...], tuples: int, pattern: str, seed:
 
 
 def _chosen(total: int, count: int, pattern: str, seed: int) -> np.ndarray:
-    """The positions, below `total`, that `count` indices name; only one period if they are periodic."""
+    """Returns the positions, below `total`, that `count` indices name; only one period if they are periodic."""
     if pattern == "identity":
         return np.arange(min(count, total), dtype=np.int64)
     if pattern == "reverse":
@@ -276,7 +279,7 @@ _GENERATOR, _ONE_AT_A_TIME = np.random.RandomState(0), threading.Lock()
 
 
 def _random(count: int, seed: int) -> np.ndarray:
-    """The next `count` results of `random.Random(seed).random()`.
+    """Returns the next `count` results of `random.Random(seed).random()`.
 
     NumPy's RandomState is the same Mersenne Twister, and is frozen: it gives the same numbers in all versions of NumPy.
     """
@@ -290,7 +293,7 @@ def _random(count: int, seed: int) -> np.ndarray:
 
 
 def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
-    """The bit patterns of `count` elements.
+    """Returns the bit patterns of `count` elements.
 
     With `addr`, element i holds a digit of i, spread over all bits. With `special`, only every fourth element holds
     such a digit, and the others hold special values.
@@ -300,7 +303,7 @@ def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:
     factor, start = _SPREAD[data_type.size], seed & mask
 
     def spread(first: int, step: int, count: int) -> np.ndarray:
-        """The unique values of `count` addresses: `first`, `first + step` and so on; only one period."""
+        """Returns the unique values of `count` addresses: `first`, `first + step` and so on; only one period."""
         numbers = np.arange(min(count, 1 << width), dtype=unsigned)
         numbers *= unsigned(step * factor & mask)  # modulo 2**width, as all sums and products of unsigned arrays
         numbers += unsigned(start + first * factor & mask)

@@ -33,7 +33,7 @@ def boundary_rules(desc: OperatorDesc) -> set[str]:
 
 
 def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
-    """The descriptors that differ in one number, one size, one dimension or one data type."""
+    """Gives the descriptors that differ in one number, one size, one dimension or one data type."""
     for name, attribute in desc.members().items():
         if name in desc.numbers:
             yield from (desc.replace(**{attribute: desc.numbers[name] + step}) for step in (1, -1))

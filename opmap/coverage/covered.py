@@ -67,7 +67,7 @@ class Covered:
         return self._combinations(3)
 
     def _combinations(self, size: int) -> set[Combination]:
-        """The combinations of `size` classes that a row has. Bit i of a class says whether row i has it."""
+        """Returns the combinations of `size` classes that a row has. Bit i of a class says whether row i has it."""
         rows_of: list[dict[str, int]] = [dict.fromkeys(names, 0) for names in self.parameters.values()]
         for i, row in enumerate(self.rows):
             for numbers, c in zip(rows_of, row, strict=True):
@@ -134,7 +134,7 @@ class Covered:
         return lacking
 
     def _missing_beyond_strength_1(self, strength: int) -> list[str]:
-        """The missing items that only strength 2 and 3 promise."""
+        """Returns the missing items that only strength 2 and 3 promise."""
         lacking = [*self._missing_pairs()] if strength > 1 else []
         lacking += [f"{n} {c}" for n, c in self._extra_classes(strength) if (n, c) not in self.classes]
         if strength > 2:
@@ -157,7 +157,7 @@ class Covered:
         return [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in covered]
 
     def _extra_classes(self, strength: int) -> list[tuple[str, str]]:
-        """The wide classes from strength 2 on, the large classes from strength 3 on."""
+        """Returns the wide classes from strength 2 on, the large classes from strength 3 on."""
         tables = [size_classes.WIDE] if strength > 1 else []
         if strength > 2:
             tables = [size_classes.WIDE, size_classes.LARGE]
@@ -194,14 +194,14 @@ def runnable_examples(operator: AnyOperator) -> list[SpecExample]:
 
 
 def _in_world(desc: OperatorDesc) -> bool:
-    """Whether a descriptor is in the small scope."""
+    """Returns whether a descriptor is in the small scope."""
     dimensions, size = WORLD
     inside = all(len(t.sizes) <= dimensions and max(t.sizes) <= size for t in desc.tensors.values())
     return inside and desc.output.data_type in WIDTHS
 
 
 def _identity(desc: OperatorDesc) -> tuple[object, ...]:
-    """The key of a descriptor in the small scope: data type, sizes, numbers."""
+    """Returns the key of a descriptor in the small scope: data type, sizes, numbers."""
     return desc.output.data_type, *(t.sizes for t in desc.tensors.values()), *desc.numbers.values()
 
 

@@ -87,5 +87,5 @@ def kernel_reached(kernels: Kernels, case: Case) -> Kind | None:
 
 @lru_cache(maxsize=4096)
 def _kind_reached(kernels: Kernels, desc: OperatorDesc) -> Kind:
-    """The kind that a descriptor reaches. Many cases share a descriptor."""
+    """Returns the kind that a descriptor reaches. Many cases share a descriptor."""
     return kernels.kind(predict_descriptor(desc, index_conversion="directml"))

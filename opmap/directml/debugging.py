@@ -11,7 +11,7 @@ from .com import Com
 from .structs import D3D12_MESSAGE
 
 SEVERITIES = {0: "corruption", 1: "error", 2: "warning"}
-"""The severities that are told. Information and plain messages are left out: every created object gives one."""
+"""The severities that are reported. Information and plain messages are left out: every created object gives one."""
 
 
 class DebugMessages:
@@ -40,7 +40,7 @@ class DebugMessages:
         return messages if more <= 0 else [*messages[:MAX_DEBUG_MESSAGES], f"debug layer: ... and {more} more"]
 
     def _message(self, index: int) -> str | None:
-        """Returns a message as one line; None if its severity is not told."""
+        """Returns a message as one line; None if its severity is not reported."""
         length = c_size_t()
         self._queue.call("GetMessage", index, None, byref(length))
         if not ctypes.sizeof(D3D12_MESSAGE) <= length.value <= MAX_DEBUG_MESSAGE_BYTES:

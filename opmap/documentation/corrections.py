@@ -203,7 +203,7 @@ def _changes(text: str, edits: list[Edit]) -> Iterator[Change]:
 
 
 def _key(finding: Finding) -> tuple[str, int, str, str | None]:
-    """What a finding is about. Its message may name values of other lines, which a correction changes."""
+    """Returns what a finding is about. Its message may name values of other lines, which a correction changes."""
     return finding.kind, finding.line, finding.subject, finding.erratum
 
 

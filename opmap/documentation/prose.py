@@ -124,7 +124,7 @@ class ProseReader:
         return re.compile(rf"({'|'.join(longest_first)})|(?:({tensors})\.)?({attributes})|({tensors})|\.")
 
     def _is_name(self, name: str) -> bool:
-        """Whether the operator has this number field, or this attribute of a tensor."""
+        """Returns whether the operator has this number field, or this attribute of a tensor."""
         tensor, _, attribute = name.partition(".")
         return name in self.numbers or (tensor in self.tensors and attribute in _ATTRIBUTES)
 

@@ -173,7 +173,7 @@ class _Reader:
 
 
 def _binding(value: JsonValue) -> Binding:
-    """A binding is an object, or only the name of a resource."""
+    """Returns a binding, which is written as an object or only as the name of a resource."""
     if isinstance(value.value, str):
         return Binding(value.value)
     binding = value.struct(Binding)

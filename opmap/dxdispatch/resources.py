@@ -209,7 +209,7 @@ def _typed_bytes(element: JsonValue) -> bytes:
 
 
 def _sequence_bytes(sequence: _Sequence, data_type: DataType, values: JsonValue) -> bytes:
-    """Each value is the one before plus the delta, in the type's own arithmetic, as DxDispatch computes them."""
+    """Returns the values of a sequence, computed in the type's own arithmetic as DxDispatch does."""
     count = sequence.valueCount
     _check_count(count, values)
     (start,), (delta,) = (_bits(data_type, [value], values) for value in (sequence.valueStart, sequence.valueDelta))

@@ -67,12 +67,12 @@ def _strides_from(sizes: Callable[[Address], Sequence[int]]) -> ChangeAddress:
 
 
 def _index_sizes(address: Address) -> tuple[int, ...]:
-    """The sizes of the first index tensor; without one, the sizes of the tensor itself."""
+    """Returns the sizes of the first index tensor; without one, the sizes of the tensor itself."""
     return next((read.sizes for read in address.reads), address.sizes)
 
 
 def _rows_of_four(address: Address) -> tuple[int, ...]:
-    """The sizes with the last one rounded up to a multiple of four."""
+    """Returns the sizes with the last one rounded up to a multiple of four."""
     return (*address.sizes[:-1], -(-address.sizes[-1] // 4) * 4)
 
 
@@ -121,12 +121,12 @@ def _unbroadcast(address: Address) -> Address:
 
 
 def _before_index(address: Address) -> range:
-    """The dimensions in front of the first index."""
+    """Returns the dimensions in front of the first index."""
     return range(min(address.indexed_dimensions, default=0))
 
 
 def _behind_index(address: Address) -> range:
-    """The dimensions behind the last index."""
+    """Returns the dimensions behind the last index."""
     count = len(address.terms)
     return range(max(address.indexed_dimensions, default=count - 1) + 1, count)
 

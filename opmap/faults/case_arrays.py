@@ -175,15 +175,15 @@ class CaseArrays:
         return output
 
     def _loop_addresses(self, address: Address) -> Numbers:
-        """The part of the addresses that depends on no index."""
+        """Returns the part of the addresses that depends on no index."""
         key = "loops", id(address)
         if key not in self.of_descriptor:
-            self.of_descriptor[key] = address, _loop_addresses(address)  # the address is kept, and so is its identity
+            self.of_descriptor[key] = address, _loop_addresses(address)  # the entry keeps the address, and so its id
         total: Numbers = self.of_descriptor[key][1]
         return total
 
     def _places(self, read: IndexRead, address: Address) -> Numbers:
-        """The element of the index tensor that each loop position reads. Most faults read the same indices."""
+        """Returns the element of the index tensor that each loop position reads. Most faults read the same indices."""
         key = read.offset, read.steps, address.loops
         if key not in self.of_descriptor:
             self.of_descriptor[key] = _places(read, address)
@@ -206,14 +206,14 @@ def bit_array(tensor: Tensor) -> Bits:
 
 
 def _count(address: Address, loop: int) -> Numbers:
-    """The positions of one loop, in a shape that can be broadcast to all loops."""
+    """Returns the positions of one loop, in a shape that can be broadcast to all loops."""
     shape = [1] * len(address.loops)
     shape[loop] = -1
     return np.arange(address.loops[loop], dtype=np.int64).reshape(shape)
 
 
 def _loop_addresses(address: Address) -> Numbers:
-    """The part of the addresses that depends on no index, in a shape that can be broadcast to all loops."""
+    """Returns the part of the addresses that depends on no index, in a shape that can be broadcast to all loops."""
     total: Numbers = np.zeros((1,) * len(address.loops), np.int64)
     for term in address.terms:
         if term.loop is not None and not term.read:
@@ -224,7 +224,7 @@ def _loop_addresses(address: Address) -> Numbers:
 
 
 def _places(read: IndexRead, address: Address) -> Numbers:
-    """The element of the index tensor that each loop position reads."""
+    """Returns the element of the index tensor that each loop position reads."""
     total: Numbers = np.full((1,) * len(address.loops), read.offset, np.int64)
     for loop, step in read.steps:
         total = total + _count(address, loop) * step

@@ -75,7 +75,7 @@ class Fault:
         return self.output(bits.copy(), arrays) if self.output else bits
 
     def _moved(self, arrays: CaseArrays) -> Bits:
-        """The output after the faults in address, indices, position and addresses."""
+        """Returns the output after the faults in address, indices, position and addresses."""
         own_address = arrays.address
         changed = _changed(self.address, arrays)
         same_address, same_reads, same_sizes = changed is None, changed is None, changed is None
@@ -102,8 +102,10 @@ class Fault:
 
 
 def _changed(change: Callable[[Address], Address] | None, arrays: CaseArrays) -> tuple[Address, bool, bool] | None:
-    """The changed address of a case, whether it reads the same indices, and whether the sizes that they point into are the
-    same; None for an address that does not change."""
+    """Returns the changed address of a case; None if it does not change.
+
+    With it: whether it reads the same indices, and whether the sizes that they point into are the same.
+    """
     if change is None:
         return None
     own_address = arrays.address
@@ -112,14 +114,14 @@ def _changed(change: Callable[[Address], Address] | None, arrays: CaseArrays) ->
         address = change(own_address)
         same = address is own_address or address == own_address
         reads, sizes = [*address.reads] == [*own_address.reads], _indexed_sizes(address) == _indexed_sizes(own_address)
-        # The own address is kept, and so is its identity.
+        # The entry keeps the own address alive, so that no other address gets its id.
         arrays.of_descriptor[key] = own_address, None if same else (address, reads, sizes)
     changed: tuple[Address, bool, bool] | None = arrays.of_descriptor[key][1]
     return changed
 
 
 def _indexed_sizes(address: Address) -> list[int]:
-    """The sizes of the dimensions that read an index."""
+    """Returns the sizes of the dimensions that read an index."""
     return [term.size for term in address.terms if term.read]
 
 

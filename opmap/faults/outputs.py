@@ -29,7 +29,7 @@ def _lost(elements: slice) -> ChangeOutput:
 
 
 def _tail(bits: Bits) -> slice:
-    """The last quarter."""
+    """Returns the last quarter of the elements."""
     return slice(len(bits) * 3 // 4, None)
 
 
@@ -54,7 +54,7 @@ def _partial_group_lost(size: int) -> ChangeOutput:
 
 
 def _rows(bits: Bits, arrays: CaseArrays) -> Bits:
-    """The output as a matrix: one row per position of all dimensions but the last."""
+    """Returns the output as a matrix: one row per position of all dimensions but the last."""
     return bits.reshape(-1, arrays.output_sizes[-1])
 
 
@@ -100,7 +100,7 @@ def _words_clobbered(bits: Bits, arrays: CaseArrays) -> Bits:
 
 
 def _garbage(bits: Bits, arrays: CaseArrays) -> Bits:
-    """Bytes as uninitialised memory may hold them; the same in every run."""
+    """Returns bytes as uninitialised memory may hold them; the same in every run."""
     pattern = np.frombuffer(b"\xcd\x0b\xad\xf0\x0d\xfe\xed", "<u1")
     return np.tile(pattern, -(-bits.nbytes // len(pattern)))[: bits.nbytes].view(bits.dtype)
 

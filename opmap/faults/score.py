@@ -78,10 +78,10 @@ def score(
 
 
 def _comparisons(case: Case) -> tuple[Callable[[Sequence[Array]], bool], Callable[[Bits], bool]]:
-    """Returns two functions to whether the judge calls a result a mismatch of this case: from outputs, and from the bits of
-    an output that has the right type and sizes.
+    """Returns two functions that say whether the judge calls a result a mismatch of this case.
 
-    They compare whole arrays, because each case is compared with the outputs of every fault.
+    The first takes outputs, the second the bits of an output that has the right type and sizes. They compare whole
+    arrays, because each case is compared with the outputs of every fault.
     """
     dtype, sizes = dtype_of(case.desc.output.data_type), case.desc.output.sizes
     bits_type = f"<u{dtype.itemsize}"

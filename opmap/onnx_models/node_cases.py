@@ -65,7 +65,7 @@ class ResolvedModel:
 def node_cases(
     given: GivenModel, data_set: str | None, cpu: CpuValues, *, feature_level: str = FEATURE_LEVELS[-1]
 ) -> ResolvedModel:
-    """Returns the cases of the nodes of a model with one set of its test data; with data that is made here if that is None.
+    """Returns the cases of a model's nodes with one set of its test data. If `data_set` is None, opmap makes the data.
 
     Raises InputError if the model has no node of our operators, or if the test data cannot be used.
     """

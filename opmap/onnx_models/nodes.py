@@ -117,7 +117,7 @@ def _node(node: onnx.NodeProto, visible_names: Collection[str]) -> GivenNode:
 
 
 def _hidden(node: onnx.NodeProto, where: str, why: str) -> GivenNode:
-    """A node whose values nothing outside sees."""
+    """Returns a node whose values nothing outside sees."""
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
     reason = f"it is inside {where}, {why}"
     return GivenNode(label, f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}", node.op_type, reason=reason)

@@ -292,8 +292,8 @@ def _tensors(
 ) -> tuple[dict[str, np.ndarray | str], dict[str, str]]:
     """Returns the arrays of a data set's inputs or outputs, and their files, by names.
 
-    `ordered` has those that files stand for by their numbers, `allowed` those that a tensor may name.
-    In place of an array that opmap cannot read it has the reason.
+    `ordered` are the values that the files' numbers stand for, `allowed` those that a tensor may name.
+    If opmap cannot read an array, the reason stands in its place.
     """
     by_name = {value.name: value for value in allowed}
     arrays: dict[str, np.ndarray | str] = {}

@@ -51,7 +51,7 @@ class Desc(OperatorDesc):
 
 
 def _cropped(index_dimensions: int) -> int:
-    """The number of leading input dimensions that index dimensions replace."""
+    """Returns the number of leading input dimensions that index dimensions replace."""
     return max(index_dimensions - 1, 0)
 
 

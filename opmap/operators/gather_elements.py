@@ -79,7 +79,7 @@ def samples() -> Iterator[Desc]:
 
 
 def _outline(data: tuple[int, ...], axis: int, length: int) -> Outline:
-    """The outline with these input sizes. The indices have the same sizes, but `length` along the axis."""
+    """Returns the outline with these input sizes. The indices have the same sizes, but `length` along the axis."""
     indices = (*data[:axis], length, *data[axis + 1 :])
     return Outline({"InputTensor": data, "IndicesTensor": indices}, {"Axis": axis})
 
@@ -102,7 +102,7 @@ def classify(desc: Desc) -> dict[str, str | None]:
 
 
 def _relation(indices: int, data: int) -> str:
-    """The class of the indices' axis length, compared with the input's."""
+    """Returns the class of the indices' axis length, compared with the input's."""
     return "same" if indices == data else "longer" if indices > data else "shorter"
 
 

@@ -119,7 +119,7 @@ def samples(batches: range = range(3)) -> Iterator[Desc]:
 
 
 def _outline(data: tuple[int, ...], indices: tuple[int, ...], count: int, batches: int) -> Outline:
-    """The outline whose input and indices have these meaningful sizes, in `count` dimensions."""
+    """Returns the outline whose input and indices have these meaningful sizes, in `count` dimensions."""
     return Outline(
         {"InputTensor": pad(data, count), "IndicesTensor": pad(indices, count)},
         {"InputDimensionCount": len(data), "IndicesDimensionCount": len(indices), "BatchDimensionCount": batches},
@@ -173,7 +173,7 @@ def build(choice: Choice) -> Desc | None:
 
 
 def _outline_of(choice: Choice, ranks: _Ranks) -> Outline | None:
-    """The outline of a small descriptor with these classes and ranks; None if there is none."""
+    """Returns the outline of a small descriptor with these classes and ranks; None if there is none."""
     data_type, batches, size = DataType[choice["data_type"]], ranks.batches, ranks.tuple_size
     array, block = ranks.indices - 1 - batches, ranks.input - batches - size
     many = choice["index_count"] == "many"
@@ -198,7 +198,7 @@ def _outline_of(choice: Choice, ranks: _Ranks) -> Outline | None:
 
 @cache
 def _ranks(count: int, padding: str, index_padding: str, tuple_size: str, batch: str) -> list[_Ranks]:
-    """The dimension counts in these classes whose output has at most `count` dimensions."""
+    """Returns the dimension counts in these classes whose output has at most `count` dimensions."""
     ranks = []
     for rank in (count - p for p in size_classes.counts(padding, count - 1)):
         for index_rank in (count - p for p in size_classes.counts(index_padding, count - 1)):

@@ -195,7 +195,7 @@ def _small_products(
 
 @cache
 def _ways(lowest: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
-    """The ways to choose factors of _FACTORS whose product is not too large, each with the product."""
+    """Returns the ways to choose factors of _FACTORS whose product is not too large, each with the product."""
     ways: list[tuple[tuple[int, ...], int]] = [((), 1)]
     for minimum in lowest:
         factors = [factor for factor in _FACTORS if _allowed(factor, minimum)]
@@ -217,5 +217,5 @@ def _exact_products(n: int, lowest: tuple[int, ...]) -> Iterator[tuple[int, ...]
 
 
 def _allowed(factor: int, minimum: int) -> bool:
-    """Whether a factor may have this value; `minimum` is its entry in `lowest`."""
+    """Returns whether a factor may have this value; `minimum` is its entry in `lowest`."""
     return factor >= minimum if minimum else factor == 1

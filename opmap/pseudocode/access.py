@@ -289,8 +289,8 @@ class _MovePlan:
 class _ReferencePlan:
     """The plan of one reference: of a side of a line, or of an index in it.
 
-    `first` is the first dimension of the tensor that has a coordinate. `loops` has the number of the loop of each dimension
-    whose position is a loop's.
+    `first` is the first dimension of the tensor that has a coordinate. `loops` maps each dimension
+    whose position is a loop's to the number of that loop.
     """
 
     def __init__(self, move: _MovePlan, reference: Reference):
@@ -373,7 +373,7 @@ class _ReadPlan(_ReferencePlan):
 
 
 def _of(tensor: str, statement: Statement, by_tensor: Mapping[str, T]) -> T:
-    """Returns the sizes or the rank of a tensor."""
+    """Returns a tensor's entry in `by_tensor`: its sizes or its rank. Raises PseudocodeError if there is none."""
     if tensor not in by_tensor:
         raise PseudocodeError(f"{statement}: {tensor} is not a tensor of the operator")
     return by_tensor[tensor]

@@ -182,7 +182,7 @@ class _Writer:
         return merged[::-1]
 
     def _sum(self, steps: Mapping[int, int]) -> str:
-        """The text of a sum: each loop variable times its step."""
+        """Returns the text of a sum: each loop variable times its step."""
         terms = [
             f"v{self.depth[n]} * {self.constant(s)}" if s != 1 else f"v{self.depth[n]}" for n, s in steps.items() if s
         ]
@@ -298,7 +298,7 @@ class _ReaderWriter(_Writer):
         return [*lines, f"all = iter({over})", f"while part := {part}:", "    take(part)"]
 
     def _by_columns(self, base: str, loop: int, size: int, waiting: Sequence[str]) -> list[str]:
-        """The text of the innermost two loops, the inner one outside."""
+        """Returns the text of the innermost two loops, the inner one outside."""
         assert self.column, "the caller checks it"
         inner, columns = self.column
         step, width = self.steps.get(loop, 0), self.constant(columns)
@@ -326,7 +326,7 @@ class _ReaderWriter(_Writer):
         ]
 
     def _merged(self) -> list[tuple[int, int]]:
-        """The loops. The last one is left out if it is `column`: (loop, size) of a short loop that is run outside."""
+        """Returns the loops, without `column` if there is one: (loop, size) of a short last loop, run outside."""
         loops = super()._merged()
         self.column: tuple[int, int] | None = None
         if len(loops) > 1:
@@ -339,13 +339,13 @@ class _ReaderWriter(_Writer):
         return loops
 
     def _span(self) -> int:
-        """How many elements there are from the first to the last one that the innermost loop may read, both included."""
+        """Returns how many elements lie from the first to the last that the innermost loop may read, both included."""
         loop, size = self.loops[-1]
         reads = [term for term in self.address.terms if term.read and loop in _steps(term.read)]
         return 1 + (size - 1) * self.steps.get(loop, 0) + sum((term.size - 1) * term.stride for term in reads)
 
     def _has_row(self) -> bool:
-        """Whether the innermost loop reads from a row."""
+        """Returns whether the innermost loop reads from a row."""
         return bool(self.loops) and not self.column and self._span() <= 4 * self.loops[-1][1]
 
     def _cut(self, elements: str) -> str:
@@ -359,15 +359,15 @@ class _ReaderWriter(_Writer):
         return self._only_indices_of_column() and self._only_read().size <= min(self.loops[-1][1], LONGEST)
 
     def _only_indices_of_row(self) -> bool:
-        """Whether the elements of a row have the numbers that the indices say."""
+        """Returns whether the indices themselves are the positions of the elements in a row."""
         return self._has_row() and self._only_indices() and self._only_read().stride == 1
 
     def _only_indices_of_column(self) -> bool:
-        """Whether the elements of a column have the numbers that the indices say, and are worth to be cut out."""
+        """Returns whether the indices themselves are positions in a column, and the column is worth cutting out."""
         return bool(self.column) and self._only_indices() and self._only_read().size <= 4 * self.loops[-1][1]
 
     def _only_indices(self) -> bool:
-        """Whether one index is all that changes the address in the innermost loop."""
+        """Returns whether one index is all that changes the address in the innermost loop."""
         reads = sum(term.read is not None for term in self.address.terms)
         loop = self.loops[-1][0] if self.loops else -1
         return reads == 1 and loop in self.reads["t0"] and not self.steps.get(loop, 0)

@@ -64,7 +64,7 @@ def full_rank(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
 
 
 def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str, int]) -> tuple[Line, int]:
-    """The line that applies, and how many times to `advance` it.
+    """Returns the line that applies, and how many times to `advance` it.
 
     The number is 0 if the line's condition holds. If no condition holds and a closing `...` continues the lines, the
     last line is advanced.
@@ -112,7 +112,7 @@ def _expanded(reference: Reference, expansion: Expansion) -> Reference:
 
 
 def _expand_reference(reference: Reference, expansion: Expansion) -> tuple[Reference, ...]:
-    """The expanded reference; or one reference per coordinate if the tensor holds index tuples."""
+    """Returns the expanded reference; or one reference per coordinate if the tensor holds index tuples."""
     series = list(expansion.rest.get(reference.tensor, ()))
     coordinates: list[Subscript] = []
     for coordinate in reference.coordinates:

@@ -339,10 +339,10 @@ def _compared_lists(
 
 
 def _subject(node: Expression, environment: Environment) -> str:
-    """The text of an expression; in `Sizes[n]` the index is shown as a number."""
+    """Returns the text of an expression; in `Sizes[n]` the index is shown as a number."""
     return f"{node.name}[{evaluate(node.index, environment)}]" if isinstance(node, Element) else str(node)
 
 
 def _with_value(node: Expression | Interval, value: str) -> str:
-    """`Axis + 1 = 2`, or the value alone if the text is the value."""
+    """Returns `Axis + 1 = 2`, or the value alone if the text is the value."""
     return value if str(node) == value else f"{node} = {value}"

@@ -134,7 +134,7 @@ def gives(program: Program, tensors: Tensors, output: memoryview) -> bool:
 
 
 def _read(move: CompiledMove, tensors: Tensors) -> Sequence[int | None]:
-    """The elements that a move reads, if it writes them in row-major order."""
+    """Returns the elements that a move reads, if it writes them in row-major order."""
     try:
         return move.read(tensors)
     except IndexError:
@@ -143,7 +143,7 @@ def _read(move: CompiledMove, tensors: Tensors) -> Sequence[int | None]:
 
 
 def _write(move: CompiledMove, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
-    """The output after a move whose target addresses are not simply in row-major order."""
+    """Returns the output after a move whose target addresses are not simply in row-major order."""
     values = tensors[move.tensor]
     output: list[int | None] = list(before)
     written = bytearray(len(output))

@@ -65,7 +65,7 @@ def trace(
 
 
 def _written(line: Line, sizes: Mapping[str, Position], at: Position, tensors: Tensors) -> Origin | None:
-    """Where the element `at` comes from if the line writes it, else None."""
+    """Returns where the element `at` comes from if the line writes it, else None."""
     writers: list[Origin] = []
     for coordinates in _coordinates(line, sizes, at):
         target_text, target = _resolve(line.target, coordinates, sizes, tensors)
@@ -83,7 +83,7 @@ def _written(line: Line, sizes: Mapping[str, Position], at: Position, tensors: T
 
 
 def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Iterator[Mapping[str, int]]:
-    """The values of the line's coordinates to try.
+    """Gives the values of the line's coordinates to try.
 
     If the written element depends on an index, all values are tried, else only those that write `at`.
     """
@@ -100,7 +100,10 @@ def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Ite
 def _resolve(
     reference: Reference, coordinates: Mapping[str, int], sizes: Mapping[str, Position], tensors: Tensors
 ) -> tuple[str, Position | None]:
-    """The reference's text with the values of its indices, and its position; None if an index is out of range."""
+    """Returns the reference's text with the values of its indices, and its position.
+
+    The position is None if an index is out of range.
+    """
     dimensions = sizes[reference.tensor]
     words: list[str] = []
     position: list[int] = []
@@ -131,7 +134,7 @@ def _resolve(
 
 
 def _address(position: Position, sizes: Position) -> int:
-    """The row-major address of a position."""
+    """Returns the row-major address of a position."""
     address = 0
     for place, size in zip(position, sizes, strict=True):
         address = address * size + place

@@ -282,7 +282,7 @@ class TensorRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def _specs() -> dict[str, Spec]:
-    """The specs by short name: the shipped ones in the order of their numbers, then those that were added."""
+    """Returns the specs by short name: the shipped ones in the order of their numbers, then those that were added."""
     paths = [p for p in files(__package__).iterdir() if p.name.endswith(".toml") and p.name != "tensor.toml"]
     specs = sorted((_decode(path, Spec) for path in paths), key=lambda spec: spec.number)
     return {spec.name: spec for spec in specs}

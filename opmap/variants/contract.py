@@ -145,8 +145,8 @@ class Form:
 class Way:
     """A way of running a model.
 
-    `go(walk)` performs the steps, and checks every output. `accepts(round, formed)` returns whether the way can be gone
-    with this model. `portable` is whether it only opens and runs sessions of the usual setup, which any provider with
+    `go(walk)` performs the steps, and checks every output. `accepts(round, formed)` returns whether this model can run
+    in this way. `portable` is whether it only opens and runs sessions of the usual setup, which any provider with
     sessions can do. `text` says what the way is.
     """
 

@@ -144,7 +144,7 @@ class Draft:
         self.graph.output.append(helper.make_tensor_value_info(name, ELEMENT_TYPES[data_type], list(sizes)))
 
     def _place(self, field: str) -> tuple[int, int]:
-        """Where the mapping writes what belongs to a field: (index of the node, index of the initializer).
+        """Returns where the mapping writes what belongs to a field: (index of the node, index of the initializer).
 
         The mapping writes the nodes and initializers of one input after the other.
         """

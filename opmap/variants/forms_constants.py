@@ -76,7 +76,7 @@ def _constants(
 
 
 def _typed(name: str, tensor: Tensor) -> onnx.TensorProto:
-    """The tensor as an initializer whose elements stand in the field for their type.
+    """Returns the tensor as an initializer whose elements stand in the field for their type.
 
     The floats are written as bytes of the serialized message: a signalling NaN would not survive as a Python float.
     """
@@ -157,7 +157,7 @@ def _fed_data(mapped: MappedModel, first: Round) -> Formed | None:
 
 
 def _fed(draft: Draft, fields: tuple[str, ...], other: Round) -> Formed:
-    """The form whose defaults are the values of `other`."""
+    """Returns the form whose defaults are the values of `other`."""
     values = draft.mapped.feed(other.tensors)
     for field in fields:
         draft.add_constant(field, constant(field, values[field]))

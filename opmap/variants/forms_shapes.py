@@ -125,7 +125,7 @@ def _opset(version: int) -> Callable[[MappedModel, Round], Formed | None]:
 
 
 def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
-    """Whether an opset has a node: its operator, attributes and input types.
+    """Returns whether an opset has a node: its operator, attributes and input types.
 
     Removes attributes that the opset lacks, if they have their default value. Adds the node's output to `types`.
     """

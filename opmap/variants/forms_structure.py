@@ -59,7 +59,7 @@ def _if(first_branch: bool) -> Callable[[MappedModel, Round], Formed | None]:
 
 
 def _branch(draft: Draft, name: str) -> onnx.GraphProto:
-    """The model's nodes as a subgraph without inputs: it reads the graph inputs of the outer graph."""
+    """Returns the model's nodes as a subgraph without inputs: it reads the graph inputs of the outer graph."""
     graph = onnx.GraphProto()
     graph.CopyFrom(draft.graph)
     del graph.input[:]
@@ -170,7 +170,7 @@ def _output_read(mapped: MappedModel, first: Round) -> Formed | None:
 
 
 def _read_again(draft: Draft, field: str, desc: TensorDesc) -> Formed:
-    """The form with an Identity of a value as its second output."""
+    """Returns the form with an Identity of a value as its second output."""
     draft.graph.node.append(helper.make_node("Identity", [field], [SECOND], SECOND))
     draft.add_output(SECOND, desc.data_type, desc.sizes)
     return draft.formed(outputs={draft.output: draft.output, SECOND: field})
@@ -213,7 +213,7 @@ def _output_input(mapped: MappedModel, first: Round) -> Formed | None:
 
 
 def _with_data(draft: Draft) -> dict[str, str]:
-    """The outputs of a form in which the data is a graph output too."""
+    """Returns the outputs of a form in which the data is a graph output too."""
     return {name: name for name in (draft.output, *draft.data)}
 
 

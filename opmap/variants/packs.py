@@ -65,7 +65,7 @@ class Pack:
     def evidence(self, evidence: Evidence) -> list[Evidence]:
         """Returns what the session shows of each member, by its own names.
 
-        A node whose name is of no member is evidence about all of them. Without names all nodes are.
+        A node whose name belongs to no member is evidence about all members. If nodes have no names, all nodes are.
         """
         placements = self._placements(evidence.placement)
         lists = {field: self._own_names(getattr(evidence, field)) for field in ("inputs", "outputs", "overridable")}

@@ -27,7 +27,7 @@ _Group = tuple[_Place, ...]
 
 
 def fresh_values(round: Round, n: int = 1, *, fixed: Collection[str] = ()) -> Round:
-    """Returns the same descriptor with other values, other ones for each `n` from 1 on. Fields in `fixed` stay.
+    """Returns the same descriptor with other values, which differ for each `n` from 1 on. Fields in `fixed` stay.
 
     Every data element changes. Every index changes if there is another element that it can name; it stays negative or not
     negative. An index out of range stays.
@@ -80,13 +80,13 @@ def has_other_sizes(desc: OperatorDesc) -> bool:
 
 
 def _sizes_of(desc: OperatorDesc) -> tuple[str, tuple[tuple[str, int], ...], tuple[tuple[str, tuple[int, ...]], ...]]:
-    """What the groups of a descriptor's dimensions follow from: operator, numbers, input sizes."""
+    """Returns what the groups of a descriptor's dimensions follow from: operator, numbers, input sizes."""
     sizes = tuple((name, tensor.sizes) for name, tensor in desc.inputs.items())
     return desc.operator, tuple(desc.numbers.items()), sizes
 
 
 def _in_other_sizes(desc: OperatorDesc, groups: tuple[_Group, ...], by: int) -> OperatorDesc | None:
-    """The descriptor with as many of these groups changed as possible; None if none can change."""
+    """Returns the descriptor with as many of these groups changed as possible; None if none can change."""
     sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
     limits = {name: max(2 * tensor.element_count, MOST_ELEMENTS) for name, tensor in desc.tensors.items()}
     for candidate in _candidates(sizes, groups, by, limits):
@@ -125,7 +125,7 @@ def _first_tied(
 def _groups(
     operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
 ) -> Iterator[_Group]:
-    """The dimensions that can change, in groups that must change together; the longest dimensions come first.
+    """Gives the dimensions that can change, in groups that must change together; the longest dimensions come first.
 
     A dimension either changes alone, or together with one dimension of another input that has the same size.
     """
@@ -152,7 +152,10 @@ def _groups(
 
 
 def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> OperatorDesc | None:
-    """The descriptor with other input sizes; None if it is not valid, or if its ONNX node differs in more than sizes."""
+    """Returns the descriptor with other input sizes.
+
+    Returns None if it is not valid, or if its ONNX node differs in more than sizes.
+    """
     inputs = {name: TensorDesc(tensor.data_type, sizes[name]) for name, tensor in desc.inputs.items()}
     try:
         changed = complete(type(desc), inputs, desc.numbers)
@@ -165,7 +168,7 @@ def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> Operat
 
 
 def _signature(lowering: Lowering) -> object:
-    """What two lowerings must have in common so that one model with symbolic dimensions runs both."""
+    """Returns what two lowerings must have in common so that one model with symbolic dimensions runs both."""
     ranks = {name: len(shape) for name, shape in lowering.shapes.items()}
     return lowering.op_type, dict(lowering.attributes), ranks, len(lowering.output_shape)
 
@@ -174,7 +177,7 @@ def _signature(lowering: Lowering) -> object:
 
 
 def _other_data(tensor: Tensor, n: int) -> Tensor:
-    """The tensor with the same bits changed in each element. Different elements stay different.
+    """Returns the tensor with the same bits changed in each element. Different elements stay different.
 
     `n` = 1 changes the highest bit, 2 the lowest, 3 both, and so on. So special floats such as NaN and denormals mostly
     become other special floats.
@@ -188,7 +191,7 @@ def _other_data(tensor: Tensor, n: int) -> Tensor:
 
 
 def _other_indices(tensor: Tensor, bounds: tuple[int, ...], n: int) -> Tensor:
-    """The tensor with each index moved along its dimension, around the end. `bounds` are the dimensions' sizes."""
+    """Returns the tensor with each index moved along its dimension, around the end. `bounds` are the sizes of these."""
     dtype = dtype_of(tensor.data_type)
     columns = np.frombuffer(tensor.memory, dtype).reshape(-1, len(bounds)).copy()
     for at, bound in enumerate(bounds):
@@ -201,7 +204,7 @@ def _other_indices(tensor: Tensor, bounds: tuple[int, ...], n: int) -> Tensor:
 
 
 def _new_data(tensor: TensorDesc) -> Tensor:
-    """A tensor whose elements differ as far as the data type has enough values."""
+    """Returns a tensor whose elements differ as far as the data type has enough values."""
     width = tensor.data_type.size
     factor, start = 0x9E3779B97F4A7C15 >> (64 - 8 * width) | 1, 0x5B  # odd: different elements get different values
     bits = np.arange(tensor.element_count, dtype=np.uint64) * np.uint64(factor) + np.uint64(start)
@@ -209,7 +212,7 @@ def _new_data(tensor: TensorDesc) -> Tensor:
 
 
 def _new_indices(tensor: TensorDesc, bounds: tuple[int, ...], *, negative: bool) -> Tensor:
-    """Indices from the last element downwards; every second tuple of them is negative if `negative`."""
+    """Returns indices from the last element downwards; every second tuple of them is negative if `negative`."""
     tuples = np.arange(tensor.element_count // len(bounds))
     columns = [
         bound - 1 - tuples // (at + 1) % bound - bound * (tuples % 2) * negative for at, bound in enumerate(bounds)

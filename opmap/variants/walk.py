@@ -18,7 +18,7 @@ SESSION = "session"
 """The name of a walk's main session."""
 
 MOST_COPIED = 1 << 22
-"""The most elements of an output that are copied. A right output with more stays where it is, and is the expected one too."""
+"""The most elements of an output that are copied. A larger right output is not copied: it is the expected one too."""
 
 
 @dataclass(frozen=True)

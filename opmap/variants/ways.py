@@ -39,7 +39,7 @@ GRAPH_ID = "gpu_graph_id"
 """The run configuration entry that says under which number a run is captured and replayed. -1 captures nothing."""
 
 RUNS = 3
-"""How many runs a way does that runs a session several times: enough that the last follows one that was no first run."""
+"""The number of runs of a way that runs a session several times: the last one follows a run that is not the first."""
 
 
 def _once(**setup: Any) -> Callable[[Walk], None]:
@@ -109,7 +109,7 @@ def _fixed_dimensions(walk: Walk) -> None:
 
 
 def _bound_from_host(walk: Walk) -> None:
-    """Inputs bound from host memory, outputs to host memory. A second run has other values bound."""
+    """Binds inputs and outputs in host memory. A second run has other values bound."""
     walk.open(Setup())
     for round, label in ((_fresh(walk), "run 1, with other values"), (walk.first, "run 2")):
         outputs = dict.fromkeys(walk.formed.outputs, HOST)
@@ -118,7 +118,7 @@ def _bound_from_host(walk: Walk) -> None:
 
 
 def _bound_on_device(walk: Walk) -> None:
-    """Inputs and outputs in device memory. Then the inputs change in place, and the same binding runs again."""
+    """Binds inputs and outputs in device memory. Then the inputs change in place, and the same binding runs again."""
     walk.open(Setup())
     fresh = _fresh(walk)
     _put(walk, fresh)
@@ -184,7 +184,7 @@ def _by_method(method: str) -> Callable[[Walk], None]:
 
 
 def _some_outputs(walk: Walk) -> None:
-    """All outputs in reverse order, then each one alone."""
+    """Asks for all outputs in reverse order, then for each one alone."""
     walk.open(Setup())
     names = list(walk.formed.outputs)
     feeds = walk.formed.feeds(walk.first)
@@ -198,7 +198,7 @@ def _several_outputs(round: Round, formed: Formed) -> bool:
 
 
 def _second_session(walk: Walk) -> None:
-    """Two sessions of the same model run in turn. The newer one ends first, and the older one is not used after it."""
+    """Runs two sessions of the same model in turn. The newer one ends first, and the older one is not used after it."""
     walk.open(Setup(), session="other")
     walk.open(Setup())
     fresh = _fresh(walk)
