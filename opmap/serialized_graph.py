@@ -254,9 +254,9 @@ def _tensor_desc(tensor: SerializedTensor, path: str) -> TensorDesc:
         raise InputError(
             f"must be one of {', '.join(data_types)}, got {_shown(tensor.data_type)}", path=f"{path}.DataType"
         )
-    most = tensor_rules().dimension_counts[1]
-    if len(tensor.sizes) > most:
-        raise InputError(f"must be at most {most} sizes, got {len(tensor.sizes)}", path=f"{path}.Sizes")
+    most_dimensions = tensor_rules().dimension_counts[1]
+    if len(tensor.sizes) > most_dimensions:
+        raise InputError(f"must be at most {most_dimensions} sizes, got {len(tensor.sizes)}", path=f"{path}.Sizes")
     if tensor.strides is not None and len(tensor.strides) != len(tensor.sizes):
         wanted = f"{len(tensor.sizes)} strides, one per size"
         raise InputError(f"must be {wanted}, got {len(tensor.strides)}", path=f"{path}.Strides")

@@ -201,11 +201,11 @@ class SessionMachine(RuleBasedStateMachine):
         """Draws actions, performs their steps, and checks what they return."""
         drawing = self._drawing
         drawing.random = source
-        before = len(drawing.planned)
+        start = len(drawing.planned)
         draw()
-        for action in drawing.actions[before:]:
+        for action in drawing.actions[start:]:
             note(str(action))
-        failure = self._performed(drawing.planned[before:])
+        failure = self._performed(drawing.planned[start:])
         assert failure is None, failure.text
 
     def _performed(self, steps: Sequence[Planned]) -> Failure | None:

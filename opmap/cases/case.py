@@ -62,11 +62,11 @@ class Case:
 
         With `known`, cases share equal tensor descs: `known` holds the first of each, and takes new ones.
         """
-        members, held = self.desc.__getstate__(), vars(self.desc)
-        for name in held.keys() - members.keys():
-            del held[name]
+        members, attributes = self.desc.__getstate__(), vars(self.desc)
+        for name in attributes.keys() - members.keys():
+            del attributes[name]
         if known is not None:
-            held |= {n: known.setdefault(m, m) for n, m in members.items() if isinstance(m, TensorDesc)}
+            attributes |= {n: known.setdefault(m, m) for n, m in members.items() if isinstance(m, TensorDesc)}
 
 
 _NO_OFFSETS: Mapping[str, int] = {}

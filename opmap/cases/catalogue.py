@@ -196,9 +196,11 @@ def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives the cases of two array rows for each wide size class: those with the fewest and with the most indices."""
     values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
     fixed_classes = {"axis_length": "odd", "data_type": "UINT32", **values}
-    for built in _extra(operator, size_classes.WIDE, fixed_classes, wanted):
-        for best in (min, max):
-            _, choice = best(built, key=lambda b: sum(b[0].tensors[n].element_count for n in b[0].index_tensors()))
+    for candidates in _extra(operator, size_classes.WIDE, fixed_classes, wanted):
+        for choose in (min, max):
+            _, choice = choose(
+                candidates, key=lambda b: sum(b[0].tensors[n].element_count for n in b[0].index_tensors())
+            )
             yield from cases_of(operator, choice)
 
 
@@ -242,8 +244,8 @@ def large(operator: AnyOperator, wanted: CaseIds | None = None) -> Iterator[Case
     """
     values = {"index_type": "INT32", "index_pattern": "bounds", "data_pattern": "special", "index_path": "input"}
     fixed_classes = {"axis_length": "2", "data_type": "UINT8", **values}
-    for built in _extra(operator, size_classes.LARGE, fixed_classes, wanted):
-        _, choice = min(built, key=lambda b: sum(t.minimum_size_in_bytes for t in b[0].tensors.values()))
+    for candidates in _extra(operator, size_classes.LARGE, fixed_classes, wanted):
+        _, choice = min(candidates, key=lambda b: sum(t.minimum_size_in_bytes for t in b[0].tensors.values()))
         yield from cases_of(operator, choice)
 
 

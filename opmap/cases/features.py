@@ -52,11 +52,11 @@ def features(case: Case) -> dict[str, Value]:
 
 def features_of(cases: Sequence[Case]) -> list[dict[str, Value]]:
     """Returns the features of each case. Cases in several variants share their values, which are read once."""
-    read: dict[int, dict[str, Value]] = {}
+    index_features: dict[int, dict[str, Value]] = {}
     for case in cases:
-        if id(case.tensors) not in read:
-            read[id(case.tensors)] = _of_indices(case)
-    return [_with_values(case, read[id(case.tensors)]) for case in cases]
+        if id(case.tensors) not in index_features:
+            index_features[id(case.tensors)] = _of_indices(case)
+    return [_with_values(case, index_features[id(case.tensors)]) for case in cases]
 
 
 def same_sizes(field: str, other_field: str) -> str:

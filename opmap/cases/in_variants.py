@@ -112,13 +112,13 @@ class _Pool:
         if not self._cases:
             return
         start = seed_of(variant.name) % len(self._cases)
-        turned = [*range(start, len(self._cases)), *range(start)]
+        order = [*range(start, len(self._cases)), *range(start)]
         uncovered = reduce(or_, self._keys)
         refused: set[int] = set()
-        for enough in (5, 3, 2, 1):
-            for number in turned:
+        for threshold in (5, 3, 2, 1):
+            for number in order:
                 gain = self._keys[number] & uncovered
-                if gain.bit_count() < enough or number in refused:
+                if gain.bit_count() < threshold or number in refused:
                     continue
                 case = self._cases[number]
                 if not accepts(variant, case):

@@ -362,9 +362,9 @@ def _ties(place: Place) -> Iterator[object]:
         low, high = index_type.limits
         for name, position in POSITIONS.items():
             if low <= position(place.size) <= high:
-                alike: dict[tuple[int, ...], list[str]] = {}
+                by_addresses: dict[tuple[int, ...], list[str]] = {}
                 for explanation, possible in predictions(place, position(place.size), index_type).items():
                     for addresses in possible:
-                        alike.setdefault(addresses, []).append(explanation)
-                for explanations in alike.values():
+                        by_addresses.setdefault(addresses, []).append(explanation)
+                for explanations in by_addresses.values():
                     yield from ((index_type, name, pair) for pair in combinations(simplest(explanations), 2))

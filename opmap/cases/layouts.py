@@ -115,5 +115,5 @@ def _strides(tensor: TensorDesc, repeated: int | None, source: RandomSource) -> 
 def _first_along(tensor: Tensor, dimension: int) -> Tensor:
     """Returns a tensor whose values along a dimension are those of its first position."""
     values = np.frombuffer(tensor.memory, f"<u{tensor.data_type.size}").reshape(tensor.sizes)
-    same = np.broadcast_to(values.take([0], dimension), tensor.sizes)
-    return Tensor.from_bytes(tensor.data_type, tensor.sizes, same.tobytes())
+    repeated = np.broadcast_to(values.take([0], dimension), tensor.sizes)
+    return Tensor.from_bytes(tensor.data_type, tensor.sizes, repeated.tobytes())

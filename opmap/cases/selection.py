@@ -219,9 +219,9 @@ def nearest_ids(id: str) -> list[str]:
     base, _, _ = id.rpartition("/")
     if base in case_ids:
         case_ids += [variant.id(base) for variant in VARIANTS.values() if variant.base is not None]
-    alike = difflib.get_close_matches(id, case_ids, 3 * MOST_NEAREST)
-    existing = {case.id for case in catalogue("standard", alike)}  # a case cannot be brought into every variant
-    return [id for id in alike if id in existing][:MOST_NEAREST]
+    similar_ids = difflib.get_close_matches(id, case_ids, 3 * MOST_NEAREST)
+    existing = {case.id for case in catalogue("standard", similar_ids)}  # a case cannot be brought into every variant
+    return [id for id in similar_ids if id in existing][:MOST_NEAREST]
 
 
 def select(cases: Iterable[Case], *, globs: Iterable[str] = (), shard: tuple[int, int] = (1, 1)) -> list[Case]:

@@ -148,9 +148,9 @@ class Com:
         """Gives the reference back, once. Returns how many references are left, as the object says."""
         if not self.address:
             return 0
-        left: int = self.call("Release")
+        references: int = self.call("Release")
         self.address = 0
-        return left
+        return references
 
     def __enter__(self) -> Self:
         return self

@@ -83,8 +83,8 @@ class Device:
             create, kind = self._create, COMMAND_LIST_TYPE_COMPUTE
             self.queue = create("ID3D12CommandQueue", "CreateCommandQueue", byref(queue))
             self.allocator = create("ID3D12CommandAllocator", "CreateCommandAllocator", kind)
-            of = self.allocator.address
-            self.commands = create("ID3D12GraphicsCommandList", "CreateCommandList", 0, kind, of, None)
+            allocator = self.allocator.address
+            self.commands = create("ID3D12GraphicsCommandList", "CreateCommandList", 0, kind, allocator, None)
             self.commands.call("Close")
             self.fence = create("ID3D12Fence", "CreateFence", 0, 0)
             self._increment: int = self.direct3d.call("GetDescriptorHandleIncrementSize", 0)

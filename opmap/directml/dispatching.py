@@ -86,15 +86,15 @@ def run(
         back = sum(region.length for region in outputs.values())
         arena.readback.reserve(back)
         with device.recording() as commands:
-            whole = arena.device.resource
-            commands.call("CopyBufferRegion", whole.address, 0, arena.upload.resource.address, 0, length)
-            device.transition(whole, STATE_COPY_DEST, STATE_UNORDERED_ACCESS)
+            buffer = arena.device.resource
+            commands.call("CopyBufferRegion", buffer.address, 0, arena.upload.resource.address, 0, length)
+            device.transition(buffer, STATE_COPY_DEST, STATE_UNORDERED_ACCESS)
             _Recording(device, arena, operator).record(list(inputs.values()), list(outputs.values()))
-            device.transition(whole, STATE_UNORDERED_ACCESS, STATE_COPY_SOURCE)
+            device.transition(buffer, STATE_UNORDERED_ACCESS, STATE_COPY_SOURCE)
             at = 0
             for region in outputs.values():
                 target = arena.readback.resource.address
-                commands.call("CopyBufferRegion", target, at, whole.address, region.start, region.length)
+                commands.call("CopyBufferRegion", target, at, buffer.address, region.start, region.length)
                 at += region.length
         device.check()
     results, at = {}, arena.readback.address

@@ -339,10 +339,10 @@ def _in_words_of(lines: tuple[Statement | Continuation, ...], spec: Spec) -> tup
     """Returns the lines with the tensor names of the corrected spec (`indices` in place of `index`)."""
     fields = spec.pseudocode.tensors
     corrected = load_spec(spec.name).corrected
-    written = {fields[tensor]: tensor for line in corrected.lines for tensor in tensors_of(line)}
+    corrected_names = {fields[tensor]: tensor for line in corrected.lines for tensor in tensors_of(line)}
 
     def name(tensor: str) -> str:
-        return written.get(fields.get(tensor, ""), tensor)
+        return corrected_names.get(fields.get(tensor, ""), tensor)
 
     def renamed(reference: Reference) -> Reference:
         coordinates = (renamed(c) if isinstance(c, Reference) else c for c in reference.coordinates)

@@ -79,30 +79,30 @@ def correct_page(text: str, *, name: str) -> CorrectedPage:
     """
     page = read_page(text, name=name)
     shipped = load_spec(page.spec.name)
-    now, findings = text, findings_of(page)
+    current, findings = text, findings_of(page)
     corrections, refused = [], {}
     for erratum in shipped.errata:
-        edits = _edits(now, page, erratum, shipped)
+        edits = _edits(current, page, erratum, shipped)
         if not edits:
-            if _is_wrong(now, page, erratum, shipped):
+            if _is_wrong(current, page, erratum, shipped):
                 refused[erratum.id] = f"the page does not hold the words `{_wordings(erratum)[0]}` there"
             continue
-        changed = _applied(now, edits)
+        changed = _applied(current, edits)
         try:
-            after = findings_of(read_page(changed, name=name))
+            changed_findings = findings_of(read_page(changed, name=name))
         except InputError as error:
             refused[erratum.id] = f"the corrected page would be refused: {error.message}"
             continue
-        if problem := _problem(findings, after, erratum):
+        if problem := _problem(findings, changed_findings, erratum):
             refused[erratum.id] = problem
             continue
-        gone = {_key(finding) for finding in findings} - {_key(finding) for finding in after}
-        removed = tuple(finding for finding in findings if _key(finding) in gone)
-        corrections.append(Correction(erratum, tuple(_changes(now, edits)), removed))
-        now, findings = changed, after
+        removed_keys = {_key(finding) for finding in findings} - {_key(finding) for finding in changed_findings}
+        removed = tuple(finding for finding in findings if _key(finding) in removed_keys)
+        corrections.append(Correction(erratum, tuple(_changes(current, edits)), removed))
+        current, findings = changed, changed_findings
     uncorrected = tuple(_uncorrected(findings, shipped, refused))
     translated = len(page.readings) > 1
-    return CorrectedPage(name, shipped.struct, text, now, tuple(corrections), findings, uncorrected, translated)
+    return CorrectedPage(name, shipped.struct, text, current, tuple(corrections), findings, uncorrected, translated)
 
 
 def _wordings(erratum: Erratum) -> tuple[str, str]:
@@ -234,8 +234,8 @@ def _uncorrected(findings: tuple[Finding, ...], shipped: Spec, refused: dict[str
             why = "it is not known whether the page or opmap's spec of it is right"
         else:
             why = "a text that cannot be read is not judged"
-        of = f" ({finding.erratum})" if finding.erratum else ""
-        yield Uncorrected(finding.line, f"{finding.kind}: {finding.message}{of}", why)
+        suffix = f" ({finding.erratum})" if finding.erratum else ""
+        yield Uncorrected(finding.line, f"{finding.kind}: {finding.message}{suffix}", why)
     for erratum in shipped.errata:
         if erratum.id in refused and erratum.id not in reported_errata:
             yield Uncorrected(

@@ -48,8 +48,8 @@ def _comments(page: CorrectedPage, file: str) -> Iterator[str]:
     if page.uncorrected:
         yield ""
         yield "not corrected:"
-        for left in page.uncorrected:
-            yield f"{f'line {left.line}: ' if left.line else ''}{left.what}: {left.why}"
+        for entry in page.uncorrected:
+            yield f"{f'line {entry.line}: ' if entry.line else ''}{entry.what}: {entry.why}"
 
 
 def _diff(page: CorrectedPage, file: str) -> Iterator[str]:

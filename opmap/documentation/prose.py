@@ -135,10 +135,10 @@ class ProseReader:
             pieces: list[_Word] = []
             at = 0
             while at < len(run[0]) and (piece := self._piece.match(run[0], at)):
-                number, of, attribute, tensor = piece.groups()
+                number, owner, attribute, tensor = piece.groups()
                 if number or attribute or tensor:
                     start = run.start()
-                    pieces.append(_Word(of or tensor, attribute, number, start + piece.start(), start + piece.end()))
+                    pieces.append(_Word(owner or tensor, attribute, number, start + piece.start(), start + piece.end()))
                 at = piece.end()
             if at == len(run[0]):
                 words += pieces
@@ -173,8 +173,8 @@ class ProseReader:
         if len(clauses) > 1 and not clauses[-1][1] and clauses[-2][1]:
             # The last attributes belong to the other tensor: `… must match InputTensor.DimensionCount and DataType`.
             own_words, _ = clauses.pop()
-            of = clauses[-1][1][-1].tensor
-            clauses[-1][1].extend(_Word(of, word.attribute) for word in own_words)
+            tensor = clauses[-1][1][-1].tensor
+            clauses[-1][1].extend(_Word(tensor, word.attribute) for word in own_words)
         stated = []
         for own_words, other_words in clauses:
             if any(word.attribute is None for word in other_words):  # `… must match those of InputTensor`

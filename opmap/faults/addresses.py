@@ -82,8 +82,8 @@ def _column_major(address: Address) -> Address:
 
 def _sizes_cut(address: Address) -> Address:
     sizes = [size & 0xFFFF for size in address.sizes]
-    cut = address.with_strides(strides_of(sizes))
-    return cut.change(lambda i, term: term._replace(size=sizes[i]))
+    changed = address.with_strides(strides_of(sizes))
+    return changed.change(lambda i, term: term._replace(size=sizes[i]))
 
 
 def _batch_0(*, data: bool, indices: bool) -> ChangeAddress:

@@ -159,10 +159,10 @@ class Caught:
     def __call__(self, fault: ConditionalFault) -> bool:
         """Returns whether the condition holds for a case whose output the effect changes."""
         effect = EFFECTS.index(fault.effect)
-        held = self._table.meets([fault.condition])
-        if (held & self._shown[:, effect]).any():
+        condition_holds = self._table.meets([fault.condition])
+        if (condition_holds & self._shown[:, effect]).any():
             return True
-        unknown = np.flatnonzero(held & ~self._computed)
+        unknown = np.flatnonzero(condition_holds & ~self._computed)
         smallest_first = unknown[np.argsort(self._elements[unknown], kind="stable")]
         return any(self.shown(int(i))[effect] for i in smallest_first)
 

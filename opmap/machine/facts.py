@@ -64,8 +64,8 @@ def fact(source: str, probe: Callable[[], object]) -> Fact:
     """
     try:
         answer = probe()
-        whole = answer if isinstance(answer, Fact) else Fact(answer, source)
-        return Fact(msgspec.to_builtins(whole.value), whole.source, whole.error)
+        raw_fact = answer if isinstance(answer, Fact) else Fact(answer, source)
+        return Fact(msgspec.to_builtins(raw_fact.value), raw_fact.source, raw_fact.error)
     except Exception as error:  # a driver, a runtime or a broken installation may raise anything
         return Fact(None, source, one_line(error))
 

@@ -58,10 +58,10 @@ def _inlined(given: GivenModel, taken: Mapping[int, str]) -> GivenModel:
     model = onnx.ModelProto()
     model.CopyFrom(given.model)
     graph, left_out = model.graph, list(given.left_out)
-    old = list(given.model.graph.node)
+    old_nodes = list(given.model.graph.node)
     used = _names(given.model.graph)
     del graph.node[:]
-    for at, node in enumerate(old):
+    for at, node in enumerate(old_nodes):
         if at not in taken:
             graph.node.append(node)
             continue

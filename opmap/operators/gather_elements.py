@@ -131,8 +131,8 @@ def _build(choice: Choice, count: int, axis: int, ones: int, length: int) -> Des
             (beside_axis, length) for beside_axis in (12, 6, 5, 3, 2, 51, 85, 128, 1, 17, 64, 32, 255, 256, 257, 4, 8)
         ]
     else:
-        elements, whole = choice["output_elements"], choice["output_bytes"]
-        factors = size_classes.products(elements, whole, data_type.size, (lowest, 1), (0, 1))
+        elements_class, bytes_class = choice["output_elements"], choice["output_bytes"]
+        factors = size_classes.products(elements_class, bytes_class, data_type.size, (lowest, 1), (0, 1))
     if relation == "longer":
         factors = [*factors, *((beside_axis, length + extra) for beside_axis in (2, 3, 1) for extra in (1, 2, 3, 4))]
     between = ones < axis < count - 1  # 4 elements or more can put more than one on each side of the axis

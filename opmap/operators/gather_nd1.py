@@ -180,12 +180,12 @@ def _outline_of(choice: Choice, ranks: _Ranks) -> Outline | None:
     if many and not batches + array:
         return None
     lowest = 2 if batches and many else 0, 1 if array and many else 0, 1 if block else 0
-    elements, whole = choice["output_elements"], choice["output_bytes"]
+    elements_class, bytes_class = choice["output_elements"], choice["output_bytes"]
     long = size_classes.rotated(range(size), choice)[0]
     for length in size_classes.rotated(size_classes.lengths(choice["axis_length"]), choice):
         tuple_sizes = tuple(length if i == long else min(length, 2) for i in range(size))
         for low in (lowest, (1 if lowest[0] else 0, *lowest[1:])):
-            for b, a, c in size_classes.products(elements, whole, data_type.size, low, (0, 1)):
+            for b, a, c in size_classes.products(elements_class, bytes_class, data_type.size, low, (0, 1)):
                 index_bytes = b * a * size * size_classes.INDEX_BYTES
                 data_bytes = b * prod(tuple_sizes) * c * data_type.size
                 if (b * a >= 3 or not many) and max(data_bytes, index_bytes) <= size_classes.most_bytes(choice):

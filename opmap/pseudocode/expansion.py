@@ -69,20 +69,20 @@ def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str,
     The number is 0 if the line's condition holds. If no condition holds and a closing `...` continues the lines, the
     last line is advanced.
     """
-    written = [line for line in lines if isinstance(line, Line)]
-    if len(written) == 1 and written[0].condition is None and not isinstance(lines[-1], Continuation):
-        return written[0], 0
+    general_lines = [line for line in lines if isinstance(line, Line)]
+    if len(general_lines) == 1 and general_lines[0].condition is None and not isinstance(lines[-1], Continuation):
+        return general_lines[0], 0
     fields = {name.lower(): value for name, value in environment.items()}
-    for line in written:
+    for line in general_lines:
         if line.condition is None:
             raise PseudocodeError(f"one of several lines has no condition: {line}")
         name, value = line.condition
         if fields.get(name.lower()) == value:
             return line, 0
-    if written and written[-1].condition and isinstance(lines[-1], Continuation):
-        name, value = written[-1].condition
+    if general_lines and general_lines[-1].condition and isinstance(lines[-1], Continuation):
+        name, value = general_lines[-1].condition
         if name.lower() in fields and fields[name.lower()] > value:
-            return written[-1], fields[name.lower()] - value
+            return general_lines[-1], fields[name.lower()] - value
     raise PseudocodeError("no line of the pseudocode applies to this descriptor")
 
 

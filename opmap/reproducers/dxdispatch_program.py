@@ -47,8 +47,8 @@ def run_dxdispatch(program: str, case: Case, *, adapter: str | None = None, seco
     size = output.data_type.size
     if len(memory) < output.buffer_element_count * size:
         raise ProviderError(f"must write {output.buffer_element_count * size} bytes of output, got {len(memory)}")
-    whole = Tensor.from_bytes(output.data_type, (len(memory) // size,), memory[: len(memory) // size * size])
-    return Tensor(output.data_type, output.sizes, output.read(whole.bits))
+    buffer = Tensor.from_bytes(output.data_type, (len(memory) // size,), memory[: len(memory) // size * size])
+    return Tensor(output.data_type, output.sizes, output.read(buffer.bits))
 
 
 def _written(program: str, case: Case, adapter: str | None, folder: str, seconds: float) -> bytes:

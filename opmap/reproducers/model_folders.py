@@ -162,10 +162,10 @@ def build(folder: str | os.PathLike[str]) -> int:
         name, _, path = relative.partition("/")
         models.setdefault(name, {})[path] = _digest(content)
     models.pop(MANIFEST)
-    old = _removable(folder, models)
+    removable = _removable(folder, models)
     with _staged(folder, files) as stage:
-        for name in old | models.keys():
-            if name in old:
+        for name in removable | models.keys():
+            if name in removable:
                 replace(folder / name, stage / f"old {name}")
             if name in models:
                 replace(stage / name, folder / name)

@@ -242,20 +242,20 @@ class ProgramWriter:
 
     def _step(self, step: AnyStep, wanted: Wanted, label: str) -> None:
         if wanted == "refused":
-            before = len(self.lines)
+            line_count = len(self.lines)
             self._do(step, None, label)
-            written, self.lines = self.lines[before:], self.lines[:before]
-            self.lines += ["try:", *(f"    {line}" for line in written), "except Exception as error:"]
+            step_lines, self.lines = self.lines[line_count:], self.lines[:line_count]
+            self.lines += ["try:", *(f"    {line}" for line in step_lines), "except Exception as error:"]
             self.lines += [f"    print({label!r}, 'is refused, as it must be:', error)", "else:"]
             self.lines += [f"    print({label!r}, 'is accepted, but must be refused')", "    wrong = True"]
             return
         undefined = isinstance(wanted, Mapping) and any(isinstance(a, np.ma.MaskedArray) for a in wanted.values())
         if wanted == "maybe" or undefined:
-            before = len(self.lines)
+            line_count = len(self.lines)
             self._do(step, wanted if isinstance(wanted, Mapping) else None, label)
-            written, self.lines = self.lines[before:], self.lines[:before]
-            checks = [written.pop()] if undefined else []
-            self.lines += ["try:", *(f"    {line}" for line in written), "except Exception as error:"]
+            step_lines, self.lines = self.lines[line_count:], self.lines[:line_count]
+            checks = [step_lines.pop()] if undefined else []
+            self.lines += ["try:", *(f"    {line}" for line in step_lines), "except Exception as error:"]
             self.lines += [f"    print({label!r}, 'is refused, as it may be:', error)"]
             self.lines += ["else:", *(f"    {line}" for line in checks)] if checks else []
             return

@@ -125,9 +125,9 @@ def _chain(mapped: MappedModel, first: Round) -> Formed | None:
     draft.rename_output(after[0])
     steps = ((field, before[0]), before, after, (after[1], output))
     nodes = [helper.make_node("Identity", [source], [target], f"{source}.identity") for source, target in steps]
-    old = list(draft.graph.node)
+    inner_nodes = list(draft.graph.node)
     del draft.graph.node[:]
-    draft.graph.node.extend([*nodes[:2], *old, *nodes[2:]])
+    draft.graph.node.extend([*nodes[:2], *inner_nodes, *nodes[2:]])
     return draft.formed()
 
 
@@ -195,8 +195,8 @@ def _same_twice(mapped: MappedModel, first: Round) -> Formed | None:
 def _output_init(mapped: MappedModel, first: Round) -> Formed | None:
     """Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer."""
     nodes = mapped.model.graph.node
-    read = {name for node in nodes if node.op_type == mapped.lowering.op_type for name in node.input}
-    if any(name not in read for name in mapped.feeds if name not in mapped.desc.index_tensors()):
+    read_names = {name for node in nodes if node.op_type == mapped.lowering.op_type for name in node.input}
+    if any(name not in read_names for name in mapped.feeds if name not in mapped.desc.index_tensors()):
         return None
     draft = Draft(mapped, first)
     for field in draft.data:
@@ -244,23 +244,23 @@ def _is_default(attribute: onnx.AttributeProto, declared: Mapping[str, onnx.defs
 
 def _names(mapped: MappedModel, first: Round) -> Formed | None:
     draft = Draft(mapped, first)
-    new: dict[str, str] = {}
+    new_names: dict[str, str] = {}
 
     def unusual(value: str) -> str:
-        if value not in new:
-            count, at = divmod(len(new), len(UNUSUAL_NAMES))
-            new[value] = UNUSUAL_NAMES[at] + (f" {count}" if count else "")
-        return new[value]
+        if value not in new_names:
+            count, at = divmod(len(new_names), len(UNUSUAL_NAMES))
+            new_names[value] = UNUSUAL_NAMES[at] + (f" {count}" if count else "")
+        return new_names[value]
 
     fields = (*mapped.feeds, draft.output)
     _rename(draft.graph, unusual, first=fields)
     draft.graph.name = "/graph\\ü 漢字:0"
     for i, node in enumerate(draft.graph.node):
         node.name = f"/node\\ü 漢字:{i}.{node.op_type}"
-    draft.substitutions += [Substitution("name", f"{field} -> {new[field]}") for field in fields]
+    draft.substitutions += [Substitution("name", f"{field} -> {new_names[field]}") for field in fields]
     return draft.formed(
-        feeds=lambda round: {new[name]: array for name, array in plain_feeds(mapped, round).items()},
-        outputs={new[draft.output]: draft.output},
+        feeds=lambda round: {new_names[name]: array for name, array in plain_feeds(mapped, round).items()},
+        outputs={new_names[draft.output]: draft.output},
     )
 
 

@@ -82,10 +82,13 @@ class Pack:
         nodes: list[list[tuple[tuple[str, str], str]]] = [[] for _ in self.members]
         for node, name in zip(placement.nodes, placement.names, strict=True):
             number, short = self._place(name)
-            for its in nodes if number is None else [nodes[number]]:
-                its.append((node, short))
+            for member_nodes in nodes if number is None else [nodes[number]]:
+                member_nodes.append((node, short))
         return [
-            Placement(placement.source, tuple(node for node, _ in its), tuple(name for _, name in its)) for its in nodes
+            Placement(
+                placement.source, tuple(node for node, _ in member_nodes), tuple(name for _, name in member_nodes)
+            )
+            for member_nodes in nodes
         ]
 
     def _own_names(self, names: Sequence[str]) -> list[list[str]]:

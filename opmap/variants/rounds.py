@@ -197,9 +197,9 @@ def _other_indices(tensor: Tensor, bounds: tuple[int, ...], n: int) -> Tensor:
     for at, bound in enumerate(bounds):
         values = columns[:, at]
         in_range = (values < bound) & (values >= (-bound if tensor.data_type.kind == "signed" else 0))
-        old = values[in_range].astype(np.int64)
+        old_values = values[in_range].astype(np.int64)
         shift = 1 + (n - 1) % (bound - 1) if bound > 1 else 0
-        columns[in_range, at] = ((old + shift) % bound + np.where(old < 0, -bound, 0)).astype(dtype)
+        columns[in_range, at] = ((old_values + shift) % bound + np.where(old_values < 0, -bound, 0)).astype(dtype)
     return Tensor.from_bytes(tensor.data_type, tensor.sizes, columns.tobytes())
 
 
