@@ -11,8 +11,8 @@ from ..limits import MAX_MESSAGES_DEEP, MAX_MODEL_PARTS
 def check_message(content: bytes, descriptor: Any, name: str) -> None:
     """Raises InputError if the bytes are no message of this kind, are nested too deeply, or have too many parts.
 
-    `descriptor` is the DESCRIPTOR of the message's class, `name` is what the file must be. A part is a field of any message:
-    each takes more memory than its bytes.
+    `descriptor` is the DESCRIPTOR of the message's class. `name` says in the error what the file must be. A part is a
+    field of any message: each takes more memory than its bytes.
     """
     parts, at = 0, 0
     open_messages = [(descriptor, len(content))]

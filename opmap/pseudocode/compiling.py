@@ -224,11 +224,12 @@ class _PiecesWriter(_Writer):
 class _ReaderWriter(_Writer):
     """Writes the function that reads elements. Contiguous elements are read as a slice.
 
-    Python's own lists resolve the indices: they count negative ones from the end, and raise IndexError for one that is out
-    of range. If an index is read several times, a table holds its part of the address. If the innermost loop reads about
-    as many elements as lie between the first and the last that it may read, these are cut out as a row first. If the
-    innermost loop is short and the loop around it is not, the two change places: a column at a time is read. It is cut out
-    first in the same way. A short row or column becomes a list, whose elements Python reads faster than those of an array.
+    Python's own lists resolve the indices: a list counts a negative index from the end, and raises IndexError for one
+    that is out of range. If an index is read several times, a table holds its part of the address. If the innermost
+    loop reads about as many elements as lie from the first to the last that it may read, this part is first copied as
+    a row. If the innermost loop is short and the loop around it is not, the two change places: a column at a time is
+    read. The column is first copied in the same way. A short row or column becomes a list: Python reads the elements of a
+    list faster than those of an array.
     """
 
     most_together: float = inf
@@ -294,8 +295,8 @@ class _ReaderWriter(_Writer):
         elements = f"[{source}[{' + '.join(terms)}] for {', '.join(rows)} in "
         if size <= LONGEST:
             return [*lines, f"take({elements}{over}])"]
-        part = f"{elements}islice(all, {self.constant(LONGEST)})]"
-        return [*lines, f"all = iter({over})", f"while part := {part}:", "    take(part)"]
+        part = f"{elements}islice(positions, {self.constant(LONGEST)})]"
+        return [*lines, f"positions = iter({over})", f"while part := {part}:", "    take(part)"]
 
     def _by_columns(self, base: str, loop: int, size: int, waiting: Sequence[str]) -> list[str]:
         """Returns the text of the innermost two loops, the inner one outside."""
@@ -317,12 +318,12 @@ class _ReaderWriter(_Writer):
             stride = self.constant(self._only_read().stride)
             cut = [f"    part = {self._cut(f'values[start : start + {self.constant(self._span())} : {stride}]')}"]
         return [
-            f"both = new([0]) * {self.constant(size * columns)}",
+            f"block = new([0]) * {self.constant(size * columns)}",
             f"for column in range({width}):",
             f"    start = {base} + column * {self.constant(self.steps.get(inner, 0))}",
             *cut,
-            f"    both[column::{width}] = new([{source}[{element}] for {', '.join(rows)} in {over}])",
-            "extend(both)",
+            f"    block[column::{width}] = new([{source}[{element}] for {', '.join(rows)} in {over}])",
+            "extend(block)",
         ]
 
     def _merged(self) -> list[tuple[int, int]]:
