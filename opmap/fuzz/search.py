@@ -247,15 +247,14 @@ class Search:
         progress = self.progress
         name = f"{failure.kind}-{len(progress.finds) + 1}"
         for find in progress.finds:
-            if find.failure.same(failure) and alike(find.features, needs):
-                original = needs  # what only one of the two has is there by chance
-            if find.failure.same(failure) and (
-                covers(find.features, needs) or find.features == needs or original is needs
-            ):
+            if not find.failure.same(failure):
+                continue
+            is_alike = alike(find.features, needs)  # what only one of the two has is there by chance
+            if is_alike or covers(find.features, needs) or find.features == needs:
                 progress.duplicates += 1
-                self._generalize(find, original)
+                self._generalize(find, needs if is_alike else original)
                 return
-            if find.failure.same(failure) and covers(needs, find.features):  # the find needs less than it seemed
+            if covers(needs, find.features):  # the find needs less than it seemed
                 progress.duplicates += 1
                 name = find.id
         find = Find(

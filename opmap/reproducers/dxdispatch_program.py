@@ -27,7 +27,10 @@ _ADAPTER = re.compile(r"Running on '(.*)'")
 
 
 def dxdispatch_program() -> str | None:
-    """Returns the path of the program DxDispatch; None if it is not on PATH. The current folder is not searched."""
+    """Returns the path of the program DxDispatch, which is on PATH. Returns None if there is none.
+
+    Windows looks into the current folder first. A program from there is not used: then None is returned too.
+    """
     path = shutil.which(PROGRAM)
     inside = path is not None and Path(os.path.abspath(path)).parent == Path.cwd()
     return None if inside else path
