@@ -7,9 +7,11 @@ as with one process.
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -17,8 +19,9 @@ import msgspec
 from .cases.case import Case
 from .errors import InputError
 from .execution.pool import Ended, Pool, Processes
+from .execution.providers import ProviderMissing
 from .execution.sessions import CPU
-from .execution.worker import WorkerCrashed
+from .execution.worker import HANG_LIMIT, WorkerCrashed
 from .machine.garbage import collect_less_often
 from .session import Session
 from .session_options import SessionOptions
@@ -34,6 +37,9 @@ _Results: TypeAlias = list[tuple[Record, float]]
 
 _Block: TypeAlias = list[list[Item]]
 """Groups of items that follow each other. The items of a group run in one session."""
+
+_Arguments: TypeAlias = tuple[SessionOptions, bool, Path]
+"""The arguments of `_in_process`."""
 
 
 def started(jobs: int) -> AbstractContextManager[Processes | None]:
@@ -67,21 +73,22 @@ def _judging(session: Session, jobs: int, processes: Processes | None) -> Iterat
     options = dataclasses.replace(session.options, provider=name, report=None, resume=None, write_known_failures=None)
     seconds: dict[str, float] = {}
     blocks, ready = _blocks(session.left), deque[tuple[Record, float]]()
-    arguments = (options, session.brief)
-    with Pool(_in_process, arguments, blocks, jobs, processes=processes) as pool:
-        answers = iter(zip(blocks, pool, strict=True))
+    with tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True) as folder:
+        arguments = (options, session.brief, Path(folder) / "hangs")
+        with Pool(_in_process, arguments, blocks, jobs, processes=processes) as pool:
+            answers = iter(zip(blocks, pool, strict=True))
 
-        def judge(item: Item) -> Record:
-            if not ready:
-                block, answer = next(answers)
-                ready.extend(
-                    _without_crash(session, arguments, block, answer.how) if isinstance(answer, Ended) else answer
-                )
-            record, seconds[item.id] = ready.popleft()
-            assert record.case == item.id, "the answers come in the order of the items"
-            return record
+            def judge(item: Item) -> Record:
+                if not ready:
+                    block, answer = next(answers)
+                    ready.extend(
+                        _without_crash(session, arguments, block, answer.how) if isinstance(answer, Ended) else answer
+                    )
+                record, seconds[item.id] = ready.popleft()
+                assert record.case == item.id, "the answers come in the order of the items"
+                return record
 
-        yield Judging(judge, seconds)
+            yield Judging(judge, seconds)
 
 
 def _blocks(groups: _Block) -> list[_Block]:
@@ -103,15 +110,23 @@ def _blocks(groups: _Block) -> list[_Block]:
 
 
 @contextmanager
-def _in_process(options: SessionOptions, brief: bool) -> Iterator[Callable[[_Block], _Results]]:
-    """Opens the session of one process. Gives the function that judges a block."""
+def _in_process(options: SessionOptions, brief: bool, hangs: Path) -> Iterator[Callable[[_Block], _Results]]:
+    """Opens the session of one process. Gives the function that judges a block. All processes count hangs in one file.
+
+    Raises InputError if the provider cannot be opened once more, because it can be used by one process only.
+    """
     collect_less_often()
+    HANG_LIMIT.share(hangs)
     with Session(options, brief=brief) as session:
-        session.open()
+        missing = session.open()
+        if isinstance(missing, ProviderMissing):
+            raise InputError(
+                f"--jobs needs a provider that several processes can open, got {options.provider}: {missing}"
+            )
         yield session.judge_groups
 
 
-def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], block: _Block, how: str) -> _Results:
+def _without_crash(session: Session, arguments: _Arguments, block: _Block, how: str) -> _Results:
     """Judges a block again in new processes, after its process ended: each group alone, or each item of a single group.
 
     If no process ends now, the items failed only together. One record says so: that of the first case that passes, or
@@ -132,7 +147,9 @@ def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], blo
         at = next((at for at, (record, _) in enumerate(results) if record.verdict == Verdict.PASS), 0)
         record, seconds = results[at]
         other_ids = [item.id for item in items if item is not items[at]]
-        in_company = only_here(_crashed(session, items[at], how), record, other_ids)
+        in_company = only_here(
+            _crashed(session, items[at], how, "this or one of them"), record, other_ids, place="process"
+        )
         if record.verdict != Verdict.PASS:
             in_company = msgspec.structs.replace(
                 in_company, message=f"{in_company.message}; without them {record.verdict}: {record.message}"
@@ -141,11 +158,11 @@ def _without_crash(session: Session, arguments: tuple[SessionOptions, bool], blo
     return results
 
 
-def _crashed(session: Session, item: Item, how: str) -> Record:
-    """Returns the record of an item during which its process ended."""
+def _crashed(session: Session, item: Item, how: str, judged: str = "this") -> Record:
+    """Returns the record of an item during which its process ended. `judged` says in words what the process judged."""
     provider = session.provider
     assert provider is not None, "a missing provider judges nothing"
-    error = WorkerCrashed(f"the process {how} while it judged this", stage=Stage.RUN)
+    error = WorkerCrashed(f"the process {how} while it judged {judged}", stage=Stage.RUN)
     if isinstance(item, Case):
         record = decide(Outcome(case=item, round=item.round, error=error), provider, brief=session.brief)
     else:

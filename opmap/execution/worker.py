@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -100,34 +100,52 @@ class NotRun(WorkerLost):
 class HangLimit:
     """Counts hangs and lost devices per adapter, and refuses an adapter that had too many, for the rest of the run.
 
-    `clock` returns seconds.
+    `clock` returns seconds, the same in all processes of this machine.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
-        self._times: dict[object, deque[float]] = {}
-        self._refusals: dict[object, str] = {}
+        self._times: dict[str, list[float]] = {}
+        self._file: Path | None = None
+        self._bytes_read = 0
 
-    def note(self, adapter: object) -> None:
+    def share(self, file: Path) -> None:
+        """Counts together with all processes that share this file. Each hang becomes a line of it."""
+        self._file = file
+
+    def note(self, adapter: str) -> None:
         """Counts one hang or lost device of an adapter."""
-        times = self._times.setdefault(adapter, deque(maxlen=HANGS))
-        times.append(self._clock())
-        seconds = times[-1] - times[0]
-        if len(times) == HANGS and seconds <= HANG_WINDOW:
-            self._refusals[adapter] = (
-                f"not tried: {HANGS} hangs or lost devices on this adapter within {seconds:.0f} s,"
-                " and Windows stops with a bug check after five in a minute"
-            )
+        if self._file is None:
+            self._times.setdefault(adapter, []).append(self._clock())
+        else:
+            with self._file.open("ab") as file:
+                file.write(json.dumps([adapter, self._clock()]).encode() + b"\n")
 
-    def refusal(self, adapter: object) -> str | None:
+    def refusal(self, adapter: str) -> str | None:
         """Returns the reason why this adapter must not be used any more; None if it may be used."""
-        return self._refusals.get(adapter)
+        self._read()
+        times = sorted(self._times.get(adapter, ()))
+        if all(last - first > HANG_WINDOW for first, last in zip(times, times[HANGS - 1 :], strict=False)):
+            return None
+        return (
+            f"not tried: {HANGS} hangs or lost devices on this adapter within {HANG_WINDOW / 60:.0f} minutes,"
+            " and Windows stops with a bug check after five in a minute"
+        )
+
+    def _read(self) -> None:
+        """Adds the hangs that were written since the last time."""
+        if self._file is not None and self._file.exists() and self._file.stat().st_size > self._bytes_read:
+            content = self._file.read_bytes()
+            for line in content[self._bytes_read : content.rfind(b"\n") + 1].splitlines():
+                adapter, seconds = json.loads(line)
+                self._times.setdefault(adapter, []).append(seconds)
+            self._bytes_read = content.rfind(b"\n") + 1
 
 
 class _NoLimit(HangLimit):
     """Counts nothing and refuses nothing."""
 
-    def note(self, adapter: object) -> None:
+    def note(self, adapter: str) -> None:
         """Does nothing."""
 
 
@@ -180,7 +198,7 @@ class WorkerProvider(Performer):
             import_folders() if ":" in name else [],
             package,
         )
-        self._adapter = (name, adapter, device_id, *self.command)
+        self._adapter = repr((name, adapter, device_id, *self.command))
         self._child: Child | None = None
         self._hello: frames.Hello | None = None
         self._first = True

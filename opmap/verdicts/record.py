@@ -101,7 +101,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     `kinds` are the kinds of wrong values (vocabulary.VALUE_KINDS) of a `mismatch` in which nothing else is wrong.
 
-    `company` names the other cases in the session of a case that failed with them, and passes without them; else it is null.
+    `company` names the other cases in the session of a case that failed with them, and passes without them. It names the
+    other cases in the process if that crashed, and no case alone crashes it. Else it is null.
 
     `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """

@@ -214,7 +214,7 @@ class Together:
         """Judges cases in one model. If one does not pass, judges both halves again, down to single cases."""
         if len(group) == 1 or self._alone:
             return [self._by_itself(ready) for ready in group]
-        outcomes, error = self._run_pack(group)
+        outcomes, error, whole = self._run_pack(group)
         call = self._calls
         if self._alone:
             return [self._by_itself(ready) for ready in group]
@@ -230,20 +230,26 @@ class Together:
         else:
             half = len(group) // 2
             smaller = [*self._packed(group[:half]), *self._packed(group[half:])]
-        if error is None:
+        if not whole:
             return [
                 _if_only_here(in_pack, in_smaller, [*group[:n], *group[n + 1 :]])
                 for n, (in_pack, in_smaller) in enumerate(zip(together, smaller, strict=True))
             ]
         if all(in_smaller.record.verdict == Verdict.PASS for in_smaller in smaller):  # one failure is reported once
-            smaller[0] = _if_only_here(together[0], smaller[0], group[1:])
+            n = next(n for n, in_pack in enumerate(together) if in_pack.record.verdict != Verdict.PASS)
+            smaller[n] = _if_only_here(together[n], smaller[n], [*group[:n], *group[n + 1 :]])
         return smaller
 
-    def _run_pack(self, group: Sequence[Ready]) -> tuple[list[Outcome], ProviderError | None]:
-        """Runs cases in one model. Returns their outcomes, and the error that ended the run."""
+    def _run_pack(self, group: Sequence[Ready]) -> tuple[list[Outcome], ProviderError | None, bool]:
+        """Runs cases in one model. Returns their outcomes, the error that ended the run, and whether a failure is the pack's.
+
+        A failure is the pack's if it says nothing of single cases: an error, outputs that are no arrays, or nodes without
+        names of which one ran elsewhere.
+        """
         pack = Pack([ready.formed for ready in group])
         walks = [self._walk(ready) for ready in group]
         feeds = pack.feeds(ready.feeds for ready in group)
+        whole = True
         if self._elsewhere:
             upcoming, self._upcoming = self._upcoming, ()
             with ThreadPoolExecutor(1) as thread:  # after Ctrl-C it ends the steps
@@ -257,9 +263,11 @@ class Together:
             for walk, member_result, shown in zip(walks, pack.results(result), pack.evidence(evidence), strict=True):
                 walk.check(walk.first, member_result)
                 walk.evidence[SESSION] = shown
+            placement, whole = evidence.placement, result.malformed is not None
+            whole |= placement is not None and not (placement.names or placement.shows(self.judge.provider.name))
             self._counts_runs(walks[0])
         outcomes = [self.judge.outcome(r.case, walk, error) for r, walk in zip(group, walks, strict=True)]
-        return outcomes, error
+        return outcomes, error, whole
 
     def _perform_pack(
         self, model: bytes, feeds: dict[str, np.ndarray]
@@ -360,11 +368,14 @@ def _if_only_here(together: Judged, without: Judged, others: Sequence[Ready]) ->
     return Judged(only_here(together.record, without.record, [ready.case.id for ready in others]), together.call)
 
 
-def only_here(together: Record, without: Record, others: Sequence[str]) -> Record:
-    """Returns the record of a case that failed `together` with others, by their ids, and passed `without` them."""
+def only_here(together: Record, without: Record, others: Sequence[str], place: str = "session") -> Record:
+    """Returns the record of a case that failed `together` with others, by their ids, and passed `without` them.
+
+    `place` is what they had in common: a session or a process.
+    """
     if not others:
         return settle([together, without])
-    message = f"{ONLY_IN_COMPANY} of {len(others)} {'case' if len(others) == 1 else 'cases'} in its session"
+    message = f"{ONLY_IN_COMPANY} of {len(others)} {'case' if len(others) == 1 else 'cases'} in its {place}"
     return msgspec.structs.replace(together, message=f"{message}: {together.message}", company=list(others))
 
 

@@ -12,12 +12,13 @@ from types import SimpleNamespace
 import pytest
 from pool_answers import planted, sleeping
 
-from opmap import jobs
+from opmap import SessionOptions, jobs
 from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.errors import InputError, ProviderError
 from opmap.execution.pool import Ended, Pool, Processes
-from opmap.jobs import judging
+from opmap.execution.worker import HangLimit
+from opmap.jobs import _in_process, judging
 
 STUB = """
 import os
@@ -220,7 +221,11 @@ class TestCrash:
         (wrong,) = [record for record in found.values() if record["verdict"] != "pass"]
         assert 1 == code
         assert "crash" == wrong["verdict"]
-        assert wrong["message"].startswith("only in company") and "exit code 0x3" in wrong["message"]
+        count = len(wrong["company"])
+        assert (
+            f"only in company of {count} cases in its process: the process ended with exit code 0x3 while it judged this or one"
+            " of them" in wrong["message"]
+        )
         assert wrong["company"] and set(wrong["company"]) <= found.keys() - {wrong["case"]}
 
     def test_once_where_nothing_passes(self, tmp_path, validate):
@@ -246,8 +251,53 @@ class TestCrash:
         assert "crash" == records(tmp_path / "r")[probe]["verdict"]
 
 
+class TestHangs:
+    """The limit of hangs holds for all processes together: they may use one adapter."""
+
+    def test_shared(self, tmp_path):
+        """Two processes that hang once each have hung twice."""
+        limits = [HangLimit(), HangLimit()]
+        for limit in limits:
+            limit.share(tmp_path / "hangs")
+            assert limit.refusal("adapter") is None
+            limit.note("adapter")
+
+        assert all(limit.refusal("adapter") for limit in limits)
+        assert limits[0].refusal("another adapter") is None
+
+    def test_process(self, tmp_path, monkeypatch):
+        """A process of a run counts its hangs in the file of the run."""
+        limit = HangLimit()
+        monkeypatch.setattr("opmap.jobs.HANG_LIMIT", limit)
+        with _in_process(SessionOptions(provider="cpu"), True, tmp_path / "hangs"):
+            limit.note("adapter")
+
+        assert 1 == len((tmp_path / "hangs").read_bytes().splitlines())
+
+
 class TestRefused:
     """What makes no sense is one clear line, exit code 2."""
+
+    def test_exclusive(self, tmp_path, monkeypatch, capsys):
+        """A provider that only one process can open."""
+        text = """
+        import pathlib
+
+        class Exclusive:
+            def __init__(self):
+                pathlib.Path("lock").open("x").close()
+
+            def run(self, model_bytes, feeds):
+                raise NotImplementedError
+        """
+        (tmp_path / "exclusive.py").write_text(textwrap.dedent(text), encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        code = main(["validate", "--provider", "exclusive:Exclusive", "--filter", "gather/example.*", "--jobs", "2"])
+
+        lines = capsys.readouterr().err.splitlines()
+        assert 2 == code
+        assert "opmap: --jobs needs a provider that several processes can open, got exclusive:Exclusive: " in lines[-1]
+        assert "Traceback" not in "".join(lines)
 
     @pytest.mark.parametrize(
         "value, said", [("0", "a whole number from 1 on"), ("61", "at most 60"), ("two", "a whole number from 1 on")]

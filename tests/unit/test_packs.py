@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import time
@@ -139,6 +140,40 @@ class TestPacks:
         assert all((Verdict.ERROR, "load") == (r.verdict, r.stage) and r.company for r in failed)
         assert all(r.message.endswith(": too many") for r in failed)
         assert len(failed) < len(session.results.records) / 3
+
+    @pytest.mark.parametrize("names", [True, False])
+    def test_failure_of_the_pack(self, names):
+        """What says nothing of single cases is no failure of the other cases in the pack.
+
+        That are outputs that are no arrays, and a node elsewhere that has no name.
+        """
+
+        def fault(planted, step, result):
+            if isinstance(step, Run):
+                planted.bytes = {array.tobytes() for array in result.outputs.values()}
+                unlucky = any(digest(one) % 8 == 0 for one in planted.bytes)
+                return msgspec.structs.replace(result, malformed="no arrays") if names and unlucky else result
+            if not isinstance(step, Examine) or names:
+                return result
+            unlucky = any(digest(one) % 8 == 0 for one in planted.bytes)
+            nodes = [
+                (type, "ElsewhereEP" if unlucky else provider) for type, provider in result.evidence.placement.nodes
+            ]
+            placement = Placement("assignment-info", tuple(nodes))
+            return msgspec.structs.replace(
+                result, evidence=msgspec.structs.replace(result.evidence, placement=placement)
+            )
+
+        def digest(content):
+            return hashlib.sha256(content).digest()[0]
+
+        session, _ = judged(fault, pack=8)
+        alone, _ = judged(fault, fresh_sessions=True)
+        failed = [record for record in session.results.records if record.failed]
+
+        assert [] == unlike(alone, session)
+        assert {Verdict.MISMATCH if names else Verdict.FALLBACK} == {record.verdict for record in failed}
+        assert {None} == {record.company for record in session.results.records}
 
     def test_one_does_not_load(self):
         """One case that does not load has the error that it has alone; no other case has one."""
