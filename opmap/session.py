@@ -309,7 +309,7 @@ class Session:
         """The chosen cases, then the chosen probes. Raises InputError if there are none."""
         items: list[Item] = [*self._cases_of_provider[0], *self._chosen_probes()]
         if not items and self.provider:
-            option = "--case" if self.selection.ids else "--filter"
+            option = "--case" if self.selection.ids else "--filter" if self.selection.globs else "--tier"
             raise InputError(self.variants_note or f"{option} must match a case: {self.provider_name} has no probes")
         return items
 

@@ -160,6 +160,10 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
     if observed.period:
         condition = Condition(((Comparison("call", "%==", observed.period),),))
         cause = replace(cause, condition=condition)
+    # Alone, the case is the first call of a process. A condition that asks for a later call is there by chance.
+    first_call = {**run.features([smallest.case])[0], "call": 1}
+    if observed.kind == "always" and cause.condition is not None and not cause.condition.holds(first_call):
+        cause = replace(cause, condition=None)
     return Diagnosis(cause, observed)
 
 

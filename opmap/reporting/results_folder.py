@@ -60,7 +60,8 @@ class ResultsFolder:
         self._file: BinaryIO | None = None
         with self._writing():
             if not resume:
-                self.path.mkdir(parents=True, exist_ok=True)
+                with suppress(FileExistsError):  # a file is in its place: `_check` refuses it
+                    self.path.mkdir(parents=True, exist_ok=True)
             self._check(resume)
             self._lock = FolderLock(self.path)
             try:
@@ -73,7 +74,9 @@ class ResultsFolder:
         """Raises InputError if this is not the folder that is wanted."""
         if resume and not (self.path / RUN).is_file():
             raise InputError(f"--resume must be the folder of an interrupted run, with {RUN}", file=str(self.path))
-        if not resume and any(not entry.name.startswith(TEMPORARY) for entry in self.path.iterdir()):
+        if not resume and (
+            not self.path.is_dir() or any(not entry.name.startswith(TEMPORARY) for entry in self.path.iterdir())
+        ):
             hint = " (--resume continues an interrupted run)" if self._option == "--report" else ""
             raise InputError(f"{self._option} must be a new or empty folder{hint}", file=str(self.path))
 

@@ -62,7 +62,15 @@ class TestUsage:
                 "--shard must have at least one of the 1",
             ),
             (["validate", "--provider", "cpu", "--filter", "probe/none"], "--filter must match a case"),
-            (["validate", "--provider", "fault:none", "--filter", "probe/*"], "fault:none has no probes"),
+            (
+                ["validate", "--provider", "fault:none", "--filter", "probe/*"],
+                "--filter must match a case: fault:none has no",
+            ),
+            (
+                ["validate", "--provider", "fault:none", "--tier", "contract"],
+                "--tier must match a case: fault:none has no",
+            ),
+            (["validate", "--provider", "cpu", "--report", __file__], "--report must be a new or empty folder"),
             (["validate", "--report", ""], "--report: must name a file or folder"),
             (["map", "x.json", "-o", ""], "must name a file or folder"),
             (["build", "-o", ""], "must name a file or folder"),

@@ -13,8 +13,8 @@ from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import causes
-from opmap.diagnosis.conditions import Condition
-from opmap.diagnosis.diagnose import Diagnosis, diagnoses, merged, settled
+from opmap.diagnosis.conditions import Comparison, Condition
+from opmap.diagnosis.diagnose import Diagnosis, check_stability, diagnoses, merged, settled
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.stability import stability
 from opmap.execution.providers import ProviderMissing, open_provider
@@ -158,6 +158,30 @@ def test_fault_is_named(name):
         session.judge_all()
         cause, *_ = causes(JudgedRun(session.judged, session.calls))
     assert name in (cause.relation.fault, *cause.relation.ties)
+
+
+@pytest.mark.parametrize(
+    "any_of, kept",
+    [
+        (((("call", "%==", (12, 6)),),), False),
+        (((("call", ">=", 15),),), False),
+        (((("call", "%==", (12, 6)),), (("data_width", ">=", 1),)), True),
+        (((("call", "<=", 5),),), True),
+        (((("data_width", ">=", 1),),), True),
+    ],
+)
+def test_condition_and_stability(any_of, kept):
+    """A case that fails as the first call of a process refutes a condition that asks for a later call."""
+    options = {"provider": "fault:output-zero", "filter": ("gather_nd/example.*",)}
+    with Session(SessionOptions.read(options)) as session:
+        session.judge_all()
+        run = JudgedRun(session.judged, session.calls)
+        condition = Condition(tuple(tuple(Comparison(*one) for one in comparisons) for comparisons in any_of))
+        cause = replace(causes(run)[0], condition=condition)
+        diagnosis = check_stability(cause, run, session.fresh)
+
+    assert "always" == diagnosis.stability.kind
+    assert (condition if kept else None) == diagnosis.cause.condition
 
 
 class TestValidate:
