@@ -8,6 +8,7 @@ Light to import: the rest of opmap is loaded when a test asks for these fixtures
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from .errors import OpmapError, printable
-from .options import add_pytest_options
+from .options import SHARED_OPTIONS, add_pytest_options
 from .verdicts.tally import Tally
 from .vocabulary import Verdict
 
@@ -58,6 +59,14 @@ def _refuse_workers(config: pytest.Config, state: _State) -> None:
         raise pytest.UsageError(f"opmap: one adapter takes one worker, got -n {workers}: leave out -n, or give -n 1")
 
 
+def _usage_error(error: OpmapError) -> pytest.UsageError:
+    """Returns the error that ends pytest with one line. It names an option as pytest does: --opmap-filter for --filter."""
+    names = "|".join(option.name for option in SHARED_OPTIONS)
+    return pytest.UsageError(
+        printable("opmap: " + re.sub(rf"(?<![\w-])--(?=(?:{names})(?![\w-]))", "--opmap-", str(error)))
+    )
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Returns the line that says where the cases run, if a provider was named."""
     return config.stash[_STATE].header() if config.getoption("--opmap-provider") else None
@@ -73,7 +82,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
                     session.cases if fixture == "opmap_case" else session.probes
                 )
             except OpmapError as error:
-                raise pytest.UsageError(printable(f"opmap: {error}")) from None
+                raise _usage_error(error) from None
             metafunc.parametrize(fixture, items, ids=[item.id for item in items])
 
 
@@ -163,14 +172,14 @@ class _State:
         try:
             return Session(SessionOptions.read(named))
         except OpmapError as error:
-            raise pytest.UsageError(printable(f"opmap: {error}")) from None
+            raise _usage_error(error) from None
 
     def open(self) -> Judge | ProviderMissing:
         """Returns the judge on the provider, or the error that says why the provider is missing. Raises UsageError."""
         try:
             return self.session.open()
         except OpmapError as error:
-            raise pytest.UsageError(printable(f"opmap: {error}")) from None
+            raise _usage_error(error) from None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Counts the cases that a test judged.

@@ -1,7 +1,7 @@
 """The pytest plugin, run in an inner pytest: in this process, which is quicker, or in a process of its own if that matters.
 
 The modules that the plugin loads are loaded here first. The inner pytest unloads the modules that it has loaded, and on
-Windows ONNX Runtime cannot be imported twice into one process.
+Windows ONNX Runtime cannot be imported twice into one process. opmap's parser keeps the lark that it loaded first.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ElementTree
 
+import lark  # noqa: F401
 import onnxruntime  # noqa: F401
 import pytest
 
@@ -430,8 +431,8 @@ class TestUsage:
         "options, said",
         [
             (("--opmap-provider", "vulkan"), "*got 'vulkan'*"),
-            (("--opmap-filter", "nothing/*"), "*--filter must match a case*"),
-            (("--opmap-case", "gather/gone"), "*--case must be the id of a case, got 'gather/gone'*"),
+            (("--opmap-filter", "nothing/*"), "*opmap: --opmap-filter must match a case*"),
+            (("--opmap-case", "gather/gone"), "*opmap: --opmap-case must be the id of a case, got 'gather/gone'*"),
         ],
     )
     def test_bad_names(self, options, said, run):
