@@ -214,7 +214,7 @@ class Together:
         """Judges cases in one model. If one does not pass, judges both halves again, down to single cases."""
         if len(group) == 1 or self._alone:
             return [self._by_itself(ready) for ready in group]
-        outcomes, error, whole = self._run_pack(group)
+        outcomes, error, shared = self._run_pack(group)
         call = self._calls
         if self._alone:
             return [self._by_itself(ready) for ready in group]
@@ -230,26 +230,27 @@ class Together:
         else:
             half = len(group) // 2
             smaller = [*self._packed(group[:half]), *self._packed(group[half:])]
-        if not whole:
-            return [
-                _if_only_here(in_pack, in_smaller, [*group[:n], *group[n + 1 :]])
-                for n, (in_pack, in_smaller) in enumerate(zip(together, smaller, strict=True))
-            ]
-        if all(in_smaller.record.verdict == Verdict.PASS for in_smaller in smaller):  # one failure is reported once
+        results = [
+            in_smaller
+            if in_pack.record.verdict in shared
+            else _if_only_here(in_pack, in_smaller, [*group[:n], *group[n + 1 :]])
+            for n, (in_pack, in_smaller) in enumerate(zip(together, smaller, strict=True))
+        ]
+        if all(result.record.verdict == Verdict.PASS for result in results):  # one failure is reported once
             n = next(n for n, in_pack in enumerate(together) if in_pack.record.verdict != Verdict.PASS)
-            smaller[n] = _if_only_here(together[n], smaller[n], [*group[:n], *group[n + 1 :]])
-        return smaller
+            results[n] = _if_only_here(together[n], smaller[n], [*group[:n], *group[n + 1 :]])
+        return results
 
-    def _run_pack(self, group: Sequence[Ready]) -> tuple[list[Outcome], ProviderError | None, bool]:
-        """Runs cases in one model. Returns their outcomes, the error that ended the run, and whether a failure is the pack's.
+    def _run_pack(self, group: Sequence[Ready]) -> tuple[list[Outcome], ProviderError | None, Collection[Verdict]]:
+        """Runs cases in one model. Returns their outcomes, the error that ended the run, and the verdicts of the whole pack.
 
-        A failure is the pack's if it says nothing of single cases: an error, outputs that are no arrays, or nodes without
-        names of which one ran elsewhere.
+        Such a verdict says nothing of a single case: each after an error or outputs that are no arrays, and `fallback` if
+        the nodes have no names.
         """
         pack = Pack([ready.formed for ready in group])
         walks = [self._walk(ready) for ready in group]
         feeds = pack.feeds(ready.feeds for ready in group)
-        whole = True
+        shared: Collection[Verdict] = tuple(Verdict)
         if self._elsewhere:
             upcoming, self._upcoming = self._upcoming, ()
             with ThreadPoolExecutor(1) as thread:  # after Ctrl-C it ends the steps
@@ -263,11 +264,12 @@ class Together:
             for walk, member_result, shown in zip(walks, pack.results(result), pack.evidence(evidence), strict=True):
                 walk.check(walk.first, member_result)
                 walk.evidence[SESSION] = shown
-            placement, whole = evidence.placement, result.malformed is not None
-            whole |= placement is not None and not (placement.names or placement.shows(self.judge.provider.name))
+            if result.malformed is None:
+                unnamed = evidence.placement is not None and not evidence.placement.names
+                shared = (Verdict.FALLBACK,) if unnamed else ()
             self._counts_runs(walks[0])
         outcomes = [self.judge.outcome(r.case, walk, error) for r, walk in zip(group, walks, strict=True)]
-        return outcomes, error, whole
+        return outcomes, error, shared
 
     def _perform_pack(
         self, model: bytes, feeds: dict[str, np.ndarray]
