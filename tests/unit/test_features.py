@@ -1,12 +1,10 @@
 """The features of a case, for the operators of the package and for those from outside."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
-from outside import grid, scatter
+from registered_operators import OUTSIDE, registered
 
-from opmap import register_operator, unregister_operator
 from opmap.cases.catalogue import catalogue, generated
 from opmap.cases.feature_names import FEATURES
 from opmap.cases.features import CATEGORIES, FLAGS, NUMBERS, features, features_of
@@ -14,18 +12,12 @@ from opmap.descriptors import complete_sizes
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
-OUTSIDE = {"SCATTER": scatter.OPERATOR, "GRID": grid.OPERATOR}
-
 
 @pytest.fixture(scope="module", autouse=True)
-def registered():
+def both_registered():
     """Registers both operators from outside for the tests of this module."""
-    here = Path(__file__).parent / "outside"
-    for name, operator in OUTSIDE.items():
-        register_operator(operator, spec=here / f"{name.lower()}.toml", arrays=here / f"{name.lower()}.json")
-    yield
-    for name in OUTSIDE:
-        unregister_operator(name)
+    with registered():
+        yield
 
 
 def case(operator, sizes, numbers, pattern="identity"):

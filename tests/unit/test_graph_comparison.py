@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from outside import grid, scatter
-from serialized_models import CONSTANTS, FOLDER, INDICES, MAPPED, emitted_desc
+from registered_operators import registered
+from serialized_models import CONSTANTS, INDICES, MAPPED, emitted_desc
 from serialized_samples import DESCS, GATHER, constants, external, graphs
 from written_graphs import graph_of, node_for, write
 
-from opmap import register_operator, strategies, unregister_operator
+from opmap import strategies
 from opmap.errors import InputError
 from opmap.mapping import map_descriptor
 from opmap.serialized_graph import ConstantNode, compare, descriptor_class, operator_desc, read_graph
@@ -229,14 +230,9 @@ class TestCompare:
     @pytest.mark.parametrize("operator", [scatter.OPERATOR, grid.OPERATOR], ids=lambda operator: operator.name)
     def test_outside_operators(self, operator):
         """The descriptor of an operator from outside the package is read from its spec."""
-        folder = FOLDER.parent / "outside"
-        name = operator.name.lower()
-        register_operator(operator, spec=folder / f"{name}.toml", arrays=folder / f"{name}.json")
-        try:
+        with registered(operator.name):
             for desc in operator.samples():
                 got = operator_desc(read_graph(write(graph_of(node_for(desc)))).operators[0])
                 assert type(desc) is type(got)
                 assert desc.numbers == got.numbers
                 assert {n: t.sizes for n, t in desc.tensors.items()} == {n: t.sizes for n, t in got.tensors.items()}
-        finally:
-            unregister_operator(operator.name)

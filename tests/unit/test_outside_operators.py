@@ -6,13 +6,13 @@ SCATTER copies a tensor and then writes elements; it has two data tensors. GRID 
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from outside import grid, scatter
+from registered_operators import FOLDER, OUTSIDE, register, registered
 
 from opmap import register_operator, strategies, unregister_operator
 from opmap.cases.case import Case
@@ -33,23 +33,12 @@ from opmap.pseudocode import naive
 from opmap.tensors import DataType, Tensor
 from opmap.verdicts.judge import Judge
 
-HERE = Path(__file__).parent / "outside"
-OUTSIDE = {"SCATTER": scatter.OPERATOR, "GRID": grid.OPERATOR}
-
 
 @pytest.fixture(scope="module", autouse=True)
-def registered():
+def both_registered():
     """Registers both operators for the tests of this module."""
-    for name in OUTSIDE:
-        register(name)
-    yield
-    for name in OUTSIDE:
-        unregister_operator(name)
-
-
-def register(name):
-    """Registers one of the operators with its spec and its covering arrays."""
-    register_operator(OUTSIDE[name], spec=HERE / f"{name.lower()}.toml", arrays=HERE / f"{name.lower()}.json")
+    with registered():
+        yield
 
 
 @pytest.fixture
@@ -158,23 +147,23 @@ class TestRegistration:
     def test_a_name_twice(self):
         """A second operator of the same name is refused."""
         with pytest.raises(ValueError, match="SCATTER is an operator already"):
-            register_operator(scatter.OPERATOR, spec=HERE / "scatter.toml")
+            register_operator(scatter.OPERATOR, spec=FOLDER / "scatter.toml")
 
     def test_the_spec_of_another(self, without_grid):
         """The spec must name the operator."""
         with pytest.raises(ValueError, match="the spec must be that of GRID, got SCATTER"):
-            register_operator(grid.OPERATOR, spec=HERE / "scatter.toml")
+            register_operator(grid.OPERATOR, spec=FOLDER / "scatter.toml")
 
     @pytest.mark.parametrize("files", [{"spec": "grid.json"}, {"spec": "grid.toml", "arrays": "grid.toml"}])
     def test_a_bad_file(self, files, without_grid):
         """The error names the file, and nothing is registered."""
         with pytest.raises(InputError, match="grid"):
-            register_operator(grid.OPERATOR, **{kind: HERE / name for kind, name in files.items()})
+            register_operator(grid.OPERATOR, **{kind: FOLDER / name for kind, name in files.items()})
         assert "GRID" not in OPERATORS
 
     def test_without_arrays(self, without_grid):
         """The catalogue has the examples and random descriptors; the coverage reports that the arrays are missing."""
-        register_operator(grid.OPERATOR, spec=HERE / "grid.toml")
+        register_operator(grid.OPERATOR, spec=FOLDER / "grid.toml")
         own_cases = build_cases("standard", "GRID")
         assert len(own_cases) > 50
         assert "covering arrays" in measure(own_cases)["GRID"].missing(strength=2)

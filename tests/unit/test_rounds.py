@@ -1,13 +1,11 @@
 """Further rounds of a case: other values, and other sizes."""
 
 import itertools
-from pathlib import Path
 
 import pytest
 from formed_cases import cases
-from outside import grid, scatter
+from registered_operators import registered
 
-from opmap import register_operator, unregister_operator
 from opmap.cases.values import fill
 from opmap.descriptors import TensorDesc, complete_sizes
 from opmap.operators import OPERATORS
@@ -15,19 +13,13 @@ from opmap.tensors import DataType, Tensor
 from opmap.variants.contract import Round
 from opmap.variants.rounds import fresh_values, other_sizes
 
-OUTSIDE = {"SCATTER": scatter.OPERATOR, "GRID": grid.OPERATOR}
-
 
 @pytest.fixture(scope="module")
 def outside():
     """Registers two operators from outside: one with two data tensors, one with two index tensors."""
     cases()  # they are kept, and are those of the package's own operators
-    folder = Path(__file__).parent / "outside"
-    for name, operator in OUTSIDE.items():
-        register_operator(operator, spec=folder / f"{name.lower()}.toml", arrays=folder / f"{name.lower()}.json")
-    yield
-    for name in OUTSIDE:
-        unregister_operator(name)
+    with registered():
+        yield
 
 
 @pytest.mark.usefixtures("outside")
