@@ -110,7 +110,8 @@ class HangLimit:
         self._bytes_read = 0
 
     def share(self, file: Path) -> None:
-        """Counts together with all processes that share this file. Each hang becomes a line of it."""
+        """Counts the hangs of all processes that share this file. Each hang is a line of it."""
+        file.touch()
         self._file = file
 
     def note(self, adapter: str) -> None:
@@ -134,12 +135,13 @@ class HangLimit:
 
     def _read(self) -> None:
         """Adds the hangs that were written since the last time."""
-        if self._file is not None and self._file.exists() and self._file.stat().st_size > self._bytes_read:
+        if self._file is not None and self._file.stat().st_size > self._bytes_read:
             content = self._file.read_bytes()
-            for line in content[self._bytes_read : content.rfind(b"\n") + 1].splitlines():
+            end = content.rfind(b"\n") + 1  # another process may be writing a line
+            for line in content[self._bytes_read : end].splitlines():
                 adapter, seconds = json.loads(line)
                 self._times.setdefault(adapter, []).append(seconds)
-            self._bytes_read = content.rfind(b"\n") + 1
+            self._bytes_read = end
 
 
 class _NoLimit(HangLimit):
