@@ -31,7 +31,7 @@ class Unreachable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tuples: bool = False
 
 
-class Kernels(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+class Kernels(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):  # eq=False: a cache has it as a key
     """The kernel classes of some operators, from the names in DirectML's library (`operators/*.kernels.toml`)."""
 
     prefix: str

@@ -187,7 +187,7 @@ def _same_elements(wrong: WrongOutput) -> bool:
 
 
 def any_order(wrong: WrongOutput) -> Iterator[Found]:
-    """Gives the relation of an output that has the right elements in an order without a rule."""
+    """Gives the relation `permutation`, if the output has the right elements in another order that follows no rule."""
     if wrong.documented is None and wrong.tells() and _same_elements(wrong):
         yield Found("permutation", "the output has the right elements in another order", weak=True)
 

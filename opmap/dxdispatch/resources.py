@@ -209,7 +209,7 @@ def _typed_bytes(element: JsonValue) -> bytes:
 
 
 def _sequence_bytes(sequence: _Sequence, data_type: DataType, values: JsonValue) -> bytes:
-    """Returns the values of a sequence, computed in the type's own arithmetic as DxDispatch does."""
+    """Returns the values of a sequence. They are computed in the arithmetic of the data type, as DxDispatch does."""
     count = sequence.valueCount
     _check_count(count, values)
     (start,), (delta,) = (_bits(data_type, [value], values) for value in (sequence.valueStart, sequence.valueDelta))

@@ -188,7 +188,10 @@ def _directml(
 
 
 def _package_of(file: str, start: frames.Start) -> str | None:
-    """Returns the distribution that a file was installed from. The parent tells it if it knows: the search reads many files."""
+    """Returns the distribution that a file was installed from. Searches for it only if the parent did not name it in `start`.
+
+    The search reads the metadata of every installed distribution.
+    """
     if start.package is not None:
         return start.package
     from opmap.machine.runtimes import package_of

@@ -350,11 +350,11 @@ class _ReaderWriter(_Writer):
         return bool(self.loops) and not self.column and self._span() <= 4 * self.loops[-1][1]
 
     def _cut(self, elements: str) -> str:
-        """Returns the text of elements that are cut out, from the text of a slice."""
+        """Returns the text that copies the elements of a slice, from the text of that slice."""
         return f"cut({elements})" if self._cut_to_list() else elements
 
     def _cut_to_list(self) -> bool:
-        """Whether a row or column is cut out as a list: that pays if there are no more elements than are read from it."""
+        """Returns whether a row or column is copied to a list. That pays if it has no more elements than are read from it."""
         if self._has_row():
             return self._span() <= min(self.loops[-1][1], LONGEST)
         return self._only_indices_of_column() and self._only_read().size <= min(self.loops[-1][1], LONGEST)

@@ -118,7 +118,7 @@ class Bundle:
         self.completed = True
 
     def close(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
-        """Completes the bundle, and releases the folder. Nothing is written after this."""
+        """Completes the bundle, and releases the folder. Nothing may be written after this call."""
         self.complete(records, exit_code, problems)
         self.release()
 
@@ -145,7 +145,7 @@ class Bundle:
         append_step_summary(text)
 
     def release(self) -> None:
-        """Releases the folder for other runs, as it is. Nothing is written after this."""
+        """Releases the folder for other runs, as it is. Nothing may be written after this call."""
         self._files.release()
 
     def _remove_failures(self) -> None:

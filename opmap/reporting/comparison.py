@@ -204,7 +204,7 @@ def _ties(group: Group) -> list[Label]:
 
 
 def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | None, Group | None]]:
-    """Returns the causes of two runs in pairs. None stands for a cause that the other run does not have."""
+    """Returns pairs of causes: one of the old run, one of the new. A cause that only one run has is paired with None."""
     left, rest = dict(enumerate(old)), list(new)
     pairs: list[tuple[Group | None, Group | None]] = []
     for of_old, of_new in _SAME:

@@ -113,7 +113,7 @@ class FindsFolder:
         self._files.write_run(content)
 
     def release(self) -> None:
-        """Releases the folder for other searches. Nothing is written after this."""
+        """Releases the folder for other searches. Nothing may be written after this call."""
         self._files.release()
 
     def _read(self, seed: int | None) -> None:

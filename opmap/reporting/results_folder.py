@@ -182,7 +182,7 @@ class ResultsFolder:
             self._file = None
 
     def release(self) -> None:
-        """Releases the folder for other runs. Nothing is written after this."""
+        """Releases the folder for other runs. Nothing may be written after this call."""
         self.close()
         self._lock.release()
 

@@ -445,7 +445,7 @@ def _json_of(desc: OperatorDesc) -> DescJson:
 def _tensor_record(
     output: TensorDesc, bits: Sequence[int | None], wrong: Sequence[int] = (), *, brief: bool = False
 ) -> TensorRecord:
-    """Returns an output, listed in full; if it is large or `brief`, its digest and the first wrong elements."""
+    """Returns an output for a record: all its values. If it is large or `brief`: a digest and the first wrong elements."""
     width = output.data_type.size * 2
     if isinstance(bits, (array, memoryview)):
         packed: array[int] | memoryview = bits
