@@ -19,26 +19,26 @@ from __future__ import annotations
 import importlib
 
 _PUBLIC = {
-    "Case": "cases.case",
+    "Case": "catalogue.case",
     "DataType": "tensors",
-    "Judge": "verdicts.judge",
+    "Judge": "judge.judge",
     "MappedModel": "mapping",
     "OPERATORS": "operators",
     "OperatorDesc": "descriptors",
     "OpmapError": "errors",
-    "Record": "verdicts.record",
+    "Record": "judge.record",
     "Session": "session",
-    "SessionOptions": "session_options",
+    "SessionOptions": "session",
     "Spec": "spec",
     "Tensor": "tensors",
     "TensorDesc": "descriptors",
-    "catalogue": "cases.catalogue",
+    "catalogue": "catalogue.catalogue",
     "load_spec": "spec",
     "map_descriptor": "mapping",
-    "open_provider": "execution.providers",
-    "read": "dxdispatch",
-    "register_operator": "registration",
-    "unregister_operator": "registration",
+    "open_provider": "engines.providers",
+    "read": "mapping.dxdispatch",
+    "register_operator": "catalogue.registration",
+    "unregister_operator": "catalogue.registration",
 }
 """Public name -> the module that defines it."""
 

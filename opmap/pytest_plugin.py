@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
+from .cli.options import SHARED_OPTIONS, add_pytest_options
 from .errors import OpmapError, printable
-from .options import SHARED_OPTIONS, add_pytest_options
-from .verdicts.tally import Tally
+from .judge.tally import Tally
 from .vocabulary import Verdict
 
 if TYPE_CHECKING:
-    from .cases.case import Case
-    from .cases.contract_probes import ContractProbe
-    from .cases.probes import Probe
-    from .execution.providers import ProviderMissing
+    from .catalogue.case import Case
+    from .catalogue.contract_probes import ContractProbe
+    from .catalogue.probes import Probe
+    from .engines.providers import ProviderMissing
+    from .judge.judge import Judge
+    from .judge.record import Record
     from .session import Session
-    from .verdicts.judge import Judge
-    from .verdicts.record import Record
 
     Check: TypeAlias = Callable[[Case | Probe | ContractProbe], Record]
 
@@ -165,7 +165,7 @@ class _State:
     def session(self) -> Session:
         """The session. Raises UsageError if the file of known failures cannot be used."""
         from .session import Session
-        from .session_options import SessionOptions
+        from .session.session_options import SessionOptions
 
         prefix, options = "opmap_", vars(self.config.option)
         named = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}

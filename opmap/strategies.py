@@ -26,11 +26,11 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from .cases import random_cases
-from .cases.case import Case
+from .catalogue import random_cases
+from .catalogue.case import Case
 from .descriptors import OperatorDesc, TensorDesc
-from .execution.performer import Performer
-from .execution.steps import Clear
+from .engines.performer import Performer
+from .engines.steps import Clear
 from .fuzz.draw_plan import PlanDrawing
 from .fuzz.judging import Failure, perform_steps
 from .fuzz.plan import Plan

@@ -1,4 +1,4 @@
-"""Writes opmap/cases/covering/: covering arrays of every operator's parameter space, for pairs and for triples.
+"""Writes opmap/catalogue/covering/: covering arrays of every operator's parameter space, for pairs and for triples.
 
 The tool calls the operator's `build` with every choice of the parameters that decide sizes, to learn which combinations of
 classes are possible. covertable makes the array for pairs; it gets the impossible pairs and triples as constraints. Rows
@@ -27,10 +27,10 @@ import covertable
 import numpy as np
 import numpy.typing as npt
 
-from opmap.cases import covering_arrays, parameters
+from opmap.catalogue import covering_arrays, parameters
+from opmap.catalogue.registration import register_operator
 from opmap.descriptors import OperatorDesc
 from opmap.operators import OPERATORS, AnyOperator, size_classes
-from opmap.registration import register_operator
 from opmap.tensors import DataType
 
 FOLDER = Path(covering_arrays.__file__).parent / "covering"

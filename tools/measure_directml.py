@@ -19,19 +19,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue
-from opmap.cases.random_cases import draw_case, random_descriptors
-from opmap.directml.arena import Arena
-from opmap.directml.describing import dispatchable, to_memory
-from opmap.directml.device import Device
-from opmap.directml.dispatchable import Dispatchable
-from opmap.directml.dispatching import run
-from opmap.directml.hresults import BindingRefused
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.random_cases import draw_case, random_descriptors
+from opmap.engines.arrays import to_array
+from opmap.engines.directml.arena import Arena
+from opmap.engines.directml.describing import dispatchable, to_memory
+from opmap.engines.directml.device import Device
+from opmap.engines.directml.dispatchable import Dispatchable
+from opmap.engines.directml.dispatching import run
+from opmap.engines.directml.hresults import BindingRefused
+from opmap.engines.machine.adapters import choose_adapter
+from opmap.engines.sessions import DIRECTML, SessionProvider
 from opmap.errors import MappingError, ProviderError
-from opmap.execution.arrays import to_array
-from opmap.execution.sessions import DIRECTML, SessionProvider
-from opmap.machine.adapters import choose_adapter
 from opmap.mapping import map_descriptor
 from opmap.operators.random_source import SeededSource
 from opmap.tensors import Tensor

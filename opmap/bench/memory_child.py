@@ -11,11 +11,11 @@ from pathlib import Path
 
 def main(operator: str, elements: int) -> int:
     """Prints the peak of memory. Returns 1 if the case does not pass."""
-    from ..cases.catalogue import generated
+    from ..catalogue.catalogue import generated
     from ..descriptors import complete_sizes
     from ..operators import OPERATORS
     from ..operators.loops import LARGE
-    from ..session import open_judge
+    from ..session.session import open_judge
     from ..vocabulary import Verdict
 
     sizes, numbers = LARGE[operator]
@@ -36,7 +36,7 @@ def peak() -> int:
     On Linux, `ru_maxrss` of a new process is at least that of the process that started it: it is not asked.
     """
     if sys.platform == "win32":
-        from ..machine.windows import peak_memory
+        from ..engines.machine.windows import peak_memory
 
         return peak_memory()
     if sys.platform.startswith("linux"):

@@ -7,12 +7,12 @@ from time import perf_counter
 
 import msgspec
 
-from ..cases.case import Case
+from ..catalogue.case import Case
+from ..catalogue.variants import PLAIN
+from ..judge.judge import Judge
+from ..judge.session_batcher import Joined, SessionBatcher
 from ..session import Session
-from ..session_options import SessionOptions
-from ..variants import PLAIN
-from ..verdicts.judge import Judge
-from ..verdicts.together import Joined, Together
+from ..session.session_options import SessionOptions
 from ..vocabulary import Tier
 
 PACKS = (4, 8, 16, 32, 64)
@@ -79,8 +79,8 @@ def paces(
     All ways run the same `block` of cases, one after the other, before the next block begins; another way begins each block.
     Calls `advance` after each case. A provider's errors are verdicts.
     """
-    ways = {"fresh": Together(judge, fresh=True), "shared": Together(judge)}
-    ways |= {f"packed {pack}": Together(judge, pack=pack) for pack in packs}
+    ways = {"fresh": SessionBatcher(judge, fresh=True), "shared": SessionBatcher(judge)}
+    ways |= {f"packed {pack}": SessionBatcher(judge, pack=pack) for pack in packs}
     seconds, verdicts = dict.fromkeys(ways, 0.0), {name: dict[str, str]() for name in ways}
     names = list(ways)
     for number, start in enumerate(range(0, len(cases), block)):

@@ -12,22 +12,22 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from ..cases.case import Case
-from ..cases.catalogue import catalogue
-from ..cases.values import Filled
+from ..catalogue.case import Case
+from ..catalogue.catalogue import catalogue
+from ..catalogue.values import Filled
+from ..catalogue.variants import PLAIN, VARIANTS
 from ..descriptors import forget_results
+from ..engines.arrays import to_array
+from ..engines.steps import Clear, Examine, Open, Run
 from ..errors import InputError
-from ..execution.arrays import to_array
-from ..execution.steps import Clear, Examine, Open, Run
 from ..files import to_json
+from ..judge import judge as judging
+from ..judge.compare import differences
+from ..judge.judge import Judge, decide
+from ..judge.record import encode
 from ..session import Session
-from ..session_options import SessionOptions
+from ..session.session_options import SessionOptions
 from ..tensors import Tensor
-from ..variants import PLAIN, VARIANTS
-from ..verdicts import judge as judging
-from ..verdicts.compare import differences
-from ..verdicts.judge import Judge, decide
-from ..verdicts.record import encode
 from ..vocabulary import Tier, Verdict
 
 CHUNK = 200

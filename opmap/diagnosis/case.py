@@ -14,13 +14,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import partial
 
-from ..cases.case import Case, case_id, retyped
-from ..cases.in_variants import accepts
-from ..cases.layouts import as_stored, in_layout, without_layout
+from ..catalogue.case import Case, case_id, retyped
+from ..catalogue.in_variants import accepts
+from ..catalogue.layouts import as_stored, in_layout, without_layout
+from ..catalogue.variants import PLAIN, VARIANTS
 from ..descriptors import OperatorDesc, complete_sizes
 from ..errors import OpmapError
 from ..tensors import DataType, Tensor, to_bits
-from ..variants import PLAIN, VARIANTS
 from .shrink import Budget, Trials, smaller_numbers, without_some
 
 _CAPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from ..cases.case import Case
+from ..catalogue.case import Case
+from ..catalogue.variants import PLAIN
 from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import CaseArrays
-from ..variants import PLAIN
-from ..verdicts.failure_patterns import stable_text
-from ..verdicts.record import Record, TensorRecord
+from ..judge.record import Record, TensorRecord
+from ..known.failure_patterns import stable_text
 from ..vocabulary import Verdict
 from .conditions import Condition, separate
 from .judged_run import JudgedRun

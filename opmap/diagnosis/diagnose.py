@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..cases.case import Case
-from ..cases.features import features
+from ..catalogue.case import Case
+from ..catalogue.features import features
 from ..errors import names
-from ..verdicts.record import Record
+from ..judge.record import Record
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
 from .case import shrink_case
-from .causes import Cause, Failure, best_label, case_size, cause_of, causes, failure_of, telling_output, whole_relation
+from .causes import (
+    Cause,
+    Failure,
+    best_label,
+    case_size,
+    cause_of,
+    causes,
+    failure_of,
+    telling_output,
+    whole_relation,
+)
 from .conditions import Comparison, Condition, approximate
 from .judged_run import JudgedRun
 from .new_cases import NewCases

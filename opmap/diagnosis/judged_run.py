@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ..cases.case import Case
-from ..cases.features import Features, features_of
-from ..verdicts.record import Record
+from ..catalogue.case import Case
+from ..catalogue.features import Features, features_of
+from ..judge.record import Record
 from ..vocabulary import Verdict
 
 

@@ -10,13 +10,13 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from ..cases.case import Case
+from ..catalogue.case import Case
 from ..errors import InputError, shown
 from ..faults import FAULTS
 from ..faults.case_arrays import CaseArrays
-from ..verdicts.compare import undefined
-from ..verdicts.known_failures import SHOWN_DIGITS, KnownFailure
-from ..verdicts.record import Record
+from ..judge.compare import undefined
+from ..judge.record import Record
+from ..known.known_failures import SHOWN_DIGITS, KnownFailure
 from ..vocabulary import Stage, Verdict
 from .causes import failure_of, faults_of_large, gives, is_large
 from .relation import RELATION_KINDS, Earlier, Label

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, TypeAlias
 
-from ..cases.case import INDEX_PATHS, Case, case_id, retyped
-from ..cases.in_variants import accepts
-from ..cases.layouts import LAYOUTS, as_stored, in_layout, without_layout
-from ..cases.parameters import allows_pattern
-from ..cases.random_cases import data_types, dimension_counts, draw_descriptor, index_types
-from ..cases.values import INDEX_PATTERNS, Filled, rounds, signed
+from ..catalogue.case import INDEX_PATHS, Case, case_id, retyped
+from ..catalogue.in_variants import accepts
+from ..catalogue.layouts import LAYOUTS, as_stored, in_layout, without_layout
+from ..catalogue.parameters import allows_pattern
+from ..catalogue.random_cases import data_types, dimension_counts, draw_descriptor, index_types
+from ..catalogue.values import INDEX_PATTERNS, Filled, rounds, signed
+from ..catalogue.variants import PLAIN, VARIANTS
 from ..descriptors import OperatorDesc, complete_sizes
 from ..errors import OpmapError
 from ..operators import OPERATORS
 from ..operators.random_source import SeededSource, pick
 from ..tensors import DataType, Tensor, to_bits
-from ..variants import PLAIN, VARIANTS
 
 MOST_ELEMENTS = 1 << 11
 """The most elements of a tensor of a new case, unless `NewCases.most_elements` is changed."""

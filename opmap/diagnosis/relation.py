@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..cases.case import Case
-from ..execution.arrays import dtype_of, wrong_outputs
+from ..catalogue.case import Case
+from ..engines.arrays import dtype_of, wrong_outputs
 from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import Bits, CaseArrays
 from ..tensors import DataType

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from ..faults.case_arrays import Bits, Numbers
-from ..verdicts.compare import UNWRITTEN
+from ..judge.compare import UNWRITTEN
 from .relations_wrong import LEAST, Elements, Found, Mask, Moves, WrongOutput
 
 _UNWRITTEN = (UNWRITTEN, 0xCD, 0xFF)

@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from ..catalogue.variants import Check
 from ..faults.case_arrays import Bits
+from ..judge.compare import value_kinds
 from ..tensors import Tensor
-from ..variants import Check
-from ..verdicts.compare import value_kinds
 from ..vocabulary import VALUE_KINDS
 from .relations_wrong import Found, WrongOutput
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..cases.case import Case
+from ..catalogue.case import Case
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, bit_array
-from ..verdicts.compare import undefined
+from ..judge.compare import undefined
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..cases.case import Case
+from ..catalogue.case import Case
 from ..faults import FAULTS
-from ..verdicts.record import Record
+from ..judge.record import Record
 from ..vocabulary import Verdict
 from .causes import Failure, failure_of
 from .relation import Label, Relation, without_numbers

@@ -16,25 +16,25 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..cases.case import Case, case_id
-from ..cases.in_variants import accepts
-from ..cases.layouts import in_layout, without_layout
-from ..cases.selection import has_variant
+from ..catalogue.case import Case, case_id
+from ..catalogue.in_variants import accepts
+from ..catalogue.layouts import in_layout, without_layout
+from ..catalogue.selection import has_variant
+from ..catalogue.variants import PLAIN, VARIANTS
+from ..catalogue.variants.run_modes import ARENA_OFF
 from ..descriptors import OperatorDesc
+from ..engines.direct import GRAPH_LAYOUT
+from ..engines.dxdispatch_program import dxdispatch_program, run_dxdispatch
+from ..engines.protocol import DIRECT
+from ..engines.providers import OpenProvider
+from ..engines.sessions import CPU, FUSION_OFF
+from ..engines.worker import WorkerProvider
 from ..errors import MappingError, OpmapError, ProviderError
-from ..execution.direct import GRAPH_LAYOUT
-from ..execution.protocol import DIRECT
-from ..execution.providers import OpenProvider
-from ..execution.sessions import CPU, FUSION_OFF
-from ..execution.worker import WorkerProvider
+from ..judge.compare import differences
+from ..judge.judge import Judge
+from ..judge.record import Record, TensorRecord
 from ..mapping import IndexConversion
-from ..reproducers.dxdispatch_program import dxdispatch_program, run_dxdispatch
 from ..tensors import Tensor
-from ..variants import PLAIN, VARIANTS
-from ..variants.ways import ARENA_OFF
-from ..verdicts.compare import differences
-from ..verdicts.judge import Judge
-from ..verdicts.record import Record, TensorRecord
 from ..vocabulary import DANGEROUS, Verdict
 from .case import is_possible
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
 from typing import Literal
 
-from ..cases.case import Case
-from ..verdicts.record import Record
+from ..catalogue.case import Case
+from ..judge.record import Record
 from .shrink import Budget, shrink, without_some
 
 Run = Callable[[Case], Record]

@@ -32,7 +32,15 @@ from ..pseudocode.tree import Continuation, Membership
 from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor
 from .equivalence import same_formula, same_lines
-from .examples import facts, line_of, line_of_expansion, line_of_value, only_sizes, parsed, read_example
+from .examples import (
+    facts,
+    line_of,
+    line_of_expansion,
+    line_of_value,
+    only_sizes,
+    parsed,
+    read_example,
+)
 from .finding import Finding, FindingKind
 from .statements import assigned_names, tensors_of
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..pseudocode import Copy, Line, Statement, parse_formula
-from ..pseudocode.tree import Assignment, Comparison, Continuation, FormulaStatement, Membership, Name
+from ..pseudocode.tree import (
+    Assignment,
+    Comparison,
+    Continuation,
+    FormulaStatement,
+    Membership,
+    Name,
+)
 
 
 def assigned_names(statements: Iterable[FormulaStatement]) -> tuple[str, ...]:

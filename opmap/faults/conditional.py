@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..cases.case import Case
-from ..cases.comparisons import Comparison, Conjunction, at_least, at_most
-from ..cases.feature_table import FeatureTable
-from ..cases.features import Value, features_of
-from ..cases.parameters import is_large
-from ..cases.random_cases import drawn_case
-from ..cases.values import seed_of
+from ..catalogue.case import Case
+from ..catalogue.comparisons import Comparison, Conjunction, at_least, at_most
+from ..catalogue.feature_table import FeatureTable
+from ..catalogue.features import Value, features_of
+from ..catalogue.parameters import is_large
+from ..catalogue.random_cases import drawn_case
+from ..catalogue.values import seed_of
 from ..operators import OPERATORS
 from ..operators.random_source import RandomSource, SeededSource, pick
 from ..operators.size_classes import leading_ones

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..cases.case import Case
-from ..execution.arrays import dtype_of
+from ..catalogue.case import Case
+from ..engines.arrays import dtype_of
 from ..pseudocode import Address
 from ..tensors import DataType
 from ..vocabulary import Tier

@@ -2,8 +2,8 @@
 
 import difflib
 
+from ..engines.providers import OpenProvider
 from ..errors import InputError
-from ..execution.providers import OpenProvider
 from .addresses import ADDRESS_FAULTS
 from .fault import Fault, FaultProvider
 from .indices import INDEX_FAULTS

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..cases.case import Case
-from ..cases.parameters import is_large
+from ..catalogue.case import Case
+from ..catalogue.parameters import is_large
 from ..descriptors import OperatorDesc
-from ..execution.arrays import dtype_of, wrong_outputs
-from ..verdicts.compare import undefined
+from ..engines.arrays import dtype_of, wrong_outputs
+from ..judge.compare import undefined
 from ..vocabulary import Tier, tiers_in
 from .case_arrays import Bits, CaseArrays
 from .fault import Array, Fault, FaultProvider

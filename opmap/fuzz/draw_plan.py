@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from ..execution.steps import DEVICE, HOST, Setup
+from ..engines.steps import DEVICE, HOST, Setup
 from ..operators.random_source import RandomSource, pick
 from .draw_graph import chance, draw_graph, draw_other_sizes
 from .graphs import Graph, Invalid
@@ -20,9 +20,9 @@ from .plan import (
     Opening,
     Plan,
     Putting,
-    Round,
     Running,
     RunningBound,
+    SeededInputs,
     Unbinding,
     Updating,
 )
@@ -114,7 +114,7 @@ class PlanDrawing:
 
     # --- what is drawn for an action ---
 
-    def _round(self, number: int) -> Round:
+    def _round(self, number: int) -> SeededInputs:
         """Returns values for a graph: other sizes now and then, and some of the defaults."""
         graph = self.graphs[number]
         all_sizes = self.rounds.setdefault(number, [{}])
@@ -123,7 +123,7 @@ class PlanDrawing:
             if sizes not in all_sizes:
                 all_sizes.append(sizes)
         defaults = [s.name for s in graph.sources if s.kind == "default"] if "fed" in self.on else []
-        return Round(
+        return SeededInputs(
             seed=self.random.integer(0, 7) if not chance(self.random, 4) else self.random.integer(8, 2**16),
             sizes=pick(self.random, all_sizes) if "sizes-change" in self.on else all_sizes[0],
             fed=tuple(name for name in defaults if chance(self.random, 2)),
@@ -184,7 +184,7 @@ class PlanDrawing:
             return
         self._try(Running(session=session, round=self._round(number), outputs=outputs))
 
-    def _put_inputs(self, number: int, round: Round, every: bool) -> dict[str, str]:
+    def _put_inputs(self, number: int, round: SeededInputs, every: bool) -> dict[str, str]:
         """Makes values for the inputs of a graph, or finds some that exist. Returns their names by input."""
         values: dict[str, str] = {}
         for source in self.graphs[number].sources:
@@ -248,7 +248,7 @@ class PlanDrawing:
         ):
             self._try(RunningBound(session=session))
 
-    def _made(self, number: int, output: str, round: Round, value: str, place: str) -> bool:
+    def _made(self, number: int, output: str, round: SeededInputs, value: str, place: str) -> bool:
         return self._try(Putting(value=value, graph=number, name=output, round=round, place=place))
 
     def _replay(self, session: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..execution.steps import DEVICE, HOST
+from ..engines.steps import DEVICE, HOST
 from .graphs import MOVES, Graph, Invalid, all_nodes, infer
 from .plan import (
     Binding,

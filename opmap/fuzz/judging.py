@@ -9,9 +9,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from ..engines.performer import Performer
+from ..engines.steps import AnyStep, Clear, Get, Open, Result, Run, RunBound, Setup
 from ..errors import ProviderError
-from ..execution.performer import Performer
-from ..execution.steps import AnyStep, Clear, Get, Open, Result, Run, RunBound, Setup
 from ..vocabulary import Verdict
 from .plan import Plan
 from .state import Planned, planned

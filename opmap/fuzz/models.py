@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from ..execution.arrays import to_array
+from ..engines.arrays import to_array
 from ..mapping import ELEMENT_TYPES, IR_VERSION, OPSET
 from ..tensors import DataType, Tensor
 from .graphs import Graph, Node, Sizes, Source, Value, fill, index_limits, infer

@@ -6,14 +6,14 @@ from typing import Literal
 
 import msgspec
 
-from ..execution.steps import Method, Setup
+from ..engines.steps import Method, Setup
 from .graphs import Graph, Sizes
 
 Wrong = Literal["missing", "unknown", "type", "rank", "size", "output"]
 """What is wrong with a call: an input is missing, unknown, of another type, rank or size; or an output is unknown."""
 
 
-class Round(msgspec.Struct, frozen=True, kw_only=True):
+class SeededInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The values of one run. They follow from `seed`. `sizes` are those of inputs with other sizes than the graph's own.
 
     `fed` names the initializers with a default that are fed.
@@ -41,7 +41,7 @@ class Running(Action, frozen=True):
     """Runs a session. `values` feeds OrtValues, `keep` leaves outputs in OrtValues; both are by the graph's names."""
 
     session: str
-    round: Round = Round()
+    round: SeededInputs = SeededInputs()
     outputs: tuple[str, ...] | None = None
     method: Method = "run"
     values: dict[str, str] = {}
@@ -52,7 +52,7 @@ class Binding(Action, frozen=True):
     """Binds all inputs: those in `values` to OrtValues, the others from the host. `outputs` says where outputs go."""
 
     session: str
-    round: Round = Round()
+    round: SeededInputs = SeededInputs()
     values: dict[str, str] = {}
     outputs: dict[str, str] = {}
 
@@ -75,7 +75,7 @@ class Putting(Action, frozen=True):
     value: str
     name: str
     graph: int = 0
-    round: Round = Round()
+    round: SeededInputs = SeededInputs()
     place: str = "device"
 
 
@@ -85,7 +85,7 @@ class Updating(Action, frozen=True):
     value: str
     name: str
     graph: int = 0
-    round: Round = Round()
+    round: SeededInputs = SeededInputs()
 
 
 class Getting(Action, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..diagnosis.shrink import Reduction, smaller_numbers, without_some
-from ..execution.steps import DEVICE, HOST, Setup
+from ..engines.steps import DEVICE, HOST, Setup
 from ..operators import OPERATORS
 from ..tensors import DataType
 from .graphs import MOVES, Graph, Invalid, Node, Source, infer
@@ -20,9 +20,9 @@ from .plan import (
     Opening,
     Plan,
     Putting,
-    Round,
     Running,
     RunningBound,
+    SeededInputs,
     Unbinding,
     Updating,
 )
@@ -365,7 +365,7 @@ def _less(names: dict[str, str], name: str) -> dict[str, str]:
 def _plainer_rounds(plan: Plan) -> Iterator[Plan]:
     """Gives the plan with the same simple values everywhere; then with plainer values and sizes, action by action."""
 
-    def changed(before: Round, after: Round) -> Plan:
+    def changed(before: SeededInputs, after: SeededInputs) -> Plan:
         return _replace(
             plan,
             actions=tuple(
@@ -381,7 +381,7 @@ def _plainer_rounds(plan: Plan) -> Iterator[Plan]:
         if isinstance(action, (Running, Binding, Putting, Updating)) and action.round not in rounds:
             rounds.append(action.round)
     for before in rounds:
-        candidates = [Round(), _replace(before, sizes={}), _replace(before, fed=())]
+        candidates = [SeededInputs(), _replace(before, sizes={}), _replace(before, fed=())]
         candidates += [_replace(before, seed=seed) for seed in range(min(before.seed, 4))]
         candidates += [_replace(before, fed=tuple(f for f in before.fed if f != name)) for name in before.fed]
         candidates += [

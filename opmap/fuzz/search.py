@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from ..diagnosis.shrink import Budget, shrink
-from ..execution.performer import Performer
+from ..engines.performer import Performer
 from ..operators.random_source import RandomSource, SeededSource
 from .draw_graph import chance
 from .draw_plan import draw_plan

@@ -12,11 +12,21 @@ from math import prod
 
 import numpy as np
 
-from ..execution import steps
-from ..execution.arrays import to_array
-from ..execution.steps import AnyStep
+from ..engines import steps
+from ..engines.arrays import to_array
+from ..engines.steps import AnyStep
 from ..tensors import Tensor
-from .graphs import SIMPLE_SEEDS, Graph, Invalid, Sizes, Source, evaluate, fill, index_limits, infer
+from .graphs import (
+    SIMPLE_SEEDS,
+    Graph,
+    Invalid,
+    Sizes,
+    Source,
+    evaluate,
+    fill,
+    index_limits,
+    infer,
+)
 from .models import build_model, constants, to_feed
 from .plan import (
     AnyAction,
@@ -29,9 +39,9 @@ from .plan import (
     Opening,
     Plan,
     Putting,
-    Round,
     Running,
     RunningBound,
+    SeededInputs,
     Unbinding,
     Updating,
 )
@@ -289,7 +299,7 @@ class State:
         graph, label = session.graph, session.graph.label
         if session.replay:
             raise Invalid("replayed runs are bound")
-        tensors = round_tensors(graph, Round())
+        tensors = round_tensors(graph, SeededInputs())
         feeds = {label(s.name): to_feed(s, tensors[s.name]) for s in graph.inputs}
         outputs = None
         if action.wrong == "unknown":
@@ -334,7 +344,7 @@ def planned(plan: Plan) -> list[Planned]:
     return [state.apply(action) for action in plan.actions]
 
 
-def round_tensors(graph: Graph, round: Round) -> dict[str, Tensor]:
+def round_tensors(graph: Graph, round: SeededInputs) -> dict[str, Tensor]:
     """Returns the values of all sources in a round. Raises Invalid if the round does not fit the graph."""
     limits = index_limits(graph, round.sizes)
     tensors = dict(_constants(_Key(graph)))

@@ -35,11 +35,11 @@ from typing import Literal
 import msgspec
 from packaging.specifiers import SpecifierSet
 
+from ..engines.machine.facts import DeviceClass
+from ..engines.sessions import DIRECTML
 from ..errors import InputError
-from ..execution.sessions import DIRECTML
-from ..machine.facts import DeviceClass
-from ..verdicts.known_failures import KnownFailure
 from ..vocabulary import TIERS
+from .known_failures import KnownFailure
 
 Kind = Literal["silent", "crash", "hang", "refusal"]
 """What a defect does: wrong values without an error; the end of the process; no answer; a valid model or call refused."""

@@ -1,6 +1,15 @@
 """DirectML's pseudocode: text, tree, expanded statements, access map, compiled program; a naive evaluator beside it."""
 
-from .access import AccessMap, Address, IndexRead, Move, Plan, Term, access_map, strides_of
+from .access import (
+    AccessMap,
+    Address,
+    IndexRead,
+    Move,
+    Plan,
+    Term,
+    access_map,
+    strides_of,
+)
 from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
 from .formulas import Broken, assigned, check, evaluate, right_align
 from .interpreter import Program, compile_map, compile_statements, gives, run

@@ -12,7 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import PseudocodeError
-from .tree import Constant, Continuation, Coordinate, Copy, Line, Reference, Rest, Statement, Subscript
+from .tree import (
+    Constant,
+    Continuation,
+    Coordinate,
+    Copy,
+    Line,
+    Reference,
+    Rest,
+    Statement,
+    Subscript,
+)
 
 COORDINATES = "abcdefghijklmnop"
 """Names of coordinates, in the order of the output's dimensions."""

@@ -7,7 +7,7 @@ import json
 import jsonschema
 
 from opmap.cli import main
-from opmap.reporting.schemas import json_schema
+from opmap.evidence.schemas import json_schema
 
 
 def validate(folder, *arguments: str) -> int:

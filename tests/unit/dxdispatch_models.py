@@ -3,8 +3,8 @@
 import copy
 import json
 
-from opmap.dxdispatch import read_model
 from opmap.errors import InputError
+from opmap.mapping.dxdispatch import read_model
 from opmap.tensors import Tensor
 
 

@@ -9,10 +9,10 @@ from functools import cache
 
 import msgspec
 
-from opmap.cases.selection import find_case
+from opmap.catalogue.selection import find_case
 from opmap.cli import main
-from opmap.dxdispatch import model_json
-from opmap.reporting.export import export_folder
+from opmap.evidence.export import export_folder
+from opmap.mapping.dxdispatch import model_json
 from opmap.session import open_judge
 
 EXAMPLE = "gather/example.1"

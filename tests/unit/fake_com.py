@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_void_p
 
-from opmap.directml.com import Com, _prototypes, iid, interfaces, length
+from opmap.engines.directml.com import Com, _prototypes, iid, interfaces, length
 
 OUT_OF_MEMORY = -2147024882
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from opmap.cases.case import Case
+from opmap.catalogue.case import Case
 from opmap.descriptors import TensorDesc, complete
-from opmap.execution.providers import OpenProvider, open_provider
-from opmap.execution.third_party import ThirdPartyProvider
+from opmap.engines.providers import OpenProvider, open_provider
+from opmap.engines.third_party import ThirdPartyProvider
+from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
-from opmap.verdicts.judge import Judge
 
 CPU = open_provider("cpu")
 

@@ -5,13 +5,13 @@ from functools import cache
 
 import onnxruntime
 
-from opmap.cases.catalogue import catalogue
-from opmap.execution.steps import Result
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.variants.contract import Inputs
+from opmap.catalogue.variants.forms import FORMS
+from opmap.catalogue.variants.further_inputs import fresh_values, other_sizes
+from opmap.catalogue.variants.variant_run import VariantRun
+from opmap.engines.steps import Result
 from opmap.mapping import map_descriptor
-from opmap.variants.contract import Round
-from opmap.variants.forms import FORMS
-from opmap.variants.rounds import fresh_values, other_sizes
-from opmap.variants.walk import Walk
 
 CONVERSIONS = ("graph", "host", "directml")
 CPU = "CPUExecutionProvider"
@@ -26,7 +26,7 @@ def cases():
         special = [c for c in small if c.data_pattern == "special"]
         unsigned = [c for c in small if c.desc.tensors[c.desc.index_tensors()[0]].data_type.kind == "unsigned"]
         for case in (small[0], *small[5::13], *special[:3], *unsigned[:3]):
-            chosen[case.id] = mapping(case.desc), Round(case.desc, dict(case.tensors))
+            chosen[case.id] = mapping(case.desc), Inputs(case.desc, dict(case.tensors))
         assert any(id.startswith(f"{operator.lower()}/") for id in chosen)
     return chosen
 
@@ -67,12 +67,12 @@ def rounds(form, first):
     """Returns the rounds that a session of a form must answer: the case, other values and sizes, the case again."""
     sizes = [other_sizes(first), other_sizes(first, -1)] if form.dynamic else []
     others = [*filter(None, sizes), fresh_values(first, fixed=form.fixed), fresh_values(first, 2, fixed=form.fixed)]
-    return [first, *others, Round(first.desc, dict(first.tensors))]
+    return [first, *others, Inputs(first.desc, dict(first.tensors))]
 
 
 def answers(form, first, opened, feeds=None):
     """Returns what a walk finds when a session answers these feeds, by default a round's own."""
-    walk = Walk(None, form, first, "")
+    walk = VariantRun(None, form, first, "")
     # The feeds live until the outputs are checked: in ONNX Runtime 1.24 an output that is an input is the feed's memory.
     feeds = form.feeds(first) if feeds is None else feeds
     outputs = opened.run(None, feeds)

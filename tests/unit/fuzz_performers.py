@@ -4,11 +4,11 @@ import msgspec
 import numpy as np
 import onnx
 
+from opmap.engines.performer import Performer
+from opmap.engines.sessions import CPU, SessionProvider
+from opmap.engines.steps import Clear, Drop, Get, Open, Result, Run
+from opmap.engines.worker import WorkerCrashed, WorkerTimeout
 from opmap.errors import ProviderError
-from opmap.execution.performer import Performer
-from opmap.execution.sessions import CPU, SessionProvider
-from opmap.execution.steps import Clear, Drop, Get, Open, Result, Run
-from opmap.execution.worker import WorkerCrashed, WorkerTimeout
 from opmap.fuzz.judging import Control
 from opmap.vocabulary import Stage
 

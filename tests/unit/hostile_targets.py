@@ -22,25 +22,25 @@ from dxdispatch_models import gather, lying
 from rich.console import Console
 
 from opmap import spec
-from opmap.cases import covering_arrays
-from opmap.cases.covering_arrays import read_arrays
-from opmap.cases.globs import matcher
-from opmap.cases.selection import Selection, case_ids
+from opmap.catalogue import covering_arrays
+from opmap.catalogue.covering_arrays import read_arrays
+from opmap.catalogue.globs import matcher
+from opmap.catalogue.selection import Selection, case_ids
 from opmap.documentation import review_page
-from opmap.dxdispatch import read
-from opmap.dxdispatch.npy_file import npy_values
+from opmap.engines import frames
+from opmap.engines.steps import Clear, Run
 from opmap.errors import OpmapError
-from opmap.execution import frames
-from opmap.execution.steps import Clear, Run
+from opmap.evidence.bundle import Bundle
+from opmap.evidence.comparison import ReadRun, compare
+from opmap.evidence.comparison_text import markdown, print_comparison
+from opmap.evidence.merge import Merging
+from opmap.evidence.written_bundle import read_bundle
+from opmap.judge.record import Record, TensorRecord
+from opmap.known import known_failures
 from opmap.limits import MAX_LINE
-from opmap.reporting.bundle import Bundle
-from opmap.reporting.comparison import ReadRun, compare
-from opmap.reporting.comparison_text import markdown, print_comparison
-from opmap.reporting.merge import Merging
-from opmap.reporting.written_bundle import read_bundle
+from opmap.mapping.dxdispatch import read
+from opmap.mapping.dxdispatch.npy_file import npy_values
 from opmap.spec import read_spec
-from opmap.verdicts import known_failures
-from opmap.verdicts.record import Record, TensorRecord
 from opmap.vocabulary import Verdict
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 
 from opmap import Session, SessionOptions
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU, SessionProvider
-from opmap.execution.steps import Open, Run
-from opmap.verdicts.judge import Judge
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU, SessionProvider
+from opmap.engines.steps import Open, Run
+from opmap.judge.judge import Judge
 
 SELECTION = ("gather/float32/*", "gather_elements/int8/*", "gather_nd1/int8/*", "gather/example.*")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
-from opmap.verdicts.active_failures import Place
-from opmap.verdicts.known_failures import SCHEMA, KnownFailure
+from opmap.known.active_failures import Environment
+from opmap.known.known_failures import SCHEMA, KnownFailure
 
 CASES = {case.id: case for case in catalogue("smoke")}
 CASE = CASES["gather/example.1"]
-HERE = Place(
+HERE = Environment(
     provider="DmlExecutionProvider",
     package="onnxruntime-directml",
     adapter="NVIDIA GeForce RTX 4060",

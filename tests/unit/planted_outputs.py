@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opmap.cases.catalogue import generated
+from opmap.catalogue.catalogue import generated
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.relation import RELATION_KINDS, relate, reveals_addresses
 from opmap.faults.case_arrays import CaseArrays

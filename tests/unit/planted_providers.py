@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opmap.execution.sessions import CPU, SessionProvider
+from opmap.engines.sessions import CPU, SessionProvider
 
 
 class Planted(SessionProvider):

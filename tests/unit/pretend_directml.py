@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 
 from opmap.descriptors import TensorDesc
-from opmap.directml.describing import from_memory, to_memory
-from opmap.directml.dispatching import FILL, GUARD
-from opmap.directml.hresults import BindingRefused, CallFailed
-from opmap.execution import frames, worker_main
-from opmap.execution.direct import DEBUG_LAYER
-from opmap.execution.performer import Performer
-from opmap.execution.steps import Dispatch, Result
-from opmap.machine.facts import Fact
+from opmap.engines import frames, worker_main
+from opmap.engines.direct import DEBUG_LAYER
+from opmap.engines.directml.describing import from_memory, to_memory
+from opmap.engines.directml.dispatching import FILL, GUARD
+from opmap.engines.directml.hresults import BindingRefused, CallFailed
+from opmap.engines.machine.facts import Fact
+from opmap.engines.performer import Performer
+from opmap.engines.steps import Dispatch, Result
 from opmap.operators import OPERATORS
 from opmap.spec import all_specs
 from opmap.tensors import DataType, Tensor

@@ -11,12 +11,12 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
+from opmap.catalogue.variants import Inputs
+from opmap.catalogue.variants.forms import FORMS
 from opmap.descriptors import OperatorDesc, TensorDesc, complete_sizes
 from opmap.mapping import IR_VERSION, OPSET, MappedModel, map_descriptor
 from opmap.operators import OPERATORS, emitted
 from opmap.tensors import DataType, Tensor
-from opmap.variants import Round
-from opmap.variants.forms import FORMS
 
 FOLDER = Path(__file__).parent / "serialized"
 INDICES = "IndicesTensor"
@@ -43,7 +43,7 @@ def in_form(name: str, descriptor: OperatorDesc, tensors: Mapping[str, Tensor]) 
     """Returns the mapping of a descriptor with its model in this form."""
     mapped = map_descriptor(descriptor)
     zeros = {n: Tensor(t.data_type, t.sizes, [0] * t.element_count) for n, t in descriptor.inputs.items()}
-    formed = FORMS[name].build(mapped, Round(descriptor, zeros | tensors))
+    formed = FORMS[name].build(mapped, Inputs(descriptor, zeros | tensors))
     assert formed is not None, f"the descriptor has the form {name}"
     return replace(mapped, model=formed.model, substitutions=(*mapped.substitutions, *formed.substitutions))
 

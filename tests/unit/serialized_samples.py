@@ -2,7 +2,7 @@
 
 from serialized_models import CONSTANTS, EMITTED, FOLDER, MAPPED, emitted_desc
 
-from opmap.serialized_graph import read_graph
+from opmap.mapping.serialized_graph import read_graph
 from opmap.tensors import DataType
 
 CONTENTS = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in sorted(FOLDER.glob("*/Partition_*.bin"))}

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from known_entries import CASE, ENTRY, HERE, entry, toml, validate
 
-from opmap.cases.probes import probes
-from opmap.execution.performer import Performer
-from opmap.execution.providers import OpenProvider
-from opmap.execution.steps import Open, Result
-from opmap.machine.facts import Fact
+from opmap.catalogue.probes import probes
+from opmap.engines.machine.facts import Fact
+from opmap.engines.performer import Performer
+from opmap.engines.providers import OpenProvider
+from opmap.engines.steps import Open, Result
+from opmap.judge.judge import Judge
+from opmap.judge.record import Record
+from opmap.known.active_failures import ActiveFailures, Environment, applies, locate
+from opmap.known.known_failures import EXCUSABLE
 from opmap.session import open_judge
-from opmap.verdicts.active_failures import ActiveFailures, Place, applies, locate
-from opmap.verdicts.judge import Judge
-from opmap.verdicts.known_failures import EXCUSABLE
-from opmap.verdicts.record import Record
 from opmap.vocabulary import Stage, Verdict
 
 PROBE = next(probe for probe in probes() if probe.id.endswith("/bool"))
@@ -78,7 +78,7 @@ class TestPlace:
     )
     def test_unknown(self, keys):
         """A key never matches an unknown fact of the place."""
-        assert not applies(entry(**keys), Place(provider="DmlExecutionProvider"))
+        assert not applies(entry(**keys), Environment(provider="DmlExecutionProvider"))
 
     def test_development_version(self):
         """A development version can be in a range; a text that is no version is in none."""

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from opmap.cases.rule_breaks import questions
+from opmap.catalogue.rule_breaks import questions
 from opmap.cli import main
-from opmap.execution import providers
-from opmap.execution.direct import DEBUG_LAYER, DirectProvider
-from opmap.execution.protocol import DIRECT
-from opmap.execution.worker import HangLimit
+from opmap.engines import providers
+from opmap.engines.direct import DEBUG_LAYER, DirectProvider
+from opmap.engines.protocol import DIRECT
+from opmap.engines.worker import HangLimit
+from opmap.judge.against import COMPILE_DISAGREES, RULE_DISAGREES, VALUE_DISAGREES, rule_rows
 from opmap.session import open_judge
 from opmap.spec import all_specs, tensor_rules
-from opmap.verdicts.against import COMPILE_DISAGREES, RULE_DISAGREES, VALUE_DISAGREES, rule_rows
 
 CHILD = Path(__file__).with_name("pretend_directml.py")
 ALL = list(questions())

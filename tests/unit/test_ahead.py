@@ -2,12 +2,12 @@
 
 import pytest
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
+from opmap.judge import ahead
+from opmap.judge.ahead import Ahead
+from opmap.judge.judge import Judge
 from opmap.session import Session, open_judge
-from opmap.session_options import SessionOptions
-from opmap.verdicts import ahead
-from opmap.verdicts.ahead import Ahead
-from opmap.verdicts.judge import Judge
+from opmap.session.session_options import SessionOptions
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ import pytest
 
 from opmap import bench, cli
 from opmap.bench import children, document, interpreting, pace, suite
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
+from opmap.engines.providers import ProviderMissing
 from opmap.errors import InputError, OpmapError
-from opmap.execution.providers import ProviderMissing
+from opmap.judge.session_batcher import Joined
 from opmap.operators.loops import LOOPS
 from opmap.session import Session, open_judge
-from opmap.verdicts.together import Joined
 from opmap.vocabulary import Verdict
 
 ELEMENTS = 1000

@@ -14,16 +14,16 @@ import time
 import pytest
 
 from opmap.cli import main
+from opmap.engines.machine.facts import Fact
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.errors import InputError
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
+from opmap.evidence.bundle import Bundle
+from opmap.evidence.folder_lock import FolderLock
+from opmap.evidence.results_folder import identity
+from opmap.judge.record import Record, encode
+from opmap.judge.run import settle
 from opmap.limits import MAX_FILE_BYTES, MAX_NESTING, MAX_RECORD_BYTES
-from opmap.machine.facts import Fact
-from opmap.reporting.bundle import Bundle
-from opmap.reporting.folder_lock import FolderLock
-from opmap.reporting.results_folder import identity
-from opmap.verdicts.record import Record, encode
-from opmap.verdicts.run import settle
 from opmap.vocabulary import Verdict
 
 IDS = [f"case/{i}" for i in range(300)]
@@ -34,9 +34,9 @@ EXAMPLES = ["validate", "--provider", "cpu", "--filter", "gather/example.*"]
 
 WRITE = """
 import os, sys
-from opmap.machine.facts import Fact
-from opmap.reporting.bundle import Bundle
-from opmap.verdicts.record import Record
+from opmap.engines.machine.facts import Fact
+from opmap.evidence.bundle import Bundle
+from opmap.judge.record import Record
 
 def write(folder, resume):
     ids = [f"case/{i}" for i in range(5)]
@@ -317,7 +317,7 @@ class TestLock:
 
     def test_killed(self, tmp_path):
         """The lock of a process ends with it."""
-        script = "import sys, time; from opmap.reporting.folder_lock import FolderLock; from pathlib import Path\n"
+        script = "import sys, time; from opmap.evidence.folder_lock import FolderLock; from pathlib import Path\n"
         script += "lock = FolderLock(Path(sys.argv[1])); print('locked', flush=True); time.sleep(60)"
         process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
         try:

@@ -9,19 +9,19 @@ from pathlib import Path
 import onnx
 import pytest
 
-from opmap.cases import selection
-from opmap.cases.case import INDEX_PATHS, case_id, shape_word
-from opmap.cases.selection import Selection, case_ids, find_case, find_cases
-from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS
+from opmap.catalogue import selection
+from opmap.catalogue.case import INDEX_PATHS, case_id, shape_word
+from opmap.catalogue.selection import Selection, case_ids, find_case, find_cases
+from opmap.catalogue.values import DATA_PATTERNS, INDEX_PATTERNS
 from opmap.cli import main
-from opmap.dxdispatch import model_json
+from opmap.engines.providers import open_provider
 from opmap.errors import InputError
-from opmap.execution.providers import open_provider
 from opmap.limits import MAX_GLOB
 from opmap.manual.case_ids import EXAMPLE, MEANING
+from opmap.mapping.dxdispatch import model_json
 from opmap.operators import OPERATORS
 from opmap.session import Session
-from opmap.session_options import SessionOptions
+from opmap.session.session_options import SessionOptions
 
 SMOKE = "gather/example.1"
 STANDARD = "gather/int64/d7.axis0.k0/uint32.identity.init/special.534a68"

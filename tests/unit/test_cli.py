@@ -11,11 +11,11 @@ from types import ModuleType
 
 import pytest
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
-from opmap.command_options import COMMANDS
-from opmap.dxdispatch import model_json
+from opmap.cli.command_options import COMMANDS
 from opmap.errors import InputError
+from opmap.mapping.dxdispatch import model_json
 
 EXAMPLES = {case.id: case for case in catalogue("smoke") if "/example." in case.id}
 
@@ -186,11 +186,11 @@ class TestCheck:
         assert records[0]["path"] == '$.dispatchables["gather_example.1"].desc.Axis'
         assert err.count("\n") == 1 and "GATHER.F1" in err and str(file) in err
 
-    @pytest.mark.parametrize("at, judged", [("session.open_judge", 0), ("verdicts.judge.Judge.dispatch", 1)])
+    @pytest.mark.parametrize("at, judged", [("session.session.open_judge", 0), ("judge.judge.Judge.dispatch", 1)])
     @pytest.mark.parametrize("more", [[], ["--json"]])
     def test_interrupt(self, at, judged, more, tmp_path, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and the results so far; with --json they are one document."""
-        from opmap.verdicts.judge import Judge
+        from opmap.judge.judge import Judge
 
         dispatch, left = Judge.dispatch, judged
 
@@ -409,9 +409,9 @@ class TestManual:
         pages.read_page = read_page
         monkeypatch.setitem(sys.modules, "opmap.manual", ModuleType("opmap.manual"))
         monkeypatch.setitem(sys.modules, "opmap.manual.pages", pages)
-        sys.modules.pop("opmap.commands.manual", None)
+        sys.modules.pop("opmap.cli.commands.manual", None)
         yield
-        sys.modules.pop("opmap.commands.manual", None)
+        sys.modules.pop("opmap.cli.commands.manual", None)
 
     def test_list(self, capsys):
         """A line per page, with its title."""
@@ -427,8 +427,8 @@ class TestManual:
         """In a terminal, Markdown is rendered."""
         from rich.console import Console
 
-        importlib.import_module("opmap.commands.manual")
-        monkeypatch.setattr("opmap.commands.manual.console", lambda: Console(force_terminal=True, width=40))
+        importlib.import_module("opmap.cli.commands.manual")
+        monkeypatch.setattr("opmap.cli.commands.manual.console", lambda: Console(force_terminal=True, width=40))
 
         assert main(["manual", "tiers"]) == 0
         out = capsys.readouterr().out
@@ -456,8 +456,8 @@ class TestDoctor:
     def test_two_runtimes(self, monkeypatch, capsys):
         """Two distributions of ONNX Runtime are a problem; the message has the command that solves it."""
         both = {"onnxruntime": "1.24.4", "onnxruntime-directml": "1.24.4"}
-        monkeypatch.setattr("opmap.machine.runtimes.installed", lambda: both)
-        monkeypatch.setattr("opmap.reporting.doctor.installed", lambda: both)
+        monkeypatch.setattr("opmap.engines.machine.runtimes.installed", lambda: both)
+        monkeypatch.setattr("opmap.evidence.doctor.installed", lambda: both)
 
         codes = [main(["doctor"]), main(["validate", "--provider", "cpu"])]
 

@@ -10,19 +10,19 @@ import onnx.checker
 import pytest
 
 from opmap import open_provider
-from opmap.cases.contract_probes import contract_probes, read
-from opmap.cases.selection import Selection
+from opmap.catalogue.contract_probes import contract_probes, read
+from opmap.catalogue.selection import Selection
 from opmap.cli import main
-from opmap.execution import steps
-from opmap.execution.performer import Performer
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU, SessionProvider
-from opmap.execution.steps import Drop, Open, Result, Run
-from opmap.execution.third_party import ThirdPartyProvider
-from opmap.execution.worker import HangLimit, WorkerCrashed, WorkerProvider, WorkerTimeout
-from opmap.verdicts.contract import judge_contract, perform, words
-from opmap.verdicts.record import Record
-from opmap.verdicts.run import Run as Results
+from opmap.engines import steps
+from opmap.engines.performer import Performer
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU, SessionProvider
+from opmap.engines.steps import Drop, Open, Result, Run
+from opmap.engines.third_party import ThirdPartyProvider
+from opmap.engines.worker import HangLimit, WorkerCrashed, WorkerProvider, WorkerTimeout
+from opmap.judge.contract import judge_contract, perform, words
+from opmap.judge.record import Record
+from opmap.judge.run import Run as Results
 from opmap.vocabulary import TIERS, Stage, Verdict, tiers_in
 
 PROBES = {probe.id: probe for probe in contract_probes()}
@@ -338,9 +338,9 @@ class TestSteps:
         )
 
     def test_together_times(self):
-        """Together repeats its runs, and stops a run that fails."""
+        """Concurrent repeats its runs, and stops a run that fails."""
         good, bad = Run(session="s", feeds={"x": self.ONE}), Run(session="s", feeds={})
-        _, result = self.perform(self.open(self.NEG), steps.Together(runs=[good, bad], times=3))
+        _, result = self.perform(self.open(self.NEG), steps.Concurrent(runs=[good, bad], times=3))
         assert [r.error is None for r in result.results] == [True, True, True, False]
         assert result.error is not None
 

@@ -9,14 +9,14 @@ import onnx.checker
 import pytest
 
 from opmap import open_provider
-from opmap.cases.contract_probes import contract_probes, read
+from opmap.catalogue.contract_probes import contract_probes, read
+from opmap.engines import steps
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU, SessionProvider
+from opmap.engines.steps import Open
+from opmap.engines.worker import WorkerProvider
 from opmap.errors import InputError
-from opmap.execution import steps
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU, SessionProvider
-from opmap.execution.steps import Open
-from opmap.execution.worker import WorkerProvider
-from opmap.verdicts.contract import judge_contract, perform
+from opmap.judge.contract import judge_contract, perform
 from opmap.vocabulary import Verdict
 
 PROBES = {probe.id: probe for probe in contract_probes()}
@@ -54,7 +54,7 @@ class TestData:
         for probe in PROBES.values():
             known = set()
             for step in (item.step for item in probe.steps):
-                runs = step.runs if isinstance(step, steps.Together) else [step]
+                runs = step.runs if isinstance(step, steps.Concurrent) else [step]
                 for part in runs:
                     used = {getattr(part, "session", None)} - {None}
                     if isinstance(step, Open):
@@ -157,7 +157,7 @@ class TestFile:
                 HEAD + "steps = [{ step = 'drop', name = 's', refused = true, maybe = true }]",
                 "step 1: must have refused alone",
             ),
-            (HEAD + "steps = [{ step = 'together', runs = [], expect = [{}] }]", "step 1: expect must have 0 entries"),
+            (HEAD + "steps = [{ step = 'concurrent', runs = [], expect = [{}] }]", "step 1: expect must have 0 entries"),
             (
                 "arrays.d = { type = 'int64', sizes = [2], values = [1] }\n" + HEAD + "steps = []",
                 "array 'd': sizes [2] take 2 values, got 1",
@@ -183,7 +183,7 @@ def test_steps_travel():
     """Every step of every probe goes through a frame unchanged."""
     from io import BytesIO
 
-    from opmap.execution import frames
+    from opmap.engines import frames
 
     for probe in PROBES.values():
         for item in probe.steps:

@@ -13,20 +13,20 @@ import numpy as np
 import onnx
 import pytest
 
-from opmap.cases import covering_arrays
-from opmap.cases.catalogue import catalogue, example_descriptor
-from opmap.cases.covering_arrays import arrays
-from opmap.cases.parameters import cases_of, cases_with, classify, classify_desc, parameters
-from opmap.cases.random_cases import random_descriptors
+from opmap.catalogue import covering_arrays
+from opmap.catalogue.catalogue import catalogue, example_descriptor
+from opmap.catalogue.coverage.boundaries import boundary_rules
+from opmap.catalogue.coverage.covered import Covered, measure
+from opmap.catalogue.coverage.kernels import kernel_files, kernel_reached
+from opmap.catalogue.covering_arrays import arrays
+from opmap.catalogue.parameters import cases_of, cases_with, classify, classify_desc, parameters
+from opmap.catalogue.random_cases import random_descriptors
+from opmap.catalogue.variants import VARIANTS
 from opmap.cli import main
-from opmap.coverage.boundaries import boundary_rules
-from opmap.coverage.covered import Covered, measure
-from opmap.coverage.kernels import kernel_files, kernel_reached
+from opmap.evidence.coverage_tables import tier_coverage
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
-from opmap.reporting.coverage import tier_coverage
 from opmap.session import open_judge
-from opmap.variants import VARIANTS
 
 SMOKE = list(catalogue("smoke", variants=False))
 TOOL = Path(__file__).parents[2] / "tools" / "build_arrays.py"
@@ -84,7 +84,7 @@ class TestTiers:
         test_rows_are_built_as_chosen samples the rows that hold the triples.
         """
         name = "GATHER_ELEMENTS"
-        monkeypatch.setattr("opmap.cases.catalogue.OPERATORS", {name: OPERATORS[name]})
+        monkeypatch.setattr("opmap.catalogue.catalogue.OPERATORS", {name: OPERATORS[name]})
         coverage = measure(catalogue("full", variants=False))[name]
         assert [] == coverage.missing(strength=3)
         counts = (len(coverage.classes), len(coverage.pairs), len(coverage.triples))
@@ -318,7 +318,7 @@ class TestCommand:
     def test_what_is_missing_is_red(self, capsys, monkeypatch):
         """A missing class gives exit code 1, and the table and the JSON name it."""
         monkeypatch.setattr(
-            "opmap.reporting.coverage.catalogue", lambda tier: [c for c in SMOKE if "/int8/" not in c.id]
+            "opmap.evidence.coverage_tables.catalogue", lambda tier: [c for c in SMOKE if "/int8/" not in c.id]
         )
         assert 1 == main(["catalog", "--tier", "smoke"])
         assert "missing: GATHER: data_type INT8" in capsys.readouterr().out

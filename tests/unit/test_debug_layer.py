@@ -10,13 +10,18 @@ import pytest
 from fake_com import FakeCom
 
 from opmap.cli import main
-from opmap.directml import libraries
-from opmap.directml.debugging import DebugMessages
-from opmap.directml.device import Device
-from opmap.directml.hresults import CallFailed
-from opmap.directml.structs import D3D12_MESSAGE
+from opmap.engines.directml import libraries
+from opmap.engines.directml.debugging import DebugMessages
+from opmap.engines.directml.device import Device
+from opmap.engines.directml.hresults import CallFailed
+from opmap.engines.directml.structs import D3D12_MESSAGE
 from opmap.errors import InputError
-from opmap.limits import MAX_DEBUG_MESSAGE_BYTES, MAX_DEBUG_MESSAGES, MAX_DEBUG_MESSAGES_STORED, MAX_LINE
+from opmap.limits import (
+    MAX_DEBUG_MESSAGE_BYTES,
+    MAX_DEBUG_MESSAGES,
+    MAX_DEBUG_MESSAGES_STORED,
+    MAX_LINE,
+)
 
 pytestmark = pytest.mark.skipif(struct.calcsize("P") != 8, reason="the structs are laid out for 64 bits")
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import causes
@@ -17,12 +17,12 @@ from opmap.diagnosis.conditions import Comparison, Condition
 from opmap.diagnosis.diagnose import Diagnosis, check_stability, diagnoses, merged, settled
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.stability import stability
-from opmap.execution.providers import ProviderMissing, open_provider
+from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.faults import open_fault
+from opmap.judge.judge import Judge
+from opmap.known.known_failures import SCHEMA
 from opmap.session import Session
-from opmap.session_options import SessionOptions
-from opmap.verdicts.judge import Judge
-from opmap.verdicts.known_failures import SCHEMA
+from opmap.session.session_options import SessionOptions
 
 SMOKE = list(catalogue("smoke", variants=False))
 CASES = [case for case in SMOKE if case.id.startswith("gather_nd/")]

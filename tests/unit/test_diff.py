@@ -14,9 +14,9 @@ from bundle_folders import schema_of, validate
 from planted_markup import fields_in, planted
 
 from opmap.cli import main
+from opmap.engines.machine.facts import Fact
+from opmap.evidence.bundle import Bundle
 from opmap.limits import MAX_LINE
-from opmap.machine.facts import Fact
-from opmap.reporting.bundle import Bundle
 
 RUNS = {
     "clamped": "fault:index-clamped-early",

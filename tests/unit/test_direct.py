@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from opmap import session
-from opmap.cases.case import Case
-from opmap.cases.selection import find_case
+from opmap.catalogue.case import Case
+from opmap.catalogue.selection import find_case
 from opmap.cli import main
+from opmap.engines import frames, providers, worker_main
+from opmap.engines.direct import DirectProvider
+from opmap.engines.dispatcher import Dispatcher
+from opmap.engines.performer import Performer
+from opmap.engines.protocol import DIRECT
+from opmap.engines.providers import OpenProvider, ProviderMissing, _device_types, full_name, open_provider
+from opmap.engines.steps import Clear, Result
+from opmap.engines.worker import DeviceLost, HangLimit
 from opmap.errors import InputError
-from opmap.execution import frames, providers, worker_main
-from opmap.execution.direct import DirectProvider
-from opmap.execution.dispatcher import Dispatcher
-from opmap.execution.performer import Performer
-from opmap.execution.protocol import DIRECT
-from opmap.execution.providers import OpenProvider, ProviderMissing, _device_types, full_name, open_provider
-from opmap.execution.steps import Clear, Result
-from opmap.execution.worker import DeviceLost, HangLimit
-from opmap.verdicts.judge import Judge
+from opmap.judge.judge import Judge
+from opmap.session import session
 from opmap.vocabulary import Stage, Verdict
 
 CHILD = Path(__file__).with_name("pretend_directml.py")

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from fake_com import OUT_OF_MEMORY, FakeCom
 
-from opmap.cases.catalogue import example_descriptor
+from opmap.catalogue.catalogue import example_descriptor
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete_sizes
-from opmap.directml import structs
-from opmap.directml.com import Com, iid, interfaces, length, methods
-from opmap.directml.describing import dispatchable, from_memory, to_memory, touched
-from opmap.directml.device import Device
-from opmap.directml.dispatchable import OperatorDesc, operator_struct
-from opmap.directml.dispatching import FILL, GUARD, _placed
-from opmap.directml.hresults import BindingRefused, CallFailed, told
-from opmap.directml.libraries import direct3d_device
+from opmap.engines.directml import structs
+from opmap.engines.directml.com import Com, iid, interfaces, length, methods
+from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
+from opmap.engines.directml.device import Device
+from opmap.engines.directml.dispatchable import OperatorDesc, operator_struct
+from opmap.engines.directml.dispatching import FILL, GUARD, _placed
+from opmap.engines.directml.hresults import BindingRefused, CallFailed, told
+from opmap.engines.directml.libraries import direct3d_device
 from opmap.errors import ProviderError
 from opmap.operators import OPERATORS
 from opmap.spec import all_specs, load_spec

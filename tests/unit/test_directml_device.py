@@ -11,19 +11,19 @@ from array import array
 import numpy as np
 import pytest
 
-from opmap.cases.catalogue import example_descriptor
-from opmap.cases.random_cases import data_types, draw_case, draw_descriptor, index_types
+from opmap.catalogue.catalogue import example_descriptor
+from opmap.catalogue.random_cases import data_types, draw_case, draw_descriptor, index_types
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc
-from opmap.directml.arena import Arena
-from opmap.directml.describing import dispatchable, from_memory, to_memory, touched
-from opmap.directml.device import Device
-from opmap.directml.dispatching import run
-from opmap.directml.hresults import INVALID_ARGUMENT, BindingRefused, CallFailed
-from opmap.directml.libraries import directml_device, enable_debug_layer
-from opmap.directml.support import highest_feature_level, supports
-from opmap.dxdispatch import read_model
+from opmap.engines.directml.arena import Arena
+from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
+from opmap.engines.directml.device import Device
+from opmap.engines.directml.dispatching import run
+from opmap.engines.directml.hresults import INVALID_ARGUMENT, BindingRefused, CallFailed
+from opmap.engines.directml.libraries import directml_device, enable_debug_layer
+from opmap.engines.directml.support import highest_feature_level, supports
+from opmap.engines.machine.adapters import choose_adapter
 from opmap.errors import InputError, ProviderError
-from opmap.machine.adapters import choose_adapter
+from opmap.mapping.dxdispatch import read_model
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.spec import all_specs

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 import opmap
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
+from opmap.engines import dml_linux
+from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
+from opmap.engines.sessions import CPU
+from opmap.engines.worker import WorkerProvider
 from opmap.errors import InputError
-from opmap.execution import dml_linux
-from opmap.execution.providers import OpenProvider, ProviderMissing, open_provider
-from opmap.execution.sessions import CPU
-from opmap.execution.worker import WorkerProvider
-from opmap.verdicts.judge import Judge
+from opmap.judge.judge import Judge
 
 ROOT = Path(opmap.__file__).parents[1]
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "dml_linux" / "dml_linux.py"
@@ -42,7 +42,7 @@ class TestRig:
         command = dml_linux.find_dml_runtime(*named)
         assert [sys.executable, f"{rig}/dml_linux.py", "run", str(rig), "python", "-P"] == command[:-1]
         staged = rig / "work" / command[-1]
-        assert (ROOT / "opmap/execution/worker_main.py").read_bytes() == staged.read_bytes()
+        assert (ROOT / "opmap/engines/worker_main.py").read_bytes() == staged.read_bytes()
         assert command == dml_linux.find_dml_runtime(*named)
         assert 1 == len(list((rig / "work").iterdir()))
 

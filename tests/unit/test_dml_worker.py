@@ -13,14 +13,14 @@ import pytest
 from onnx import TensorProto, helper
 from troubled_workers import CHILD, Planted, first_cases, linux
 
-from opmap.execution import dml_linux
-from opmap.execution.child import processes_with
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import DIRECTML
-from opmap.execution.steps import Open
-from opmap.execution.worker import HangLimit
+from opmap.engines import dml_linux
+from opmap.engines.child import processes_with
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import DIRECTML
+from opmap.engines.steps import Open
+from opmap.engines.worker import HangLimit
+from opmap.judge.judge import Judge
 from opmap.mapping import map_descriptor
-from opmap.verdicts.judge import Judge
 
 cases = pytest.fixture(first_cases, scope="module")
 

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from opmap.cli import main
-from opmap.machine.environment import collect
-from opmap.machine.facts import Fact
-from opmap.machine.runtimes import UNNAMED, Plugin
+from opmap.engines.machine.environment import collect
+from opmap.engines.machine.facts import Fact
+from opmap.engines.machine.runtimes import UNNAMED, Plugin
 
 CPU = ["CPUExecutionProvider"]
 DML = ["DmlExecutionProvider", *CPU]
@@ -33,11 +33,11 @@ def doctor(monkeypatch, capsys):
             "ep_devices": list(devices),
         }
         facts = {**collect(), **{name: Fact(value, "test") for name, value in invented.items()}}
-        monkeypatch.setattr("opmap.reporting.doctor.collect", lambda: facts)
-        monkeypatch.setattr("opmap.reporting.doctor.installed", lambda: runtimes)
-        monkeypatch.setattr("opmap.machine.runtimes.installed", lambda: runtimes)
-        monkeypatch.setattr("opmap.reporting.doctor.plugins", lambda: [plugin for plugin, _ in plugins])
-        monkeypatch.setattr("opmap.reporting.doctor.devices_of", dict(plugins).__getitem__)
+        monkeypatch.setattr("opmap.evidence.doctor.collect", lambda: facts)
+        monkeypatch.setattr("opmap.evidence.doctor.installed", lambda: runtimes)
+        monkeypatch.setattr("opmap.engines.machine.runtimes.installed", lambda: runtimes)
+        monkeypatch.setattr("opmap.evidence.doctor.plugins", lambda: [plugin for plugin, _ in plugins])
+        monkeypatch.setattr("opmap.evidence.doctor.devices_of", dict(plugins).__getitem__)
         code = main(["doctor", *arguments])
         return code, capsys.readouterr().out
 

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from opmap import strategies
 from opmap.descriptors import TensorDesc
-from opmap.dxdispatch import desc_json, model_json, read, read_model
+from opmap.mapping.dxdispatch import desc_json, model_json, read, read_model
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from dxdispatch_models import EXPECTED, changed, lying, output, problem
 
-from opmap.dxdispatch import read
 from opmap.errors import InputError
 from opmap.limits import MAX_FILE_BYTES
+from opmap.mapping.dxdispatch import read
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
 

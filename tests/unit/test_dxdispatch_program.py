@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from planted_providers import Planted
 
-from opmap.cases.catalogue import catalogue
-from opmap.cases.layouts import in_layout
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.layouts import in_layout
 from opmap.diagnosis.sides import sides_json, whose_fault
-from opmap.dxdispatch import read
+from opmap.engines.dxdispatch_program import dxdispatch_program, run_dxdispatch
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.errors import ProviderError
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
-from opmap.reproducers.dxdispatch_files import DXDISPATCH, dxdispatch_files
-from opmap.reproducers.dxdispatch_program import dxdispatch_program, run_dxdispatch
-from opmap.verdicts.judge import Judge
-from opmap.verdicts.record import Record
+from opmap.evidence.reproducers.dxdispatch_files import DXDISPATCH, dxdispatch_files
+from opmap.judge.judge import Judge
+from opmap.judge.record import Record
+from opmap.mapping.dxdispatch import read
 from opmap.vocabulary import Verdict
 
 IDS = ("gather/example.1", "gather_elements/uint8/d2.axis1/int64.neg/addr0.ad5be3")
@@ -30,7 +30,7 @@ GATHER, ELEMENTS = map(CASES.get, IDS)
 PROGRAM = """
 import sys
 from pathlib import Path
-from opmap.dxdispatch import laid_out, read
+from opmap.mapping.dxdispatch import laid_out, read
 from opmap.tensors import Tensor
 
 fault = {fault!r}

@@ -9,9 +9,9 @@ from dxdispatch_models import DESC, changed, gather, lying, one, problem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opmap.dxdispatch import read_model
 from opmap.errors import InputError
 from opmap.limits import MAX_ELEMENTS, MAX_NESTING, MAX_STRIDED_ELEMENTS
+from opmap.mapping.dxdispatch import read_model
 
 
 class TestRefusals:
@@ -150,7 +150,9 @@ class TestRefusals:
 
     def test_values_that_are_too_many_together(self, monkeypatch):
         """Every dispatch counts, also if they all read the same resources."""
-        monkeypatch.setattr("opmap.dxdispatch.resources.MAX_VALUES_BYTES", 36 + 36 + 36)  # the buffers, two dispatches
+        monkeypatch.setattr(
+            "opmap.mapping.dxdispatch.resources.MAX_VALUES_BYTES", 36 + 36 + 36
+        )  # the buffers, two dispatches
         model = gather()
         model["commands"] = model["commands"][:1] * 3
         first, second, third = read_model(json.dumps(model))

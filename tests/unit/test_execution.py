@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from opmap.descriptors import TensorDesc, complete
+from opmap.engines.dml_linux import VARIABLE
+from opmap.engines.machine.runtimes import require_one
+from opmap.engines.protocol import Placement
+from opmap.engines.providers import ProviderMissing, available, open_provider
+from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
+from opmap.engines.steps import Drop, Get, Open, Run, Setup
+from opmap.engines.worker import WorkerCrashed, WorkerTimeout
 from opmap.errors import InputError, ProviderError
-from opmap.execution.dml_linux import VARIABLE
-from opmap.execution.protocol import Placement
-from opmap.execution.providers import ProviderMissing, available, open_provider
-from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
-from opmap.execution.steps import Drop, Get, Open, Run, Setup
-from opmap.execution.worker import WorkerCrashed, WorkerTimeout
-from opmap.machine.runtimes import require_one
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.session import open_judge

@@ -17,16 +17,16 @@ import pytest
 from exported_folders import EXAMPLE, dispatch_file, export_command, record, run, wrong
 from onnx import numpy_helper
 
-from opmap.cases.catalogue import catalogue
-from opmap.cases.selection import find_case
-from opmap.dxdispatch import model_json, read
-from opmap.machine.environment import collect
-from opmap.machine.facts import Fact
-from opmap.machine.runtimes import installed
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.selection import find_case
+from opmap.engines.machine.environment import collect
+from opmap.engines.machine.facts import Fact
+from opmap.engines.machine.runtimes import installed
+from opmap.evidence.export import export_folder, folder_name
+from opmap.evidence.redaction import Redactor
+from opmap.evidence.reproducers.model_folders import write_files
+from opmap.mapping.dxdispatch import model_json, read
 from opmap.operators import OPERATORS
-from opmap.reporting.export import export_folder, folder_name
-from opmap.reporting.redaction import Redactor
-from opmap.reproducers.model_folders import write_files
 
 export = pytest.fixture(export_command)
 dispatch = pytest.fixture(dispatch_file)

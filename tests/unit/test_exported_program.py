@@ -13,12 +13,12 @@ import onnxruntime
 import pytest
 from exported_folders import DRIVER, EXAMPLE, dispatch_file, export_command, record, run, wrong
 
-from opmap.cases.catalogue import catalogue
-from opmap.cases.selection import find_case
-from opmap.execution.sessions import DIRECTML
-from opmap.reporting.export import export_folder
-from opmap.reproducers.model_folders import write_files
-from opmap.variants import VARIANTS
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.selection import find_case
+from opmap.catalogue.variants import VARIANTS
+from opmap.engines.sessions import DIRECTML
+from opmap.evidence.export import export_folder
+from opmap.evidence.reproducers.model_folders import write_files
 
 export = pytest.fixture(export_command)
 dispatch = pytest.fixture(dispatch_file)

@@ -9,17 +9,17 @@ from fnmatch import fnmatchcase
 import msgspec
 import pytest
 
-from opmap.cases.catalogue import catalogue
-from opmap.cases.probes import probes
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.probes import probes
 from opmap.cli import main
-from opmap.verdicts.active_failures import ActiveFailures, Place
-from opmap.verdicts.failure_patterns import _globs, stable_text
-from opmap.verdicts.known_failures import KnownFailure, load, write
-from opmap.verdicts.record import Record
+from opmap.judge.record import Record
+from opmap.known.active_failures import ActiveFailures, Environment
+from opmap.known.failure_patterns import _globs, stable_text
+from opmap.known.known_failures import KnownFailure, load, write
 from opmap.vocabulary import Stage, Verdict
 
 CASES = list(catalogue("smoke"))
-HERE = Place(provider="Mine", adapter="an [adapter] *")
+HERE = Environment(provider="Mine", adapter="an [adapter] *")
 ELEMENTS = "1 of 8 elements differ: output[0] = input[indices[0] = 3] = 14.0, got 13.0"
 
 

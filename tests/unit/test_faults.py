@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue, large
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import catalogue, large
 from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
@@ -22,10 +22,10 @@ from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
 from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.indices import INDEX_FAULTS
 from opmap.faults.score import Score, score, summary
+from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
 from opmap.pseudocode import access_map, compile_map, parse_lines, run
 from opmap.tensors import DataType, Tensor
-from opmap.verdicts.judge import Judge
 
 REAL = [name for name, fault in FAULTS.items() if fault.tier in ("smoke", "standard")]
 HUGE = [name for name, fault in FAULTS.items() if fault.tier == "full"]
@@ -430,7 +430,7 @@ class TestCommand:
 
     def test_prints_the_score(self, capsys, monkeypatch):
         """A line per fault with its first case, the totals, and the cases that alone catch a fault."""
-        monkeypatch.setattr("opmap.commands.faults.score", lambda cases, advance: list(scores("smoke").values()))
+        monkeypatch.setattr("opmap.cli.commands.faults.score", lambda cases, advance: list(scores("smoke").values()))
         code = main(["faults"])
         out = capsys.readouterr().out
         assert 0 == code
@@ -447,7 +447,7 @@ class TestCommand:
 
     def test_as_json(self, capsysbinary, monkeypatch):
         """`caught_by` holds positions in the list of cases."""
-        monkeypatch.setattr("opmap.commands.faults.score", lambda cases, advance: list(scores("smoke").values()))
+        monkeypatch.setattr("opmap.cli.commands.faults.score", lambda cases, advance: list(scores("smoke").values()))
         main(["faults", "--tier", "smoke", "--json"])
         document = json.loads(capsysbinary.readouterr().out)
         assert ("opmap-faults/1", "smoke") == (document["schema"], document["tier"])
@@ -460,7 +460,7 @@ class TestCommand:
 
     def test_a_fault_that_is_not_caught_is_red(self, capsys, monkeypatch):
         """Exit code 1, and the fault is listed as wrong."""
-        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda *_, **__: [gather((1, 2), (0, 1))])
+        monkeypatch.setattr("opmap.catalogue.selection.catalogue", lambda *_, **__: [gather((1, 2), (0, 1))])
         assert 1 == main(["faults"])
         out = capsys.readouterr().out
         assert "negative-index-as-zero                    0  NOT CAUGHT" in out

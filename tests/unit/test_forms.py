@@ -6,18 +6,18 @@ import onnxruntime
 import pytest
 from formed_cases import answers, cases, formed, formed_cases, mapping, right, rounds, session
 
-from opmap.cases.values import fill
+from opmap.catalogue.values import fill
+from opmap.catalogue.variants.contract import Formed, Inputs
+from opmap.catalogue.variants.forms import FORMS
+from opmap.catalogue.variants.forms_constants import EXTERNAL_FILE
+from opmap.catalogue.variants.forms_shapes import AUXILIARY_OPSET, OPSETS
+from opmap.catalogue.variants.further_inputs import fresh_values, other_sizes
+from opmap.catalogue.variants.variant_run import VariantRun
 from opmap.descriptors import complete_sizes
-from opmap.execution.steps import Result
+from opmap.engines.steps import Result
 from opmap.mapping import IR_VERSION, OPSET, map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
-from opmap.variants.contract import Formed, Round
-from opmap.variants.forms import FORMS
-from opmap.variants.forms_constants import EXTERNAL_FILE
-from opmap.variants.forms_shapes import AUXILIARY_OPSET, OPSETS
-from opmap.variants.rounds import fresh_values, other_sizes
-from opmap.variants.walk import Walk
 
 NO_OPTIMIZATION = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 
@@ -57,8 +57,8 @@ class TestEveryForm:
     def test_wrong_answers_are_seen(self, name):
         """The output of other values is no right answer."""
         for id, form, first in formed_cases(name):
-            walk = Walk(None, form, first, "")
-            other = Round(first.desc, fresh_values(first).tensors)
+            walk = VariantRun(None, form, first, "")
+            other = Inputs(first.desc, fresh_values(first).tensors)
             shown = {
                 output: np.array(walk._expected(other, field)[0], np.uint64).astype(f"<u{data_type.size}")
                 for output, field in form.outputs.items()
@@ -150,7 +150,7 @@ class TestConstants:
             {"InputTensor": (1, 3), "IndicesTensor": (1, 2)},
             {"Axis": 0, "IndexDimensions": 1},
         )
-        first = Round(desc, fill(desc, "", "pos", "addr"))
+        first = Inputs(desc, fill(desc, "", "pos", "addr"))
         assert FORMS["fed-indices"].build(map_descriptor(desc), first) is None
         assert FORMS["fed-data"].build(map_descriptor(desc), first) is not None
 

@@ -5,9 +5,9 @@ import onnx
 import pytest
 from formed_cases import answers, cases, formed, formed_cases, right, session
 
-from opmap.variants.contract import Formed, Round
-from opmap.variants.forms import FORMS
-from opmap.variants.rounds import fresh_values
+from opmap.catalogue.variants.contract import Formed, Inputs
+from opmap.catalogue.variants.forms import FORMS
+from opmap.catalogue.variants.further_inputs import fresh_values
 
 
 def formed_values(name, id):
@@ -23,7 +23,7 @@ class TestStructure:
     def test_both_branches(self, name):
         """The case takes one branch, other rounds the other one; both have the operator."""
         for _, form, first in formed_cases(name):
-            same, other = Round(first.desc, dict(first.tensors)), fresh_values(first)
+            same, other = Inputs(first.desc, dict(first.tensors)), fresh_values(first)
             conditions = [bool(form.feeds(r)["Condition"]) for r in (first, other, same)]
             assert [name == "if", name == "if-else", name == "if"] == conditions
             (node,) = form.model.graph.node

@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from opmap.execution import frames
-from opmap.execution.protocol import Placement
-from opmap.execution.sessions import CPU
-from opmap.execution.steps import Clear, Evidence, Result, Run
+from opmap.engines import frames
+from opmap.engines.protocol import Placement
+from opmap.engines.sessions import CPU
+from opmap.engines.steps import Clear, Evidence, Result, Run
 from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_MESSAGE, MAX_SIZES
 
 

@@ -18,13 +18,24 @@ from fuzz_performers import (
     WrongSecondOutput,
 )
 
-from opmap.execution.steps import Open, Run, Setup
+from opmap.engines.steps import Open, Run, Setup
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.features import alike, covers, features
 from opmap.fuzz.graphs import Graph, Invalid, Node, Source, all_nodes, evaluate, infer
 from opmap.fuzz.judging import perform_plan
 from opmap.fuzz.models import build_model
-from opmap.fuzz.plan import Binding, Dropping, Getting, Opening, Plan, Putting, Round, Running, RunningBound, joined
+from opmap.fuzz.plan import (
+    Binding,
+    Dropping,
+    Getting,
+    Opening,
+    Plan,
+    Putting,
+    Running,
+    RunningBound,
+    SeededInputs,
+    joined,
+)
 from opmap.fuzz.search import Search, draw_sequence
 from opmap.fuzz.state import planned
 from opmap.fuzz.switches import SWITCHES, available
@@ -160,7 +171,7 @@ class TestState:
     def test_kept_output(self):
         """A kept output can be read after its session is gone."""
         *_, last = self.steps(
-            Running(session="s", method="values", round=Round(seed=2), keep={"y": "v"}),
+            Running(session="s", method="values", round=SeededInputs(seed=2), keep={"y": "v"}),
             Dropping(name="s"),
             Getting(value="v"),
         )
@@ -173,7 +184,7 @@ class TestState:
             (Running(session="s", outputs=("x",)),),
             (Getting(value="v"),),
             (Putting(value="v", name="x"), Putting(value="v", name="x")),
-            (Running(session="s", round=Round(sizes={"x": (3,)})),),
+            (Running(session="s", round=SeededInputs(sizes={"x": (3,)})),),
         ],
     )
     def test_not_allowed(self, actions):

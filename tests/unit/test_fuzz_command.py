@@ -10,8 +10,8 @@ import pytest
 
 from opmap import cli
 from opmap.errors import InputError
+from opmap.evidence.finds import _COUNTS, FindsFolder
 from opmap.fuzz.search import Progress
-from opmap.reporting.finds import _COUNTS, FindsFolder
 
 PROVIDER = '''"""A provider whose sessions return the outputs of the run before."""
 

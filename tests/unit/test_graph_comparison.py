@@ -14,7 +14,7 @@ from written_graphs import graph_of, node_for, write
 from opmap import strategies
 from opmap.errors import InputError
 from opmap.mapping import map_descriptor
-from opmap.serialized_graph import ConstantNode, compare, descriptor_class, operator_desc, read_graph
+from opmap.mapping.serialized_graph import ConstantNode, compare, descriptor_class, operator_desc, read_graph
 from opmap.tensors import DataType, Tensor
 
 

@@ -9,18 +9,18 @@ import pytest
 from dxdispatch_models import DESC, changed, gather, problem
 
 from opmap import limits
-from opmap.cases import selection
-from opmap.cases.catalogue import catalogue
-from opmap.cases.covering_arrays import read_arrays
-from opmap.cases.globs import matcher
-from opmap.cases.selection import Selection, case_ids
+from opmap.catalogue import selection
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.covering_arrays import read_arrays
+from opmap.catalogue.globs import matcher
+from opmap.catalogue.selection import Selection, case_ids
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
-from opmap.dxdispatch import descriptor_json, read_model, resources
 from opmap.errors import InputError
 from opmap.files import parse_toml
+from opmap.known.known_failures import load
+from opmap.mapping.dxdispatch import descriptor_json, read_model, resources
 from opmap.tensors import DataType
-from opmap.verdicts.known_failures import load
 
 
 class TestDxDispatch:
@@ -37,7 +37,7 @@ class TestDxDispatch:
 
     def test_commands(self, monkeypatch):
         """They are counted before the first one is read."""
-        monkeypatch.setattr("opmap.dxdispatch.reading.MAX_COMMANDS", 3)
+        monkeypatch.setattr("opmap.mapping.dxdispatch.reading.MAX_COMMANDS", 3)
         model = gather()
         model["commands"] = model["commands"][:1] * 3
         assert 3 == len(read_model(json.dumps(model)))
@@ -60,7 +60,7 @@ class TestDxDispatch:
             calls["read"] += 1
             return read_desc(*arguments)
 
-        monkeypatch.setattr("opmap.dxdispatch.reading.read_desc", counted)
+        monkeypatch.setattr("opmap.mapping.dxdispatch.reading.read_desc", counted)
         for model in (gather(), changed(*DESC, "Axis", to=-1)):
             model["commands"] = model["commands"][:1] * 5
             assert 5 == len(read_model(json.dumps(model)))
@@ -75,7 +75,7 @@ class TestDxDispatch:
             calls[data_type] += 1
             return to_bits(data_type, numbers)
 
-        monkeypatch.setattr("opmap.dxdispatch.resources.to_bits", counted)
+        monkeypatch.setattr("opmap.mapping.dxdispatch.resources.to_bits", counted)
         model = changed("resources", "input", "initialValues", to=[1, 2, 3, "x"])
         model["commands"] = model["commands"][:1] * 5
         errors = [dispatch.error for dispatch in read_model(json.dumps(model))]
@@ -241,7 +241,7 @@ class TestKnownFailures:
 
     def test_many_globs(self, tmp_path, monkeypatch):
         """Each glob is compared with each case; entries without a glob are found by their id."""
-        monkeypatch.setattr("opmap.verdicts.known_failures.MAX_GLOBS", 2)
+        monkeypatch.setattr("opmap.known.known_failures.MAX_GLOBS", 2)
         assert 7 == len(load(self.write(tmp_path, {"case": "*"}, {"case": "a?"}, *[{}] * 5)))
         with pytest.raises(InputError, match="must have at most 2 entries with a glob or without a case, got 3"):
             load(self.write(tmp_path, {"case": "*"}, {"case": "a?"}, {"case": "[ab]"}))
@@ -271,7 +271,7 @@ class TestSelection:
             calls[glob] += 1
             return translate(glob)
 
-        monkeypatch.setattr("opmap.cases.globs.translate", counted)
+        monkeypatch.setattr("opmap.catalogue.globs.translate", counted)
         matches = matcher(["a*", "b?"])
         assert [True, True, False, False] == [matches(text) for text in ("a", "bc", "b", "c")]
         assert {"a*": 1, "b?": 1} == calls
@@ -314,7 +314,7 @@ class TestSelection:
             __hash__ = str.__hash__
 
         monkeypatch.setattr(
-            "opmap.cases.catalogue.split_id", lambda id: (Id(f"base/{id}"), "eager") if "@" in id else None
+            "opmap.catalogue.catalogue.split_id", lambda id: (Id(f"base/{id}"), "eager") if "@" in id else None
         )
         ids = [case.id, *(f"@{i}" for i in range(1_000))]
         assert [case.id] == [found.id for found in catalogue("smoke", ids)]
@@ -345,7 +345,7 @@ class TestArrays:
             self.read(tmp_path, **{name: [[0, 0], row]})
 
     def test_many(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("opmap.cases.covering_arrays.MAX_BRACKETS", 9)
+        monkeypatch.setattr("opmap.catalogue.covering_arrays.MAX_BRACKETS", 9)
         with pytest.raises(InputError, match="must have at most 9 arrays, got 1"):
             self.read(tmp_path, pairs=[[0, 0]] * 5)
 

@@ -9,14 +9,14 @@ from dxdispatch_models import DESC, changed, lying, problem
 
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
-from opmap.dxdispatch import read_model
-from opmap.dxdispatch.npy_file import npy_values
 from opmap.errors import InputError, shown
 from opmap.files import parse_toml
+from opmap.known.known_failures import load
 from opmap.limits import MAX_DIGITS, MAX_MESSAGE, MAX_SHOWN
+from opmap.mapping.dxdispatch import read_model
+from opmap.mapping.dxdispatch.npy_file import npy_values
 from opmap.spec import read_spec
 from opmap.tensors import DataType
-from opmap.verdicts.known_failures import load
 
 HUGE = "0x" + "F" * 20_000
 """A number of 24,082 digits. Python reads it, because its digits are hexadecimal, but refuses to print it."""

@@ -29,10 +29,10 @@ class TestInstalled:
             "opmap/spec/gather.toml",
             "opmap/spec/tensor.toml",
             "opmap/pseudocode/grammar.lark",
-            "opmap/cases/covering/gather.json",
+            "opmap/catalogue/covering/gather.json",
             *(f"opmap/manual/{page}.md" for page in titles()),
             *(
-                f"opmap/reporting/templates/{name}"
+                f"opmap/evidence/templates/{name}"
                 for name in ("page.html", "report.html", "diff.html", "report.css", "report.js", "picture.svg")
             ),
             "opmap/py.typed",

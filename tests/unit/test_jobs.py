@@ -12,18 +12,19 @@ from types import SimpleNamespace
 import pytest
 from pool_answers import planted, sleeping
 
-from opmap import SessionOptions, jobs
-from opmap.cases.catalogue import catalogue
+from opmap import SessionOptions
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
+from opmap.engines.pool import Ended, Pool, Processes
+from opmap.engines.worker import HangLimit
 from opmap.errors import InputError, ProviderError
-from opmap.execution.pool import Ended, Pool, Processes
-from opmap.execution.worker import HangLimit
-from opmap.jobs import _in_process, judging
+from opmap.session import jobs
+from opmap.session.jobs import _in_process, judging
 
 STUB = """
 import os
 import numpy
-from opmap.execution.sessions import SessionProvider
+from opmap.engines.sessions import SessionProvider
 
 class Stub(SessionProvider):
     def run(self, model_bytes, feeds):
@@ -268,7 +269,7 @@ class TestHangs:
     def test_process(self, tmp_path, monkeypatch):
         """A process of a run counts its hangs in the file of the run."""
         limit = HangLimit()
-        monkeypatch.setattr("opmap.jobs.HANG_LIMIT", limit)
+        monkeypatch.setattr("opmap.session.jobs.HANG_LIMIT", limit)
         with _in_process(SessionOptions(provider="cpu"), True, tmp_path / "hangs"):
             limit.note("adapter")
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from fixed_answers import CPU, RIGHT, Fixed, gather, judge
 
-from opmap.cases.case import Case
-from opmap.cases.catalogue import example_descriptor
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import example_descriptor
+from opmap.engines.arrays import to_array
+from opmap.engines.protocol import Placement
 from opmap.errors import ProviderError
-from opmap.execution.arrays import to_array
-from opmap.execution.protocol import Placement
+from opmap.judge.compare import differences, unravel
+from opmap.judge.judge import MAX_DIFFERENCES, MAX_LISTED, Judge
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
-from opmap.verdicts.compare import differences, unravel
-from opmap.verdicts.judge import MAX_DIFFERENCES, MAX_LISTED, Judge
 
 OUT_OF_RANGE = (3, 4, -5, 0)
 """Indices for `gather`; the second and the third have no documented value."""
@@ -72,7 +72,7 @@ class TestPass:
         wrong[-1] += 1
         copied = [judge([answer], case, brief=brief) for answer in (right, wrong)]
         assert [copied[0].verdict, "mismatch"] == [record.verdict for record in copied]
-        monkeypatch.setattr("opmap.variants.walk.MOST_COPIED", 0)
+        monkeypatch.setattr("opmap.catalogue.variants.walk.MOST_COPIED", 0)
         assert copied == [judge([answer], case, brief=brief) for answer in (right, wrong)]
         outcome = Judge(CPU).execute(case)
         if outcome.error is None:

@@ -3,17 +3,17 @@
 import pytest
 from fixed_answers import CPU, RIGHT, gather, judge
 
-from opmap.cases.case import Case
-from opmap.cases.catalogue import example_descriptor
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import DIRECTML, SessionProvider
+from opmap.engines.steps import Result
 from opmap.errors import ProviderError, Unsupported
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import DIRECTML, SessionProvider
-from opmap.execution.steps import Result
+from opmap.judge.judge import Judge
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
-from opmap.verdicts.judge import Judge
 from opmap.vocabulary import Stage
 
 

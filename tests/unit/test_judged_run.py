@@ -2,10 +2,10 @@
 
 import pytest
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.faults import open_fault
-from opmap.verdicts.judge import Judge
+from opmap.judge.judge import Judge
 
 CASES = list(catalogue("smoke", variants=False))[:6]
 IDS = [case.id for case in CASES]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from fixed_answers import Fixed, gather, judge
 
-from opmap.execution.protocol import Placement
+from opmap.catalogue.variants import Check, Inputs
+from opmap.engines.protocol import Placement
+from opmap.judge.compare import value_kinds
+from opmap.judge.record import Record
+from opmap.judge.run import settle
 from opmap.tensors import DataType, Tensor
-from opmap.variants import Check, Round
-from opmap.verdicts.compare import value_kinds
-from opmap.verdicts.record import Record
-from opmap.verdicts.run import settle
 from opmap.vocabulary import Verdict
 
 QUIET, SIGNALLING, DENORMAL, MINUS_ZERO, ONE = 0x7FC00000, 0x7F80002A, 1, 0x80000000, 0x3F800000
@@ -84,7 +84,7 @@ class TestKinds:
 
         def kinds(bits, answer):
             data = Tensor(data_type, (3,), bits)
-            round = Round(case.desc, {**case.tensors, "InputTensor": data})
+            round = Inputs(case.desc, {**case.tensors, "InputTensor": data})
             return value_kinds(
                 [Check("", round, "OutputTensor", round.expected, dataclasses.replace(data, bits=answer))]
             )
@@ -114,7 +114,7 @@ class TestKinds:
         """A walk whose second run read from a wrong address is of no kind, although its first run is."""
         round = gather(values=("NaN", 1.0), indices=(0, 1)).round
         nan = dataclasses.replace(round.tensors["InputTensor"], bits=[SIGNALLING, ONE])
-        round = Round(round.desc, {**round.tensors, "InputTensor": nan})
+        round = Inputs(round.desc, {**round.tensors, "InputTensor": nan})
         right, quiet, wrong = (SIGNALLING, ONE), (QUIET | 0x2A, ONE), (ONE, ONE)
 
         def check(bits) -> Check:

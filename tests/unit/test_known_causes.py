@@ -9,18 +9,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from opmap.cases.catalogue import catalogue
-from opmap.cases.probes import probes
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.probes import probes
 from opmap.cli import main
 from opmap.diagnosis.causes import failure_of
 from opmap.diagnosis.known_causes import KINDS, MOST_NAMED, KnownCauses, WrittenCauses
-from opmap.execution.providers import OpenProvider
+from opmap.engines.providers import OpenProvider
 from opmap.faults import FAULTS, Fault, FaultProvider
+from opmap.judge.judge import MAX_LISTED, Judge
+from opmap.judge.record import Record
+from opmap.known.active_failures import ActiveFailures, Environment
+from opmap.known.known_failures import SCHEMA, KnownFailure, load, write
 from opmap.session import open_judge
-from opmap.verdicts.active_failures import ActiveFailures, Place
-from opmap.verdicts.judge import MAX_LISTED, Judge
-from opmap.verdicts.known_failures import SCHEMA, KnownFailure, load, write
-from opmap.verdicts.record import Record
 from opmap.vocabulary import Stage, Verdict
 
 CASES = [case for case in catalogue("smoke") if case.variant in ("plain", "init")]
@@ -28,7 +28,7 @@ HALF, FEW = CASES[::2], CASES[::11]
 BY_ID = {case.id: case for case in CASES}
 LARGE = next(case for case in catalogue("smoke") if case.desc.output.element_count > MAX_LISTED)
 CASE = next(case for case in catalogue("smoke") if case.id == "gather/example.1")
-PLACE = Place(provider="Mine")
+PLACE = Environment(provider="Mine")
 CAUSES = KnownCauses()
 
 

@@ -14,24 +14,24 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from opmap.cases.catalogue import catalogue
-from opmap.cases.contract_probes import contract_probes
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.contract_probes import contract_probes
 from opmap.cli import main
-from opmap.execution.protocol import Placement
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
-from opmap.execution.steps import Examine, Open, Run
+from opmap.engines.protocol import Placement
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
+from opmap.engines.steps import Examine, Open, Run
+from opmap.evidence.known_defects import PACKAGES, find_item, markdown, performed, reproducer, table
+from opmap.evidence.reproducers.reproducer import program
+from opmap.judge.record import Record
 from opmap.known import KINDS, defects, find_defect, shipped_failures
+from opmap.known.active_failures import ActiveFailures, Environment
+from opmap.known.known_failures import problems
 from opmap.manual import read_page
-from opmap.reporting.known_defects import PACKAGES, find_item, markdown, performed, reproducer, table
-from opmap.reproducers.reproducer import program
-from opmap.verdicts.active_failures import ActiveFailures, Place
-from opmap.verdicts.known_failures import problems
-from opmap.verdicts.record import Record
 from opmap.vocabulary import Stage, Verdict
 
 DEFECTS = {defect.id: defect for defect in defects()}
-RIG = Place(
+RIG = Environment(
     provider=DIRECTML,
     package="onnxruntime-directml",
     onnxruntime="1.24.4",
@@ -51,7 +51,7 @@ VERDICTS = {
 """The verdicts by which each kind of defect shows. What depends on time may show in several ways."""
 
 
-def place_of(package: str, versions: str) -> Place:
+def place_of(package: str, versions: str) -> Environment:
     """Returns the rig with a version of a package that an entry is about."""
     number = re.sub(r"^[=<>~!]+", "", versions.split(",")[0]).replace(".*", ".0")
     return msgspec.structs.replace(RIG, package=package, onnxruntime=number)
@@ -235,7 +235,7 @@ def device_class(monkeypatch):
         provider = Defective(CPU)
         return OpenProvider(DIRECTML, "1.24.4", chosen[0], provider, package="onnxruntime-directml")
 
-    monkeypatch.setattr("opmap.session.open_provider", opened)
+    monkeypatch.setattr("opmap.session.session.open_provider", opened)
     return chosen
 
 

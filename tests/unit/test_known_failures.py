@@ -12,10 +12,10 @@ from known_entries import CASE, ENTRY, HERE, toml, validate
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.verdicts import known_failures
-from opmap.verdicts.active_failures import applies
-from opmap.verdicts.known_failures import EXCUSABLE, SCHEMA, KnownFailure, load, write
-from opmap.verdicts.record import Record
+from opmap.judge.record import Record
+from opmap.known import known_failures
+from opmap.known.active_failures import applies
+from opmap.known.known_failures import EXCUSABLE, SCHEMA, KnownFailure, load, write
 from opmap.vocabulary import Stage, Verdict
 
 

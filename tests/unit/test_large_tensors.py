@@ -7,17 +7,17 @@ import json
 import numpy as np
 import pytest
 
-from opmap.cases import large_tensors
-from opmap.cases.large_tensors import SAMPLE, LargeCase, large_cases
+from opmap.catalogue import large_tensors
+from opmap.catalogue.large_tensors import SAMPLE, LargeCase, large_cases
 from opmap.cli import main
 from opmap.descriptors import complete_sizes
+from opmap.engines.frames import FrameError
+from opmap.engines.providers import OpenProvider, open_provider
+from opmap.engines.sessions import SessionProvider
 from opmap.errors import ProviderError
-from opmap.execution.frames import FrameError
-from opmap.execution.providers import OpenProvider, open_provider
-from opmap.execution.sessions import SessionProvider
+from opmap.judge.large import judge_large
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
-from opmap.verdicts.large import judge_large
 from opmap.vocabulary import Stage, Verdict
 
 
@@ -156,7 +156,7 @@ class TestCommand:
 
     def test_table(self, capsys, monkeypatch):
         """The cases, what was checked of each, and the exit code."""
-        monkeypatch.setattr("opmap.commands.large_tensors.large_cases", lambda: SMALL)
+        monkeypatch.setattr("opmap.cli.commands.large_tensors.large_cases", lambda: SMALL)
 
         assert 0 == main(["validate", "--provider", "cpu", "--large", "--require-provider"])
         text = " ".join(capsys.readouterr().out.split())
@@ -165,7 +165,7 @@ class TestCommand:
 
     def test_json(self, capsys, monkeypatch):
         """One document with a record per case."""
-        monkeypatch.setattr("opmap.commands.large_tensors.large_cases", lambda: SMALL)
+        monkeypatch.setattr("opmap.cli.commands.large_tensors.large_cases", lambda: SMALL)
 
         assert 0 == main(["validate", "--provider", "cpu", "--large", "--json"])
         assert [c.id for c in SMALL] == [record["case"] for record in json.loads(capsys.readouterr().out)["cases"]]

@@ -9,18 +9,18 @@ from importlib.resources import files
 
 import pytest
 
-from opmap.cases.catalogue import catalogue
-from opmap.cases.features import features_of
-from opmap.cases.layouts import EVERY, LAYOUTS, as_stored, in_layout, layout_of
-from opmap.cases.selection import find_case
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.features import features_of
+from opmap.catalogue.layouts import EVERY, LAYOUTS, as_stored, in_layout, layout_of
+from opmap.catalogue.selection import find_case
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.new_cases import NewCases
 from opmap.diagnosis.sides import whose_fault
-from opmap.execution.providers import OpenProvider
+from opmap.engines.providers import OpenProvider
+from opmap.judge.record import Record
 from opmap.operators import OPERATORS
 from opmap.session import Session
-from opmap.session_options import SessionOptions
-from opmap.verdicts.record import Record
+from opmap.session.session_options import SessionOptions
 from opmap.vocabulary import Verdict
 
 SMOKE, STANDARD = ([*catalogue(tier, layouts=True)] for tier in ("smoke", "standard"))

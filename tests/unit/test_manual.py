@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 import opmap
-from opmap import cli, command_options
-from opmap.cases.catalogue import catalogue
-from opmap.cases.invalid_indices import POSITIONS
+from opmap import cli
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.invalid_indices import POSITIONS
+from opmap.cli import command_options
 from opmap.errors import InputError
 from opmap.faults import FAULTS
+from opmap.judge.survey import ANSWERS
+from opmap.known.known_failures import load
 from opmap.manual import read_page, titles
-from opmap.verdicts.known_failures import load
-from opmap.verdicts.survey import ANSWERS
 from opmap.vocabulary import Stage, Verdict
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -12,9 +12,9 @@ from bundle_folders import check_bundle, validate
 from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
+from opmap.evidence.bundle import FILES, HTML, TIMES
+from opmap.evidence.failures import FOLDER
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
-from opmap.reporting.bundle import FILES, HTML, TIMES
-from opmap.reporting.failures import FOLDER
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
 

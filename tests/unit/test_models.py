@@ -21,11 +21,11 @@ import pytest
 from onnx import numpy_helper
 
 import opmap
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
-from opmap.dxdispatch import model_json
+from opmap.evidence.reproducers.model_folders import collection
 from opmap.limits import MAX_FILE_BYTES
-from opmap.reproducers.model_folders import collection
+from opmap.mapping.dxdispatch import model_json
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 NAMES = sorted(p.name for p in MODELS.iterdir() if p.is_dir())

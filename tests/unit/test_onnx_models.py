@@ -12,12 +12,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.variants import VARIANTS
 from opmap.cli import main
 from opmap.errors import MappingError
+from opmap.evidence.reproducers.model_folders import folder_files, formed_model, write_files
 from opmap.mapping import map_descriptor
-from opmap.reproducers.model_folders import folder_files, formed_model, write_files
-from opmap.variants import VARIANTS
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -413,7 +413,7 @@ class TestHostile:
         self.refused(capsys, tmp_path, "must have messages nested at most 64 deep")
 
     def test_parts(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr("opmap.onnx_models.wire.MAX_MODEL_PARTS", 10)
+        monkeypatch.setattr("opmap.judge.onnx_models.wire.MAX_MODEL_PARTS", 10)
         self.refused(capsys, one_node(tmp_path / "m"), "must have at most 10 parts")
 
     def test_functions(self, tmp_path, capsys):

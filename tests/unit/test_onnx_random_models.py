@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from opmap.cli import main
-from opmap.reproducers.model_folders import write_files
+from opmap.evidence.reproducers.model_folders import write_files
 
 DATA = ("bool", "float16", "float32", "float64", *(f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)))
 OPSETS = {"Gather": (1, 7, 11, 13, 21), "GatherElements": (11, 13, 21), "GatherND": (11, 12, 13, 21)}

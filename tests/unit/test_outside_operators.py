@@ -15,23 +15,23 @@ from outside import grid, scatter
 from registered_operators import FOLDER, OUTSIDE, register, registered
 
 from opmap import register_operator, strategies, unregister_operator
-from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue, example_descriptor
-from opmap.cases.covering_arrays import arrays
-from opmap.cases.parameters import cases_of, classify
-from opmap.cases.random_cases import random_descriptors
-from opmap.coverage.covered import measure
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import catalogue, example_descriptor
+from opmap.catalogue.coverage.covered import measure
+from opmap.catalogue.covering_arrays import arrays
+from opmap.catalogue.parameters import cases_of, classify
+from opmap.catalogue.random_cases import random_descriptors
+from opmap.engines.protocol import Placement
+from opmap.engines.providers import OpenProvider
+from opmap.engines.third_party import ThirdPartyProvider
 from opmap.errors import InputError, MappingError
-from opmap.execution.protocol import Placement
-from opmap.execution.providers import OpenProvider
-from opmap.execution.third_party import ThirdPartyProvider
 from opmap.faults import open_fault
 from opmap.faults.score import score
+from opmap.judge.judge import Judge
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.pseudocode import naive
 from opmap.tensors import DataType, Tensor
-from opmap.verdicts.judge import Judge
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,7 +60,7 @@ def cases(tier: str, operator: str) -> list[Case]:
 def build_cases(tier: str, operator: str) -> list[Case]:
     """Returns the operator's cases of a tier, built anew. No other operator is in the catalogue meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opmap.cases.catalogue.OPERATORS", {operator: OPERATORS[operator]})
+        patch.setattr("opmap.catalogue.catalogue.OPERATORS", {operator: OPERATORS[operator]})
         return list(catalogue(tier, variants=False))
 
 

@@ -6,9 +6,9 @@ from judged_sessions import Planted, second_run
 
 from opmap import Session, SessionOptions
 from opmap.bench.pace import measure, paces
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU
-from opmap.verdicts.judge import Judge
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU
+from opmap.judge.judge import Judge
 
 
 class TestPaces:

@@ -15,17 +15,17 @@ import pytest
 from judged_sessions import Planted, changed, fresh_run, judged, records, unlike
 
 from opmap import Session, SessionOptions
+from opmap.catalogue.variants import VARIANTS
+from opmap.catalogue.variants.packs import Pack, can_be_packed
 from opmap.cli import main
-from opmap.execution.protocol import Placement
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU, SessionProvider
-from opmap.execution.steps import Clear, Evidence, Examine, Open, Result, Run
-from opmap.execution.worker import WorkerTimeout
-from opmap.variants import VARIANTS
-from opmap.variants.packs import Pack, can_be_packed
-from opmap.verdicts.judge import Judge
-from opmap.verdicts.record import encode
-from opmap.verdicts.together import Together
+from opmap.engines.protocol import Placement
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU, SessionProvider
+from opmap.engines.steps import Clear, Evidence, Examine, Open, Result, Run
+from opmap.engines.worker import WorkerTimeout
+from opmap.judge.judge import Judge
+from opmap.judge.record import encode
+from opmap.judge.session_batcher import SessionBatcher
 from opmap.vocabulary import Verdict
 
 fresh = pytest.fixture(fresh_run, scope="module")
@@ -236,7 +236,7 @@ class TestPacks:
         assert len(failed) < len(session.results.records) / 2
 
     def test_large_cases_run_alone(self, monkeypatch):
-        monkeypatch.setattr("opmap.verdicts.together.MOST_BYTES", 0)
+        monkeypatch.setattr("opmap.judge.together.MOST_BYTES", 0)
         session, _ = judged(pack=16)
 
         assert (
@@ -247,12 +247,12 @@ class TestPacks:
 
     def test_size_of_a_pack(self, monkeypatch, fresh):
         """A pack ends before it has more bytes than a pack may have."""
-        monkeypatch.setattr("opmap.verdicts.together.MOST_BYTES_TOGETHER", 2000)
+        monkeypatch.setattr("opmap.judge.together.MOST_BYTES_TOGETHER", 2000)
         judge = Judge(OpenProvider(CPU, "", "hardware", Planted()))
         cases = [case for case in fresh[0].cases if case.variant == "plain"]
         sizes = [
             [sum(t.element_count * t.data_type.size for t in case.desc.tensors.values()) for case in group]
-            for group in Together(judge, pack=16).companies(cases)
+            for group in SessionBatcher(judge, pack=16).companies(cases)
         ]
 
         assert all(sum(group) <= 2000 or len(group) == 1 for group in sizes)
@@ -263,7 +263,7 @@ class TestPacks:
         planted = Planted()
         judge = Judge(OpenProvider(CPU, planted.version, "hardware", planted))
         cases = [case for case in fresh[0].cases if case.variant == "plain"][:6]
-        groups = Together(judge, pack=4).companies(cases, lambda case: case is cases[1])
+        groups = SessionBatcher(judge, pack=4).companies(cases, lambda case: case is cases[1])
 
         assert [[0, 2, 3, 4], [1], [5]] == [[cases.index(case) for case in group] for group in groups]
 
@@ -288,7 +288,7 @@ class TestPacks:
         """The cases of the next pack are prepared while a pack runs, and no case is prepared twice."""
         prepared, prepare, waited = [], Judge._prepare, []
         monkeypatch.setattr(Judge, "_prepare", lambda *args: prepared.append(args[1].id) or prepare(*args))
-        monkeypatch.setattr(Together, "_elsewhere", True)
+        monkeypatch.setattr(SessionBatcher, "_elsewhere", True)
 
         def fault(planted, step, result):
             if isinstance(step, Run) and planted.opened == 1:
@@ -329,7 +329,7 @@ class TestPacks:
             return prepare(*arguments)
 
         monkeypatch.setattr(Judge, "_prepare", interrupted)
-        monkeypatch.setattr(Together, "_elsewhere", True)
+        monkeypatch.setattr(SessionBatcher, "_elsewhere", True)
         session, planted = judged(pack=8, filter=("gather_elements/int8/*.*/addr*",))
 
         assert session.results.interrupted

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
-from opmap.execution.providers import open_provider
-from opmap.verdicts.judge import Judge
+from opmap.engines.providers import open_provider
+from opmap.judge.judge import Judge
 
 HELPER = Path(__file__).with_name("planted_faults.py")
 

@@ -62,8 +62,8 @@ class TestVerdicts:
         """A result of another provider is no pass, although every value is right."""
         pytester.makepyfile(
             elsewhere="""
-            from opmap.execution.protocol import Placement
-            from opmap.execution.sessions import SessionProvider
+            from opmap.engines.protocol import Placement
+            from opmap.engines.sessions import SessionProvider
 
             class Elsewhere(SessionProvider):
                 def placement(self):
@@ -196,7 +196,7 @@ import itertools
 import pytest
 
 from opmap import catalogue
-from opmap.cases.probes import probes
+from opmap.catalogue.probes import probes
 
 CASES = list(itertools.islice(catalogue("smoke"), 3))
 PROBE = next(probe for probe in probes() if probe.id.endswith("rank-9"))
@@ -250,7 +250,7 @@ class TestCounting:
 
 
 FLAKY = """
-from opmap.execution.sessions import SessionProvider
+from opmap.engines.sessions import SessionProvider
 
 class Flaky(SessionProvider):
     runs = 0
@@ -488,13 +488,13 @@ class TestLimits:
         """More than one pytest process per adapter is refused (-n is an option of pytest-xdist)."""
         pytester.makeconftest(
             """
-            from opmap.execution.providers import OpenProvider
-            from opmap.execution.worker import WorkerProvider
+            from opmap.engines.providers import OpenProvider
+            from opmap.engines.worker import WorkerProvider
 
             def pytest_addoption(parser):
                 parser.addoption("--numprocesses", type=int)
 
-            from opmap import session
+            from opmap.session import session
             session.open_provider = lambda name, **place: OpenProvider(
                 "DmlExecutionProvider", "1", "hardware", WorkerProvider("DmlExecutionProvider")
             )

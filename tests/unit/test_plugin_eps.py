@@ -10,18 +10,18 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from opmap.engines import plugins
+from opmap.engines.frames import Hello, Start
+from opmap.engines.machine.facts import Adapter, Fact
+from opmap.engines.machine.runtimes import Plugin
+from opmap.engines.performer import Performer
+from opmap.engines.protocol import Placement
+from opmap.engines.session_records import one_line
+from opmap.engines.sessions import CPU, DIRECTML, IDENTITY, SessionProvider
+from opmap.engines.steps import Drop, Examine, Open, Result, Run, Setup
+from opmap.engines.worker import NotRun, WorkerProvider
+from opmap.engines.worker_main import _directml
 from opmap.errors import InputError, ProviderError
-from opmap.execution import plugins
-from opmap.execution.frames import Hello, Start
-from opmap.execution.performer import Performer
-from opmap.execution.protocol import Placement
-from opmap.execution.session_records import one_line
-from opmap.execution.sessions import CPU, DIRECTML, IDENTITY, SessionProvider
-from opmap.execution.steps import Drop, Examine, Open, Result, Run, Setup
-from opmap.execution.worker import NotRun, WorkerProvider
-from opmap.execution.worker_main import _directml
-from opmap.machine.facts import Adapter, Fact
-from opmap.machine.runtimes import Plugin
 
 FEEDS = {"x": np.ones(1, np.float32)}
 MODEL = np.frombuffer(IDENTITY, np.uint8)
@@ -258,7 +258,7 @@ class TestAdapterWithoutDirect3D12:
     @pytest.fixture(autouse=True)
     def adapters(self, monkeypatch):
         found = [adapter(0), adapter(1, software=True), adapter(2), adapter(3)]
-        monkeypatch.setattr("opmap.machine.adapters.list_adapters", lambda: found)
+        monkeypatch.setattr("opmap.engines.machine.adapters.list_adapters", lambda: found)
 
     def open(self, works, **choice):
         Broken.works = works

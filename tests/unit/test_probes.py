@@ -10,16 +10,16 @@ import pytest
 from fixed_answers import Fixed
 
 from opmap import open_provider
-from opmap.cases.probes import probes, select_probes
+from opmap.catalogue.probes import probes, select_probes
+from opmap.engines.performer import Performer
+from opmap.engines.protocol import Placement, origin
+from opmap.engines.providers import OpenProvider
+from opmap.engines.session_records import tidy
+from opmap.engines.third_party import ThirdPartyProvider
+from opmap.engines.worker import WorkerCrashed
 from opmap.errors import ProviderError
-from opmap.execution.performer import Performer
-from opmap.execution.protocol import Placement, origin
-from opmap.execution.providers import OpenProvider
-from opmap.execution.session_records import tidy
-from opmap.execution.third_party import ThirdPartyProvider
-from opmap.execution.worker import WorkerCrashed
+from opmap.judge.probes import judge_probe
 from opmap.operators import OPERATORS
-from opmap.verdicts.probes import judge_probe
 
 CPU = open_provider("cpu")
 DIRECTML = "DmlExecutionProvider"

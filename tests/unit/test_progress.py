@@ -15,13 +15,13 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
 from opmap.diagnosis.causes import Failure
-from opmap.reporting import terminal
-from opmap.reporting.progress_bar import bar
-from opmap.reporting.smallest import MOST_WRONG, print_smallest
-from opmap.verdicts.record import Record, TensorRecord
+from opmap.evidence import terminal
+from opmap.evidence.progress_bar import bar
+from opmap.evidence.smallest import MOST_WRONG, print_smallest
+from opmap.judge.record import Record, TensorRecord
 from opmap.vocabulary import Verdict
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

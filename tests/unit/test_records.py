@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from fixed_answers import CPU, RIGHT, Fixed, gather
 
-from opmap.dxdispatch import read_model
-from opmap.execution.providers import OpenProvider
-from opmap.execution.third_party import ThirdPartyProvider
-from opmap.verdicts.judge import Judge
-from opmap.verdicts.record import Record, encode
+from opmap.engines.providers import OpenProvider
+from opmap.engines.third_party import ThirdPartyProvider
+from opmap.judge.judge import Judge
+from opmap.judge.record import Record, encode
+from opmap.mapping.dxdispatch import read_model
 from opmap.vocabulary import Verdict
 
 

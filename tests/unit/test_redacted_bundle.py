@@ -15,8 +15,8 @@ import pytest
 from bundle_folders import check_bundle, validate
 
 from opmap.cli import main
-from opmap.machine.environment import PROBES
-from opmap.reporting.written_bundle import read_bundle
+from opmap.engines.machine.environment import PROBES
+from opmap.evidence.written_bundle import read_bundle
 
 USER, HOST, FOLDER = "lena_m", "gpu-17", "/home/lena_m/rigx/onnx"
 """What is planted. An underscore is escaped in Markdown."""

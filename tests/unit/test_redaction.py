@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.reporting.redaction import Redactor, summary
+from opmap.evidence.redaction import Redactor, summary
 
 
 def redact(text: str) -> tuple[str, dict[str, list[str]]]:

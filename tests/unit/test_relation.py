@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from planted_outputs import LONG_AXIS, PLANTED, SHAPES, axis_of, changed, found, made, read, right_of
 
-from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue, generated
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import catalogue, generated
 from opmap.descriptors import TensorDesc, complete
 from opmap.diagnosis.relation import (
     Earlier,
@@ -16,7 +16,7 @@ from opmap.diagnosis.relation import (
     session_faults,
 )
 from opmap.diagnosis.relations_wrong import MAX_OUTPUT
-from opmap.execution.arrays import dtype_of, wrong_outputs
+from opmap.engines.arrays import dtype_of, wrong_outputs
 from opmap.faults import FAULTS, FaultProvider
 from opmap.faults.case_arrays import CaseArrays
 from opmap.operators import OPERATORS

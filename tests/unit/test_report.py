@@ -12,21 +12,21 @@ from base64 import b64encode
 import pytest
 from planted_markup import diagnosis, fields_in, planted, side, smallest
 
-from opmap.cases.case import Case
-from opmap.cases.selection import find_case
+from opmap.catalogue.case import Case
+from opmap.catalogue.selection import find_case
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
-from opmap.dxdispatch import model_json
+from opmap.evidence import written_bundle
+from opmap.evidence.export import folder_name
+from opmap.evidence.html_report import write_report
+from opmap.evidence.report_groups import found_cases
+from opmap.evidence.report_matrix import by_dimensions, by_level, place
+from opmap.evidence.report_picture import MOST_COLUMNS, MOST_ROWS, picture
+from opmap.evidence.written_bundle import read_bundle
+from opmap.judge.record import Record
+from opmap.mapping.dxdispatch import model_json
 from opmap.operators.gather import Desc
-from opmap.reporting import written_bundle
-from opmap.reporting.export import folder_name
-from opmap.reporting.html_report import write_report
-from opmap.reporting.report_groups import found_cases
-from opmap.reporting.report_matrix import by_dimensions, by_level, place
-from opmap.reporting.report_picture import MOST_COLUMNS, MOST_ROWS, picture
-from opmap.reporting.written_bundle import read_bundle
 from opmap.tensors import DataType, Tensor, plain
-from opmap.verdicts.record import Record
 from opmap.vocabulary import Stage, Verdict
 
 FAULT = "fault:negative-index-off-by-one"
@@ -203,7 +203,7 @@ class TestGroups:
         assert "1 of 5 elements are wrong" in report(bundle)
 
     def test_most_groups(self, bundle, monkeypatch):
-        monkeypatch.setattr("opmap.reporting.report_groups.MOST_GROUPS", 2)
+        monkeypatch.setattr("opmap.evidence.report_groups.MOST_GROUPS", 2)
         found = diagnosis()
         found["groups"] *= 5
         (bundle / "diagnosis.json").write_text(json.dumps(found))

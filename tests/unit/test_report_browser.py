@@ -12,7 +12,7 @@ from browser import browser, missing
 from planted_markup import planted
 
 from opmap.cli import main
-from opmap.reporting.html_report import write_report
+from opmap.evidence.html_report import write_report
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 

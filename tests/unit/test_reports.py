@@ -12,18 +12,18 @@ import pytest
 from bundle_folders import check_bundle, schema_of, validate
 from markdown_it import MarkdownIt
 
-from opmap.cases.selection import find_case
+from opmap.catalogue.selection import find_case
 from opmap.cli import main
 from opmap.errors import ProviderError
-from opmap.reporting.bundle import FILES, Bundle
-from opmap.reporting.export import export_folder
-from opmap.reporting.failures import is_written
-from opmap.reporting.junit import Suite, junit
-from opmap.reporting.markdown import block, code, plain, table
-from opmap.reporting.schemas import DOCUMENTS, json_schema
-from opmap.reporting.summary import STEP_SUMMARY, summary
-from opmap.reproducers.model_folders import write_files
-from opmap.verdicts.record import Record
+from opmap.evidence.bundle import FILES, Bundle
+from opmap.evidence.export import export_folder
+from opmap.evidence.failures import is_written
+from opmap.evidence.junit import Suite, junit
+from opmap.evidence.markdown import block, code, plain, table
+from opmap.evidence.reproducers.model_folders import write_files
+from opmap.evidence.schemas import DOCUMENTS, json_schema
+from opmap.evidence.summary import STEP_SUMMARY, summary
+from opmap.judge.record import Record
 from opmap.vocabulary import Stage, Verdict
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]

@@ -9,12 +9,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from opmap.execution.steps import Examine, Open, Run, Setup, Together
+from opmap.engines.steps import Concurrent, Examine, Open, Run, Setup
+from opmap.evidence.reproducers.reproducer import program
 from opmap.fuzz.search import draw_sequence
 from opmap.fuzz.state import planned
 from opmap.fuzz.switches import available
 from opmap.operators.random_source import SeededSource
-from opmap.reproducers.reproducer import program
 
 CPU = "CPUExecutionProvider"
 
@@ -111,7 +111,7 @@ class TestProgram:
             (Open(session="class", model=identity(name='a "b" \\ c'), setup=setup), None),
             (Open(session="1 2", model=identity(), setup=Setup(disabled_optimizers=["ConstantFolding"])), None),
             (Run(session="class", feeds={'a "b" \\ c': X}), {"y": X}),
-            (Together(runs=[Run(session="1 2", feeds={"x": X})]), None),
+            (Concurrent(runs=[Run(session="1 2", feeds={"x": X})]), None),
             (Examine(session="class"), None),
         ]
         ended = run(program(steps, title="t", provider=CPU), tmp_path)

@@ -6,12 +6,12 @@ import pytest
 from formed_cases import cases
 from registered_operators import registered
 
-from opmap.cases.values import fill
+from opmap.catalogue.values import fill
+from opmap.catalogue.variants.contract import Inputs
+from opmap.catalogue.variants.further_inputs import fresh_values, other_sizes
 from opmap.descriptors import TensorDesc, complete_sizes
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
-from opmap.variants.contract import Round
-from opmap.variants.rounds import fresh_values, other_sizes
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ class TestRounds:
     def samples():
         """Returns a round for each sample of each operator."""
         return [
-            Round(desc, fill(desc, str(i), pattern, "addr"))
+            Inputs(desc, fill(desc, str(i), pattern, "addr"))
             for operator in OPERATORS.values()
             for desc in operator.samples()
             for i, pattern in enumerate(("pos", "mix"))
@@ -83,7 +83,7 @@ class TestRounds:
             {"Axis": 0, "IndexDimensions": 1},
         )
         indices = Tensor.from_values(DataType.INT64, (5,), [4, -5, 3, -4, 0])
-        first = Round(desc, fill(desc, "", "pos", "addr") | {"IndicesTensor": indices})
+        first = Inputs(desc, fill(desc, "", "pos", "addr") | {"IndicesTensor": indices})
         assert [4, -5, 0, -3, 1] == list(fresh_values(first).tensors["IndicesTensor"].integers)
 
     @pytest.mark.parametrize("by", [1, 2, -1])
@@ -117,7 +117,7 @@ class TestRounds:
             {"InputTensor": (2, 5, 3), "IndicesTensor": (2, 7, 3)},
             {"Axis": 1},
         )
-        other = other_sizes(Round(desc, fill(desc, "", "pos", "addr"))).desc
+        other = other_sizes(Inputs(desc, fill(desc, "", "pos", "addr"))).desc
         assert [(3, 6, 4), (3, 8, 4)] == [tensor.sizes for tensor in other.inputs.values()]
 
     def test_no_other_sizes(self):
@@ -127,7 +127,7 @@ class TestRounds:
             {"InputTensor": (1,), "IndicesTensor": (1,)},
             {"Axis": 0, "IndexDimensions": 1},
         )
-        assert other_sizes(Round(desc, fill(desc, "", "pos", "addr")), -1) is None
+        assert other_sizes(Inputs(desc, fill(desc, "", "pos", "addr")), -1) is None
 
     def test_not_too_large(self):
         """Eight dimensions of size 2 do not all grow to 3, if that were too many elements."""
@@ -136,6 +136,6 @@ class TestRounds:
             {"InputTensor": (2,) * 8, "IndicesTensor": (1,) * 7 + (2,)},
             {"Axis": 7, "IndexDimensions": 1},
         )
-        other = other_sizes(Round(desc, fill(desc, "", "pos", "addr"))).desc
+        other = other_sizes(Inputs(desc, fill(desc, "", "pos", "addr"))).desc
         assert 256 < other.tensors["InputTensor"].element_count <= 4096
         assert isinstance(other.output, TensorDesc)

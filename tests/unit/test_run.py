@@ -13,13 +13,13 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from opmap.cases.selection import find_case
+from opmap.catalogue.selection import find_case
 from opmap.cli import main
+from opmap.evidence.bundle import Bundle
 from opmap.files import to_json
-from opmap.reporting.bundle import Bundle
+from opmap.judge.record import Record, TensorRecord
+from opmap.judge.run import Run, settle, shuffled
 from opmap.session import open_judge
-from opmap.verdicts.record import Record, TensorRecord
-from opmap.verdicts.run import Run, settle, shuffled
 from opmap.vocabulary import Stage, Verdict
 
 ITEMS = [SimpleNamespace(id=f"case/{i}") for i in range(20)]
@@ -27,7 +27,7 @@ ITEMS = [SimpleNamespace(id=f"case/{i}") for i in range(20)]
 STUB = """
 import os
 import onnx, numpy
-from opmap.execution.sessions import SessionProvider
+from opmap.engines.sessions import SessionProvider
 
 class Stub(SessionProvider):
     count = 0
@@ -409,7 +409,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 
     def test_other_catalogue(self, tmp_path, capsys, monkeypatch):
         """A run is not resumed after the catalogue has changed."""
-        from opmap.cases import selection
+        from opmap.catalogue import selection
 
         arguments = ["validate", "--provider", "cpu", "--filter", "*/example.1"]
         main([*arguments, "--report", str(tmp_path / "r")])

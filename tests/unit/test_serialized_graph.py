@@ -15,8 +15,7 @@ from written_graphs import activation, activations, array, graph_of, node_for, o
 
 from opmap.errors import InputError
 from opmap.limits import MAX_GRAPH_BYTES
-from opmap.operators import OPERATORS
-from opmap.serialized_graph import (
+from opmap.mapping.serialized_graph import (
     Activation,
     ConstantNode,
     SerializedTensor,
@@ -25,6 +24,7 @@ from opmap.serialized_graph import (
     operator_desc,
     read_graph,
 )
+from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
 

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from opmap import Session, SessionOptions
-from opmap.cases.probes import probes
-from opmap.command_options import parser
-from opmap.options import PROVIDER, SESSION_OPTIONS, SHARED_OPTIONS, add_pytest_options
+from opmap.catalogue.probes import probes
+from opmap.cli.command_options import parser
+from opmap.cli.options import PROVIDER, SESSION_OPTIONS, SHARED_OPTIONS, add_pytest_options
 from opmap.vocabulary import Verdict
 
 WRITTEN = {"report", "resume", "write_known_failures"}

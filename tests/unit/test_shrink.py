@@ -6,10 +6,11 @@ from math import prod
 import pytest
 
 from opmap import catalogue
-from opmap.cases.case import Case, retyped
-from opmap.cases.in_variants import accepts
-from opmap.cases.random_cases import draw_any, draw_case
-from opmap.cases.values import Filled
+from opmap.catalogue.case import Case, retyped
+from opmap.catalogue.in_variants import accepts
+from opmap.catalogue.random_cases import draw_any, draw_case
+from opmap.catalogue.values import Filled
+from opmap.catalogue.variants import VARIANTS
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.causes import failure_of
@@ -19,7 +20,6 @@ from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.session import open_judge
 from opmap.tensors import DataType, Tensor
-from opmap.variants import VARIANTS
 
 
 def fewer(items):

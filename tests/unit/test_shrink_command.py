@@ -10,8 +10,8 @@ import pytest
 from onnxruntime import get_available_providers
 
 from opmap.cli import main
-from opmap.dxdispatch import read
-from opmap.verdicts.judge import Judge
+from opmap.judge.judge import Judge
+from opmap.mapping.dxdispatch import read
 from opmap.vocabulary import Verdict
 
 STANDARD = "gather_nd1/uint8/d2.r1.q1.b0/uint64.identity/addr1.b9ba83/both-init"

@@ -10,17 +10,17 @@ import msgspec
 import pytest
 from planted_providers import Planted
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.variants.run_modes import ARENA_OFF
 from opmap.diagnosis.sides import sides_json, whose_fault
+from opmap.engines.machine.facts import Fact
+from opmap.engines.providers import OpenProvider, ProviderMissing
+from opmap.engines.sessions import CPU, DIRECTML, FUSION_OFF
 from opmap.errors import InputError
-from opmap.execution.providers import OpenProvider, ProviderMissing
-from opmap.execution.sessions import CPU, DIRECTML, FUSION_OFF
-from opmap.machine.facts import Fact
+from opmap.judge.judge import Judge
+from opmap.judge.record import Record
 from opmap.session import Session
-from opmap.session_options import SessionOptions
-from opmap.variants.ways import ARENA_OFF
-from opmap.verdicts.judge import Judge
-from opmap.verdicts.record import Record
+from opmap.session.session_options import SessionOptions
 from opmap.vocabulary import Verdict
 
 IDS = ("gather/example.1", "gather_elements/example.1", "gather_elements/uint8/d2.axis1/int64.neg/addr0.ad5be3")

@@ -7,12 +7,20 @@ import json
 import msgspec
 import pytest
 
-from opmap.cases.catalogue import example_descriptor
+from opmap.catalogue.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc, environment
-from opmap.dxdispatch import model_json, read_model
 from opmap.errors import PseudocodeError
+from opmap.mapping.dxdispatch import model_json, read_model
 from opmap.operators import OPERATORS
-from opmap.pseudocode import Broken, canonical, check, compile_statements, expand, parse_example, run
+from opmap.pseudocode import (
+    Broken,
+    canonical,
+    check,
+    compile_statements,
+    expand,
+    parse_example,
+    run,
+)
 from opmap.spec import all_specs, load_spec, tensor_rules
 from opmap.tensors import DataType, Tensor
 

@@ -5,14 +5,15 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from opmap.execution.protocol import Placement
-from opmap.execution.session_records import profiled_nodes
-from opmap.execution.sessions import CPU, SessionProvider
-from opmap.execution.steps import (
+from opmap.engines.protocol import Placement
+from opmap.engines.session_records import profiled_nodes
+from opmap.engines.sessions import CPU, SessionProvider
+from opmap.engines.steps import (
     DEVICE,
     HOST,
     Bind,
     Clear,
+    Concurrent,
     Drop,
     Event,
     Examine,
@@ -22,11 +23,10 @@ from opmap.execution.steps import (
     Run,
     RunBound,
     Setup,
-    Together,
     Unbind,
     Update,
 )
-from opmap.execution.worker import WorkerProvider
+from opmap.engines.worker import WorkerProvider
 
 HEADER = '<ir_version: 8, opset_import: ["" : 13]>\n'
 TWO = "g (float[3] data, int64[2] indices) => (float[2] first, float[3] second) { first = Gather(data, indices) second = Neg(data) }"
@@ -99,9 +99,9 @@ class TestRun:
     def test_together(self, performer):
         performer.perform(opened())
         performer.perform(opened(session="t"))
-        result = performer.perform(Together(runs=[Run(session="s", feeds=FEEDS), Run(session="t", feeds=OTHER)]))
+        result = performer.perform(Concurrent(runs=[Run(session="s", feeds=FEEDS), Run(session="t", feeds=OTHER)]))
         assert [[12, 10], [21, 21]] == [values(one)["first"] for one in result.results]
-        wrong = performer.perform(Together(runs=[Run(session="s", feeds=FEEDS), Run(session="none")]))
+        wrong = performer.perform(Concurrent(runs=[Run(session="s", feeds=FEEDS), Run(session="none")]))
         assert "there is no session 'none'" == wrong.error
 
     @pytest.mark.parametrize(

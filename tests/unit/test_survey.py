@@ -9,7 +9,7 @@ import pytest
 from outside import grid, scatter
 from rich.console import Console
 
-from opmap.cases.invalid_indices import (
+from opmap.catalogue.invalid_indices import (
     AXIS,
     CUT,
     CUT_64,
@@ -20,20 +20,17 @@ from opmap.cases.invalid_indices import (
     UNSIGNED,
     WRAPPED,
     ZERO,
-    Place,
+    IndexPosition,
     predictions,
     questions,
     simplest,
 )
-from opmap.execution.providers import open_provider
+from opmap.engines.providers import open_provider
+from opmap.evidence.documents import SURVEY_SCHEMA as SCHEMA
+from opmap.evidence.survey import print_survey, rows, survey_document
 from opmap.faults import open_fault
-from opmap.operators import OPERATORS, add_operator, remove_operator
-from opmap.reporting.documents import SURVEY_SCHEMA as SCHEMA
-from opmap.reporting.survey import print_survey, rows, survey_document
-from opmap.spec import load_spec, read_spec
-from opmap.tensors import DataType
-from opmap.verdicts.judge import Judge
-from opmap.verdicts.survey import (
+from opmap.judge.judge import Judge
+from opmap.judge.survey import (
     ANSWERS,
     BESIDE,
     ERROR,
@@ -44,6 +41,9 @@ from opmap.verdicts.survey import (
     Survey,
     failures,
 )
+from opmap.operators import OPERATORS, add_operator, remove_operator
+from opmap.spec import load_spec, read_spec
+from opmap.tensors import DataType
 
 QUESTIONS = {name: questions(operator) for name, operator in OPERATORS.items()}
 INT32, INT64, UINT64 = DataType.INT32, DataType.INT64, DataType.UINT64
@@ -164,7 +164,7 @@ class TestQuestions:
 class TestPredictions:
     """What each explanation predicts, on three rows of four elements with the index in the second dimension."""
 
-    place = Place(size=4, count=12, affected=(0, 1, 2), first=(0, 4, 8), steps=(1, 1, 1))
+    place = IndexPosition(size=4, count=12, affected=(0, 1, 2), first=(0, 4, 8), steps=(1, 1, 1))
 
     @pytest.mark.parametrize(
         ("index", "index_type", "explanation", "addresses"),

@@ -6,13 +6,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from opmap.cases.invalid_indices import AXIS, questions
+from opmap.catalogue.invalid_indices import AXIS, questions
 from opmap.cli import main
-from opmap.commands import survey as command
+from opmap.cli.commands import survey as command
+from opmap.evidence.schemas import json_schema
+from opmap.judge.survey import CRASH, ERROR, HANG, NOT_ASKED, Survey
 from opmap.operators import OPERATORS
-from opmap.reporting.schemas import json_schema
 from opmap.tensors import DataType
-from opmap.verdicts.survey import CRASH, ERROR, HANG, NOT_ASKED, Survey
 
 QUESTIONS = {name: questions(operator) for name, operator in OPERATORS.items()}
 

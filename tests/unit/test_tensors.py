@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opmap.engines.arrays import dtype_of, from_array, to_array
 from opmap.errors import InputError
-from opmap.execution.arrays import dtype_of, from_array, to_array
 from opmap.tensors import DataType, Tensor, from_bits, plain, to_bits
 
 FLOATS = [t for t in DataType if t.kind == "float"]

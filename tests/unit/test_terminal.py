@@ -12,9 +12,9 @@ import pytest
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.reporting import terminal
-from opmap.reporting.tables import print_failures, print_notes, print_tables
-from opmap.verdicts.record import Record
+from opmap.evidence import terminal
+from opmap.evidence.tables import print_failures, print_notes, print_tables
+from opmap.judge.record import Record
 from opmap.vocabulary import Verdict
 
 HOSTILE = "a\x1b[31mb\u202ec\x9bd[red]e[/red]\u2028f"
@@ -240,8 +240,8 @@ class TestJson:
 
 
 def _model() -> dict[str, object]:
-    from opmap.cases.catalogue import catalogue
-    from opmap.dxdispatch import model_json
+    from opmap.catalogue.catalogue import catalogue
+    from opmap.mapping.dxdispatch import model_json
 
     case = next(iter(catalogue("smoke")))
     return model_json("näme", case.desc, case.tensors)
@@ -310,8 +310,8 @@ class TestClosedStreams:
         def run(options):
             raise error
 
-        monkeypatch.setattr("opmap.commands.rules.run", run)
-        monkeypatch.setattr("opmap.cli.sys.platform", platform)
+        monkeypatch.setattr("opmap.cli.commands.rules.run", run)
+        monkeypatch.setattr("opmap.cli.entry.sys.platform", platform)
 
         assert code == main(["rules"])
         assert (f"opmap: {said}\n" if said else "") == capsys.readouterr().err

@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
+from opmap.engines.providers import ProviderMissing, open_provider
+from opmap.engines.steps import Result
+from opmap.engines.worker import WorkerProvider
 from opmap.errors import InputError, ProviderError
-from opmap.execution.providers import ProviderMissing, open_provider
-from opmap.execution.steps import Result
-from opmap.execution.worker import WorkerProvider
+from opmap.judge.judge import Judge
 from opmap.mapping import map_descriptor
 from opmap.tensors import DataType, Tensor
-from opmap.verdicts.judge import Judge
 
 MODULE = '''
 import atexit, os, sys
@@ -133,7 +133,7 @@ class Unplaced(Backend):
     def placement(self): raise Loose("nowhere")
 class Claims(Backend):
     def placement(self):
-        from opmap.execution.protocol import Placement
+        from opmap.engines.protocol import Placement
         return Placement("assignment-info", (("Gather", "hostile"),))
 
 

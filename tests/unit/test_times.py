@@ -9,10 +9,10 @@ import pytest
 from bundle_folders import check_bundle, validate
 
 from opmap.cli import main
-from opmap.reporting.bundle import Bundle
-from opmap.reporting.html_report import write_report
-from opmap.reporting.times import newly_slow, slowest, timed
-from opmap.verdicts.record import Record
+from opmap.evidence.bundle import Bundle
+from opmap.evidence.html_report import write_report
+from opmap.evidence.times import newly_slow, slowest, timed
+from opmap.judge.record import Record
 from opmap.vocabulary import Verdict
 
 EXAMPLES = ["--provider", "cpu", "--filter", "gather/example.*"]

@@ -11,13 +11,13 @@ from judged_sessions import SELECTION, every_run, fresh_run, judged, records, se
 from opmap import Session, SessionOptions
 from opmap.diagnosis.diagnose import quick_diagnoses
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.execution.dml_linux import VARIABLE
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU
-from opmap.execution.steps import Result, Run
-from opmap.execution.worker import WorkerCrashed, WorkerProvider, WorkerTimeout
-from opmap.verdicts.judge import Judge
-from opmap.verdicts.record import encode
+from opmap.engines.dml_linux import VARIABLE
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU
+from opmap.engines.steps import Result, Run
+from opmap.engines.worker import WorkerCrashed, WorkerProvider, WorkerTimeout
+from opmap.judge.judge import Judge
+from opmap.judge.record import encode
 from opmap.vocabulary import Verdict
 
 fresh = pytest.fixture(fresh_run, scope="module")

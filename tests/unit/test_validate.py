@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.cases.catalogue import catalogue
+from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
 
 EXAMPLES = [case.id for case in catalogue("smoke") if "/example." in case.id]
@@ -129,7 +129,7 @@ class TestValidate:
 
     def test_interrupt(self, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and the table of the cases so far."""
-        from opmap.verdicts.judge import Judge
+        from opmap.judge.judge import Judge
 
         judged = Judge.__call__
         count = iter(range(1000))

@@ -9,23 +9,23 @@ import numpy as np
 import onnx
 import pytest
 
-from opmap.cases.case import Case
-from opmap.cases.catalogue import catalogue
-from opmap.cases.in_variants import accepts, classes, split_id
-from opmap.cases.selection import has_variant
-from opmap.execution.performer import Performer
-from opmap.execution.providers import OpenProvider, open_provider
-from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
-from opmap.execution.steps import Event, Evidence, Open, Run
-from opmap.execution.third_party import ThirdPartyProvider
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.in_variants import accepts, classes, split_id
+from opmap.catalogue.selection import has_variant
+from opmap.catalogue.variants import PLAIN, VARIANTS, VariantRun, proofs
+from opmap.catalogue.variants.variant_run import SESSION
+from opmap.engines.performer import Performer
+from opmap.engines.providers import OpenProvider, open_provider
+from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
+from opmap.engines.steps import Event, Evidence, Open, Run
+from opmap.engines.third_party import ThirdPartyProvider
 from opmap.faults import open_fault
+from opmap.judge.judge import Judge
 from opmap.manual import read_page
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.session import open_judge
-from opmap.variants import PLAIN, VARIANTS, Walk, proofs
-from opmap.variants.walk import SESSION
-from opmap.verdicts.judge import Judge
 
 STANDARD = list(catalogue("standard"))
 ADDED = [case for case in STANDARD if VARIANTS[case.variant].base is not None]
@@ -34,10 +34,10 @@ OWN = [case for case in STANDARD[: STANDARD.index(ADDED[-1])] if VARIANTS[case.v
 MINE = OpenProvider(CPU, "1", "hardware", SessionProvider(CPU))
 
 
-def walk_of(case: Case, events=(), **evidence) -> Walk:
+def walk_of(case: Case, events=(), **evidence) -> VariantRun:
     """Returns the walk of a case on the DirectML EP that ran one session once and has shown these events."""
     formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.round)
-    walk = Walk(lambda step: None, formed, case.round, DIRECTML)
+    walk = VariantRun(lambda step: None, formed, case.round, DIRECTML)
     walk.steps.append(Run(session=SESSION))
     walk.evidence[SESSION] = Evidence(events=[Event(op, ep, sizes) for op, ep, sizes in events], **evidence)
     return walk
@@ -55,8 +55,8 @@ class TestRegistry:
 
     def test_every_form_and_way(self):
         """No form and no way is left over, except those that need nodes on another provider."""
-        from opmap.variants.forms import FORMS
-        from opmap.variants.ways import WAYS
+        from opmap.catalogue.variants.forms import FORMS
+        from opmap.catalogue.variants.run_modes import WAYS
 
         assert {"loop", "sequence"} == set(FORMS) - {v.form.name for v in VARIANTS.values()}
         assert set(WAYS) == {v.way.name for v in VARIANTS.values()}

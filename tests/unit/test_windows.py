@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from opmap.machine import adapters, windows
-from opmap.machine.adapters import device_class
-from opmap.machine.environment import collect
-from opmap.machine.facts import Adapter, Fact, one_line
-from opmap.options import SELECTION_OPTIONS
+from opmap.cli.options import SELECTION_OPTIONS
+from opmap.engines.machine import adapters, windows
+from opmap.engines.machine.adapters import device_class
+from opmap.engines.machine.environment import collect
+from opmap.engines.machine.facts import Adapter, Fact, one_line
 
 on_windows = pytest.mark.skipif(sys.platform != "win32", reason="needs Windows (or Wine)")
 
@@ -304,8 +304,8 @@ class TestWindows:
     def test_directml_is_not_loaded(self):
         """collect() does not load DirectML."""
         code = (
-            "from opmap.machine.environment import collect; collect();"
-            "from opmap.machine.windows import loaded_modules;"
+            "from opmap.engines.machine.environment import collect; collect();"
+            "from opmap.engines.machine.windows import loaded_modules;"
             "print([m.path for m in loaded_modules(['directml.dll', 'directml.debug.dll'])])"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
@@ -320,7 +320,7 @@ class TestWindows:
             pytest.skip("this ONNX Runtime contains no DirectML.dll")
         code = (
             "import ctypes, sys, msgspec; ctypes.WinDLL(sys.argv[1]);"
-            "from opmap.machine.environment import collect;"
+            "from opmap.engines.machine.environment import collect;"
             "print(msgspec.json.encode(collect()['loaded_modules']).decode())"
         )
         done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120)

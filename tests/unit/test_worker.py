@@ -7,12 +7,19 @@ import numpy as np
 import pytest
 from troubled_workers import IDENTITY, first_cases, judge, started, troubled
 
+from opmap.engines import frames
+from opmap.engines.machine.environment import collect
+from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
+from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
+from opmap.engines.worker import (
+    DeviceLost,
+    HangLimit,
+    NotRun,
+    WorkerCrashed,
+    WorkerProvider,
+    WorkerTimeout,
+)
 from opmap.errors import InputError, ProviderError
-from opmap.execution import frames
-from opmap.execution.providers import OpenProvider, ProviderMissing, open_provider
-from opmap.execution.sessions import CPU, DIRECTML, SessionProvider
-from opmap.execution.worker import DeviceLost, HangLimit, NotRun, WorkerCrashed, WorkerProvider, WorkerTimeout
-from opmap.machine.environment import collect
 
 cases = pytest.fixture(first_cases, scope="module")
 worker = pytest.fixture(started)
@@ -168,7 +175,7 @@ class TestAdapter:
         """On a software adapter the DirectML EP counts as missing, and `auto` opens the CPU EP."""
         hello = frames.Hello("1", [DIRECTML], 1, "emulated", "Microsoft Basic Render Driver", software=True)
         monkeypatch.setattr(WorkerProvider, "start", lambda self: setattr(self, "_hello", hello))
-        monkeypatch.setattr("opmap.execution.providers.available", lambda: [DIRECTML, CPU])
+        monkeypatch.setattr("opmap.engines.providers.available", lambda: [DIRECTML, CPU])
 
         with pytest.raises(ProviderMissing, match="got the software adapter Microsoft Basic Render Driver"):
             open_provider("dml")

@@ -16,14 +16,14 @@ import pytest
 from onnx import TensorProto, helper
 from troubled_workers import CHILD, IDENTITY, ROOT, Planted, first_cases, judge, linux, started, troubled
 
-from opmap.cases.case import Case
+from opmap.catalogue.case import Case
 from opmap.descriptors import TensorDesc
+from opmap.engines import frames
+from opmap.engines.child import processes_with
+from opmap.engines.sessions import CPU
+from opmap.engines.steps import Open, Run
+from opmap.engines.worker import DeviceLost, HangLimit, WorkerCrashed, WorkerProvider, WorkerTimeout
 from opmap.errors import ProviderError
-from opmap.execution import frames
-from opmap.execution.child import processes_with
-from opmap.execution.sessions import CPU
-from opmap.execution.steps import Open, Run
-from opmap.execution.worker import DeviceLost, HangLimit, WorkerCrashed, WorkerProvider, WorkerTimeout
 from opmap.tensors import DataType, Tensor
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
@@ -257,7 +257,7 @@ class TestNothingStays:
     def test_after_the_parent_was_killed(self, model):
         program = f"""if True:
             import sys, threading, time
-            from opmap.execution.worker import WorkerProvider
+            from opmap.engines.worker import WorkerProvider
             command = {[sys.executable, "-P", str(CHILD), ROOT]!r}
             worker = WorkerProvider({CPU!r}, command=command, timeout=1, first_timeout=60)
             worker.start()

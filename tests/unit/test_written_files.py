@@ -10,9 +10,9 @@ import pytest
 
 from opmap import files
 from opmap.cli import main
-from opmap.reporting.bundle import Bundle
-from opmap.reporting.finds import FindsFolder
-from opmap.verdicts.record import Record
+from opmap.evidence.bundle import Bundle
+from opmap.evidence.finds import FindsFolder
+from opmap.judge.record import Record
 from opmap.vocabulary import Verdict
 
 

@@ -17,10 +17,10 @@ sys.path.insert(0, sys.argv[1])
 import msgspec
 import numpy as np
 
+from opmap.engines import frames, worker_main
+from opmap.engines.sessions import SessionProvider
+from opmap.engines.steps import Open, Run
 from opmap.errors import ProviderError
-from opmap.execution import frames, worker_main
-from opmap.execution.sessions import SessionProvider
-from opmap.execution.steps import Open, Run
 
 
 def lose_device():

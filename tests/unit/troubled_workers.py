@@ -10,12 +10,12 @@ import pytest
 from onnx import TensorProto, helper
 
 import opmap
-from opmap.cases.catalogue import catalogue
-from opmap.execution.providers import OpenProvider
-from opmap.execution.sessions import CPU
-from opmap.execution.steps import Open
-from opmap.execution.worker import HangLimit, WorkerProvider
-from opmap.verdicts.judge import Judge
+from opmap.catalogue.catalogue import catalogue
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU
+from opmap.engines.steps import Open
+from opmap.engines.worker import HangLimit, WorkerProvider
+from opmap.judge.judge import Judge
 
 ROOT = str(Path(opmap.__file__).parents[1])
 CHILD = Path(__file__).with_name("trouble_child.py")

@@ -6,7 +6,7 @@ import flatbuffers
 from flatbuffers import number_types
 from serialized_models import INDICES
 
-from opmap.serialized_graph import ConstantNode, OperatorNode, SerializedGraph, SerializedTensor
+from opmap.mapping.serialized_graph import ConstantNode, OperatorNode, SerializedGraph, SerializedTensor
 
 
 def write(graph, attributes=None, *, repeat=1):

@@ -1,0 +1,383 @@
+"""The case catalogue: the documented examples, then the cases from the operators' parameter spaces."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
+
+from ..descriptors import OperatorDesc, TensorDesc, complete_sizes
+from ..operators import OPERATORS, AnyOperator, Choice, size_classes
+from ..operators.random_source import SeededSource
+from ..spec import Spec
+from ..tensors import DataType, Tensor
+from ..vocabulary import Tier
+from .case import INDEX_PATHS, Case, CaseIds, case_id, retyped, shape_word
+from .covering_arrays import arrays, has_arrays
+from .in_variants import accepts, in_variants, split_id
+from .layouts import LAYOUTS, in_layout, layout_of, split_layout
+from .parameters import (
+    WIDTHS,
+    WORLD,
+    allows_pattern,
+    cases_in,
+    cases_of,
+    cases_with,
+    is_large,
+    possible_values,
+)
+from .random_cases import chosen_numbers, draw_any, drawn_case
+from .values import (
+    DATA_PATTERNS,
+    INDEX_PATTERNS,
+    MODEL_PATTERNS,
+    Filled,
+    allows,
+    seed_of,
+    signed,
+)
+from .variants import VARIANTS
+
+SMOKE_ROWS = 68
+"""The number of rows of each operator's pair array that are in `smoke`. The first rows of an array hold every class."""
+
+RANDOM, RANDOM_ELEMENTS = 100, 4096
+"""RANDOM: number of random descriptors per operator in `standard`. RANDOM_ELEMENTS: upper bound of elements in any of
+their tensors."""
+
+
+def catalogue(
+    tier: Tier, ids: Iterable[str] | None = None, *, variants: bool = True, layouts: bool = False
+) -> Iterator[Case]:
+    """Gives the cases of a tier. Each tier holds the cases of the tier before it, first and in the same order.
+
+    `smoke`: the documented examples; the first rows of each operator's covering array, which hold every class of every
+    parameter; pairs of cases that expose state kept between runs; some variants. `standard`: the whole pair array, each
+    row with several values; the wide classes; random descriptors; every variant with every class; chosen random cases.
+    `full`: every possible triple; the large classes; every valid descriptor of the small scope (`WORLD`) in each data
+    width; more chosen random cases.
+
+    With `ids`, only the cases with these ids are given. Descriptors that cannot have one of the ids are not built.
+    Without `variants`, cases that repeat another case in a variant are left out. With `layouts`, a case may be followed
+    by the same case in a layout. Only DirectML itself runs layouts.
+    """
+    if ids is not None:
+        yield from _with_ids(tier, set(ids))
+        return
+    seen_ids: set[str] = set()
+    pools: dict[str, list[Case]] = {name: [] for name in OPERATORS}
+    parts = _PARTS[tier]
+    with_variants = [number for number, part in enumerate(parts) if variants and part in _VARIANTS_AFTER]
+    for number, part in enumerate(parts):
+        pooled = number <= max(with_variants, default=-1)
+        for operator in OPERATORS.values():
+            for case in part(operator, None):
+                if case.id not in seen_ids:
+                    seen_ids.add(case.id)
+                    if pooled and part not in _WITHOUT_VARIANTS and not is_large(case.desc):
+                        pools[operator.name].append(case)
+                    yield case
+                    layout = layout_of(case) if layouts else None
+                    if layout is not None and (laid_out := in_layout(case, layout)) is not None:
+                        yield laid_out
+        if number in with_variants:
+            for name in OPERATORS:
+                for case in in_variants(pools[name], _VARIANTS_AFTER[part]):
+                    if case.id not in seen_ids:
+                        seen_ids.add(case.id)
+                        yield case
+
+
+def _with_ids(tier: Tier, ids: set[str]) -> Iterator[Case]:
+    """Gives the cases with these ids. A case of the tier may be asked for in any variant or layout that it can have."""
+    in_variant = {id: split for id in ids if (split := split_id(id) or split_layout(id)) is not None}
+    of_base: dict[str, list[tuple[str, str]]] = {}
+    for id, (base, name) in in_variant.items():
+        of_base.setdefault(base, []).append((id, name))
+    wanted = CaseIds({*ids, *of_base})
+    for part in _PARTS[tier]:
+        for operator in OPERATORS.values():
+            if not wanted.left.difference(in_variant):
+                return
+            for case in part(operator, wanted):
+                if wanted.take(case):
+                    if case.id in ids:
+                        yield case
+                    for id, name in of_base.get(case.id, ()):
+                        if name in LAYOUTS:
+                            yield from filter(None, [in_layout(case, name)])
+                        elif accepts(VARIANTS[name], case):
+                            yield dataclasses.replace(case, id=id, variant=name)
+
+
+def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Tensor]]:
+    """Returns a worked example as a descriptor and all its tensors, the output's with the values that the page prints.
+
+    Raises PseudocodeError or InputError if the text is not a whole example.
+    """
+    example = spec.example(id).parsed()
+    descs = {n: TensorDesc(DataType[t.data_type or ""], t.sizes) for n, t in example.tensors.items()}
+    desc: OperatorDesc = OPERATORS[spec.name].descriptor.from_members({**descs, **example.fields})
+    tensors = {n: Tensor.from_values(descs[n].data_type, t.sizes, t.values) for n, t in example.tensors.items()}
+    return desc, tensors
+
+
+# --- the parts of a tier -------------------------------------------------------------------------------------------
+
+
+def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives the documented examples that have values."""
+    if wanted is not None and not wanted.examples_of(operator.name):
+        return
+    spec = operator.descriptor.spec()
+    for example in spec.examples:
+        if example.runnable:
+            desc, tensors = example_descriptor(spec, example.id)
+            id = f"{desc.operator.lower()}/example.{example.id}"
+            yield Case(id, desc, {name: tensors[name] for name in desc.inputs})
+
+
+def _first_pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives the first rows of the pair array, which hold every class."""
+    for choice in _choices(operator, "pairs", SMOKE_ROWS):
+        if _may_give_wanted_case(operator, choice, wanted):
+            yield from cases_of(operator, choice)
+
+
+def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives pairs of cases that expose state kept between runs; and cases with a single index, one per index pattern.
+
+    For each number of the operator: two descriptors with the same inputs that differ in this number only, then the
+    second one with another index type. If a provider caches a kernel or a result under an incomplete key, the second
+    case gets the output of the first.
+    """
+    if wanted is not None and not wanted.may_have(operator=operator.name):
+        return
+    groups: dict[object, list[OperatorDesc]] = {}
+    for desc in operator.descriptors(2, 2):
+        groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
+    pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
+    pairs.sort(key=lambda pair: pair[0].output != pair[1].output)  # pairs with the same output sizes come first
+    for name in operator.descriptor.short_names:
+        for first, second in pairs:
+            if {n for n in first.numbers if first.numbers[n] != second.numbers[n]} != {name}:
+                continue
+            cases = [generated(desc, "reverse", "addr") for desc in (first, second)]
+            origins = [case.desc.origins(case.tensors) for case in cases]
+            if origins[0] != origins[1] and len(set(origins[0])) > 1:
+                yield from cases
+                yield generated(retyped(second, second.output.data_type, DataType.INT32), "reverse", "addr")
+                break
+    for desc in operator.descriptors(1, 3):
+        bounds = desc.index_bounds
+        if bounds and all(n == 1 and prod(bounds[name]) == 3 for name, n in desc.index_counts.items()):
+            for pattern in INDEX_PATTERNS:
+                if allows(pattern, 1, 3):
+                    yield generated(desc, pattern, "addr")
+            break
+
+
+def _pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives the pair array, each row with its own values and with several others."""
+    for choice in _choices(operator, "pairs"):
+        if _may_give_wanted_case(operator, choice, wanted, any_values=True):
+            desc = operator.build(choice)
+            yield from cases_in(desc, choice)
+            yield from _other_values(desc, choice)
+
+
+def _other_values(desc: OperatorDesc | None, choice: Choice) -> Iterator[Case]:
+    """Gives cases of a choice with each data pattern, then with the next two index patterns that are allowed."""
+    for data in DATA_PATTERNS:
+        yield from cases_in(desc, {**choice, "data_pattern": data})
+    if "index_pattern" not in choice:
+        return
+    own_position, patterns_used = INDEX_PATTERNS.index(choice["index_pattern"]), 0
+    for pattern in INDEX_PATTERNS[own_position + 1 :] + INDEX_PATTERNS[:own_position]:
+        cases = cases_in(desc, {**choice, "index_pattern": pattern})
+        yield from cases
+        patterns_used += bool(cases)
+        if patterns_used == 2:
+            return
+
+
+def _triples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives the rows that hold the triples which the pair array lacks."""
+    for choice in _choices(operator, "triples"):
+        if _may_give_wanted_case(operator, choice, wanted):
+            yield from cases_of(operator, choice)
+
+
+def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives the cases of two array rows for each wide size class: those with the fewest and with the most indices."""
+    values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
+    fixed_classes = {"axis_length": "odd", "data_type": "UINT32", **values}
+    for candidates in _extra(operator, size_classes.WIDE, fixed_classes, wanted):
+        for choose in (min, max):
+            _, choice = choose(
+                candidates, key=lambda b: sum(b[0].tensors[n].element_count for n in b[0].index_tensors())
+            )
+            yield from cases_of(operator, choice)
+
+
+def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives cases of random descriptors, also with axes, batch counts and lengths that are in no equivalence class."""
+    name = operator.name
+    if wanted is not None and not wanted.may_have(operator=name):
+        return
+    source = SeededSource(seed_of(name))
+    forms = itertools.cycle(itertools.product(DATA_PATTERNS, INDEX_PATHS, INDEX_PATTERNS))
+    for _ in range(RANDOM):
+        desc = draw_any(source, name, RANDOM_ELEMENTS)
+        indices = desc.index_tensors()
+        index_type = desc.tensors[indices[0]].data_type.name if indices else ""
+        for data, path, pattern in forms:
+            if possible_values(desc, {"index_type": index_type, "index_pattern": pattern, "index_path": path}):
+                yield from cases_with(desc, pattern if indices else "", data, path if indices else "input")
+                break
+
+
+def _chosen(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives random cases with sizes and combinations of features that the other parts of `standard` lack."""
+    yield from _drawn(operator, "standard", wanted)
+
+
+def _chosen_of_full(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives random cases with combinations of features that the other parts of `full` lack."""
+    yield from _drawn(operator, "full", wanted)
+
+
+def _drawn(operator: AnyOperator, tier: Tier, wanted: CaseIds | None) -> Iterator[Case]:
+    if wanted is None or wanted.may_have(operator=operator.name):
+        for number in chosen_numbers(tier, operator.name):
+            yield drawn_case(operator.name, seed_of(f"{operator.name}/{number}"))
+
+
+def large(operator: AnyOperator, wanted: CaseIds | None = None) -> Iterator[Case]:
+    """Gives one case for each large size class: the smallest descriptor that a row of the pair array gives with it.
+
+    The indices are the limits of the axis. The data is special values: unique values would need several rounds.
+    """
+    values = {"index_type": "INT32", "index_pattern": "bounds", "data_pattern": "special", "index_path": "input"}
+    fixed_classes = {"axis_length": "2", "data_type": "UINT8", **values}
+    for candidates in _extra(operator, size_classes.LARGE, fixed_classes, wanted):
+        _, choice = min(candidates, key=lambda b: sum(t.minimum_size_in_bytes for t in b[0].tensors.values()))
+        yield from cases_of(operator, choice)
+
+
+def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+    """Gives the small scope. Each descriptor gets the next index type, index pattern and data pattern in turn.
+
+    All data widths of one descriptor share them.
+    """
+    descriptor = operator.descriptor
+    first = descriptor.data_tensors()[0]
+    for i, (sizes, numbers) in enumerate(operator.world(*WORLD)):
+        data = DATA_PATTERNS[i // len(_WORLD_FORMS) % len(DATA_PATTERNS)]
+        widths: Iterable[DataType] = WIDTHS
+        if wanted is not None:
+            shape = shape_word(len(sizes[first]), descriptor.short_names, numbers)
+            parts = {"operator": operator.name, "shape": shape, "data": data}
+            patterns = [pattern for _, pattern in _world_forms_from(i)] if descriptor.index_tensors() else [""]
+            if not any(wanted.may_have(**parts, index_pattern=pattern) for pattern in patterns):
+                continue
+            widths = [t for t in WIDTHS if wanted.may_have(**parts, data_type=t.name)]
+        desc = complete_sizes(descriptor, sizes, numbers)
+        index_type, pattern = next(form for form in _world_forms_from(i) if allows_pattern(desc, form[1]))
+        pattern = pattern if desc.index_bounds else ""
+        for data_type in widths:
+            yield from cases_with(retyped(desc, data_type, index_type), pattern, data)
+
+
+_WORLD_FORMS = tuple(itertools.product((DataType.INT64, DataType.INT32), INDEX_PATTERNS))
+
+
+def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
+    """Gives pairs of index type and index pattern, from number `turn` to the first that every descriptor allows."""
+    for i in range(turn, turn + len(_WORLD_FORMS)):
+        index_type, pattern = _WORLD_FORMS[i % len(_WORLD_FORMS)]
+        yield index_type, pattern
+        if allows(pattern, 1, 1):
+            return
+
+
+_SMOKE = (_examples, _first_pairs, _stale_state)
+_STANDARD = (*_SMOKE, _pairs, _wide, _random, _chosen)
+_FULL = (*_STANDARD, _triples, large, _world, _chosen_of_full)
+_PARTS = {"smoke": _SMOKE, "standard": _STANDARD, "full": _FULL, "contract": ()}
+
+_WITHOUT_VARIANTS = (_chosen, _chosen_of_full)
+"""The parts whose cases are in no variant."""
+
+_VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "standard", _triples: "full"}
+"""Part -> the tier whose cases in variants come after it."""
+
+
+def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iterator[dict[str, str]]:
+    """Gives the first rows of an operator's covering array as choices. A registered operator may have no arrays."""
+    if has_arrays(operator.name):
+        covering = arrays(operator.name)
+        yield from covering.choices((covering.pairs if rows == "pairs" else covering.triples)[:count])
+
+
+def _extra(
+    operator: AnyOperator,
+    extra: Mapping[str, Mapping[str, int]],
+    fixed_classes: Mapping[str, str],
+    wanted: CaseIds | None,
+) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
+    """Gives the descriptors of each wide or large class, with their choices. The rows of the pair array give them.
+
+    In each row, this class and `fixed_classes` replace the row's own classes.
+    """
+    if wanted is not None and not _may_give_wanted_case(operator, fixed_classes, wanted, any_shape=True):
+        return
+    for parameter, names in extra.items():
+        for name in names:
+            rows = [{**choice, **fixed_classes, parameter: name} for choice in _choices(operator, "pairs")]
+            choices = {tuple(row.values()): row for row in rows}.values()  # many rows differ in `fixed_classes` alone
+            built = [(operator.build(choice), choice) for choice in choices]
+            possible = [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
+            if possible:
+                yield possible
+
+
+def _may_give_wanted_case(
+    operator: AnyOperator,
+    choice: Choice,
+    wanted: CaseIds | None,
+    *,
+    any_values: bool = False,
+    any_shape: bool = False,
+) -> bool:
+    """Returns whether a case of this choice may have a wanted id.
+
+    `any_values`: its index and data patterns may be any. `any_shape`: its dimension count may be any.
+    """
+    if wanted is None:
+        return True
+    parts = {"operator": operator.name, "data_type": choice["data_type"]}
+    if not any_shape:
+        parts["dimensions"] = choice["dimensions"]
+    if "index_type" in choice:
+        parts |= {"index_type": choice["index_type"], "index_path": INDEX_PATHS[choice["index_path"]]}
+    if not any_values:
+        parts["data"] = choice["data_pattern"]
+        if "index_pattern" in choice:
+            parts["index_pattern"] = choice["index_pattern"]
+    return wanted.may_have(**parts)
+
+
+def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:
+    """Returns a case of a descriptor with values of these patterns; indices are graph inputs."""
+    id = case_id(desc, pattern, data)
+    return Case(id, desc, Filled(desc, id, pattern, data), index_pattern=pattern, data_pattern=data)
+
+
+def model_index_forms() -> Iterator[tuple[DataType, str]]:
+    """Gives the index types of the models in models/, each with the patterns that the type can hold."""
+    for index_type in (DataType.INT64, DataType.INT32, DataType.UINT64, DataType.UINT32):
+        for pattern in MODEL_PATTERNS:
+            if index_type.kind == "signed" or not signed(pattern):
+                yield index_type, pattern

@@ -1,0 +1,234 @@
+"""Contract probes: short programs over sessions and values, each with the answer that the documentation promises.
+
+The files `contract/SUBJECT.toml` hold them. A file begins with the models and arrays that its probes name. A model is in
+ONNX's text form; without a header it gets opmap's IR version and opset. A step is one of `execution.steps`, with what must
+happen:
+
+- `expect`: the outputs by name, exactly these. For the step `together` a list, with the outputs of each run.
+- `refused`: the step must fail. The documentation calls this use an error; the text of the error is not compared.
+- `maybe`: the step may fail. If it does not, `expect` holds, if it is given.
+- Otherwise the step must not fail.
+
+`signs` names wrong values that have a known meaning: a text, and the outputs that show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from math import prod
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import onnx
+import onnx.parser
+
+from ..engines.steps import AnyStep, Concurrent, Open, Run, Setup, Step
+from ..errors import InputError, describe
+from ..mapping import IR_VERSION, OPSET
+from ..vocabulary import CONTRACT
+
+Outputs = Mapping[str, np.ndarray]
+"""Outputs by name."""
+
+_MARKS = ("expect", "refused", "maybe", "signs")
+
+
+class Literals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An array in a file: its NumPy type, its sizes, and its values, flat and row-major."""
+
+    type: str
+    sizes: list[int]
+    values: list[bool | int | float] = []
+
+    def array(self) -> np.ndarray:
+        """Returns the array. Raises ValueError if the values do not fill it or do not have its type."""
+        if prod(self.sizes) != len(self.values):
+            raise ValueError(f"sizes {self.sizes} take {prod(self.sizes)} values, got {len(self.values)}")
+        try:
+            array = np.array(self.values, np.dtype(self.type)).reshape(self.sizes)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(describe(error)) from None
+        if array.tolist() != np.array(self.values, object).reshape(self.sizes).tolist():
+            raise ValueError(f"the values must be {self.type}, got {self.values}")
+        return array
+
+
+class ContractStep(msgspec.Struct, frozen=True):
+    """A step, and what must happen. `expect` has one entry for each run of the step; None if outputs are not checked."""
+
+    step: AnyStep
+    expect: tuple[Outputs, ...] | None = None
+    refused: bool = False
+    maybe: bool = False
+    signs: Mapping[str, Outputs] = {}
+
+    @property
+    def wanted(self) -> Outputs | Literal["refused"] | None:
+        """What must happen, as reporting's reproducers take it."""
+        if self.refused:
+            return "refused"
+        return self.expect[0] if self.expect and len(self.expect) == 1 else None
+
+
+class ContractProbe(msgspec.Struct, frozen=True):
+    """One contract probe. `page` is the address of the documentation that promises the answer.
+
+    `providers` are the only execution providers on which the steps have a meaning; None means all.
+    """
+
+    id: str
+    text: str
+    page: str
+    steps: tuple[ContractStep, ...]
+    providers: tuple[str, ...] | None = None
+
+    @property
+    def models(self) -> list[onnx.ModelProto]:
+        """The models of its sessions."""
+        return [onnx.load_from_string(s.step.model.tobytes()) for s in self.steps if isinstance(s.step, Open)]
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators of the models' nodes, such as `ONNX Cast`, each once."""
+        nodes = (node for model in self.models for node in model.graph.node)
+        return list(dict.fromkeys(f"ONNX {node.op_type}" for node in nodes))
+
+    @property
+    def portable(self) -> bool:
+        """Whether a third party's provider with sessions can perform all steps."""
+        return all(_portable(s.step) for s in self.steps)
+
+
+@cache
+def contract_probes() -> tuple[ContractProbe, ...]:
+    """Returns all contract probes. An id is `contract/SUBJECT/NAME`."""
+    folder = files(__package__) / "contract"
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda p: p.name)
+    return tuple(
+        probe for path in paths for probe in read(path.read_bytes(), path.name.removesuffix(".toml"), path.name)
+    )
+
+
+def read(content: bytes, subject: str, file: str) -> list[ContractProbe]:
+    """Returns the probes in the bytes of a file. Raises InputError with the place of the first error."""
+    try:
+        document = msgspec.toml.decode(content, type=_File)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: {error}") from None
+    names = [draft.name for draft in document.probes]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled:
+        raise InputError(f"{file}: each name must be given once, got {doubled!r} twice")
+    place = file
+    try:
+        definitions = _Definitions({}, {})
+        for name, text in document.models.items():
+            place = f"{file}: model {name!r}"
+            definitions.models[name] = _model(text)
+        for name, literals in document.arrays.items():
+            place = f"{file}: array {name!r}"
+            definitions.arrays[name] = literals.array()
+        probes = []
+        for draft in document.probes:
+            steps = []
+            for number, table in enumerate(draft.steps, 1):
+                place = f"{file}: probe {draft.name!r}, step {number}"
+                steps.append(definitions.step(dict(table)))
+            id = f"{CONTRACT}{subject}/{draft.name}"
+            probes.append(ContractProbe(id, draft.text, draft.page, tuple(steps), draft.providers))
+        return probes
+    except (ValueError, onnx.parser.ParseError, msgspec.MsgspecError) as error:
+        raise InputError(f"{place}: {' '.join(str(error).split())}") from None
+
+
+class _Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A probe as it stands in a file."""
+
+    name: str
+    text: str
+    page: str
+    steps: tuple[dict[str, Any], ...]
+    providers: tuple[str, ...] | None = None
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    probes: tuple[_Draft, ...]
+    models: dict[str, str] = {}
+    arrays: dict[str, Literals] = {}
+
+
+class _Definitions(msgspec.Struct):
+    """The models and arrays of a file, by name. A model has its bytes, and whether all its shapes are known."""
+
+    models: dict[str, tuple[np.ndarray, bool]]
+    arrays: dict[str, np.ndarray]
+
+    def step(self, table: dict[str, Any]) -> ContractStep:
+        """Returns the step of a table. Raises ValueError."""
+        marks = {mark: table.pop(mark) for mark in _MARKS if mark in table}
+        if "refused" in marks and len(marks) > 1:
+            raise ValueError(f"must have refused alone, got {', '.join(marks)}")
+        if isinstance(name := table.get("model"), str):
+            if name not in self.models:
+                raise ValueError(f"model must be one of {', '.join(self.models)}, got {name!r}")
+            table["model"], static = self.models[name]
+            table.setdefault("static", static)
+        step: AnyStep = msgspec.convert(table, AnyStep, dec_hook=self._decode)
+        _refuse_unknown(table, type(step), "step")
+        _refuse_unknown(table.get("setup", {}), Setup, "setup")
+        for run in table.get("runs", ()):
+            _refuse_unknown(run, Run, "step")
+        expect = marks.get("expect")
+        if isinstance(expect, dict):
+            expect = [expect]
+        if isinstance(step, Concurrent) and expect is not None and len(expect) != len(step.runs):
+            raise ValueError(f"expect must have {len(step.runs)} entries, one for each run, got {len(expect)}")
+        return ContractStep(
+            step,
+            None if expect is None else tuple(self._outputs(outputs) for outputs in expect),
+            bool(marks.get("refused")),
+            bool(marks.get("maybe")),
+            {text: self._outputs(outputs) for text, outputs in marks.get("signs", {}).items()},
+        )
+
+    def _outputs(self, table: object) -> dict[str, np.ndarray]:
+        return msgspec.convert(table, dict[str, np.ndarray], dec_hook=self._decode)
+
+    def _decode(self, kind: type, value: object) -> np.ndarray:
+        if kind is not np.ndarray:
+            raise NotImplementedError(f"no file holds {kind}")
+        if isinstance(value, np.ndarray):  # a model
+            return value
+        if not isinstance(value, str):
+            return msgspec.convert(value, Literals).array()
+        if value not in self.arrays:
+            raise ValueError(f"an array must be one of {', '.join(self.arrays)}, got {value!r}")
+        return self.arrays[value]
+
+
+def _refuse_unknown(table: Mapping[str, object], kind: type, tag: str) -> None:
+    """Raises ValueError if a table has a key that the struct does not have: msgspec would ignore it."""
+    allowed_keys = {tag, *(field.name for field in msgspec.structs.fields(kind))}
+    unknown = next((key for key in table if key not in allowed_keys), None)
+    if unknown is not None:
+        raise ValueError(f"{kind.__name__} has no {unknown!r}")
+
+
+def _model(text: str) -> tuple[np.ndarray, bool]:
+    """Returns the bytes of a model in ONNX's text form, and whether the sizes of all its inputs are known."""
+    header = "" if text.lstrip().startswith("<") else f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>\n'
+    model = onnx.parser.parse_model(header + text)
+    kinds = [value.type.tensor_type for value in model.graph.input]
+    static = all(kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim) for kind in kinds)
+    return np.frombuffer(model.SerializeToString(deterministic=True), np.uint8), static
+
+
+def _portable(step: Step) -> bool:
+    if isinstance(step, Open):
+        return not (step.files or step.setup.devices or step.setup.initializers or step.setup.ort_format)
+    if isinstance(step, Run):
+        return not (step.values or step.keep or step.config or step.method != "run")
+    return type(step).__name__ in ("Drop", "Clear")

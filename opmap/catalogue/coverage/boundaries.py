@@ -1,0 +1,48 @@
+"""Finds the rules at whose boundary a valid descriptor is.
+
+A descriptor is at a rule's boundary if a small change of one member breaks the rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from ...descriptors import OperatorDesc
+from ...spec import tensor_rules
+from ...tensors import DataType
+
+UNREACHABLE_RULES = {
+    "TENSOR.C3": "a tensor of 4 GiB",
+    "TENSOR.C4": "ONNX has no strides; the mapping writes packed tensors only",
+    "TENSOR.C5": "ONNX Runtime computes TotalTensorSizeInBytes",
+    "TENSOR.C6": "ONNX Runtime leaves GuaranteedBaseOffsetAlignment 0",
+    "TENSOR.C7": "ONNX Runtime sets the flags itself",
+}
+"""TENSOR rule -> the reason why no case can be at its boundary."""
+
+
+def tensor_rule_ids(*, reachable: bool) -> list[str]:
+    """Returns the ids of the TENSOR rules at whose boundary cases can be, or of the others."""
+    return [r.id for r in tensor_rules().rules if (r.id in UNREACHABLE_RULES) != reachable]
+
+
+def boundary_rules(desc: OperatorDesc) -> set[str]:
+    """Returns the ids of the rules at whose boundary a valid descriptor is."""
+    return {violation.rule for neighbour in _neighbours(desc) for violation in neighbour.violations()}
+
+
+def _neighbours(desc: OperatorDesc) -> Iterator[OperatorDesc]:
+    """Gives the descriptors that differ in one number, one size, one dimension or one data type."""
+    for name, attribute in desc.members().items():
+        if name in desc.numbers:
+            yield from (desc.replace(**{attribute: desc.numbers[name] + step}) for step in (1, -1))
+            continue
+        tensor = desc.tensors[name]
+        sizes = tensor.sizes
+        changed = [(1, *sizes), sizes[1:]]
+        changed += [(*sizes[:i], n + step, *sizes[i + 1 :]) for i, n in enumerate(sizes) for step in (1, -1)]
+        for other in changed:
+            yield desc.replace(**{attribute: dataclasses.replace(tensor, sizes=other)})
+        for data_type in (DataType.INT8, DataType.FLOAT32):
+            yield desc.replace(**{attribute: dataclasses.replace(tensor, data_type=data_type)})

@@ -1,0 +1,211 @@
+"""Measures the coverage of a set of cases: classes, pairs, triples, rules, examples, fields."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ...descriptors import OperatorDesc
+from ...operators import OPERATORS, AnyOperator, size_classes
+from ...pseudocode import show
+from ...spec import SpecExample
+from ...tensors import DataType
+from ..case import Case, retyped
+from ..covering_arrays import Combination, arrays, combinations, has_arrays
+from ..in_variants import classes as variant_classes
+from ..parameters import WIDTHS, WORLD, extra_among, named_classes, parameters, shows_pattern
+from ..variants import VARIANTS
+from .boundaries import boundary_rules, tensor_rule_ids
+
+
+@dataclass
+class Covered:
+    """The coverage of the cases of one operator.
+
+    Pairs and triples are counted only for cases that have a class of every parameter, because the covering arrays
+    contain only such cases; `rows` are these classes of each such case, in the order of `parameters`. A case that is
+    another case in a variant counts only for `variants` (variant -> number of cases) and `variant_pairs` (variant and
+    class).
+    """
+
+    operator: str
+    cases: int = 0
+    classes: set[tuple[str, str]] = field(default_factory=set)
+    rows: set[tuple[str, ...]] = field(default_factory=set)
+    rules: set[str] = field(default_factory=set)
+    examples: set[str] = field(default_factory=set)
+    fields: dict[str, set[object]] = field(default_factory=dict)
+    world: set[tuple[object, ...]] = field(default_factory=set)
+    variants: dict[str, int] = field(default_factory=dict)
+    variant_pairs: set[tuple[str, tuple[str, str | None]]] = field(default_factory=set)
+
+    @property
+    def definition(self) -> AnyOperator:
+        """The operator, as its file defines it."""
+        return OPERATORS[self.operator]
+
+    @cached_property
+    def parameters(self) -> dict[str, tuple[str, ...]]:
+        """The operator's parameters with their classes, in the order of the covering arrays' columns."""
+        return arrays(self.operator).parameters if has_arrays(self.operator) else parameters(self.definition)
+
+    @cached_property
+    def _all_rules(self) -> set[str]:
+        """The ids of the operator's rules, and of the TENSOR rules that a case can be at."""
+        return {rule.id for rule in self.definition.descriptor.spec().rules} | set(tensor_rule_ids(reachable=True))
+
+    @property
+    def pairs(self) -> set[Combination]:
+        """The pairs of classes of the cases so far. They are computed at each access."""
+        return self._combinations(2)
+
+    @property
+    def triples(self) -> set[Combination]:
+        """The triples of classes of the cases so far. They are computed at each access."""
+        return self._combinations(3)
+
+    def _combinations(self, size: int) -> set[Combination]:
+        """Returns the combinations of `size` classes that a row has. Bit i of a class says whether row i has it."""
+        rows_of: list[dict[str, int]] = [dict.fromkeys(names, 0) for names in self.parameters.values()]
+        for i, row in enumerate(self.rows):
+            for numbers, c in zip(rows_of, row, strict=True):
+                numbers[c] |= 1 << i
+        covered: set[Combination] = set()
+        for chosen in itertools.combinations(zip(self.parameters, rows_of, strict=True), size):
+            ways: list[tuple[Combination, int]] = [((), -1)]
+            for name, numbers in chosen:
+                ways = [((*way, (name, c)), rows & n) for way, rows in ways for c, n in numbers.items() if rows & n]
+            covered.update(way for way, _ in ways)
+        return covered
+
+    def take(self, case: Case) -> None:
+        """Adds everything that one case covers."""
+        if VARIANTS[case.variant].base is not None:
+            self.variants[case.variant] = self.variants.get(case.variant, 0) + 1
+            self.variant_pairs.update((case.variant, pair) for pair in variant_classes(case.desc).items())
+            return
+        self.cases += 1
+        name = case.id.split("/")[1]
+        if name.startswith("example."):
+            self.examples.add(name.removeprefix("example."))
+        measured = named_classes(case)
+        if extra := extra_among(measured):
+            self.classes.update(extra)
+            return
+        self._take_classes(case, measured)
+        for name, number in case.desc.numbers.items():
+            self.fields.setdefault(name, set()).add(number)
+        for name, tensor in case.desc.tensors.items():
+            self.fields.setdefault(name, set()).add((tensor.data_type, tensor.sizes))
+        if not self._all_rules <= self.rules:
+            self.rules |= boundary_rules(case.desc)
+        if _in_world(case.desc):
+            self.world.add(_identity(case.desc))
+
+    def _take_classes(self, case: Case, measured: Mapping[str, str | None]) -> None:
+        """Adds the classes of a case. The indices' values are read only if their pattern adds something."""
+        classes = {n: c for n, names in self.parameters.items() if (c := measured.get(n)) is not None and c in names}
+        complete, row = len(classes) == len(self.parameters), tuple(classes.values())
+        pattern = "index_pattern", classes.get("index_pattern")
+        new = row not in self.rows if complete else pattern not in self.classes
+        if pattern[1] is not None and new and not shows_pattern(case):
+            complete = False
+            del classes["index_pattern"]
+        self.classes.update(classes.items())
+        if complete:
+            self.rows.add(row)
+
+    def missing(self, *, strength: int) -> list[str]:
+        """Returns one text for each item that the tier promises and no case covers.
+
+        `strength` is 1 for `smoke`, 2 for `standard`, 3 for `full`. Strength 1 promises every class, rule, example and
+        field; strength 2 also every possible pair and the wide classes; strength 3 also every possible triple, the
+        large classes and the small scope.
+        """
+        spec = self.definition.descriptor.spec()
+        lacking = [f"{n} {c}" for n, names in self.parameters.items() for c in names if (n, c) not in self.classes]
+        lacking += self._missing_beyond_strength_1(strength) if has_arrays(self.operator) else ["covering arrays"]
+        lacking += [f"rule {r.id}" for r in spec.rules if r.id not in self.rules]
+        lacking += [f"rule {id}" for id in tensor_rule_ids(reachable=True) if id not in self.rules]
+        lacking += [f"example {e.id}" for e in runnable_examples(self.definition) if e.id not in self.examples]
+        lacking += [f"field {f.name}" for f in spec.fields if len(self.fields.get(f.name, ())) < 2]
+        return lacking
+
+    def _missing_beyond_strength_1(self, strength: int) -> list[str]:
+        """Returns the missing items that only strength 2 and 3 promise."""
+        lacking = [*self._missing_pairs()] if strength > 1 else []
+        lacking += [f"{n} {c}" for n, c in self._extra_classes(strength) if (n, c) not in self.classes]
+        if strength > 2:
+            lacking += self._missing_triples()
+            lacking += [_text(desc) for desc in self.small_world() if _identity(desc) not in self.world]
+        return lacking
+
+    def _missing_pairs(self) -> Iterator[str]:
+        impossible, covered = set(arrays(self.operator).impossible_pairs), self.pairs
+        for (a, a_classes), (b, b_classes) in itertools.combinations(self.parameters.items(), 2):
+            for a_class, b_class in itertools.product(a_classes, b_classes):
+                pair = f"{a} {a_class}, {b} {b_class}"
+                if ((a, a_class), (b, b_class)) not in covered and pair not in impossible:
+                    yield pair
+
+    def _missing_triples(self) -> list[str]:
+        covering, covered = arrays(self.operator), self.triples
+        rows = covering.choices((*covering.pairs, *covering.triples))
+        possible = dict.fromkeys(triple for choice in rows for triple in combinations(choice, 3))
+        return [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in covered]
+
+    def _extra_classes(self, strength: int) -> list[tuple[str, str]]:
+        """Returns the wide classes from strength 2 on, the large classes from strength 3 on."""
+        tables = [size_classes.WIDE] if strength > 1 else []
+        if strength > 2:
+            tables = [size_classes.WIDE, size_classes.LARGE]
+        return [(n, c) for table in tables for n, classes in table.items() if n in self.parameters for c in classes]
+
+    def small_world(self) -> Iterator[OperatorDesc]:
+        """Gives every valid descriptor of the small scope in each data width."""
+        for desc in self.definition.descriptors(*WORLD):
+            for data_type in WIDTHS:
+                yield retyped(desc, data_type, DataType.INT64)
+
+    def possible(self, *, strength: int) -> tuple[int, int, int]:
+        """Returns how many classes, pairs and triples are possible; 0 pairs and triples without covering arrays."""
+        counts = [len(classes) for classes in self.parameters.values()]
+        classes = sum(counts) + len(self._extra_classes(strength))
+        if not has_arrays(self.operator):
+            return classes, 0, 0
+        covering = arrays(self.operator)
+        pairs = sum(a * b for a, b in itertools.combinations(counts, 2))
+        return classes, pairs - len(covering.impossible_pairs), covering.possible_triples
+
+
+def measure(cases: Iterable[Case]) -> dict[str, Covered]:
+    """Returns the coverage of the cases, by operator name."""
+    covered = {name: Covered(name) for name in OPERATORS}
+    for case in cases:
+        covered[case.desc.operator].take(case)
+    return covered
+
+
+def runnable_examples(operator: AnyOperator) -> list[SpecExample]:
+    """Returns the documented examples that have values."""
+    return [example for example in operator.descriptor.spec().examples if example.runnable]
+
+
+def _in_world(desc: OperatorDesc) -> bool:
+    """Returns whether a descriptor is in the small scope."""
+    dimensions, size = WORLD
+    inside = all(len(t.sizes) <= dimensions and max(t.sizes) <= size for t in desc.tensors.values())
+    return inside and desc.output.data_type in WIDTHS
+
+
+def _identity(desc: OperatorDesc) -> tuple[object, ...]:
+    """Returns the key of a descriptor in the small scope: data type, sizes, numbers."""
+    return desc.output.data_type, *(t.sizes for t in desc.tensors.values()), *desc.numbers.values()
+
+
+def _text(desc: OperatorDesc) -> str:
+    sizes = (f"{name} {show(tensor.sizes)}" for name, tensor in desc.tensors.items())
+    numbers = (f"{name} {number}" for name, number in desc.numbers.items())
+    return f"descriptor {desc.output.data_type.name}, {', '.join((*sizes, *numbers))}"

@@ -1,0 +1,90 @@
+"""Probes: ONNX models with an expected outcome that no valid descriptor maps to.
+
+The files `operators/*.probes.toml` hold them. If an execution provider refuses a model before anything reaches a
+device, the outcome holds for every adapter. All other outcomes of DirectML depend on the device class. If a probe lists
+no outcome for a provider, its result is `observed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+import onnx
+import onnx.parser
+
+from .. import operators
+from ..engines.providers import OpenProvider
+from ..mapping import IR_VERSION, OPSET
+from ..vocabulary import PROBE, Stage, Verdict
+from .globs import matcher
+
+
+class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The verdict that one provider is expected to get for a probe, and the reason.
+
+    If `device_class` is None, it holds for every device class. `origin` is a text that the error's message must
+    contain. `known_failure` marks a limit of the device class, not of DirectML.
+    """
+
+    provider: str
+    verdict: Verdict
+    reason: str
+    device_class: str | None = None
+    stage: Stage | None = None
+    origin: str | None = None
+    known_failure: bool = False
+
+
+class Probe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A model in ONNX's text form without its header, its inputs and output as flat values, and expected outcomes.
+
+    A model that ONNX forbids has no `output`: there is no right result, and a provider should refuse it.
+    """
+
+    id: str
+    text: str
+    model: str
+    inputs: dict[str, list[bool | float]]
+    outcomes: tuple[Expectation, ...]
+    output: list[bool | float] | None = None
+
+    def model_proto(self) -> onnx.ModelProto:
+        """Returns the parsed model with opmap's IR version and opset."""
+        return onnx.parser.parse_model(f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>\n{self.model}')
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators of the model's nodes, such as `ONNX Cast`, each once."""
+        return list(dict.fromkeys(f"ONNX {node.op_type}" for node in self.model_proto().graph.node))
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    probes: tuple[Probe, ...]
+
+
+@cache
+def probes() -> tuple[Probe, ...]:
+    """Returns all probes. An id begins with `probe/` and the name of the probe's file."""
+    return tuple(_read())
+
+
+def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Probe]:
+    """Returns the probes that match one of the globs; without globs, all probes.
+
+    A provider that runs cases instead of models gets no probes.
+    """
+    if provider.runs_cases:
+        return []
+    matches = matcher(globs)
+    return [probe for probe in probes() if matches(probe.id)]
+
+
+def _read() -> Iterator[Probe]:
+    for path in sorted(files(operators).iterdir(), key=lambda p: p.name):
+        if path.name.endswith(".probes.toml"):
+            name = path.name.removesuffix(".probes.toml")
+            for probe in msgspec.toml.decode(path.read_bytes(), type=_File).probes:
+                yield msgspec.structs.replace(probe, id=f"{PROBE}{name}/{probe.id}")

@@ -1,0 +1,169 @@
+"""An editable copy of a mapping's model, of which each form is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from ...mapping import ELEMENT_TYPES, MappedModel, convert
+from ...operators import Substitution
+from ...tensors import DataType, Tensor
+from .contract import Formed, Inputs, plain_feeds
+
+
+class Draft:
+    """An editable copy of a mapping's model. `first` is the case itself.
+
+    `data` and `indices` are the fields of the graph inputs, `output` is the output's field. All three are names of values
+    in the graph.
+    """
+
+    def __init__(self, mapped: MappedModel, first: Inputs) -> None:
+        self.mapped, self.first = mapped, first
+        self.model = onnx.ModelProto()
+        self.model.CopyFrom(mapped.model)
+        self.indices = tuple(name for name in mapped.feeds if name in mapped.desc.index_tensors())
+        self.data = tuple(name for name in mapped.feeds if name not in self.indices)
+        self.output = first.output_field
+        self.substitutions: list[Substitution] = []
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """The model's graph."""
+        return self.model.graph
+
+    @property
+    def operator(self) -> onnx.NodeProto:
+        """The operator's own node. The mapping names it after its operator type."""
+        node: onnx.NodeProto = next(n for n in self.graph.node if n.name == self.mapped.lowering.op_type)
+        return node
+
+    @property
+    def output_type(self) -> int:
+        """The output's type, as onnx.TensorProto has it."""
+        return ELEMENT_TYPES[self.mapped.desc.output.data_type]
+
+    def formed(
+        self,
+        *,
+        feeds: Callable[[Inputs], dict[str, np.ndarray]] | None = None,
+        outputs: Mapping[str, str] | None = None,
+        unfed: Iterable[str] = (),
+        fixed: Iterable[str] = (),
+        dynamic: bool = False,
+        files: Mapping[str, bytes] | None = None,
+    ) -> Formed:
+        """Returns the finished form.
+
+        By default each field that is still a graph input is fed, except those in `unfed`, and the only output is the
+        operator's.
+        """
+        fed = {value.name for value in self.graph.input} - set(unfed)
+
+        def remaining(round: Inputs) -> dict[str, np.ndarray]:
+            return {name: array for name, array in plain_feeds(self.mapped, round).items() if name in fed}
+
+        return Formed(
+            model=self.model,
+            mapped=self.mapped,
+            feeds=feeds or remaining,
+            outputs=outputs or {self.output: self.output},
+            unfed=frozenset(unfed),
+            fixed=frozenset(fixed),
+            dynamic=dynamic,
+            files=files or {},
+            substitutions=tuple(self.substitutions),
+        )
+
+    # --- values of the case ---
+
+    def value(self, field: str) -> Tensor:
+        """Returns what the case feeds to an input."""
+        return convert(self.first.tensors[field], self.mapped.feeds[field])
+
+    def drop_input(self, field: str) -> onnx.ValueInfoProto:
+        """Removes a graph input, and returns it."""
+        value: onnx.ValueInfoProto = next(v for v in self.graph.input if v.name == field)
+        self.graph.input.remove(value)
+        return value
+
+    def add_constant(self, field: str, constant: onnx.TensorProto) -> None:
+        """Adds an initializer for a field, where the mapping would write it."""
+        self.graph.initializer.insert(self._place(field)[1], constant)
+
+    def replaced(self, field: str, by: str) -> None:
+        """Records how an input reaches the operator now, as a substitution."""
+        kind = "index-path" if field in self.indices else "data-path"
+        self.substitutions.append(Substitution(kind, f"{field} graph input -> {by}"))
+
+    # --- nodes ---
+
+    def copy_indices(self, field: str) -> None:
+        """Puts a node that copies a graph input before all nodes that read it.
+
+        The node is a Tile: ONNX Runtime's optimizers do not remove it, and every EP has it for every integer type.
+        """
+        copy, repeats = f"{field}.copy", f"{field}.copy.repeats"
+        place, initializer_place = self._place(field)
+        self.redirect(field, copy)
+        ones = [1] * self.mapped.desc.tensors[field].dimension_count
+        self.graph.initializer.insert(
+            initializer_place, helper.make_tensor(repeats, TensorProto.INT64, [len(ones)], ones)
+        )
+        self.graph.node.insert(place, helper.make_node("Tile", [field, repeats], [copy], name=copy))
+
+    def copy_data(self, field: str) -> None:
+        """Puts a node that copies a graph input before all nodes that read it, bit by bit.
+
+        The node is a Concat of one tensor: ONNX Runtime's optimizers do not remove it, and every EP has it for every type.
+        The CPU EP's Tile makes float16's signalling NaNs quiet.
+        """
+        copy = f"{field}.copy"
+        self.redirect(field, copy)
+        self.graph.node.insert(self._place(field)[0], concat(field, copy))
+
+    def redirect(self, value: str, to: str) -> None:
+        """Lets all nodes that read a value read another value."""
+        for node in self.graph.node:
+            for i, name in enumerate(node.input):
+                if name == value:
+                    node.input[i] = to
+
+    def rename_output(self, name: str) -> None:
+        """Gives the value that is the operator's output another name inside the graph. The graph output stays."""
+        for node in self.graph.node:
+            for i, output in enumerate(node.output):
+                if output == self.output:
+                    node.output[i] = name
+
+    def add_output(self, name: str, data_type: DataType, sizes: Iterable[int]) -> None:
+        """Adds a graph output after the others."""
+        self.graph.output.append(helper.make_tensor_value_info(name, ELEMENT_TYPES[data_type], list(sizes)))
+
+    def _place(self, field: str) -> tuple[int, int]:
+        """Returns where the mapping writes what belongs to a field: (index of the node, index of the initializer).
+
+        The mapping writes the nodes and initializers of one input after the other.
+        """
+        fields = list(self.mapped.lowering.shapes)
+        values = set(fields[: fields.index(field)])
+        nodes = 0
+        for node in self.graph.node:
+            if node.name == self.operator.name or not values & set(node.input):
+                break
+            values |= {*node.input, *node.output}
+            nodes += 1
+        return nodes, sum(tensor.name in values for tensor in self.graph.initializer)
+
+
+def constant(name: str, tensor: Tensor) -> onnx.TensorProto:
+    """Returns a tensor as an initializer."""
+    return helper.make_tensor(name, ELEMENT_TYPES[tensor.data_type], tensor.sizes, tensor.to_bytes(), raw=True)
+
+
+def concat(source: str, target: str) -> onnx.NodeProto:
+    """Returns the node that copies data, as a Concat of one tensor."""
+    return helper.make_node("Concat", [source], [target], name=target, axis=0)

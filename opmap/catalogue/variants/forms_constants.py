@@ -1,0 +1,251 @@
+"""Forms that differ in how data and indices reach the operator: as initializer, default, constant or output of a node.
+
+A form for index tensors treats all index tensors alike, and a form for data treats all other inputs alike. A descriptor
+without such inputs has no such form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import onnx
+from onnx import helper
+
+from ...mapping import ELEMENT_TYPES, MappedModel
+from ...tensors import DataType, Tensor
+from .contract import Form, Formed, Inputs
+from .drafts import Draft, constant
+from .further_inputs import fresh_values
+
+EXTERNAL_FILE = "weights.bin"
+"""The file beside the model that holds the data of the form `external`."""
+
+_Constant = Callable[[str, Tensor], onnx.TensorProto]
+
+
+def _node(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    for field in draft.indices:
+        draft.copy_indices(field)
+        draft.replaced(field, "output of a Tile that copies it")
+    return draft.formed() if draft.indices else None
+
+
+def _data_node(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    for field in draft.data:
+        draft.copy_data(field)
+        draft.replaced(field, "output of a Concat that copies it")
+    return draft.formed()
+
+
+def _init(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    return _constants(draft, draft.indices)
+
+
+def _data_init(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    return _constants(draft, draft.data)
+
+
+def _both_init(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    return _constants(draft, (*draft.indices, *draft.data)) if draft.indices else None
+
+
+def _typed_init(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    return _constants(draft, draft.indices, _typed, "initializer in a typed field")
+
+
+def _typed_data_init(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    return _constants(draft, draft.data, _typed, "initializer in a typed field")
+
+
+def _constants(
+    draft: Draft, fields: tuple[str, ...], make: _Constant = constant, text: str = "initializer"
+) -> Formed | None:
+    for field in fields:
+        draft.drop_input(field)
+        draft.add_constant(field, make(field, draft.value(field)))
+        draft.replaced(field, text)
+    return draft.formed(fixed=fields) if fields else None
+
+
+def _typed(name: str, tensor: Tensor) -> onnx.TensorProto:
+    """Returns the tensor as an initializer whose elements stand in the field for their type.
+
+    The floats are written as bytes of the serialized message: a signalling NaN would not survive as a Python float.
+    """
+    raw = tensor.to_bytes()
+    proto = onnx.TensorProto(name=name, data_type=ELEMENT_TYPES[tensor.data_type], dims=tensor.sizes)
+    match tensor.data_type:
+        case DataType.FLOAT32:
+            proto.MergeFromString(_packed(onnx.TensorProto.FLOAT_DATA_FIELD_NUMBER, raw))
+        case DataType.FLOAT64:
+            proto.MergeFromString(_packed(onnx.TensorProto.DOUBLE_DATA_FIELD_NUMBER, raw))
+        case DataType.FLOAT16:
+            proto.int32_data.extend(tensor.bits)
+        case DataType.INT64:
+            proto.int64_data.extend(tensor.integers)
+        case DataType.UINT32 | DataType.UINT64:
+            proto.uint64_data.extend(tensor.integers)
+        case _:
+            proto.int32_data.extend(tensor.integers)
+    return proto
+
+
+def _packed(field_number: int, raw: bytes) -> bytes:
+    """Returns a repeated field in protobuf's packed encoding: tag, length as a varint, then the bytes `raw`."""
+    length, count = bytearray(), len(raw)
+    while count > 127:
+        length.append(count & 127 | 128)
+        count >>= 7
+    return bytes((field_number << 3 | 2, *length, count)) + raw
+
+
+def _default_indices(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    return _defaults(draft, draft.indices)
+
+
+def _default_data(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    return _defaults(draft, draft.data)
+
+
+def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
+    for field in fields:
+        draft.add_constant(field, constant(field, draft.value(field)))
+        draft.replaced(field, "its default, an initializer that is a graph input too, not fed")
+    return draft.formed(unfed=fields, fixed=fields) if fields else None
+
+
+def _fed_indices(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    other = next((r for r in _other_indices(first, draft.indices) if r.expected != first.expected), None)
+    return None if other is None else _fed(draft, draft.indices, other)
+
+
+def _other_indices(first: Inputs, fields: tuple[str, ...]) -> Iterator[Inputs]:
+    """Gives rounds with other valid indices: all 0, then all -1 or last, then each moved by some elements."""
+    zeros, last = dict(first.tensors), dict(first.tensors)
+    for field in fields:
+        tensor, bounds = first.tensors[field], first.desc.index_bounds[field]
+        tuples = len(tensor.bits) // len(bounds)
+        zeros[field] = Tensor.from_values(tensor.data_type, tensor.sizes, [0] * len(tensor.bits))
+        last[field] = Tensor.from_values(tensor.data_type, tensor.sizes, [bound - 1 for bound in bounds] * tuples)
+    yield Inputs(first.desc, zeros)
+    yield Inputs(first.desc, last)
+    for n in range(1, 4):
+        yield fresh_values(first, n, fixed=set(first.tensors) - set(fields))
+
+
+_INVERTED = bytes(range(255, -1, -1))
+"""The byte with all bits changed, for each byte."""
+
+
+def _fed_data(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft, tensors = Draft(mapped, first), dict(first.tensors)
+    for field in draft.data:
+        tensor = tensors[field]
+        tensors[field] = Tensor.from_bytes(tensor.data_type, tensor.sizes, tensor.to_bytes().translate(_INVERTED))
+    return _fed(draft, draft.data, Inputs(first.desc, tensors))
+
+
+def _fed(draft: Draft, fields: tuple[str, ...], other: Inputs) -> Formed:
+    """Returns the form whose defaults are the values of `other`."""
+    values = draft.mapped.feed(other.tensors)
+    for field in fields:
+        draft.add_constant(field, constant(field, values[field]))
+        draft.replaced(field, "fed in place of a default with other values")
+    return replace(draft.formed(), defaults={field: other.tensors[field] for field in fields})
+
+
+def _ir3_init(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    draft.model.ir_version = 3
+    for value in draft.graph.initializer:  # before IR version 4 every initializer is a graph input too
+        draft.graph.input.append(helper.make_tensor_value_info(value.name, value.data_type, value.dims))
+    names = [value.name for value in draft.graph.initializer]
+    for field in draft.indices:
+        draft.add_constant(field, constant(field, draft.value(field)))
+        draft.replaced(field, "initializer of IR version 3, where the graph input of the same name cannot be fed")
+    return draft.formed(unfed=(*draft.indices, *names), fixed=draft.indices) if draft.indices else None
+
+
+def _constant_node(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft = Draft(mapped, first)
+    for field in reversed(draft.indices):
+        draft.drop_input(field)
+        value = constant(f"{field}.value", draft.value(field))
+        draft.graph.node.insert(0, helper.make_node("Constant", [], [field], f"{field}.constant", value=value))
+        draft.replaced(field, "output of a Constant node")
+    return draft.formed(fixed=draft.indices) if draft.indices else None
+
+
+def _external(mapped: MappedModel, first: Inputs) -> Formed | None:
+    draft, content = Draft(mapped, first), b""
+    for field in draft.data:
+        tensor = draft.value(field)
+        raw = tensor.to_bytes()
+        location = {"location": EXTERNAL_FILE, "offset": str(len(content)), "length": str(len(raw))}
+        draft.drop_input(field)
+        proto = onnx.TensorProto(name=field, data_type=ELEMENT_TYPES[tensor.data_type], dims=tensor.sizes)
+        proto.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in location.items():
+            proto.external_data.add(key=key, value=value)
+        draft.add_constant(field, proto)
+        draft.replaced(field, f"initializer in the file {EXTERNAL_FILE}")
+        content += raw + bytes(-len(raw) % 16)
+    return draft.formed(fixed=draft.data, files={EXTERNAL_FILE: content})
+
+
+CONSTANT_FORMS = (
+    Form(name="init", text="The indices are initializers, not graph inputs.", build=_init),
+    Form(name="node", text="The indices come from a node that copies a graph input.", build=_node),
+    Form(name="data-init", text="The data is an initializer, not a graph input.", build=_data_init),
+    Form(
+        name="both-init",
+        text="Data and indices are initializers, so that the model has no graph input.",
+        build=_both_init,
+    ),
+    Form(name="data-node", text="The data comes from a node that copies a graph input.", build=_data_node),
+    Form(
+        name="default-indices",
+        text="The indices are a default, an initializer that is a graph input too, and are not fed.",
+        build=_default_indices,
+    ),
+    Form(
+        name="default-data",
+        text="The data is a default, an initializer that is a graph input too, and is not fed.",
+        build=_default_data,
+    ),
+    Form(name="fed-indices", text="The indices have a default with other values, and are fed.", build=_fed_indices),
+    Form(name="fed-data", text="The data has a default with other values, and is fed.", build=_fed_data),
+    Form(
+        name="typed-init",
+        text="The indices are initializers whose elements stand in typed fields, not in raw_data.",
+        build=_typed_init,
+    ),
+    Form(
+        name="typed-data-init",
+        text="The data is an initializer whose elements stand in a typed field, not in raw_data.",
+        build=_typed_data_init,
+    ),
+    Form(
+        name="ir3-init",
+        text="The indices are initializers of a model of IR version 3, where each initializer is a graph input too.",
+        build=_ir3_init,
+    ),
+    Form(name="constant-node", text="The indices come from a Constant node.", build=_constant_node),
+    Form(
+        name="external",
+        text="The data is an initializer whose elements stand in a file beside the model.",
+        build=_external,
+    ),
+)
+"""The forms of this file, in the order of FORMS."""

@@ -1,0 +1,195 @@
+"""Forms that differ in what the model says of shapes, and in its opset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from ...mapping import MappedModel
+from ...operators import OPERATORS, Substitution
+from .contract import Form, Formed, Inputs, plain_feeds
+from .drafts import Draft
+
+NEGATIVE_INDICES = 11
+"""The first opset whose operators take negative indices."""
+
+AUXILIARY_OPSET = 21
+"""The newest opset whose Cast and Reshape the DirectML EP of ONNX Runtime 1.24 registers."""
+
+NEWEST_OPSET = 25
+"""The newest opset that ONNX Runtime 1.24 accepts."""
+
+_Dimensions = Callable[[str, int], "list[int | str | None] | None"]
+
+
+def _static(mapped: MappedModel, first: Inputs) -> Formed | None:
+    output = first.output_field
+    return Formed(model=mapped.model, mapped=mapped, feeds=partial(plain_feeds, mapped), outputs={output: output})
+
+
+# --- shapes ---
+
+
+def _dynamic(dimensions: _Dimensions) -> Callable[[MappedModel, Inputs], Formed | None]:
+    """Returns the builder of a form whose graph inputs and output get the dimensions `dimensions(name, rank)`.
+
+    The mapping's own Reshapes have constant shapes, so the host reshapes instead.
+    """
+
+    def build(mapped: MappedModel, first: Inputs) -> Formed | None:
+        draft, lowering = Draft(mapped, first), mapped.lowering
+        _reshape_on_host(draft)
+        for value in draft.graph.input:
+            shape = dimensions(value.name, len(lowering.shapes[value.name]))
+            value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
+        shape = dimensions(draft.output, len(lowering.output_shape))
+        draft.graph.output[0].CopyFrom(helper.make_tensor_value_info(draft.output, draft.output_type, shape))
+        return draft.formed(feeds=_shaped_feeds(mapped), dynamic=True)
+
+    return build
+
+
+def _reshape_on_host(draft: Draft) -> None:
+    """Removes the mapping's Reshapes."""
+    for node in [node for node in draft.graph.node if node.op_type == "Reshape" and node.name != draft.operator.name]:
+        source, shape = node.input
+        (target,) = node.output
+        draft.graph.node.remove(node)
+        draft.graph.initializer.remove(next(t for t in draft.graph.initializer if t.name == shape))
+        if target == draft.output:
+            next(n for n in draft.graph.node if source in n.output).output[0] = target
+            detail = f"{draft.output} has the shape of the ONNX node, in place of a Reshape in the graph"
+        else:
+            draft.redirect(target, source)
+            detail = f"{source} on the host, before the feed, in place of a Reshape in the graph"
+        draft.substitutions.append(Substitution("reshape", detail))
+
+
+def _shaped_feeds(mapped: MappedModel) -> Callable[[Inputs], dict[str, np.ndarray]]:
+    """Returns feeds that have the shapes of the ONNX node's inputs."""
+
+    def feeds(round: Inputs) -> dict[str, np.ndarray]:
+        lower = OPERATORS[round.desc.operator].lower
+        assert lower is not None, "a mapped descriptor has a lowering"
+        shapes = lower(round.desc).shapes
+        return {name: array.reshape(shapes[name]) for name, array in plain_feeds(mapped, round).items()}
+
+    return feeds
+
+
+def _named(name: str, rank: int) -> list[int | str | None]:
+    return [f"{name}_{i}" for i in range(rank)]
+
+
+def _unnamed(name: str, rank: int) -> list[int | str | None]:
+    return [None] * rank
+
+
+def _no_shape(name: str, rank: int) -> None:
+    return None
+
+
+# --- opsets ---
+
+
+def _opset(version: int) -> Callable[[MappedModel, Inputs], Formed | None]:
+    """Returns the builder of a form with this opset.
+
+    It builds nothing if an operator, an attribute or a data type of the model is not in the opset, or if there are negative
+    indices and the opset has none. Above AUXILIARY_OPSET it builds only models of one node.
+    """
+
+    def build(mapped: MappedModel, first: Inputs) -> Formed | None:
+        # Most descriptors are refused here, before the model is copied and values are computed.
+        nodes = mapped.model.graph.node
+        if version > AUXILIARY_OPSET and len(nodes) > 1:
+            return None
+        if any(_schema(node.op_type, version) is None for node in nodes):
+            return None
+        draft = Draft(mapped, first)
+        if version < NEGATIVE_INDICES and any(min(first.tensors[name].integers) < 0 for name in draft.indices):
+            return None
+        types = {value.name: value.type.tensor_type.elem_type for value in draft.graph.input}
+        types |= {tensor.name: tensor.data_type for tensor in draft.graph.initializer}
+        if not all(_fits(node, version, types) for node in draft.graph.node):
+            return None
+        draft.model.opset_import[0].version = version
+        return draft.formed()
+
+    return build
+
+
+def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
+    """Returns whether an opset has a node: its operator, attributes and input types.
+
+    Removes attributes that the opset lacks, if they have their default value. Adds the node's output to `types`.
+    """
+    schema = _schema(node.op_type, version)
+    if schema is None:
+        return False
+    for attribute in [a for a in node.attribute if a.name not in schema.attributes]:
+        default = onnx.defs.get_schema(node.op_type).attributes[attribute.name].default_value
+        if helper.get_attribute_value(attribute) != helper.get_attribute_value(default):
+            return False
+        node.attribute.remove(attribute)
+    bound: dict[str, int] = {}
+    for name, formal in zip(node.input, schema.inputs, strict=False):
+        text = f"tensor({TensorProto.DataType.Name(types[name]).lower()})"
+        if text not in schema.types.get(formal, {formal}):
+            return False
+        bound[formal] = types[name]
+    to = next((a.i for a in node.attribute if a.name == "to"), 0)
+    types[node.output[0]] = to or bound[schema.output]
+    return True
+
+
+@dataclass(frozen=True)
+class _Schema:
+    """What an opset says of an operator: its attributes, the types of inputs and first output, and what these names mean."""
+
+    attributes: frozenset[str]
+    inputs: tuple[str, ...]
+    output: str
+    types: Mapping[str, frozenset[str]]
+
+
+@cache
+def _schema(op_type: str, version: int) -> _Schema | None:
+    """Returns an operator of an opset; None if the opset does not have it. onnx.defs makes new objects each time."""
+    try:
+        schema = onnx.defs.get_schema(op_type, version)
+    except onnx.defs.SchemaError:
+        return None
+    return _Schema(
+        frozenset(schema.attributes),
+        tuple(formal.type_str for formal in schema.inputs),
+        schema.outputs[0].type_str,
+        {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints},
+    )
+
+
+OPSETS = (7, 11, 12, 21, NEWEST_OPSET)
+"""The opsets with a form of their own, beside 13, which the mapping writes.
+
+The DirectML EP registers the mapped operators anew at 7, 11, 12 and 13, and Cast and Reshape also at 21."""
+
+SHAPE_FORMS = (
+    Form(name="static", text="The model as it is mapped, with static shapes.", build=_static),
+    Form(name="symbolic", text="Every dimension is symbolic, with a name of its own.", build=_dynamic(_named)),
+    Form(name="unnamed", text="Every dimension is unknown and has no name.", build=_dynamic(_unnamed)),
+    Form(
+        name="shapeless",
+        text="Graph inputs and outputs have a type but no shape, which ONNX Runtime takes and ONNX's checker refuses.",
+        build=_dynamic(_no_shape),
+    ),
+    *(
+        Form(name=f"opset-{version}", text=f"The model has opset {version}.", build=_opset(version))
+        for version in OPSETS
+    ),
+)
+"""The forms of this file, in the order of FORMS."""

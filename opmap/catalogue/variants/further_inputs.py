@@ -1,0 +1,221 @@
+"""Further rounds of a case: the same descriptor with other values, and the same operator with other sizes.
+
+Everything follows from the round that is given: no clock, no random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from ...descriptors import OperatorDesc, TensorDesc, complete
+from ...engines.arrays import dtype_of
+from ...errors import OpmapError
+from ...operators import OPERATORS, Lowering
+from ...tensors import DataType, Tensor
+from .contract import Inputs
+
+MOST_ELEMENTS = 4096
+"""Upper bound of elements in a tensor of other sizes, if the tensor itself has fewer than half as many."""
+
+_Sizes = dict[str, tuple[int, ...]]
+_Place = tuple[str, int]  # an input's field, and one of its dimensions
+_Group = tuple[_Place, ...]
+
+
+def fresh_values(round: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> Inputs:
+    """Returns the same descriptor with other values, which differ for each `n` from 1 on. Fields in `fixed` stay.
+
+    Every data element changes. Every index changes if there is another element that it can name; it stays negative or not
+    negative. An index out of range stays.
+    """
+    desc, tensors = round.desc, dict(round.tensors)
+    for name in desc.inputs:
+        if name not in fixed:
+            bounds = desc.index_bounds.get(name)
+            tensors[name] = (
+                _other_data(tensors[name], n) if bounds is None else _other_indices(tensors[name], bounds, n)
+            )
+    return Inputs(desc, tensors)
+
+
+def other_sizes(round: Inputs, by: int = 1) -> Inputs | None:
+    """Returns a round of the same operator with other sizes, and with values; None if no size can change.
+
+    Each input size that can change is larger by `by`, or smaller if `by` is negative; sizes stay above 0. Numbers,
+    dimension counts and data types stay, and so do operator type, attributes and ranks of the ONNX node.
+    """
+    changed = _in_other_sizes(round.desc, _tied(*_sizes_of(round.desc)), by)
+    if changed is None:
+        return None
+    tensors = {}
+    for name, tensor in changed.inputs.items():
+        bounds = changed.index_bounds.get(name)
+        if bounds is None:
+            tensors[name] = _new_data(tensor)
+        else:
+            negative = min(round.tensors[name].integers) < 0
+            tensors[name] = _new_indices(tensor, bounds, negative=negative)
+    return Inputs(changed, tensors)
+
+
+def has_other_sizes(desc: OperatorDesc) -> bool:
+    """Returns whether `other_sizes` returns a round for a descriptor.
+
+    The last thing that `other_sizes` tries is to change the first group of dimensions alone. That mostly answers it, and the
+    other groups need not be found.
+    """
+    first = _first_tied(*_sizes_of(desc))
+    if first is None:
+        return False
+    return (
+        _in_other_sizes(desc, (first,), 1) is not None or _in_other_sizes(desc, _tied(*_sizes_of(desc)), 1) is not None
+    )
+
+
+# --- sizes ---
+
+
+def _sizes_of(desc: OperatorDesc) -> tuple[str, tuple[tuple[str, int], ...], tuple[tuple[str, tuple[int, ...]], ...]]:
+    """Returns what the groups of a descriptor's dimensions follow from: operator, numbers, input sizes."""
+    sizes = tuple((name, tensor.sizes) for name, tensor in desc.inputs.items())
+    return desc.operator, tuple(desc.numbers.items()), sizes
+
+
+def _in_other_sizes(desc: OperatorDesc, groups: tuple[_Group, ...], by: int) -> OperatorDesc | None:
+    """Returns the descriptor with as many of these groups changed as possible; None if none can change."""
+    sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
+    limits = {name: max(2 * tensor.element_count, MOST_ELEMENTS) for name, tensor in desc.tensors.items()}
+    for candidate in _candidates(sizes, groups, by, limits):
+        resized = _resized(desc, candidate)
+        if resized is not None and all(t.element_count <= limits[name] for name, t in resized.tensors.items()):
+            return resized
+    return None
+
+
+def _candidates(sizes: _Sizes, groups: tuple[_Group, ...], by: int, limits: Mapping[str, int]) -> Iterator[_Sizes]:
+    """Gives changed input sizes, those with the most changes first: all groups of dimensions, then ever fewer."""
+    for count in range(len(groups), 0, -1):
+        candidate = {name: list(size) for name, size in sizes.items()}
+        for group in groups[:count]:
+            for name, at in group:
+                candidate[name][at] = max(candidate[name][at] + by, 1)
+        changed = {name: tuple(size) for name, size in candidate.items()}
+        if changed != sizes and all(prod(size) <= limits[name] for name, size in changed.items()):
+            yield changed
+
+
+@lru_cache(maxsize=1024)
+def _tied(
+    operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> tuple[_Group, ...]:
+    return tuple(_groups(operator, numbers, sizes))
+
+
+@lru_cache(maxsize=1024)
+def _first_tied(
+    operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> _Group | None:
+    return next(_groups(operator, numbers, sizes), None)
+
+
+def _groups(
+    operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> Iterator[_Group]:
+    """Gives the dimensions that can change, in groups that must change together; the longest dimensions come first.
+
+    A dimension either changes alone, or together with one dimension of another input that has the same size.
+    """
+    cls = OPERATORS[operator].descriptor
+    types = {name: DataType.FLOAT32 for name, _ in sizes} | {name: DataType.INT64 for name in cls.index_tensors()}
+    inputs = {name: TensorDesc(types[name], size) for name, size in sizes}
+    desc: OperatorDesc = complete(cls, inputs, dict(numbers))
+    places = [(name, at) for name, size in sizes for at in range(len(size))]
+    grouped: set[_Place] = set()
+    for place in sorted(places, key=lambda place: -inputs[place[0]].sizes[place[1]]):
+        if place in grouped:
+            continue
+        partners = [
+            p for p in places if p[0] != place[0] and inputs[p[0]].sizes[p[1]] == inputs[place[0]].sizes[place[1]]
+        ]
+        # Dimensions are aligned at their right ends, so the partner with the same distance to the end comes first.
+        partners.sort(key=lambda p: abs((len(inputs[place[0]].sizes) - place[1]) - (len(inputs[p[0]].sizes) - p[1])))
+        for group in ((place,), *((place, partner) for partner in partners)):
+            grown = {name: tuple(n + ((name, at) in group) for at, n in enumerate(size)) for name, size in sizes}
+            if _resized(desc, grown) is not None:
+                grouped.update(group)
+                yield group
+                break
+
+
+def _resized(desc: OperatorDesc, sizes: Mapping[str, tuple[int, ...]]) -> OperatorDesc | None:
+    """Returns the descriptor with other input sizes.
+
+    Returns None if it is not valid, or if its ONNX node differs in more than sizes.
+    """
+    inputs = {name: TensorDesc(tensor.data_type, sizes[name]) for name, tensor in desc.inputs.items()}
+    try:
+        changed = complete(type(desc), inputs, desc.numbers)
+    except OpmapError:
+        return None
+    if changed.violations():
+        return None
+    lower = OPERATORS[desc.operator].lower
+    return changed if lower is None or _signature(lower(changed)) == _signature(lower(desc)) else None
+
+
+def _signature(lowering: Lowering) -> object:
+    """Returns what two lowerings must have in common so that one model with symbolic dimensions runs both."""
+    ranks = {name: len(shape) for name, shape in lowering.shapes.items()}
+    return lowering.op_type, dict(lowering.attributes), ranks, len(lowering.output_shape)
+
+
+# --- values ---
+
+
+def _other_data(tensor: Tensor, n: int) -> Tensor:
+    """Returns the tensor with the same bits changed in each element. Different elements stay different.
+
+    `n` = 1 changes the highest bit, 2 the lowest, 3 both, and so on. So special floats such as NaN and denormals mostly
+    become other special floats.
+    """
+    width = tensor.data_type.size * 8
+    n = (n - 1) % ((1 << width) - 1) + 1
+    places = [width - 1 - j // 2 if j % 2 == 0 else j // 2 for j in range(width)]
+    mask = sum(1 << place for j, place in enumerate(places) if n >> j & 1)
+    bits = np.frombuffer(tensor.memory, f"<u{tensor.data_type.size}")
+    return Tensor.from_bytes(tensor.data_type, tensor.sizes, (bits ^ bits.dtype.type(mask)).tobytes())
+
+
+def _other_indices(tensor: Tensor, bounds: tuple[int, ...], n: int) -> Tensor:
+    """Returns the tensor with each index moved along its dimension, around the end. `bounds` are the sizes of these."""
+    dtype = dtype_of(tensor.data_type)
+    columns = np.frombuffer(tensor.memory, dtype).reshape(-1, len(bounds)).copy()
+    for at, bound in enumerate(bounds):
+        values = columns[:, at]
+        in_range = (values < bound) & (values >= (-bound if tensor.data_type.kind == "signed" else 0))
+        old_values = values[in_range].astype(np.int64)
+        shift = 1 + (n - 1) % (bound - 1) if bound > 1 else 0
+        columns[in_range, at] = ((old_values + shift) % bound + np.where(old_values < 0, -bound, 0)).astype(dtype)
+    return Tensor.from_bytes(tensor.data_type, tensor.sizes, columns.tobytes())
+
+
+def _new_data(tensor: TensorDesc) -> Tensor:
+    """Returns a tensor whose elements differ as far as the data type has enough values."""
+    width = tensor.data_type.size
+    factor, start = 0x9E3779B97F4A7C15 >> (64 - 8 * width) | 1, 0x5B  # odd: different elements get different values
+    bits = np.arange(tensor.element_count, dtype=np.uint64) * np.uint64(factor) + np.uint64(start)
+    return Tensor.from_bytes(tensor.data_type, tensor.sizes, bits.astype(f"<u{width}").tobytes())
+
+
+def _new_indices(tensor: TensorDesc, bounds: tuple[int, ...], *, negative: bool) -> Tensor:
+    """Returns indices from the last element downwards; every second tuple of them is negative if `negative`."""
+    tuples = np.arange(tensor.element_count // len(bounds))
+    columns = [
+        bound - 1 - tuples // (at + 1) % bound - bound * (tuples % 2) * negative for at, bound in enumerate(bounds)
+    ]
+    values = np.stack(columns, axis=1).astype(dtype_of(tensor.data_type))
+    return Tensor.from_bytes(tensor.data_type, tensor.sizes, values.tobytes())

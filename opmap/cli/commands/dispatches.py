@@ -1,0 +1,91 @@
+"""Reads the cases that a command is about: from a DxDispatch file, an ONNX model, or the catalogue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ...catalogue.case import Case
+from ...catalogue.selection import find_case
+from ...descriptors import FEATURE_LEVELS
+from ...errors import InputError, names, shown
+from ...judge.onnx_models import CpuValues, is_model, node_cases, read_model_file
+from ...mapping.dxdispatch import Dispatch, read
+
+
+def read_case(target: str, *, name: str | None = None, feature_level: str | None = None) -> Case:
+    """Returns the case that `target` names: a DxDispatch file, an ONNX model, or the id of a case of the catalogue.
+
+    What exists as a file is a file. Its case is the only dispatch or node, or the one of the name `name`. Raises InputError
+    if there is no such case, or if its descriptor breaks a rule at this feature level (default: the newest).
+    """
+    level = feature_level or FEATURE_LEVELS[-1]
+    if is_model(target):
+        cases = model_cases(target, name=name, feature_level=level)
+        if len(cases) > 1:
+            listed = names([case.id for case in cases])
+            raise InputError(f"must have one node, or be given --case, got {listed}", file=target)
+        return cases[0]
+    is_file = os.path.exists(target) and not os.path.isdir(target)
+    if is_file or target.lower().endswith(".json"):
+        return _read_dispatch(target, name, level)
+    case = find_case(target, wanted="a DxDispatch file or the id of a case")
+    if name is not None:
+        raise InputError(f"--case must be given with a file only, got {shown(name)} with the id of a case")
+    try:
+        case.desc.validate(feature_level=level)
+    except InputError as error:
+        error.file = target
+        raise
+    return case
+
+
+def model_cases(target: str, *, name: str | None = None, feature_level: str | None = None) -> list[Case]:
+    """Returns the cases of the nodes of an ONNX model with its first test data; with `name` only those of this node.
+
+    Raises InputError if the model cannot be read, if there is no such node, or if none can be judged.
+    """
+    try:
+        model = read_model_file(target)
+        level, data_set = feature_level or FEATURE_LEVELS[-1], next(iter(model.data_sets), None)
+        with CpuValues() as cpu:
+            entries = node_cases(model, data_set, cpu, feature_level=level).cases
+        if name is not None:
+            listed = names([entry.node.label for entry in entries])
+            entries = [entry for entry in entries if entry.node.label == name]
+            if not entries:
+                raise InputError(f"--case must be one of {listed}, got {shown(name)}")
+        cases = [entry.case for entry in entries if entry.case]
+        if not cases:
+            raise InputError(f"cannot be judged: {entries[0].reason}", path=entries[0].node.label)
+        return cases
+    except InputError as error:
+        error.file = target
+        raise
+
+
+def _read_dispatch(file: str, name: str | None, feature_level: str) -> Case:
+    try:
+        dispatch = _choose(read(file), name)
+        if dispatch.desc is not None:
+            dispatch.desc.validate(feature_level=feature_level, path=dispatch.path)
+        if dispatch.error is not None:
+            raise dispatch.error
+        if dispatch.desc is None:
+            raise InputError("must have a descriptor", path=dispatch.path)
+        return Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets)
+    except InputError as error:
+        error.file = file
+        raise
+
+
+def _choose(dispatches: Sequence[Dispatch], name: str | None) -> Dispatch:
+    listed = names([d.name for d in dispatches])
+    if name is not None:
+        chosen = [d for d in dispatches if d.name == name]
+        if not chosen:
+            raise InputError(f"--case must be one of {listed}, got {shown(name)}")
+        dispatches = chosen
+    if len(dispatches) > 1:
+        raise InputError(f"must dispatch once, or be given --case, got {listed}")
+    return dispatches[0]

@@ -1,0 +1,117 @@
+"""`opmap docs`: checks reference pages, in any language, and corrects them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ...documentation import (
+    CorrectedPage,
+    Finding,
+    Page,
+    correct_page,
+    findings_of,
+    patch_of,
+    read_page,
+)
+from ...errors import InputError, printable
+from ...evidence.terminal import print_error, print_line, write_exactly, write_json
+from ...files import read_bytes, read_text, write_output
+
+
+def run(options: Namespace) -> int:
+    """Prints the findings of each page, or its corrections.
+
+    Returns 2 if a file cannot be read, else 1 if a page has findings or corrections, else 0. Raises InputError for options
+    that do not fit together, or if the output cannot be written.
+    """
+    corrected = options.patch or options.html
+    if options.output and not corrected:
+        raise InputError("-o must come with --patch or --html")
+    if options.new_only and corrected:
+        raise InputError("--new-only must come without --patch and --html: they correct known errata")
+    return _corrections(options) if corrected else _findings(options)
+
+
+# --- findings ---
+
+
+def _findings(options: Namespace) -> int:
+    findings: list[tuple[str, Finding]] = []
+    bad = False
+    for file in options.files:
+        try:
+            page = read_page(read_text(file), name=file)
+            of_file = findings_of(page)
+        except InputError as error:
+            error.file = file
+            print_error(error)
+            bad = True
+            continue
+        if options.new_only:
+            of_file = tuple(finding for finding in of_file if finding.erratum is None and not finding.older)
+        findings += ((printable(file), finding) for finding in of_file)
+        _print(options, page, of_file)
+    if options.json:
+        document = [{"file": file, **msgspec.to_builtins(finding)} for file, finding in findings]
+        write_json(document)
+    return 2 if bad else int(bool(findings))
+
+
+def _print(options: Namespace, page: Page, findings: Sequence[Finding]) -> None:
+    """Prints the findings of one page, and what is assumed about it. With --json only the latter, on stderr."""
+    file = printable(page.name)
+    assumed = f"{file}: assumed from the shipped spec, not read from the page: {', '.join(page.assumed)}"
+    if options.json:
+        if page.assumed:
+            print_error(assumed)
+        return
+    for finding in findings:
+        erratum = f" ({finding.erratum})" if finding.erratum else ""
+        print_line(f"{file}:{finding.line}: {finding.kind}: {finding.message}{erratum}")
+    if not findings:
+        print_line(f"{file}: nothing{' new' if options.new_only else ''} found")
+    if page.assumed:
+        print_line(assumed)
+
+
+# --- corrections ---
+
+
+def _corrections(options: Namespace) -> int:
+    pages, patches = [], []
+    bad = False
+    for file in options.files:
+        try:
+            page = correct_page(_whole(file), name=file)
+            patches.append(patch_of(page, Path(file).name))
+            pages.append(page)
+        except InputError as error:
+            error.file = file
+            print_error(error)
+            bad = True
+    if pages:
+        _write(options, _html(pages, patches) if options.html else "".join(patches))
+    return 2 if bad else int(any(page.corrections or page.findings for page in pages))
+
+
+def _whole(file: str) -> str:
+    """Returns the text of a page with its byte order mark, which a patch of the first lines must hold."""
+    text = read_text(file)
+    return "\ufeff" + text if read_bytes(file).startswith(b"\xef\xbb\xbf") else text
+
+
+def _html(pages: Sequence[CorrectedPage], patches: Sequence[str]) -> str:
+    from ...evidence.documentation_html import corrections_html  # imported here: the template engine is slow to load
+
+    return corrections_html(pages, patches)
+
+
+def _write(options: Namespace, text: str) -> None:
+    if options.output is None:
+        write_exactly(text)
+    else:
+        write_output(options.output, text.encode())

@@ -1,0 +1,13 @@
+"""`opmap doctor`: shows what is installed and what can run."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ...evidence.doctor import diagnose
+from ...evidence.terminal import console
+
+
+def run(options: Namespace) -> int:
+    """Prints the facts and the advice. Returns 1 if nothing can run until a problem is solved, else 0."""
+    return diagnose(console(), json=options.json)

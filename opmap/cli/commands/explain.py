@@ -1,0 +1,59 @@
+"""`opmap explain`: shows the expanded pseudocode of a descriptor, and how one output element is read."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+from ...catalogue.case import Case
+from ...errors import InputError
+from ...evidence.terminal import print_line
+from ...pseudocode import Line, full_rank, show
+from ...tensors import from_bits, plain
+from .dispatches import read_case
+
+
+def run(options: Namespace) -> int:
+    """Prints the documentation's pseudocode, the tensors, and the line that the pseudocode expands to for their sizes.
+
+    Raises InputError for a bad file or id.
+    """
+    case = read_case(options.target, name=options.case)
+    desc, spec = case.desc, case.desc.spec()
+    lines = [f"{spec.operator}  {spec.page.address}"]
+    lines += (f"  {text}" for text in spec.pseudocode.text.strip().splitlines())
+    lines += ["for", *(f"  {text}" for text in _members(case))]
+    sizes = desc.pseudocode_sizes
+    expanded = (full_rank(line, sizes) if isinstance(line, Line) else line for line in desc.statements)
+    lines += ["expands to", *(f"  {statement}" for statement in expanded)]
+    if options.at is not None:
+        lines += _element(case, options.at)
+    for line in lines:
+        print_line(line)
+    return 0
+
+
+def _members(case: Case) -> list[str]:
+    """Returns a line for each tensor with its name in the pseudocode, its type and sizes, and one for all numbers."""
+    desc = case.desc
+    fields = desc.spec().pseudocode.tensors
+    width = max(map(len, fields))
+    lines = [
+        f"{name:{width}}  {field} {desc.tensors[field].data_type.name} {show(desc.tensors[field].sizes)}"
+        for name, field in fields.items()
+    ]
+    numbers = ", ".join(f"{name} {value}" for name, value in desc.numbers.items())
+    return [*lines, numbers] if numbers else lines
+
+
+def _element(case: Case, at: Sequence[int]) -> list[str]:
+    """Returns how one element of the output is read, down to its value. Raises InputError if there is no such element."""
+    try:
+        origin = case.desc.trace(at, case.tensors)
+    except ValueError as error:
+        raise InputError(f"--at {error}") from None
+    value: object = "undefined"
+    if origin.tensor is not None and origin.address is not None:
+        source = case.tensors[case.desc.spec().pseudocode.tensors[origin.tensor]]
+        value = plain(from_bits(source.data_type, [source.bits[origin.address]])[0])
+    return [f"element [{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]

@@ -1,0 +1,187 @@
+"""`opmap export`: writes a folder that reproduces a case without opmap, one for each case of a tier, or a redacted bundle."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...catalogue.case import Case
+from ...catalogue.selection import Selection, find_case
+from ...diagnosis.causes import failure_of
+from ...diagnosis.sides import whose_fault
+from ...errors import InputError
+from ...evidence.export import ISSUE, PROGRAM, export_folder, folder_name
+from ...evidence.redaction import Redactor
+from ...evidence.reproducers.model_folders import write_files
+from ...evidence.results_folder import RUN
+from ...evidence.tables import line
+from ...evidence.terminal import console, print_error, print_line, progress
+from ...judge.judge import Judge
+from ...judge.record import Record
+from ...session import Session
+from ...session.session_options import SessionOptions
+from ...vocabulary import Verdict
+from .dispatches import read_case
+
+_OF_PROVIDER = (
+    "provider_option",
+    "session_option",
+    "ep_library",
+    "in_process",
+    "adapter",
+    "device_id",
+    "disable_metacommands",
+    "debug_layer",
+    "dml_runtime",
+    "rerun_dangerous",
+)
+"""Options that say how a provider runs."""
+
+
+def run(options: Namespace) -> int:
+    """Writes the folder, or the folders of a tier. Returns 1 if a provider was asked for and the case failed on it, else 0.
+
+    Raises InputError, and writes nothing, if the case is bad or the folder is not empty; ProviderMissing if the provider is
+    not there.
+    """
+    _check(options)
+    redactor = Redactor() if options.redact else None
+    if _is_bundle(options.target):
+        code = _export_bundle(options, redactor)
+    else:
+        code = _export_tier(options, redactor) if options.tier else _export_case(options, redactor)
+    for kind, texts in (redactor.removed if redactor else {}).items():
+        print_line(f"  taken out    {kind}: {', '.join(texts)}")
+    return code
+
+
+def _check(options: Namespace) -> None:
+    """Raises InputError for options that do not go together, and for a folder that is not empty."""
+    if (options.target is None) == (options.tier is None):
+        raise InputError("must be given FILE or CASE, or --tier" + (", got both" if options.tier else ""))
+    if options.tier and (options.provider is not None or options.after or options.case):
+        raise InputError("--provider, --after and --case must be given with one case, got --tier")
+    if _is_bundle(options.target):
+        if not options.redact:
+            raise InputError("--redact must be given with the folder of a results bundle", file=options.target)
+        if options.provider is not None or options.after or options.case:
+            raise InputError("--provider, --after and --case must be given with one case, got a results bundle")
+    if options.filter and not options.tier:
+        raise InputError("--filter must be given with --tier")
+    provider_options = [name for name in _OF_PROVIDER if getattr(options, name) not in (None, False, [])]
+    if provider_options and options.provider is None:
+        raise InputError(f"--{provider_options[0].replace('_', '-')} must be given with --provider")
+    output = Path(options.output)
+    try:
+        if os.path.lexists(output) and (not output.is_dir() or any(output.iterdir())):
+            raise InputError("must be a new or empty folder", file=options.output)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=options.output) from None
+
+
+def _is_bundle(target: str | None) -> bool:
+    """Returns whether the target is the folder of a results bundle."""
+    return target is not None and os.path.isfile(os.path.join(target, RUN))
+
+
+def _export_bundle(options: Namespace, redactor: Redactor | None) -> int:
+    assert redactor, "_check asks for --redact"
+    from ...evidence.redacted_bundle import write_redacted
+
+    left_out = write_redacted(options.target, options.output, redactor)
+    print_line(f"{options.target}: the copy is in {options.output}")
+    for name in left_out:
+        print_line(f"  left out     {name}: opmap did not write it, or it cannot be read")
+    return 0
+
+
+def _export_tier(options: Namespace, redactor: Redactor | None) -> int:
+    with progress(None, "choosing cases") as advance:
+        cases = Selection(tier=options.tier, globs=options.filter).cases(advance)
+    if not cases:
+        raise InputError(f"--tier must have cases, got {options.tier}, which has only probes")
+    with progress(len(cases), "exporting") as advance:
+        for case in cases:
+            files = export_folder(case, index_conversion=options.index_conversion, redactor=redactor)
+            write_files(Path(options.output, folder_name(case.id)), files)
+            advance()
+    print_line(f"{len(cases)} cases in {options.output}, a folder each")
+    return 0
+
+
+def _export_case(options: Namespace, redactor: Redactor | None) -> int:
+    case = read_case(options.target, name=options.case, feature_level=options.feature_level)
+    before = [find_case(id, wanted="the id of a case for --after") for id in options.after]
+    if options.provider is None:
+        files = export_folder(case, index_conversion=options.index_conversion, before=before, redactor=redactor)
+        code = 0
+    else:
+        files, code = _run(options, case, before, redactor)
+    write_files(options.output, files)
+    print_line(f"{case.id}: {len(files)} files in {options.output}")
+    if PROGRAM in files:
+        print_line(f"  run it       {shlex.join(['python', os.path.join(options.output, PROGRAM)])}")
+    print_line(f"  to report it {os.path.join(options.output, ISSUE)}")
+    return code
+
+
+def _run(
+    options: Namespace, case: Case, before: Sequence[Case], redactor: Redactor | None
+) -> tuple[dict[str, bytes], int]:
+    """Runs a case after the earlier ones. Returns the files of its folder, and the exit code."""
+    session = Session(SessionOptions.read({**vars(options), "case": ()}), brief=False)
+    with session:
+        judge = session.open()
+        if not isinstance(judge, Judge):
+            raise judge
+        for earlier in before:
+            session.judge(earlier)
+        record = session.judge(case)
+        console().print(line(record), soft_wrap=True, highlight=False)
+        provider = judge.provider
+        files = export_folder(
+            case,
+            record=record,
+            provider=provider.name,
+            provider_options=_provider_options(options),
+            session_options=dict(options.session_option),
+            index_conversion=options.index_conversion,
+            before=before,
+            environment=provider.environment(),
+            diagnosis=_diagnosis(session, case, record, options) if record.failed and not before else (),
+            again=_again(session, case),
+            redactor=redactor,
+        )
+    return files, int(record.failed)
+
+
+def _provider_options(options: Namespace) -> dict[str, str]:
+    number = {} if options.device_id is None else {"device_id": str(options.device_id)}
+    metacommands = {"disable_metacommands": "True"} if options.disable_metacommands else {}
+    return {**metacommands, **dict(options.provider_option), **number}
+
+
+def _diagnosis(session: Session, case: Case, record: Record, options: Namespace) -> list[str]:
+    """Returns the relation of a wrong output to the right one, and whose fault it is."""
+    failure, lines = failure_of(case, record), []
+    if record.verdict == Verdict.MISMATCH and failure.relations:
+        relation = failure.relations[0]
+        lines.append(f"relation: {relation.text}{f' (as fault:{relation.fault})' if relation.fault else ''}")
+    if not options.no_sides:
+        try:
+            with progress(None, "sides"):
+                lines += str(whose_fault(case, record, session.fresh, dangerous=options.rerun_dangerous)).splitlines()
+        except KeyboardInterrupt:
+            print_error("interrupted: whose fault it is was not found")
+    return lines
+
+
+def _again(session: Session, case: Case) -> str:
+    """Returns the command that runs the case again with opmap, in its folder."""
+    if case.file is None:
+        return session.again(case)
+    words = shlex.split(session.again(case))
+    return shlex.join(["opmap", "check", "dxdispatch.json", *words[3:]])

@@ -1,0 +1,175 @@
+"""`opmap fuzz`: performs random sequences on a provider, and shrinks what fails."""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from ...engines.performer import Performer
+from ...engines.protocol import DIRECT
+from ...engines.providers import OpenProvider, full_name, open_provider
+from ...engines.sessions import CPU, SessionProvider
+from ...engines.worker import WorkerProvider
+from ...errors import InputError
+from ...evidence.finds import FindsFolder, entry, steps_of, variant
+from ...evidence.results_folder import identity
+from ...evidence.terminal import print_error, print_line, stdout_for_json, write_json
+from ...fuzz.features import Features
+from ...fuzz.judging import Control, Kind
+from ...fuzz.search import Find, Progress, Search
+from ...fuzz.switches import available
+from ...known import defects
+from ...session.session_options import SessionOptions
+
+_EVERY = 10.0
+"""How many seconds lie between two lines of progress."""
+
+
+def run(options: Namespace) -> int:
+    """Searches, and prints what was found.
+
+    Returns 1 if something was found, or if the provider supports nothing. Raises InputError for bad options.
+    """
+    if options.provider.startswith("fault:") or full_name(options.provider) == DIRECT:
+        shown = "fault:NAME" if ":" in options.provider else DIRECT
+        raise InputError(f"--provider {shown} takes cases in place of models, so it has no sequences")
+    session_options = SessionOptions.read(vars(options))
+    opened = open_provider(options.provider, **session_options.place)
+    settings = {
+        "provider": opened.name,
+        "adapter": options.adapter,
+        "device_id": options.device_id,
+        **session_options.of_runtime,
+        **identity(opened),
+    }
+    place: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="opmap-fuzz-")
+    if options.report or options.resume:
+        place = nullcontext(options.report or options.resume)
+    try:
+        with place as name, stdout_for_json(options.json):
+            folder = FindsFolder(name, settings, opened.name, seed=options.seed, resume=bool(options.resume))
+            progress = folder.progress
+            try:
+                interrupted = _go(_search(options, opened, folder), folder)
+            finally:
+                folder.release()
+            written = bool(options.report or options.resume)
+            entries = [entry(f, str(folder.path(f)) if written else None) for f in progress.finds]
+    finally:
+        opened.close()
+    if options.json:
+        content = {
+            "seed": folder.seed,
+            "seconds": round(progress.seconds, 1),
+            "sequences": progress.sequences,
+            "finds": entries,
+        }
+        write_json(content)
+    else:
+        _print(progress, folder if written else None, opened.name)
+    nothing_ran = 0 < progress.sequences == progress.unsupported
+    return 130 if interrupted else int(bool(progress.finds) or nothing_ran)
+
+
+def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder) -> Search:
+    emulated = opened.device_class == "emulated"
+    keep_on = emulated or options.rerun_dangerous
+    provider = opened.provider
+    if isinstance(provider, WorkerProvider) and keep_on:
+        provider.ignore_hangs()
+    group = "directml" if opened.directml else "runtime" if opened.name.endswith("ExecutionProvider") else "always"
+    if group == "always" and getattr(provider, "sessions", False):
+        group = "session"
+
+    def fresh() -> Performer:
+        if isinstance(provider, WorkerProvider):
+            provider.close()
+            provider.start()
+            return provider
+        return Control(SessionProvider(CPU)) if opened.name == CPU else opened.performer
+
+    def add_find(find: Find) -> None:
+        folder.add(find)
+        print_error(f"found {find.id}: {find.text}")
+
+    return Search(
+        fresh=fresh,
+        control=lambda: Control(SessionProvider(CPU)),
+        seed=folder.seed,
+        seconds=options.seconds,
+        allowed=available(group),
+        excluded=[] if options.no_shipped_known_failures else _shipped(opened),
+        keep_on=keep_on,
+        limit=options.timeout_per_case,
+        found=add_find,
+        advance=_reporter(folder),
+        progress=folder.progress,
+    )
+
+
+def _shipped(opened: OpenProvider) -> list[tuple[Kind, Features]]:
+    """Returns what sequences need to show the known defects of this provider."""
+    if not opened.directml:
+        return []
+    return [
+        (defect.kind, tuple(frozenset(session.split()) for session in sequence))
+        for defect in defects()
+        if defect.seen_on(opened.device_class, opened.version)
+        for sequence in defect.sequences
+    ]
+
+
+def _reporter(folder: FindsFolder) -> Callable[[Progress], None]:
+    """Returns a function that writes the state, and a line of progress every few seconds."""
+    last = 0.0
+
+    def advance(progress: Progress) -> None:
+        nonlocal last
+        now = progress.seconds + progress.shrinking
+        if now - last >= _EVERY:
+            last = now
+            folder.write(progress)
+            print_error(
+                f"{progress.sequences} sequences in {progress.seconds:.0f} s (shrinking {progress.shrinking:.0f} s), "
+                f"{len(progress.finds)} found, {progress.duplicates} again"
+            )
+
+    return advance
+
+
+def _go(search: Search, folder: FindsFolder) -> bool:
+    """Searches. Returns whether Ctrl-C ended it."""
+    try:
+        search.run()
+        return False
+    except KeyboardInterrupt:
+        print_error("interrupted")
+        return True
+    finally:
+        folder.write(search.progress)
+
+
+def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> None:
+    for find in progress.finds:
+        print_line(f"{find.id}: {find.text}")
+        print_line(f"  needs: {variant(find)}")
+        for line in steps_of(find):
+            print_line(f"  {line}")
+        if not find.stable:
+            print_line("  it does not fail each time")
+        if folder:
+            print_line(f"  program: {Path(folder.path(find))}")
+    total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
+    counts = [
+        (progress.duplicates, "failed like a find"),
+        (progress.known, "are known"),
+        (progress.both, "fail on the CPU EP too"),
+        (progress.unstable, "did not fail again"),
+        (progress.unsupported, "are not supported"),
+    ]
+    print_line("; ".join([total, *(f"{count} {text}" for count, text in counts if count)]))
+    if progress.stopped:
+        print_line(f"stopped: {progress.stopped}")

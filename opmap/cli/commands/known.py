@@ -1,0 +1,44 @@
+"""`opmap known`: lists the known defects of the DirectML EP, or shows one with a program that reproduces it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import msgspec
+
+from ...evidence.known_defects import documents, reproducer, table
+from ...evidence.terminal import console, print_line, print_text, write_json
+from ...known import KINDS, Defect, defects, find_defect
+
+
+def run(options: Namespace) -> int:
+    """Prints the defects. Raises InputError for an unknown id."""
+    listed = defects() if options.id is None else (find_defect(options.id),)
+    if options.json:
+        write_json(documents(listed))
+    elif options.id is None:
+        console().print(table(listed))
+        print_line(
+            "opmap known ID shows a defect with its control, its place in the sources, and a program that reproduces it"
+        )
+    else:
+        _print_defect(listed[0])
+    return 0
+
+
+def _print_defect(defect: Defect) -> None:
+    """Prints all about a defect as comments, then the program, so that the whole is a program too."""
+    print_line(f"# {defect.id}: {defect.title}")
+    print_line(f"# kind: {defect.kind} ({KINDS[defect.kind]})")
+    for package, seen in defect.seen.items():
+        print_line(f"# {package}: {seen}")
+    print_line(f"# seen on device class: {', '.join(defect.device_class)}")
+    print_line(f"# works: {defect.control}")
+    print_line(f"# source: {defect.source}")
+    print_line(f"# issue: {defect.issue or 'none found'}")
+    for failure in defect.fails:
+        keys = msgspec.structs.asdict(failure)
+        texts = ", ".join(f"{key} {value}" for key, value in keys.items() if value and key != "may_pass")
+        print_line(f"# fails: {texts}{' (or passes)' if failure.may_pass else ''}")
+    print_line(f"# shown by: {defect.reproducer}")
+    print_text(reproducer(defect).removesuffix("\n"))

@@ -1,0 +1,63 @@
+"""`opmap validate --large`: cases with more than 2^31 bytes of data, of whose outputs a sample is checked."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ...catalogue.large_tensors import LargeCase, large_cases
+from ...errors import InputError
+from ...evidence.tables import print_failures, print_notes, print_tables
+from ...evidence.terminal import console, progress, stdout_for_json, write_json
+from ...judge.large import judge_large
+from ...judge.record import Record, encode
+from ...judge.run import Run, not_run, shuffled
+from ...session import Session
+from ...session.session_options import SessionOptions
+
+_ALONE: dict[str, object] = {
+    "filter": [],
+    "case": [],
+    "shard": (1, 1),
+    "known_failures": None,
+    "write_known_failures": None,
+    "repeat": 1,
+    "pack": 1,
+    "fresh_sessions": False,
+    "jobs": 1,
+    "report": None,
+    "resume": None,
+}
+"""The options that have no meaning beside --large, with their defaults."""
+
+
+def run_large(options: Namespace) -> int:
+    """Runs the large cases, prints the results, and returns the exit code. Raises InputError for bad options."""
+    for name, default in _ALONE.items():
+        if getattr(options, name) != default:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"--large runs its own cases one by one and writes no bundle: leave out {option}")
+    session, results, cases = (
+        Session(SessionOptions.read(vars(options))),
+        Run(max_failures=options.max_failures),
+        large_cases(),
+    )
+
+    def judge(case: LargeCase) -> Record:
+        if session.provider is None:
+            error = RuntimeError(f"{options.provider} is not there")
+            return not_run(
+                case=case.id, operator=f"DML_OPERATOR_{case.desc.operator}", provider=options.provider, error=error
+            )
+        return judge_large(case, session.provider)
+
+    with stdout_for_json(options.json), session, progress(len(cases), session.provider_name) as advance:
+        results.judge(cases, judge, advance, order=shuffled(cases, options.shuffle))
+    if options.json:
+        write_json(encode(results.records))
+    else:
+        out = console()
+        print_tables(out, results.records)
+        print_failures(out, results.records)
+        checked = [f"{record.case}: {record.message}" for record in results.records if record.good and record.message]
+        print_notes(out, [*checked, *results.notes()])
+    return 130 if results.interrupted else int(results.red(required=options.require_provider))

@@ -1,0 +1,30 @@
+"""`opmap merge`: joins results bundles into one."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from ...evidence.bundle import RECORDS
+from ...evidence.failures import copy_failures
+from ...evidence.html_report import write_report
+from ...evidence.merge import Merging
+from ...evidence.terminal import print_error, print_line
+from ...evidence.written_bundle import read_bundle
+
+
+def run(options: Namespace) -> int:
+    """Writes the whole bundle, and says what is missing, doubled or different. Returns the exit code of the whole.
+
+    Raises InputError if a folder is no bundle, or if the new one cannot be written.
+    """
+    bundles = [read_bundle(folder) for folder in options.folders]
+    merging = Merging(bundles)
+    code = merging.write(options.output)
+    copy_failures(bundles, Path(options.output))
+    report = write_report(options.output)
+    for problem in merging.problems:
+        print_error(problem)
+    print_line(f"results: {options.output}/{RECORDS}")
+    print_line(f"report: {report}")
+    return code

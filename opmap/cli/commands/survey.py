@@ -1,0 +1,80 @@
+"""`opmap survey`: asks a provider what it does with indices that are out of range."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from ...catalogue.invalid_indices import questions
+from ...engines.worker import WorkerProvider
+from ...errors import InputError
+from ...evidence.html_report import add_survey
+from ...evidence.survey import print_survey, survey_document
+from ...evidence.terminal import (
+    console,
+    print_error,
+    print_line,
+    progress,
+    stdout_for_json,
+    write_json,
+)
+from ...evidence.written_bundle import read_bundle
+from ...judge.judge import Judge
+from ...judge.survey import Observation, Survey, failures
+from ...operators import OPERATORS
+from ...session import Session
+from ...session.session_options import SessionOptions
+
+
+def run(options: Namespace) -> int:
+    """Asks, prints the answers, adds them to a bundle if one is named, and returns the exit code.
+
+    Raises InputError for bad options, and for a bundle that cannot be used.
+
+    The exit code is 1 if an answer is wrong, or if nothing was answered. Ctrl-C ends the questions; the answers so far are printed.
+    """
+    bundle = read_bundle(options.report) if options.report else None
+    session = Session(SessionOptions.read({**vars(options), "report": None}))
+    observations: list[Observation] = []
+    interrupted = False
+    with stdout_for_json(options.json), session:
+        judge = session.open()
+        if bundle and bundle.asked("provider") != session.provider_name:
+            message = f"must be a results bundle of {session.provider_name}, got one of {bundle.asked('provider')}"
+            raise InputError(message, file=options.report)
+        if isinstance(judge, Judge):
+            try:
+                _ask(judge, observations, dangerous=options.rerun_dangerous)
+            except KeyboardInterrupt:
+                interrupted = True
+        name, device_class = session.provider_name, judge.provider.device_class if isinstance(judge, Judge) else None
+    if not isinstance(judge, Judge):
+        print_error(f"not run: {judge}")
+    document = survey_document(name, device_class, observations)
+    if options.json:
+        write_json(document)
+    elif observations:
+        print_survey(console(), f"{name} ({device_class})" if device_class else name, observations)
+    if bundle and observations and not interrupted:
+        report = add_survey(bundle, document)
+        if not options.json:
+            print_line(f"report: {report}")
+    if interrupted:
+        print_error("interrupted")
+        return 130
+    if not isinstance(judge, Judge):
+        return int(options.require_provider)
+    not_run = options.require_provider and any(o.not_run for o in observations)
+    return int(bool(failures(observations)) or not_run or not any(o.answered for o in observations))
+
+
+def _ask(judge: Judge, observations: list[Observation], *, dangerous: bool) -> None:
+    """Asks all questions, and adds each answer to the observations."""
+    provider = judge.provider
+    if isinstance(provider.provider, WorkerProvider) and (dangerous or provider.device_class == "emulated"):
+        provider.provider.ignore_hangs()
+    all_questions = [question for operator in OPERATORS.values() for question in questions(operator)]
+    survey = Survey(judge, dangerous=dangerous)
+    with progress(len(all_questions), provider.name) as advance:
+        for question in all_questions:
+            observations.append(survey.ask(question))
+            advance()

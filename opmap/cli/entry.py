@@ -1,0 +1,63 @@
+"""The command line. Exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import io
+import sys
+from collections.abc import Sequence
+
+from ..engines.machine.garbage import collect_less_often
+from ..errors import OpmapError
+from ..evidence.terminal import abandon_stdout, open_closed_streams, print_error
+from .command_options import parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code. An error becomes one line on stderr."""
+    open_closed_streams()
+    if arguments is None:
+        collect_less_often()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except OSError as error:  # stdout, or the folder of the report, cannot be written
+        if not error.filename:
+            abandon_stdout()
+        if _no_reader(error):
+            return 1
+        return _bad(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror or error}")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        options = parser().parse_args(arguments)
+        command = importlib.import_module(f"{__package__}.commands.{options.command}")
+        return int(command.run(options))
+    except OpmapError as error:
+        return _bad(error)
+    except KeyboardInterrupt:
+        print_error("interrupted")
+        return 130
+    except SystemExit as error:  # argparse: 0 for --help, 2 for bad usage
+        return int(error.code or 0)
+
+
+def _no_reader(error: OSError) -> bool:
+    """Returns whether the program that read stdout is gone, as after `opmap ... | head`.
+
+    Windows reports a closed pipe as EINVAL.
+    """
+    closed_on_windows = sys.platform == "win32" and error.errno == errno.EINVAL and not error.filename
+    return isinstance(error, BrokenPipeError) or closed_on_windows
+
+
+def _bad(message: object) -> int:
+    print_error(message)
+    return 2

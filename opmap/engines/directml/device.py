@@ -1,0 +1,239 @@
+"""A device: Direct3D 12 with a compute queue and one command list, and DirectML on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from ctypes import byref, c_void_p
+from functools import partial
+from typing import Self
+
+from ...errors import ProviderError
+from ...vocabulary import Stage
+from .com import Com
+from .debugging import DebugMessages
+from .hresults import BindingRefused, CallFailed
+from .libraries import (
+    debug_layers_missing,
+    direct3d_device,
+    directml_device,
+    dxgi_adapter,
+    enable_debug_layer,
+)
+from .structs import (
+    ALL_SUBRESOURCES,
+    BARRIER_TRANSITION,
+    BARRIER_UAV,
+    COMMAND_LIST_TYPE_COMPUTE,
+    D3D12_COMMAND_QUEUE_DESC,
+    D3D12_CPU_DESCRIPTOR_HANDLE,
+    D3D12_DESCRIPTOR_HEAP_DESC,
+    D3D12_GPU_DESCRIPTOR_HANDLE,
+    D3D12_RESOURCE_BARRIER,
+    D3D12_RESOURCE_TRANSITION_BARRIER,
+    DESCRIPTOR_HEAP_SHADER_VISIBLE,
+    DML_BINDING_PROPERTIES,
+)
+
+FIRST_DESCRIPTORS = 256
+"""The number of descriptors of the first heap. A larger one is made if an operator needs more."""
+
+
+class Owned:
+    """The interfaces that an object owns. They are released the last one first."""
+
+    def __init__(self) -> None:
+        self._interfaces: list[Com] = []
+
+    def add(self, interface: Com) -> Com:
+        """Takes an interface over, and returns it."""
+        self._interfaces.append(interface)
+        return interface
+
+    def release(self) -> dict[str, int]:
+        """Releases all, the last one first. Returns how many references each object had left, by interface name."""
+        references = {}
+        while self._interfaces:
+            interface = self._interfaces.pop()
+            references[interface.name] = interface.release()
+        return references
+
+
+class Device:
+    """A Direct3D 12 device and a DirectML device on it, which run one command list at a time.
+
+    `adapter` is the adapter's index in DXGI's order; None is the first one. `debug` turns the debug layers on, whose
+    messages are then in `messages`. Raises CallFailed or ProviderError if a device cannot be created, InputError if the
+    debug layers are not installed.
+    """
+
+    def __init__(
+        self,
+        adapter: int | None = None,
+        *,
+        direct3d: Callable[[Com | None], Com] = direct3d_device,
+        directml: Callable[..., Com] = directml_device,
+        debug: bool = False,
+        enable_debug: Callable[[], None] = enable_debug_layer,
+    ):
+        self._owned, self._of_directml = Owned(), Owned()
+        self._make_directml = partial(directml, debug=True) if debug else directml
+        self.messages: DebugMessages | None = None
+        self._heap: Com | None = None
+        self._descriptors = self._submitted = 0
+        try:
+            if debug:
+                enable_debug()  # before the device is created: it has no effect on one that exists
+            self.direct3d = self._open_direct3d(adapter, direct3d)
+            queue = D3D12_COMMAND_QUEUE_DESC(Type=COMMAND_LIST_TYPE_COMPUTE)
+            create, kind = self._create, COMMAND_LIST_TYPE_COMPUTE
+            self.queue = create("ID3D12CommandQueue", "CreateCommandQueue", byref(queue))
+            self.allocator = create("ID3D12CommandAllocator", "CreateCommandAllocator", kind)
+            allocator = self.allocator.address
+            self.commands = create("ID3D12GraphicsCommandList", "CreateCommandList", 0, kind, allocator, None)
+            self.commands.call("Close")
+            self.fence = create("ID3D12Fence", "CreateFence", 0, 0)
+            self._increment: int = self.direct3d.call("GetDescriptorHandleIncrementSize", 0)
+            self.reserve_descriptors(FIRST_DESCRIPTORS)
+            self.renew_directml()
+            self.messages = self._messages() if debug else None
+        except BaseException:
+            self.close()
+            raise
+
+    def _messages(self) -> DebugMessages:
+        try:
+            return DebugMessages(self._create("ID3D12InfoQueue", "QueryInterface"))
+        except CallFailed as error:
+            raise debug_layers_missing(error) from None
+
+    def _open_direct3d(self, index: int | None, create: Callable[[Com | None], Com]) -> Com:
+        if index is None:
+            return self._owned.add(create(None))
+        with dxgi_adapter(index) as adapter:
+            return self._owned.add(create(adapter))
+
+    def _create(self, name: str, method: str, *arguments: object) -> Com:
+        return self._owned.add(self.direct3d.create(name, method, *arguments))
+
+    def close(self) -> dict[str, int]:
+        """Releases everything, the last one first. Returns how many references each object had left."""
+        heap, self._heap = self._heap, None
+        references = self._of_directml.release()
+        if heap:
+            references[heap.name] = heap.release()
+        return references | self._owned.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- DirectML ---
+
+    def renew_directml(self) -> None:
+        """Creates the DirectML device, its command recorder and an initializer; those before are released."""
+        self._of_directml.release()
+        add = self._of_directml.add
+        self.directml = add(self._make_directml(self.direct3d))
+        self.recorder = add(self.directml.create("IDMLCommandRecorder", "CreateCommandRecorder"))
+        self.initializer = add(self.directml.create("IDMLOperatorInitializer", "CreateOperatorInitializer", 0, None))
+        self.tables: list[Com] = []
+
+    def binding_table(self, number: int, desc: object) -> Com:
+        """Returns the binding table of this number, reset to a DML_BINDING_TABLE_DESC. Tables are kept for later use."""
+        if number < len(self.tables):
+            self.tables[number].call("Reset", desc)
+        else:
+            self.tables.append(
+                self._of_directml.add(self.directml.create("IDMLBindingTable", "CreateBindingTable", desc))
+            )
+        return self.tables[number]
+
+    def check(self) -> None:
+        """Raises CallFailed if the Direct3D 12 device was removed, BindingRefused if only the DirectML device was.
+
+        In the second case a new DirectML device is there afterwards.
+        """
+        try:
+            self.directml.call("GetDeviceRemovedReason")
+        except CallFailed:
+            self.direct3d.call("GetDeviceRemovedReason")
+            self.renew_directml()
+            raise BindingRefused from None
+
+    @staticmethod
+    def binding_properties(dispatchable: Com) -> DML_BINDING_PROPERTIES:
+        """Returns how many descriptors and how much memory a compiled operator or an initializer needs."""
+        properties = DML_BINDING_PROPERTIES()
+        dispatchable.call("GetBindingProperties", byref(properties))
+        return properties
+
+    # --- descriptors ---
+
+    def reserve_descriptors(self, count: int) -> None:
+        """Makes the descriptor heap hold at least `count` descriptors."""
+        if self._heap and count <= self._descriptors:
+            return
+        if self._heap:
+            self._heap.release()
+        desc = D3D12_DESCRIPTOR_HEAP_DESC(NumDescriptors=count, Flags=DESCRIPTOR_HEAP_SHADER_VISIBLE)
+        self._heap = self.direct3d.create("ID3D12DescriptorHeap", "CreateDescriptorHeap", byref(desc))
+        self._descriptors = count
+        cpu, gpu = D3D12_CPU_DESCRIPTOR_HANDLE(), D3D12_GPU_DESCRIPTOR_HANDLE()
+        self._heap.call("GetCPUDescriptorHandleForHeapStart", byref(cpu))
+        self._heap.call("GetGPUDescriptorHandleForHeapStart", byref(gpu))
+        self._cpu, self._gpu = cpu.ptr, gpu.ptr
+
+    @property
+    def heap(self) -> Com:
+        """The descriptor heap."""
+        assert self._heap is not None, "a device has a descriptor heap from the start"
+        return self._heap
+
+    def descriptors(self, position: int) -> tuple[int, int]:
+        """Returns the CPU and GPU handles of the descriptor at a position of the heap."""
+        return self._cpu + position * self._increment, self._gpu + position * self._increment
+
+    # --- commands ---
+
+    @contextmanager
+    def recording(self) -> Iterator[Com]:
+        """Gives the command list to record into; at the end submits it, and waits until the device has run it.
+
+        If an exception ends the recording, nothing is submitted. Raises CallFailed.
+        """
+        self.allocator.call("Reset")
+        self.commands.call("Reset", self.allocator.address, None)
+        try:
+            yield self.commands
+        except BaseException:
+            with suppress(ProviderError):
+                self.commands.call("Close")
+            raise
+        self.commands.call("Close")
+        self.queue.call("ExecuteCommandLists", 1, (c_void_p * 1)(self.commands.address))
+        self._submitted += 1
+        try:
+            self.queue.call("Signal", self.fence.address, self._submitted)
+            self.fence.call("SetEventOnCompletion", self._submitted, None)  # without an event, the call waits
+        except CallFailed as error:
+            self.direct3d.call("GetDeviceRemovedReason")
+            raise CallFailed(error.call, error.code, stage=Stage.RUN) from None
+
+    def transition(self, buffer: Com, before: int, after: int) -> None:
+        """Records that a buffer goes from one state to another."""
+        change = D3D12_RESOURCE_TRANSITION_BARRIER(buffer.address, ALL_SUBRESOURCES, before, after)
+        self.commands.call("ResourceBarrier", 1, byref(D3D12_RESOURCE_BARRIER(BARRIER_TRANSITION, 0, change)))
+
+    def wait_for_writes(self) -> None:
+        """Records that later dispatches see what the earlier ones wrote, in every buffer."""
+        self.commands.call("ResourceBarrier", 1, byref(D3D12_RESOURCE_BARRIER(BARRIER_UAV, 0)))
+
+
+def mapped(resource: Com) -> int:
+    """Maps a buffer into the memory of this process for the rest of its life. Returns the address."""
+    address = c_void_p()
+    resource.call("Map", 0, None, byref(address))
+    return address.value or 0

@@ -1,0 +1,114 @@
+"""An operator descriptor as plain data, valid or not, and as the struct of DirectML that it becomes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import addressof, c_uint32, c_void_p
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from ...errors import ProviderError, shown
+from .structs import (
+    DML_BUFFER_TENSOR_DESC,
+    DML_OPERATOR_DESC,
+    DML_TENSOR_DESC,
+    DML_TENSOR_TYPE_BUFFER,
+)
+
+Kind = Literal["input", "output", "uint"]
+
+
+class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):
+    """The members of DML_BUFFER_TENSOR_DESC, as numbers. `strides` is None for a NULL pointer."""
+
+    data_type: int
+    sizes: list[int]
+    strides: list[int] | None = None
+    total: int
+    alignment: int = 0
+    flags: int = 0
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """One member of an operator's struct: a tensor (`input` or `output`), or a UINT."""
+
+    name: str
+    kind: Kind
+    tensor: BufferTensor | None = None
+    number: int = 0
+
+
+class Dispatchable(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator: its number in DML_OPERATOR_TYPE, the name of its struct, and the struct's members in their order."""
+
+    number: int
+    struct: str
+    members: list[Member]
+
+    def tensors(self, kind: Kind) -> dict[str, BufferTensor]:
+        """Returns the tensors of the members of a kind, by their names."""
+        return {member.name: member.tensor for member in self.members if member.kind == kind and member.tensor}
+
+
+@cache
+def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctypes.Structure]:
+    """Returns the struct of an operator. `fields` are pairs of name and kind in their order.
+
+    A tensor is a pointer to a DML_TENSOR_DESC, a `uint` has 4 bytes.
+    """
+    members = [(field, c_uint32 if kind == "uint" else c_void_p) for field, kind in fields]
+    return type(name, (ctypes.Structure,), {"_fields_": members})
+
+
+class OperatorDesc:
+    """A DML_OPERATOR_DESC with everything that it points to. `address` is valid as long as this object lives.
+
+    Raises ProviderError if a number of the descriptor does not fit its member, or if the struct cannot hold its strides.
+    """
+
+    def __init__(self, dispatchable: Dispatchable):
+        self._kept: list[object] = []
+        struct = operator_struct(dispatchable.struct, tuple((m.name, m.kind) for m in dispatchable.members))
+        self.members = struct(
+            *(self._tensor(m.tensor) if m.tensor else _fits(m.number, 32) for m in dispatchable.members)
+        )
+        self.desc = DML_OPERATOR_DESC(dispatchable.number, addressof(self.members))
+
+    @property
+    def address(self) -> int:
+        """The address of the DML_OPERATOR_DESC."""
+        return addressof(self.desc)
+
+    def _tensor(self, tensor: BufferTensor) -> int:
+        """Returns the address of a DML_TENSOR_DESC for a tensor."""
+        if tensor.strides is not None and len(tensor.strides) != len(tensor.sizes):
+            # The struct has one count for both arrays: DirectML would read behind the shorter one.
+            message = f"Strides must be one per size, {len(tensor.sizes)}: the struct has no other count"
+            raise ProviderError(f"{message}, got {len(tensor.strides)}")
+        desc = DML_BUFFER_TENSOR_DESC(
+            tensor.data_type,
+            _fits(tensor.flags, 32),
+            len(tensor.sizes),
+            self._numbers(tensor.sizes),
+            None if tensor.strides is None else self._numbers(tensor.strides),
+            _fits(tensor.total, 64),
+            _fits(tensor.alignment, 32),
+        )
+        holder = DML_TENSOR_DESC(DML_TENSOR_TYPE_BUFFER, addressof(desc))
+        self._kept += [desc, holder]
+        return addressof(holder)
+
+    def _numbers(self, numbers: Sequence[int]) -> int:
+        array = (c_uint32 * len(numbers))(*(_fits(number, 32) for number in numbers))
+        self._kept.append(array)
+        return addressof(array)
+
+
+def _fits(number: int, bits: int) -> int:
+    """Returns a number. Raises ProviderError if it does not fit an unsigned member of so many bits: ctypes would cut it."""
+    if not 0 <= number < 1 << bits:
+        raise ProviderError(f"a member of {bits} bits must be 0 to 2^{bits} - 1, got {shown(number)}")
+    return number

@@ -1,0 +1,135 @@
+"""Finds and loads the DLLs of Direct3D 12 and DirectML, and calls the functions that create their first objects.
+
+DirectML.dll is the one of the installed ONNX Runtime, or else the one of Windows. The other DLLs are those of Windows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from ctypes import POINTER, byref, c_int32, c_uint32, c_void_p
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError, ProviderError
+from .com import Com, iid
+from .hresults import COMPONENT_MISSING, CallFailed, failed
+from .structs import (
+    D3D_FEATURE_LEVEL_11_0,
+    DML_CREATE_DEVICE_FLAG_DEBUG,
+    DML_FEATURE_LEVEL_5_0,
+)
+
+_SEARCH_SYSTEM32, _SEARCH_FOLDER_OF_DLL = 0x800, 0x8
+_PACKAGE = "onnxruntime"
+
+
+def directml_file() -> str | None:
+    """Returns the path of the DirectML.dll in the installed ONNX Runtime; None if it has none. Imports nothing."""
+    try:
+        module_spec = find_spec(_PACKAGE)
+    except (ImportError, ValueError):
+        return None
+    for folder in (module_spec and module_spec.submodule_search_locations) or ():
+        file = Path(folder, "capi", "DirectML.dll")
+        if file.is_file():
+            return str(file)
+    return None
+
+
+@cache
+def _load(name: str, winmode: int) -> ctypes.CDLL:
+    """Loads a DLL. Raises ProviderError if this is no 64-bit Windows, or if the DLL cannot be loaded."""
+    if sys.platform != "win32":
+        raise ProviderError("DirectML needs Windows, or a folder that tools/dml_linux set up")
+    if struct.calcsize("P") != 8:
+        raise ProviderError("DirectML needs a 64-bit Python here: the structs are laid out for 64 bits")
+    try:
+        return ctypes.WinDLL(name, winmode=winmode)
+    except OSError as error:
+        raise ProviderError(f"{name} cannot be loaded: {error.strerror or error}") from None
+
+
+def _call(library: ctypes.CDLL, name: str, arguments: tuple[Any, ...], *values: Any) -> None:
+    """Calls a function of a DLL. Raises CallFailed if it returns a failed HRESULT, ProviderError if it is missing."""
+    function = getattr(library, name, None)
+    if function is None:
+        raise ProviderError(f"{library._name} has no function {name}: it is too old")
+    function.restype, function.argtypes = c_int32, arguments
+    code = failed(function(*values))
+    if code is not None:
+        raise CallFailed(name, code)
+
+
+def dxgi_adapter(index: int) -> Com:
+    """Returns the DXGI adapter with this index. Raises CallFailed."""
+    factory = c_void_p()
+    system = _load("dxgi.dll", _SEARCH_SYSTEM32)
+    _call(system, "CreateDXGIFactory1", (c_void_p, POINTER(c_void_p)), iid("IDXGIFactory1"), byref(factory))
+    with Com(factory, "IDXGIFactory1") as opened:
+        adapter = c_void_p()
+        opened.call("EnumAdapters1", index, byref(adapter))
+        return Com(adapter, "IDXGIAdapter1")
+
+
+def direct3d_device(adapter: Com | None) -> Com:
+    """Returns a Direct3D 12 device on an adapter; None is the first one. Raises CallFailed or ProviderError."""
+    created = c_void_p()
+    _call(
+        _load("d3d12.dll", _SEARCH_SYSTEM32),
+        "D3D12CreateDevice",
+        (c_void_p, c_int32, c_void_p, POINTER(c_void_p)),
+        adapter.address if adapter else None,
+        D3D_FEATURE_LEVEL_11_0,
+        iid("ID3D12Device"),
+        byref(created),
+    )
+    return Com(created, "ID3D12Device")
+
+
+def enable_debug_layer() -> None:
+    """Turns the debug layer of Direct3D 12 on, for the devices that this process creates later.
+
+    Raises InputError if it is not installed, ProviderError if there is no Direct3D 12.
+    """
+    created, library = c_void_p(), _load("d3d12.dll", _SEARCH_SYSTEM32)
+    try:
+        _call(library, "D3D12GetDebugInterface", (c_void_p, POINTER(c_void_p)), iid("ID3D12Debug"), byref(created))
+    except ProviderError as error:
+        raise debug_layers_missing(error) from None
+    with Com(created, "ID3D12Debug") as layer:
+        layer.call("EnableDebugLayer")
+
+
+def debug_layers_missing(error: ProviderError) -> InputError:
+    """Returns the error that says what to install, after a call for the debug layers failed."""
+    wanted = "Windows' optional feature Graphics Tools, and DirectML.Debug.dll beside DirectML.dll"
+    return InputError(f"--debug-layer needs the debug layers: {wanted}, got {error}")
+
+
+def directml_device(device: Com, *, debug: bool = False) -> Com:
+    """Returns a DirectML device on a Direct3D 12 device, as the DirectML EP creates its own: feature level 5_0 or above.
+
+    `debug` turns DirectML's debug layer on. Raises CallFailed or ProviderError, InputError if the layer is not installed.
+    """
+    created, file = c_void_p(), directml_file()
+    library = _load(file, _SEARCH_FOLDER_OF_DLL) if file else _load("DirectML.dll", _SEARCH_SYSTEM32)
+    try:
+        _call(
+            library,
+            "DMLCreateDevice1",
+            (c_void_p, c_uint32, c_uint32, c_void_p, POINTER(c_void_p)),
+            device.address,
+            DML_CREATE_DEVICE_FLAG_DEBUG if debug else 0,
+            DML_FEATURE_LEVEL_5_0,
+            iid("IDMLDevice1"),
+            byref(created),
+        )
+    except CallFailed as error:
+        if debug and error.code == COMPONENT_MISSING:
+            raise debug_layers_missing(error) from None
+        raise
+    return Com(created, "IDMLDevice1")

@@ -1,0 +1,368 @@
+"""Opens the provider that a name on the command line stands for."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..errors import InputError, OpmapError, ProviderError, describe
+from ..mapping import IndexConversion
+from ..vocabulary import Stage
+from .direct import DEBUG_LAYER, METACOMMANDS, DirectProvider, check_options
+from .dml_linux import VARIABLE, find_dml_runtime
+from .machine.environment import collect
+from .machine.facts import Fact
+from .machine.runtimes import import_problem, require_one
+from .performer import Malformed, Performer
+from .protocol import ASSERTED, DIRECT, CaseProvider, Placement
+from .sessions import CPU, DIRECTML, SessionProvider
+from .steps import AnyStep, Result
+from .third_party import ThirdPartyProvider, Unavailable, import_folders
+from .worker import TIMEOUT, WorkerProvider
+
+_SHORT = {"cpu": CPU, "dml": DIRECTML}
+
+
+@dataclass(frozen=True)
+class OpenProvider:
+    """A provider that is ready to run, with the facts about it that every record contains.
+
+    `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
+    on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it. The
+    placement that a third party's provider reports is `asserted`: it is believed, not proven. `sessions` is whether the
+    provider can open a model and run it several times. `package` is the distribution that its ONNX Runtime was installed
+    from. `note` says why another provider was not taken. `device_types()` are the names of the data types that the device of
+    the DirectML EP says that it supports; None if they are not known. The first call asks the device.
+    """
+
+    name: str
+    version: str | None
+    device_class: str | None
+    provider: Performer | CaseProvider
+    adapter: str | None = None
+    sessions: bool = True
+    package: str | None = None
+    note: str | None = None
+    device_types: Callable[[], Collection[str] | None] = lambda: None
+
+    @property
+    def directml(self) -> bool:
+        """True if this is the DirectML EP."""
+        return self.name == DIRECTML and not self.third_party
+
+    @property
+    def index_conversion(self) -> IndexConversion:
+        """How indices are converted for this provider, unless another way is asked for."""
+        return "directml" if self.directml else "graph"
+
+    @property
+    def direct(self) -> bool:
+        """True if this is DirectML itself, without ONNX Runtime."""
+        return isinstance(self.provider, DirectProvider)
+
+    @property
+    def third_party(self) -> bool:
+        """True if this is no execution provider of ONNX Runtime."""
+        if isinstance(self.provider, WorkerProvider):
+            return ":" in self.provider.name
+        return self.runs_cases or isinstance(self.provider, ThirdPartyProvider)
+
+    @property
+    def runs_cases(self) -> bool:
+        """True if the provider receives cases in place of models."""
+        return self.direct or not isinstance(self.provider, Performer)
+
+    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | Malformed:
+        """Returns the outputs of a model, run once. Raises ProviderError."""
+        return self.performer.run(model_bytes, feeds)
+
+    @property
+    def performer(self) -> Performer:
+        """The provider, as what performs steps. Raises TypeError for a provider that runs cases."""
+        if self.runs_cases or not isinstance(self.provider, Performer):
+            raise TypeError(f"{self.name} runs cases, not models")
+        return self.provider
+
+    def perform(self, step: AnyStep) -> Result:
+        """Performs one step. An error of the step is in the result; raises ProviderError if its process is lost."""
+        return self.performer.perform(step)
+
+    def run_case(self, case: object) -> object:
+        """Returns the provider's answer to a case, which may be any object. Raises only ProviderError.
+
+        Needs a provider with `runs_cases`.
+        """
+        if isinstance(self.provider, DirectProvider):
+            return self.provider.run_case(case)
+        if isinstance(self.provider, Performer):
+            raise TypeError(f"{self.name} runs models, not cases")
+        self.provider.calls += 1
+        try:
+            return self.provider.run_case(case)
+        except (ProviderError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # also SystemExit
+            raise ProviderError(describe(error), stage=Stage.RUN) from error
+
+    def placement(self) -> Placement | None:
+        """Returns the placement of the last model or case; None if it is unknown."""
+        if isinstance(self.provider, Performer):
+            return self.provider.placement()
+        return Placement(ASSERTED, (("", self.name),))
+
+    def messages(self) -> Sequence[str]:
+        """Returns what the debug layers said about the last case; nothing for any other provider than DirectML itself."""
+        return self.provider.messages if isinstance(self.provider, DirectProvider) else ()
+
+    def environment(self) -> dict[str, Fact]:
+        """Returns the facts about the process that runs the models: the worker process, or this process."""
+        return self.provider.environment() if isinstance(self.provider, WorkerProvider) else collect()
+
+    def driver(self, facts: Mapping[str, Fact]) -> str | None:
+        """Returns the driver version that the facts give for the provider's adapter; None if they give none, or several."""
+        adapters = msgspec.to_builtins(facts["adapters"].value or []) if "adapters" in facts else []
+        versions = {a["driver_version"]["value"] for a in adapters if a["name"] == self.adapter}
+        return versions.pop() if len(versions) == 1 else None
+
+    def close(self) -> None:
+        """Calls the provider's `close()`, if it has one. An exception becomes a warning."""
+        try:
+            getattr(self.provider, "close", lambda: None)()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the results of the run must not be lost
+            text = str(error) if isinstance(self.provider, WorkerProvider) else describe(error)
+            warnings.warn(f"{self.name}: close() raised {text}", RuntimeWarning, stacklevel=2)
+
+
+class ProviderMissing(ProviderError):
+    """Raised if this installation or this machine does not have the requested provider."""
+
+
+def available() -> list[str]:
+    """Returns the execution providers of the installed ONNX Runtime.
+
+    Raises ProviderError if no ONNX Runtime or several distributions of it are installed, ProviderMissing if it cannot be
+    imported.
+    """
+    require_one()
+    try:
+        import onnxruntime
+    except Exception as error:  # the import runs code of the package: a file that is cut is a SyntaxError
+        raise ProviderMissing(import_problem(error)) from None
+    return list(onnxruntime.get_available_providers())
+
+
+def full_name(name: str) -> str:
+    """Returns ONNX Runtime's name for a short name (`cpu`, `dml`); any other name unchanged, `directml` in lower case."""
+    return DIRECT if name.lower() == DIRECT else _SHORT.get(name.lower(), name)
+
+
+def open_provider(
+    name: str,
+    *,
+    adapter: str | None = None,
+    device_id: int | None = None,
+    disable_metacommands: bool = False,
+    debug_layer: bool = False,
+    timeout: float = TIMEOUT,
+    dml_runtime: str | None = None,
+    in_process: bool = False,
+    provider_options: Mapping[str, str] | None = None,
+    session_options: Mapping[str, str] | None = None,
+    libraries: Mapping[str, str] | None = None,
+) -> OpenProvider:
+    """Opens `auto`, `dml`, `cpu`, an execution provider by ONNX Runtime's name, `directml`, or MODULE:FACTORY.
+
+    `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds
+    for each step. `in_process` is for debugging: a third party's provider then runs in this process, without a time limit.
+    On Linux the worker of the DirectML EP runs in the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a
+    part of its name) and `device_id` choose the adapter of the DirectML EP; `device_id` also chooses the device of a plugin
+    EP. `debug_layer` turns the debug layers of `directml` on.
+
+    `session_options` are session configuration entries. `libraries` are plugin EP libraries by the names under which
+    ONNX Runtime registers them. An EP that ONNX Runtime does not have is looked for in the installed plugin packages.
+
+    Raises ProviderMissing if the provider is not there. Raises InputError for an unknown name, an option that the provider
+    does not take, a folder that is not a rig, or an adapter that this machine does not have.
+    """
+    if full_name(name) != DIRECT:
+        refuse_directml_options(name, debug_layer=debug_layer)
+    if ":" in name:
+        refuse_directml_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
+        refuse_runtime_options(
+            name, provider_options=provider_options, session_options=session_options, libraries=libraries
+        )
+        return _open_third_party(name, in_process, timeout)
+    if in_process:
+        raise InputError(f"--in-process is for MODULE:FACTORY, got {name}")
+    wanted, options, config = full_name(name), dict(provider_options or {}), dict(session_options or {})
+    if wanted == DIRECT:
+        refuse_runtime_options(name, session_options=session_options, libraries=libraries)
+        check_options(options)
+        options |= {METACOMMANDS: str(disable_metacommands), DEBUG_LAYER: str(debug_layer)}
+        rig = find_dml_runtime(dml_runtime)
+        return _open_direct(options, command=rig, adapter=adapter, device_id=device_id, timeout=timeout)
+    open_worker = partial(_open_worker, config=config, device_id=device_id, timeout=timeout)
+    metacommands = {"disable_metacommands": "True"} if disable_metacommands else {}
+    open_directml = partial(_open_directml, open_worker, {**metacommands, **options}, adapter=adapter)
+    if libraries:
+        if wanted in ("auto", DIRECTML, CPU):
+            raise InputError(f"--ep-library needs --provider with the name of an EP in the library, got {name}")
+        refuse_directml_options(wanted, adapter=adapter, disable_metacommands=disable_metacommands)
+        return open_worker(wanted, options=options, libraries=libraries)
+    if wanted in ("auto", DIRECTML):
+        rig = find_dml_runtime(dml_runtime)
+        if rig:
+            return open_directml(command=rig)
+    providers, note = available(), None
+    if wanted == "auto" and DIRECTML in providers:
+        try:
+            return open_directml()
+        except ProviderMissing as error:
+            if adapter is not None or device_id is not None:
+                raise
+            note = f"not on the DirectML EP: {error}"
+    wanted = CPU if wanted == "auto" else wanted
+    if wanted == DIRECTML:
+        if DIRECTML not in providers:
+            raise ProviderMissing(_no_directml(providers))
+        return open_directml()
+    if wanted not in providers and not wanted.endswith("ExecutionProvider"):
+        names = ", ".join(("auto", *_SHORT, DIRECT, "fault:NAME", "MODULE:FACTORY", *providers))
+        raise InputError(f"--provider must be one of {names}, got {name!r}")
+    of_directml = device_id if wanted in providers else None  # of a plugin EP it is the number of its device
+    refuse_directml_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
+    if wanted != CPU:
+        return open_worker(wanted, options=options)
+    session = SessionProvider(wanted, options, config=config)
+    return OpenProvider(wanted, session.version, "hardware", session, package=session.package, note=note)
+
+
+_HINT = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
+
+
+def _no_directml(providers: Sequence[str]) -> str:
+    """Returns why there is no DirectML EP, in one line."""
+    hint = _HINT if sys.platform.startswith("linux") else ""
+    return f"{DIRECTML} is not in the installed {require_one()}, which has {', '.join(providers)}{hint}"
+
+
+def refuse_directml_options(
+    name: str,
+    *,
+    adapter: str | None = None,
+    device_id: int | None = None,
+    disable_metacommands: bool = False,
+    debug_layer: bool = False,
+    **_: object,
+) -> None:
+    """Raises InputError if options of the DirectML EP, or of DirectML itself, are given to another provider."""
+    if debug_layer:
+        raise InputError(f"--debug-layer is for --provider {DIRECT}, got {name}")
+    if adapter is not None or device_id is not None or disable_metacommands:
+        raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {name}")
+
+
+def refuse_runtime_options(
+    name: str,
+    *,
+    provider_options: Mapping[str, str] | None = None,
+    session_options: Mapping[str, str] | None = None,
+    libraries: Mapping[str, str] | None = None,
+    **_: object,
+) -> None:
+    """Raises InputError if options of ONNX Runtime are given to a provider that is not ONNX Runtime's."""
+    if provider_options or session_options or libraries:
+        raise InputError(f"--provider-option, --session-option and --ep-library are for ONNX Runtime, got {name}")
+
+
+def _open_directml(
+    open_worker: Callable[..., OpenProvider],
+    options: Mapping[str, str],
+    *,
+    command: Sequence[str] | None = None,
+    adapter: str | None,
+) -> OpenProvider:
+    """Opens the DirectML EP in a worker process. Raises ProviderMissing if it does not start or has no DirectML EP."""
+    opened = open_worker(DIRECTML, options=options, command=command, adapter=adapter)
+    assert isinstance(opened.provider, WorkerProvider), "the DirectML EP runs in a worker process"
+    if opened.provider.software:
+        opened.provider.close()
+        raise ProviderMissing(f"{DIRECTML} needs a hardware adapter, got the software adapter {opened.adapter}")
+    return replace(opened, device_types=cache(partial(_device_types, opened.adapter, command)))
+
+
+def _device_types(adapter: str | None, command: Sequence[str] | None) -> Collection[str] | None:
+    """Asks DirectML itself, in a process of its own, which data types an adapter supports; None if it gives no answer."""
+    try:
+        opened = _open_direct({}, command=command, adapter=adapter)
+    except OpmapError:
+        return None
+    try:
+        data_types = opened.environment().get("directml_data_types")
+        return data_types.value if data_types and isinstance(data_types.value, list) else None
+    finally:
+        opened.close()
+
+
+def _open_direct(options: Mapping[str, str], *, command: Sequence[str] | None, **choice: Any) -> OpenProvider:
+    """Opens DirectML itself in a worker process. Raises ProviderMissing if it does not start or has no device."""
+    if command is None and sys.platform != "win32":
+        raise ProviderMissing(f"{DIRECT} needs Windows{_HINT if sys.platform.startswith('linux') else ''}")
+    return _opened(DirectProvider(DIRECT, options, command=command, **choice))
+
+
+def _start(worker: WorkerProvider) -> None:
+    """Starts a worker process. Raises ProviderMissing if it does not start, InputError if the provider cannot be used."""
+    try:
+        worker.start()
+    except ProviderError as error:
+        worker.close()
+        raise ProviderMissing(str(error)) from None
+
+
+def _open_worker(name: str, *, timeout: float, **choice: Any) -> OpenProvider:
+    """Opens an execution provider of ONNX Runtime, or MODULE:FACTORY, in a worker process.
+
+    `choice` are other options of WorkerProvider. Raises ProviderMissing if it does not start, InputError if the provider
+    cannot be used so.
+    """
+    return _opened(WorkerProvider(name, timeout=timeout, **choice))
+
+
+def _opened(worker: WorkerProvider) -> OpenProvider:
+    """Starts a worker process, and returns its provider. Raises ProviderMissing, InputError."""
+    _start(worker)
+    return OpenProvider(
+        worker.own_name,
+        worker.version,
+        worker.device_class,
+        worker,
+        worker.adapter,
+        sessions=worker.sessions,
+        package=worker.package,
+    )
+
+
+def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvider:
+    """Opens the provider that a factory in a Python module returns. Modules in the current directory can be imported.
+
+    Raises InputError if the module, the factory or its result cannot be used, ProviderMissing if the factory raises.
+    """
+    if not in_process:
+        return _open_worker(name, timeout=timeout)
+    try:
+        provider = ThirdPartyProvider.load(name, import_folders())
+    except Unavailable as error:
+        raise ProviderMissing(str(error)) from None
+    return OpenProvider(
+        provider.name or name, provider.version, provider.device_class, provider, sessions=provider.sessions
+    )

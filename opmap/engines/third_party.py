@@ -1,0 +1,249 @@
+"""A third party's provider, named by `--provider MODULE:FACTORY`: imports it, and performs steps on it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Self, get_args
+
+import msgspec
+import numpy as np
+
+from ..errors import InputError, ProviderError, clean, describe, told, type_name
+from ..vocabulary import Stage
+from .frames import TYPES
+from .machine.facts import DeviceClass
+from .performer import Performer
+from .protocol import ASSERTED, Placement
+from .steps import (
+    AnyStep,
+    Clear,
+    Drop,
+    Evidence,
+    Examine,
+    Open,
+    Result,
+    Run,
+    Setup,
+    runs_of,
+)
+
+
+class Unavailable(ProviderError):
+    """Raised if a third party's factory raises: this machine does not have the provider."""
+
+
+class ThirdPartyProvider(Performer):
+    """Performs steps on an object that has `run(model_bytes, feeds)`, and perhaps `open(model_bytes, setup)`.
+
+    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. `name`, `version` and `device_class`
+    are the object's own, or None. Any exception of the object is an error of its step.
+    """
+
+    def __init__(self, provider: object, spec: str):
+        """`spec` is how the provider was named: MODULE:FACTORY. Raises InputError if the object cannot be used."""
+        super().__init__()
+        self._provider: Any = provider
+        try:
+            with _third_party_code():
+                runs = callable(getattr(provider, "run", None))
+                self.name, self.version, device_class = (_attribute(provider, name) for name in _ATTRIBUTES)
+                self.sessions = callable(getattr(provider, "open", None))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an attribute may be a property that raises anything, also SystemExit
+            raise InputError(f"--provider {spec}: {describe(error)}") from None
+        if not runs:
+            wanted = "the factory must return an object with a method run"
+            raise InputError(f"--provider {spec}: {wanted}, got a {type_name(provider)}")
+        if device_class not in (None, *get_args(DeviceClass)):
+            wanted = f"device_class must be {', '.join(get_args(DeviceClass))} or None"
+            raise InputError(f"--provider {spec}: {wanted}, got {device_class!r}")
+        self.device_class = device_class
+        self._shown = self.name or spec
+        self._open: dict[str, tuple[object, list[str]]] = {}
+
+    @classmethod
+    def load(cls, spec: str, path: Sequence[str] = ()) -> Self:
+        """Imports MODULE and calls FACTORY. MODULE is looked for in the first folder of `path`, sys.path, the rest of `path`.
+
+        Raises InputError if the module, the factory or its result cannot be used, Unavailable if the factory raises.
+        """
+        module, _, factory = spec.partition(":")
+        new = [folder for folder in path if folder not in sys.path]
+        sys.path[:] = [*new[:1], *sys.path, *new[1:]]
+        try:
+            with _third_party_code():
+                make = getattr(importlib.import_module(module), factory)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an import runs the module's code, which may raise anything
+            raise InputError(f"--provider {spec}: {describe(error)}") from None
+        if not callable(make):
+            raise InputError(f"--provider {spec}: {factory} must be callable, got a {type_name(make)}")
+        try:
+            with _third_party_code():
+                provider = make()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise Unavailable(f"--provider {spec}: {factory}() raised {describe(error)}") from None
+        return cls(provider, spec)
+
+    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+        """Performs Open, Run, Examine, Drop and Clear. Any other step is an error."""
+        stage = Stage.LOAD if isinstance(step, Open) and self.sessions else Stage.RUN
+        self.calls += runs_of(step)
+        try:
+            with _third_party_code():
+                return self._perform(step)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also SystemExit
+            return _failed(error, stage)
+
+    def _perform(self, step: AnyStep) -> Result:
+        if isinstance(step, Open):
+            model = step.model.tobytes()
+            if self.sessions:
+                session = self._provider.open(model, msgspec.to_builtins(step.setup, enc_hook=lambda array: array))
+            elif not _is_plain(step.setup) or step.files:
+                raise ProviderError(f"{self._shown} has no method open: it cannot set up a session", stage=Stage.LOAD)
+            else:
+                session = model
+            self._open[step.session] = session, _output_names(model)
+            return Result()
+        if isinstance(step, Run) and not (step.values or step.keep or step.config or step.method != "run"):
+            return self._run(step)
+        if isinstance(step, Examine):
+            return Result(evidence=Evidence(placement=self._asserted()))
+        if isinstance(step, Drop):
+            self._close(step.name)
+            return Result()
+        if isinstance(step, Clear):
+            for name in reversed(list(self._open)):
+                self._close(name)
+            return Result()
+        raise ProviderError(f"{self._shown} cannot {type(step).__name__}: it only opens, runs and closes sessions")
+
+    def _run(self, step: Run) -> Result:
+        if step.session not in self._open:
+            raise ProviderError(f"there is no session {step.session!r}", stage=Stage.RUN)
+        session, names = self._open[step.session]
+        wanted = names if step.outputs is None else step.outputs
+        feeds = {name: np.array(array) for name, array in step.feeds.items()}  # its own, to change as it likes
+        run: Callable[..., object]
+        if self.sessions:
+            run = session.run  # type: ignore[attr-defined]
+            outputs = run(feeds, step.outputs) if step.outputs is not None else run(feeds)
+        else:
+            outputs = self._provider.run(session, feeds)
+            if step.outputs is not None and isinstance(outputs, (list, tuple)) and len(outputs) == len(names):
+                by_name = dict(zip(names, outputs, strict=True))
+                outputs = [by_name[name] for name in wanted if name in by_name]
+        return _result(outputs, wanted)
+
+    def _close(self, name: str) -> None:
+        session, _ = self._open.pop(name, (None, []))
+        if self.sessions and session is not None:
+            getattr(session, "close", lambda: None)()
+
+    def _asserted(self) -> Placement:
+        """Returns what the object's `placement()` says. Without an answer, its own name stands for what ran the model."""
+        answer = getattr(self._provider, "placement", lambda: None)()
+        if answer is None:
+            return Placement(ASSERTED, (("", self._shown),))
+        try:
+            nodes = msgspec.convert(getattr(answer, "nodes", answer), tuple[tuple[str, str], ...])
+        except msgspec.ValidationError as error:
+            wanted = "placement() must return pairs of operator type and what ran it"
+            raise ProviderError(f"{wanted}, got a {type(answer).__name__}: {error}", stage=Stage.RUN) from None
+        return Placement(ASSERTED, tuple((clean(op_type), clean(name)) for op_type, name in nodes))
+
+    def close(self) -> None:
+        """Calls the object's `close()`, if it has one. Raises what it raises."""
+        with _third_party_code():
+            getattr(self._provider, "close", lambda: None)()
+
+
+_ATTRIBUTES = ("name", "version", "device_class")
+_MAX_ATTRIBUTE = 200
+
+
+def _attribute(provider: object, name: str) -> str | None:
+    value = getattr(provider, name, None)
+    return None if value is None else clean(str(value))[:_MAX_ATTRIBUTE]
+
+
+@contextmanager
+def _third_party_code() -> Iterator[None]:
+    """Runs code of a third party. It may change the current directory, or fork and forget to end the copy of this process."""
+    process = os.getpid()
+    folder = None
+    with suppress(OSError):  # the current directory may be removed meanwhile
+        folder = os.getcwd()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
+        if folder is not None:
+            with suppress(OSError):
+                os.chdir(folder)
+
+
+def _failed(error: BaseException, stage: Stage) -> Result:
+    """Returns the result of a step that an exception of the object ended.
+
+    The exception may tell its stage. One of a class named `Unsupported`, or a NotImplementedError, says that the object
+    does not support the step.
+    """
+    own_text = told(lambda: error) if isinstance(error, ProviderError) else ""
+    own_stage = told(lambda: getattr(error, "stage", None))
+    names = [told(partial(getattr, kind, "__name__")) for kind in type(error).__mro__]
+    return Result(
+        error=own_text or describe(error),
+        stage=Stage(own_stage) if own_stage in (Stage.LOAD, Stage.RUN) else stage,
+        unsupported=isinstance(error, NotImplementedError) or "Unsupported" in names,
+    )
+
+
+def _result(outputs: object, names: Sequence[str]) -> Result:
+    """Returns the outputs of a run by name; what is wrong with them if they are no list of arrays."""
+    wanted = "must be a list of one array" if len(names) == 1 else f"must be a list of {len(names)} arrays"
+    if not isinstance(outputs, (list, tuple)):
+        return Result(malformed=f"{wanted}, got a {type(outputs).__name__}")
+    if len(outputs) != len(names):
+        return Result(malformed=f"{wanted}, got {len(outputs)}")
+    for output in outputs:
+        if not isinstance(output, np.ndarray):
+            return Result(malformed=f"{wanted}, got a list of a {type(output).__name__}")
+    arrays = [np.array(output) for output in outputs]
+    for array in arrays:
+        if array.dtype.name not in TYPES:
+            return Result(malformed=f"{wanted} of numbers, got {array.dtype.name.upper()}")
+    return Result(outputs=dict(zip(names, arrays, strict=True)))
+
+
+def _is_plain(setup: Setup) -> bool:
+    """Returns whether a setup asks for nothing. `cpu_nodes` only allows something."""
+    return msgspec.structs.replace(setup, cpu_nodes=False) == Setup()
+
+
+def _output_names(model: bytes) -> list[str]:
+    """Returns the names of a model's outputs; one name if it is no model."""
+    import onnx
+
+    try:
+        return [output.name for output in onnx.load_from_string(model).graph.output] or ["output"]
+    except Exception:  # protobuf's DecodeError, whose package has no types
+        return ["output"]
+
+
+def import_folders() -> list[str]:
+    """Returns the folders from which the worker may import a third party's module: the current one, and sys.path."""
+    return list(dict.fromkeys((os.getcwd(), *(os.path.abspath(folder) for folder in sys.path if folder))))

@@ -1,0 +1,492 @@
+"""Performs steps in a child process, so that a crash, a hang or a lost device costs one case only."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty
+from typing import Self, overload
+
+import msgspec
+
+from ..errors import InputError, ProviderError, clean
+from ..vocabulary import Stage, Verdict
+from . import frames
+from .child import KILL_TIMEOUT, Child, ChildEnded
+from .machine.facts import Fact
+from .performer import Performer
+from .steps import (
+    Allocate,
+    AnyStep,
+    Bind,
+    Clear,
+    Dispatch,
+    Drop,
+    Examine,
+    Get,
+    Open,
+    Put,
+    Result,
+    Step,
+    Unbind,
+    Update,
+    runs_of,
+)
+from .third_party import import_folders
+
+TIMEOUT = 30.0
+"""The default time limit for one case, in seconds."""
+
+FIRST_TIMEOUT = 120.0
+"""The time limit in seconds for a start, and for the first case of each process.
+
+Both are slow: the process loads ONNX Runtime, and the first case finds an empty shader cache.
+"""
+
+HANGS, HANG_WINDOW = 2, 300.0
+"""An adapter is not used any more after HANGS hangs or lost devices within HANG_WINDOW seconds.
+
+Windows itself stops with a bug check after five in one minute.
+"""
+
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+"""Environment variables of a worker. With them NumPy starts no threads for matrix products, and the worker starts sooner.
+
+A third party's provider may compute such products: its worker does not get these variables."""
+
+STARTS = 2
+"""The number of failed starts in a row after which no more workers are started."""
+
+_DEVICE_LOST = re.compile(r"887A00(05|06|07|20)", re.IGNORECASE)
+"""The HRESULTs for a GPU that was removed, hung or reset."""
+
+
+class WorkerLost(ProviderError):
+    """The base class of the errors after which the worker process is gone, or was never there."""
+
+
+class WorkerCrashed(WorkerLost):
+    """Raised if the worker process ended during a case, or sent bytes that are not a valid frame."""
+
+    verdict = Verdict.CRASH
+
+
+class WorkerTimeout(WorkerLost):
+    """Raised if a case exceeded its time limit. The worker process was killed."""
+
+    verdict = Verdict.TIMEOUT
+
+
+class DeviceLost(WorkerLost):
+    """Raised if an error message says that the GPU was removed, hung or reset (HRESULT 887A0005, 06, 07 or 20)."""
+
+    verdict = Verdict.DEVICE_LOST
+
+
+class NotRun(WorkerLost):
+    """Raised if a case was not tried, because no worker starts or because its adapter hung too often."""
+
+    verdict = Verdict.NOT_RUN
+
+    def __init__(self, message: str):
+        super().__init__(message, stage=None)
+
+
+class HangLimit:
+    """Counts hangs and lost devices per adapter, and refuses an adapter that had too many, for the rest of the run.
+
+    `clock` returns seconds, the same in all processes of this machine.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._times: dict[str, list[float]] = {}
+        self._file: Path | None = None
+        self._bytes_read = 0
+
+    def share(self, file: Path) -> None:
+        """Counts the hangs of all processes that share this file. Each hang is a line of it."""
+        file.touch()
+        self._file = file
+
+    def note(self, adapter: str) -> None:
+        """Counts one hang or lost device of an adapter."""
+        if self._file is None:
+            self._times.setdefault(adapter, []).append(self._clock())
+        else:
+            with self._file.open("ab") as file:
+                file.write(json.dumps([adapter, self._clock()]).encode() + b"\n")
+
+    def refusal(self, adapter: str) -> str | None:
+        """Returns the reason why this adapter must not be used any more; None if it may be used."""
+        self._read()
+        times = sorted(self._times.get(adapter, ()))
+        if all(last - first > HANG_WINDOW for first, last in zip(times, times[HANGS - 1 :], strict=False)):
+            return None
+        return (
+            f"not tried: {HANGS} hangs or lost devices on this adapter within {HANG_WINDOW / 60:.0f} minutes,"
+            " and Windows stops with a bug check after five in a minute"
+        )
+
+    def _read(self) -> None:
+        """Adds the hangs that were written since the last time."""
+        if self._file is not None and self._file.stat().st_size > self._bytes_read:
+            content = self._file.read_bytes()
+            end = content.rfind(b"\n") + 1  # another process may be writing a line
+            for line in content[self._bytes_read : end].splitlines():
+                adapter, seconds = json.loads(line)
+                self._times.setdefault(adapter, []).append(seconds)
+            self._bytes_read = end
+
+
+class _NoLimit(HangLimit):
+    """Counts nothing and refuses nothing."""
+
+    def note(self, adapter: str) -> None:
+        """Does nothing."""
+
+
+HANG_LIMIT = HangLimit()
+"""The default counter, shared by every WorkerProvider of this process."""
+
+
+class WorkerProvider(Performer):
+    """Performs steps on a provider in a child process. Use it from one thread at a time.
+
+    `name` is ONNX Runtime's name of an execution provider, MODULE:FACTORY, or `directml`. The child starts with the first step, or
+    with `start()`. After a crash, a timeout or a lost device it is killed. The next step gets a new child, which has no
+    session and no value.
+
+    `command` starts opmap's worker_main in any Python, by default in this one. A unique word is appended to it, by
+    which the processes of this child are found. `timeout` is the limit for one step, `first_timeout` the limit for a
+    start and for the first session of each child, both in seconds. `options` are provider options, `config` session
+    configuration entries, `libraries` plugin EP libraries by the names under which they are registered. For the DirectML
+    EP, `adapter` (a part of its name) and `device_id` choose the adapter; for a plugin EP `device_id` chooses the device.
+    `package` is the distribution of the child's ONNX Runtime, if it is known: the child starts sooner then.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, str] | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        libraries: Mapping[str, str] | None = None,
+        command: Sequence[str] | None = None,
+        adapter: str | None = None,
+        device_id: int | None = None,
+        package: str | None = None,
+        timeout: float = TIMEOUT,
+        first_timeout: float = FIRST_TIMEOUT,
+        hang_limit: HangLimit = HANG_LIMIT,
+    ):
+        super().__init__()
+        self.name = name
+        self.command = list(command or native_command())
+        self.timeout, self.first_timeout = timeout, max(timeout, first_timeout)
+        self._hang_limit = hang_limit
+        self._start = frames.Start(
+            name,
+            dict(options or {}),
+            dict(config or {}),
+            dict(libraries or {}),
+            adapter,
+            device_id,
+            import_folders() if ":" in name else [],
+            package,
+        )
+        self._adapter = repr((name, adapter, device_id, *self.command))
+        self._child: Child | None = None
+        self._hello: frames.Hello | None = None
+        self._first = True
+        self._failed_starts = 0
+        self._requests = 0
+        self._spent = False
+
+    # --- the interface of a provider ---
+
+    def perform(self, step: AnyStep, limit: float | None = None) -> Result:
+        """Performs one step in the child, within `limit` seconds (default: the time limit of this provider).
+
+        An error of the step is in the result. Raises WorkerCrashed, WorkerTimeout or DeviceLost if the worker process or
+        its device was lost, NotRun if the step was not tried, FrameError if an array cannot be sent.
+        """
+        if isinstance(step, Clear) and not (self._child and self._child.running):
+            return Result()
+        refusal = self._hang_limit.refusal(self._adapter)
+        if refusal:
+            raise NotRun(refusal)
+        self.start()
+        limit = self.first_timeout if self._first else limit or self.timeout
+        self.calls += runs_of(step)
+        result = self._ask(frames.Perform(step, limit), limit).result
+        if result.error is not None:
+            result = msgspec.structs.replace(result, error=clean(result.error))
+        self._first = self._first and (isinstance(step, Open) and result.error is None)
+        self._spent = self._spent or result.spent
+        if result.error is not None and _DEVICE_LOST.search(result.error):
+            raise self._device_lost(result.error, result.stage)
+        return result
+
+    def renew(self) -> None:
+        """Ends the child if it is spent, so that the next step gets a new one."""
+        if self._spent:
+            self.close()
+
+    def ignore_hangs(self) -> None:
+        """Lets any number of hangs and lost devices pass. For emulated devices, and for people who know what they do."""
+        self._hang_limit = _NoLimit()
+
+    def close(self) -> None:
+        """Closes the provider in the child, and ends the child: closes its stdin, then kills what is left.
+
+        Returns after at most about three times KILL_TIMEOUT, even if a process still runs. Raises RuntimeError if a third
+        party's `close()` raised.
+        """
+        problem = None
+        if ":" in self.name and self._child and self._child.running:
+            with suppress(ProviderError):
+                problem = self._ask(frames.End(), KILL_TIMEOUT).problem
+        child, self._child = self._child, None
+        self._spent = False
+        if child:
+            child.close()
+        if problem:
+            raise RuntimeError(problem)
+
+    def __enter__(self) -> WorkerProvider:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def beside(self, hang_limit: HangLimit | None = None) -> Self:
+        """Returns another provider of the same kind, with a child of its own that has not started yet.
+
+        `hang_limit` counts its hangs; by default the counter of this provider does.
+        """
+        start = self._start
+        return type(self)(
+            self.name,
+            start.options,
+            config=start.config,
+            libraries=start.libraries,
+            command=self.command,
+            adapter=start.adapter,
+            device_id=start.device_id,
+            package=self._hello.package if self._hello else start.package,
+            timeout=self.timeout,
+            first_timeout=self.first_timeout,
+            hang_limit=hang_limit or self._hang_limit,
+        )
+
+    # --- the child ---
+
+    def start(self) -> None:
+        """Starts the child, unless it runs.
+
+        Raises NotRun if it does not start or its provider is missing, InputError if the provider cannot be used so.
+        """
+        if self._child and self._child.running:
+            return
+        self._kill_child()
+        if self._failed_starts >= STARTS:
+            raise NotRun(f"not tried: {STARTS} workers in a row did not start")
+        self._failed_starts += 1
+        try:
+            third_party = ":" in self.name
+            self._child = Child(self.command, environment=None if third_party else ONE_THREAD, show_stderr=third_party)
+        except OSError as error:
+            raise NotRun(f"the worker process does not start: {error}") from None
+        try:
+            reply = self._ask(self._start, self.first_timeout)
+        except frames.FrameError as error:  # a name, an option or a folder that is not UTF-8
+            self._kill_child()
+            raise InputError(f"--provider {self.name} cannot be sent to the worker process: {error}") from None
+        except ProviderError as error:
+            raise NotRun(f"the worker process does not start: {error}") from None
+        if isinstance(reply, frames.Refused):
+            self._kill_child()
+            raise NotRun(reply.message) if reply.missing else InputError(reply.message)
+        self._hello, self._first, self._failed_starts, self._spent = reply, True, 0, False
+        self.calls = 0
+
+    @property
+    def version(self) -> str | None:
+        """The version of ONNX Runtime in the worker, of DirectML, or of a third party's provider. Starts the worker."""
+        return self._greeting().version
+
+    @property
+    def providers(self) -> list[str]:
+        """The execution providers of the worker's ONNX Runtime. Starts the worker."""
+        return self._greeting().providers
+
+    @property
+    def device_class(self) -> str | None:
+        """The class of the worker's device: `emulated` or `hardware`. Starts the worker."""
+        return self._greeting().device_class
+
+    @property
+    def adapter(self) -> str | None:
+        """The name of the adapter; None if it is unknown. Starts the worker."""
+        return self._greeting().adapter
+
+    @property
+    def package(self) -> str | None:
+        """The distribution that the worker's ONNX Runtime, or DirectML, was installed from; None if it is unknown."""
+        return self._greeting().package
+
+    @property
+    def software(self) -> bool:
+        """True if ONNX Runtime refuses the adapter as a software adapter. Starts the worker."""
+        return self._greeting().software
+
+    @property
+    def own_name(self) -> str:
+        """The name of the provider; of a third party's provider its own name. Starts the worker."""
+        return self._greeting().name or self.name
+
+    @property
+    def sessions(self) -> bool:
+        """True if the provider has sessions: it can open a model and run it several times. Starts the worker."""
+        return self._greeting().sessions
+
+    @property
+    def pid(self) -> int | None:
+        """The child's own process id (under Wine, the one that Wine gave it); None if the child does not run."""
+        return self._hello.pid if self._child and self._hello else None
+
+    def environment(self) -> dict[str, Fact]:
+        """Returns the facts that machine.environment.collect() finds in the worker process. Never raises.
+
+        Starts the worker. After a model was run, the facts name the DirectML.dll that ran it. If the worker does not
+        answer, the only fact is `worker`, with the error.
+        """
+        try:
+            self.start()
+            return self._ask(frames.Inspect(), self.first_timeout).facts
+        except ProviderError as error:
+            return {"worker": Fact(None, "the worker process", str(error))}
+
+    def _greeting(self) -> frames.Hello:
+        if self._hello is None:
+            self.start()
+        assert self._hello is not None  # start() raises otherwise
+        return self._hello
+
+    # --- messages ---
+
+    @overload
+    def _ask(self, message: frames.Start, limit: float) -> frames.Hello | frames.Refused: ...
+
+    @overload
+    def _ask(self, message: frames.Perform, limit: float) -> frames.Performed: ...
+
+    @overload
+    def _ask(self, message: frames.Inspect, limit: float) -> frames.Facts: ...
+
+    @overload
+    def _ask(self, message: frames.End, limit: float) -> frames.Ended: ...
+
+    def _ask(self, message: frames.Message, limit: float) -> frames.Message:
+        """Sends a message to the child, and returns the reply.
+
+        Any failure kills the child: its late reply must not be taken for the reply to the next message. A reply with the
+        number of another request is such a failure. Raises WorkerTimeout after `limit` seconds, WorkerCrashed, or DeviceLost.
+        """
+        self._requests += 1
+        child = self._child
+        assert child is not None  # start() was called before
+        replies = _REPLIES[type(message)]
+        step = message.task if isinstance(message, frames.Perform) else None
+        stage = Stage.RUN if step and not isinstance(step, Open) else Stage.LOAD
+        doing = f" while {_doing(step)}" if step else ""
+        frame = frames.encode(msgspec.structs.replace(message, number=self._requests))
+        try:
+            child.send(frame)
+            reply = child.receive(limit)
+            if reply.number != self._requests:
+                got = f"{type(reply).__name__} for request {reply.number}"
+                raise frames.FrameError(f"the reply must be for request {self._requests}, got {got}")
+            if not isinstance(reply, replies):
+                wanted = " or ".join(kind.__name__ for kind in replies)
+                raise frames.FrameError(f"the reply must be {wanted}, got {type(reply).__name__}")
+            return reply
+        except Empty:
+            if step:
+                self._hang_limit.note(self._adapter)
+            self._kill_child()
+            text = f"no answer within {limit:g} s{doing}; the worker process was ended"
+            raise WorkerTimeout(text, stage=stage) from None
+        except (ChildEnded, frames.FrameError) as error:
+            end = f"wrote an invalid frame ({error})"
+            if isinstance(error, ChildEnded):
+                child.wait(1.0)  # for the exit code: after kill() it would be another one
+                end = "closed its output and was ended" if child.running else child.end()
+            self._kill_child()
+            excerpt = child.stderr_excerpt()
+            text = f"the worker process {end}{doing}{f': {excerpt}' if excerpt else ''}"
+            if step and _DEVICE_LOST.search(excerpt):
+                raise self._device_lost(text, stage) from None
+            raise WorkerCrashed(text, stage=stage) from None
+        except BaseException:  # above all Ctrl-C
+            self._kill_child()
+            raise
+
+    def _device_lost(self, text: str, stage: Stage | None) -> DeviceLost:
+        """Counts the lost device, kills the child, and returns the error.
+
+        Direct3D has one device per adapter and process, so this process cannot use the adapter any more.
+        """
+        self._hang_limit.note(self._adapter)
+        self._kill_child()
+        return DeviceLost(text, stage=stage)
+
+    def _kill_child(self) -> None:
+        child, self._child = self._child, None
+        self._spent = False
+        if child:
+            child.kill()
+
+
+def _doing(step: Step) -> str:
+    """Returns what the child does in a step, as a clause."""
+    return _CLAUSES.get(type(step), "running the model")
+
+
+_CLAUSES: dict[type[Step], str] = {
+    Open: "creating the session",
+    Put: "making a value",
+    Allocate: "making a value",
+    Update: "changing a value",
+    Get: "reading a value",
+    Bind: "binding inputs and outputs",
+    Unbind: "releasing a binding",
+    Examine: "reading the records of the session",
+    Dispatch: "running the operator",
+    Drop: "releasing a session or value",
+    Clear: "releasing all sessions and values",
+}
+
+
+_REPLIES: dict[type[frames.Message], tuple[type[frames.Message], ...]] = {
+    frames.Start: (frames.Hello, frames.Refused),
+    frames.Perform: (frames.Performed,),
+    frames.Inspect: (frames.Facts,),
+    frames.End: (frames.Ended,),
+}
+"""The replies that are valid for each message."""
+
+
+def native_command() -> list[str]:
+    """Returns the command that starts the worker in this Python.
+
+    It names worker_main.py by its path, and `-P` keeps the current directory out of sys.path: no file in the current
+    directory can replace a module of the worker.
+    """
+    return [sys.executable, "-P", str(Path(__file__).with_name("worker_main.py"))]

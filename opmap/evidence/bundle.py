@@ -1,0 +1,182 @@
+"""The results bundle that a run writes: `run.json` (what was asked for, where, the totals), `results.jsonl` (one record per
+line), and the reports that are made of these at the end."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from ..errors import InputError
+from ..files import to_json
+from ..judge.record import SCHEMA, Record, shortened
+from .documents import DiagnosisDocument, Option, RunDocument, TimesDocument
+from .json_files import decode
+from .junit import Suite, junit
+from .results_folder import RUN, ResultsFolder, formatted
+from .summary import append_step_summary, summary
+
+RECORDS, DIAGNOSIS, JUNIT, SUMMARY = "results.jsonl", "diagnosis.json", "junit.xml", "summary.md"
+
+REPORTS = (DIAGNOSIS, JUNIT, SUMMARY)
+"""The files that are made of the results at the end of a run."""
+
+FILES = (RUN, RECORDS, *REPORTS)
+"""The names of all files of a bundle that this module writes."""
+
+TIMES = "times.json"
+"""How long the cases took. Two runs never have the same times, so they stand in no other file."""
+
+SURVEY = "survey.json"
+"""What the provider does with invalid indices: `opmap survey --report` adds it to a bundle."""
+
+HTML = "report.html"
+"""The report, which the command writes last."""
+
+
+class _Named(msgspec.Struct):
+    """The id in a line."""
+
+    case: str | None = None
+
+
+def _case_of(line: bytes) -> str | None:
+    return msgspec.json.decode(line, type=_Named).case
+
+
+class Bundle:
+    """A results bundle that is being written.
+
+    Each record is written as soon as there is one, so that a crash loses none. `close` puts the lines into the order of
+    the catalogue. `done` holds the records of an interrupted run that this run continues (`resume`). `ids` are the cases
+    and probes of the run. Without `whole`, these records are `shortened`, and so may those be that are given at the end: what
+    was written stays.
+
+    Raises InputError, and changes nothing, if the folder is not empty, if another run writes into it, if it holds no run
+    to resume, a run with another selection, or a record that does not belong to it. Raises InputError if it cannot be
+    written.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        selection: Mapping[str, object],
+        *,
+        ids: Collection[str] = (),
+        resume: bool = False,
+        whole: bool = True,
+    ):
+        self._files = ResultsFolder(folder, RECORDS, resume=resume)
+        self.folder = self._files.path
+        self._selection = to_json(selection)
+        self._run: dict[str, object] = {
+            "schema": SCHEMA,
+            "selection": msgspec.Raw(self._selection),
+            "environment": None,
+        }
+        self.done: list[Record] = []
+        self._seconds: dict[str, float] = {}
+        self.completed = False
+        try:
+            if resume:
+                self._read(frozenset(ids), whole)
+            for name in (*REPORTS, TIMES, HTML):
+                self._files.remove_file(name)
+            if resume:
+                self._remove_failures()
+            self._write_run(None)
+            self._files.start_lines((record for _, record in self._files.read_lines(Record)) if resume else ())
+        except BaseException:
+            self.release()
+            raise
+
+    def add(self, record: Record, seconds: float | None = None) -> None:
+        """Writes one record, and keeps how long its case took."""
+        self._files.add(record)
+        if seconds is not None and record.case is not None:
+            self._seconds[record.case] = round(seconds, 6)
+
+    def environment(self, facts: Mapping[str, object]) -> None:
+        """Writes the facts about the machine and the software on which the cases ran."""
+        self._run["environment"] = msgspec.Raw(to_json(facts))
+        self._write_run(None)
+
+    def complete(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
+        """Writes all records once more in this order, and the totals of the run. The folder stays locked for its reports."""
+        records = list(records)
+        self._run["problems"] = msgspec.Raw(to_json(list(problems)))
+        totals = Counter(str(record.verdict) for record in records)
+        written = self._files.written((record.case for record in records), _case_of)
+        try:
+            self._files.write_lines(line or record for line, record in zip(written, records, strict=True))
+            self._write_run({"verdicts": dict(sorted(totals.items())), "exit_code": exit_code})
+        except BaseException:
+            self.release()
+            raise
+        self.completed = True
+
+    def close(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
+        """Completes the bundle, and releases the folder. Nothing may be written after this call."""
+        self.complete(records, exit_code, problems)
+        self.release()
+
+    def write_reports(
+        self,
+        records: Sequence[Record],
+        exit_code: int,
+        *,
+        problems: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        diagnosis: DiagnosisDocument | None = None,
+    ) -> None:
+        """Writes junit.xml, summary.md, times.json and, if the causes were found, diagnosis.json.
+
+        Takes the arguments of `summary`.
+        """
+        selection = decode(self._selection, dict[str, Option])
+        text = summary(selection, records, exit_code, problems=problems, notes=notes, diagnosis=diagnosis)
+        if diagnosis:
+            self._files.write_file(DIAGNOSIS, formatted(diagnosis))
+        self._files.write_file(TIMES, formatted(TimesDocument(seconds=self._seconds)))
+        self._files.write_file(JUNIT, junit([Suite(selection, records, exit_code, problems)]))
+        self._files.write_file(SUMMARY, text.encode(errors="backslashreplace"))
+        append_step_summary(text)
+
+    def release(self) -> None:
+        """Releases the folder for other runs, as it is. Nothing may be written after this call."""
+        self._files.release()
+
+    def _remove_failures(self) -> None:
+        from .failures import FOLDER, remove_failures  # loads much that only a resumed run needs here
+
+        try:
+            remove_failures(self.folder)
+        except OSError as error:
+            raise InputError(error.strerror or str(error), file=str(self.folder / FOLDER)) from None
+
+    def _write_run(self, totals: dict[str, object] | None) -> None:
+        self._files.write_run({**self._run, "totals": totals})
+
+    def _read(self, ids: frozenset[str], whole: bool) -> None:
+        """Reads the records of an interrupted run. A line that was not written to its end is left out."""
+        run = self._files.read_file(RUN, RunDocument)
+        if run.parts is not None:
+            message = "--resume must be the bundle of one run, got one that opmap merge wrote"
+            raise InputError(message, file=str(self.folder))
+        now = msgspec.json.decode(self._selection)
+        self._files.check_same({"schema": run.schema, **run.selection}, {"schema": SCHEMA, **now})
+        self._run["environment"] = run.environment
+        seen: set[str] = set()
+        for number, record in self._files.read_lines(Record):
+            case = record.case or ""
+            if case not in ids:
+                self._files.refuse("must be the record of a case that was selected", number)
+            if case in seen:
+                self._files.refuse(f"must be the only record of {case}", number)
+            seen.add(case)
+            self.done.append(record if whole else shortened(record))
+        if (self.folder / TIMES).exists():
+            times = self._files.read_file(TIMES, TimesDocument).seconds
+            self._seconds = {case: seconds for case, seconds in times.items() if case in seen}

@@ -1,0 +1,368 @@
+"""Compares two results bundles: the causes of failures, the verdicts of the cases, and the environment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import PureWindowsPath
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ..diagnosis.relation import Label
+from ..errors import cut, printable
+from ..files import to_json
+from ..judge.record import Record
+from ..limits import MAX_SHOWN
+from ..vocabulary import Verdict
+from .bundle import DIAGNOSIS
+from .documents import Facts, Group, Part
+from .times import newly_slow, timed
+from .written_bundle import WrittenBundle
+
+SCHEMA = "opmap-diff/1"
+
+Change: TypeAlias = Literal["worse", "bits", "changed", "new", "gone", "better"]
+"""What became of a case.
+
+`worse`: it passed and passes no more, or it did not fail and fails now. `bits`: it fails with other wrong bits.
+`changed`: it has another verdict, which is neither worse nor better. `better`: it failed and fails no more, or it did not pass
+and passes now."""
+
+
+class CauseSide(msgspec.Struct, frozen=True):
+    """A cause in one of the two runs: see `opmap schema diagnosis`."""
+
+    cases: int
+    verdicts: list[Verdict]
+    where: str
+    stability: str | None
+    smallest: str
+
+
+class CauseChange(msgspec.Struct, frozen=True):
+    """A cause that came, went or changed. `old` is null if it came, and `new` if it went."""
+
+    change: Literal["came", "went", "changed"]
+    text: str
+    fault: str | None
+    old: CauseSide | None
+    new: CauseSide | None
+
+
+class FactChange(msgspec.Struct, frozen=True):
+    """An option, or a fact about the machine and the software, that differs. A value is null if the run does not have it."""
+
+    name: str
+    old: str | None
+    new: str | None
+
+
+class CaseChange(msgspec.Struct, frozen=True):
+    """A case whose result changed. `place` says where it ran if a bundle has results of several places; else it is null.
+
+    `old` is null if the case is new, `new` is null if it is gone. `message` is that of the new record.
+    """
+
+    case: str
+    place: str | None
+    change: Change
+    old: Verdict | None
+    new: Verdict | None
+    message: str | None
+
+
+class SlowCase(msgspec.Struct, frozen=True):
+    """A case that is newly slow. `old` and `new` are its times in seconds, `ratio` how much slower it is beside the medians."""
+
+    case: str
+    old: float
+    new: float
+    ratio: float
+
+
+class DiffDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What `opmap diff OLD NEW --json` prints. `verdicts` has the number of cases by verdict, before and now.
+
+    `causes_known` is false if one of the two has no diagnosis; then no causes are compared.
+    """
+
+    schema: str = SCHEMA
+    old: str
+    new: str
+    worse: bool
+    causes_known: bool
+    causes: list[CauseChange]
+    verdicts: dict[Verdict, tuple[int, int]]
+    environment: list[FactChange]
+    cases: list[CaseChange]
+    slow: list[SlowCase]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What is compared of a record: `wrong` is a digest of its wrong output, or where it failed."""
+
+    verdict: Verdict
+    wrong: str | None
+    message: str | None
+
+
+class ReadRun:
+    """A bundle with what is compared of each record, by place and case. Raises InputError if the records cannot be read."""
+
+    def __init__(self, bundle: WrittenBundle):
+        self.bundle, self.name = bundle, str(bundle.folder)
+        self.places = _places(bundle.parts)
+        of_part = {number: place for place, numbers in self.places.items() for number in numbers}
+        self.results: dict[str, dict[str, _Result]] = {}
+        self.verdicts = Counter[Verdict]()
+        variants: dict[str, str] = {}
+        for number, record in bundle.read_records():
+            results = self.results.setdefault(of_part[number], {})
+            results[record.case or ""] = _Result(record.verdict, _wrong(record), record.message)
+            self.verdicts[record.verdict] += 1
+            variants[record.case or ""] = record.variant
+        self.times = timed(bundle.seconds, variants.items())
+
+    @property
+    def groups(self) -> list[Group]:
+        """The causes of the failures, as far as they are known."""
+        return self.bundle.diagnosis.groups if self.bundle.diagnosis else []
+
+    def facts(self, place: str) -> dict[str, str]:
+        """Returns the options and the facts at one place."""
+        part = self.bundle.parts[self.places[place][0]]
+        return _facts(part, with_shard=self.bundle.run.parts is None)
+
+
+def compare(old: ReadRun, new: ReadRun) -> DiffDocument:
+    """Returns what changed from one run to another."""
+    if len(old.places) == len(new.places) == 1:
+        (before,), (now,) = old.places, new.places
+        places: list[tuple[str | None, str, str]] = [(None, before, now)]
+    else:
+        places = [(place, place, place) for place in {**old.places, **new.places}]
+    environment: list[FactChange] = []
+    cases: list[CaseChange] = []
+    for name, before, now in places:
+        cases += _cases(name, old.results.get(before, {}), new.results.get(now, {}))
+        if before in old.places and now in new.places:
+            environment += _differences(name, old.facts(before), new.facts(now))
+    causes_known = old.bundle.diagnosis is not None and new.bundle.diagnosis is not None
+    causes = list(_causes(old.groups, new.groups)) if causes_known else []
+    return DiffDocument(
+        old=old.name,
+        new=new.name,
+        worse=any(change.change == "came" for change in causes) or any(is_worse(change) for change in cases),
+        causes_known=causes_known,
+        causes=causes,
+        verdicts={v: (old.verdicts[v], new.verdicts[v]) for v in Verdict if old.verdicts[v] or new.verdicts[v]},
+        environment=environment,
+        cases=cases,
+        slow=list(_slow(old, new)),
+        notes=list(_notes(old, new)),
+    )
+
+
+def is_worse(change: CaseChange) -> bool:
+    """Returns whether a case is worse than before, or is new and fails."""
+    return change.change == "worse" or (change.change == "new" and change.new is not None and _rank(change.new) == 2)
+
+
+# --- causes ---
+
+
+def _causes(old: Sequence[Group], new: Sequence[Group]) -> Iterator[CauseChange]:
+    """Yields the causes that came, went and changed (see `paired`)."""
+    for before, now in sorted(paired(old, new), key=lambda pair: (pair[0] is not None, pair[1] is not None)):
+        old_side, new_side = _side(before) if before else None, _side(now) if now else None
+        shown = now or before
+        if shown and old_side != new_side:
+            change: Literal["came", "went", "changed"] = "came" if not before else "changed" if now else "went"
+            yield CauseChange(change, shown.relation.text, shown.relation.fault, old_side, new_side)
+
+
+Keys: TypeAlias = Callable[[Group], Iterable[object]]
+
+_SAME: Sequence[tuple[Keys, Keys]] = (
+    (lambda old: [(old.label, old.where)], lambda new: [(new.label, new.where)]),
+    (lambda old: [old.label], lambda new: [new.label]),
+    (lambda old: [old.label], lambda new: _ties(new)),
+    (lambda old: _ties(old), lambda new: [new.label]),
+)
+"""What makes two groups one cause, the surest first: an old and a new one that have one of these keys in common."""
+
+
+def _ties(group: Group) -> list[Label]:
+    """Returns the labels that a cause has where another fault is found first that gives the same outputs."""
+    return [("fault", name) for name in group.relation.ties]
+
+
+def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | None, Group | None]]:
+    """Returns pairs of causes: one of the old run, one of the new. A cause that only one run has is paired with None."""
+    left, rest = dict(enumerate(old)), list(new)
+    pairs: list[tuple[Group | None, Group | None]] = []
+    for of_old, of_new in _SAME:
+        waiting: dict[object, deque[int]] = {}
+        for number, group in left.items():
+            for key in of_old(group):
+                waiting.setdefault(key, deque()).append(number)
+        unpaired = []
+        for group in rest:
+            first = (_next(waiting.get(key), left) for key in of_new(group))
+            partner = next((candidate for candidate in first if candidate is not None), None)
+            if partner is None:
+                unpaired.append(group)
+            else:
+                pairs.append((left.pop(partner), group))
+        rest = unpaired
+    return [*pairs, *((group, None) for group in left.values()), *((None, group) for group in rest)]
+
+
+def _next(numbers: deque[int] | None, left: Container[int]) -> int | None:
+    """Returns the first number that is in `left`, and removes those before it."""
+    while numbers and numbers[0] not in left:
+        numbers.popleft()
+    return numbers[0] if numbers else None
+
+
+def _side(group: Group) -> CauseSide:
+    return CauseSide(group.cases, group.verdicts, group.where, group.stability, group.smallest.case)
+
+
+# --- cases ---
+
+
+def _cases(place: str | None, old: dict[str, _Result], new: dict[str, _Result]) -> Iterator[CaseChange]:
+    for case in {**old, **new}:
+        before, now = old.get(case), new.get(case)
+        change = _change(before, now)
+        if change:
+            old_verdict, new_verdict = (result.verdict if result else None for result in (before, now))
+            yield CaseChange(case, place, change, old_verdict, new_verdict, now.message if now else None)
+
+
+def _change(before: _Result | None, now: _Result | None) -> Change | None:
+    if before is None or now is None:
+        return "new" if before is None else "gone"
+    ranks = _rank(before.verdict), _rank(now.verdict)
+    if ranks[0] != ranks[1]:
+        return "worse" if ranks[0] < ranks[1] else "better"
+    if before.verdict != now.verdict:
+        return "changed"
+    return "bits" if before.wrong != now.wrong and before.wrong and now.wrong else None
+
+
+def _slow(old: ReadRun, new: ReadRun) -> Iterator[SlowCase]:
+    """Yields the cases that are newly slow."""
+    for before, now in newly_slow(old.times, new.times):
+        yield SlowCase(now.case, before.seconds, now.seconds, now.ratio / before.ratio)
+
+
+def _rank(verdict: Verdict) -> int:
+    """Returns 0 for a case that passed, 1 for one that neither passed nor failed, 2 for one that failed."""
+    if verdict == Verdict.PASS:
+        return 0
+    return 1 if verdict.good or verdict == Verdict.NOT_RUN else 2
+
+
+def _wrong(record: Record) -> str | None:
+    """Returns what a failed case gave: a digest of its wrong output, or the stage and place of its error.
+
+    The output of an unstable case, which has no stage, is not compared.
+    """
+    if not record.failed:
+        return None
+    if record.verdict == Verdict.MISMATCH:
+        if record.stage is None or record.actual is None:
+            return None
+        actual = record.actual
+        digest = actual.Digest or hashlib.sha256(to_json([actual.Bits, actual.Differences])).hexdigest()
+        return f"{actual.DataType} {actual.Sizes} {digest}"
+    return f"{record.stage} {record.path}" if record.verdict == Verdict.ERROR else None
+
+
+# --- the environment ---
+
+
+def _places(parts: Sequence[Part]) -> dict[str, list[int]]:
+    """Returns the numbers of the parts that ran at each place, by a name that does not depend on versions."""
+    numbers: dict[object, list[int]] = {}
+    for number, part in enumerate(parts):
+        numbers.setdefault(part.place, []).append(number)
+    named: dict[str, list[int]] = {}
+    for part_numbers in numbers.values():
+        keys = ("provider", "adapter_name", "device_class")
+        facts = [str(value) for key in keys if (value := parts[part_numbers[0]].selection.get(key)) is not None]
+        name = cut(", ".join(facts), MAX_SHOWN)
+        names = chain([name], (f"{name} #{number}" for number in count(2)))
+        named[next(name for name in names if name not in named)] = part_numbers
+    return named
+
+
+def _facts(part: Part, *, with_shard: bool) -> dict[str, str]:
+    left_out = ("ids",) if with_shard else ("ids", "shard")
+    facts = {name: _text(value) for name, value in part.selection.items() if name not in left_out}
+    return {**facts, **dict(_machine(part.environment or {}))}
+
+
+def _machine(environment: Facts) -> Iterator[tuple[str, str]]:
+    """Yields the facts that say which software ran on which machine. A fact of another form than expected is left out."""
+    names = {
+        "python": "Python",
+        "platform": "system",
+        "machine": "machine",
+        "wine": "Wine",
+        "os_build": "Windows build",
+    }
+    for name, shown in names.items():
+        if name in environment:
+            yield shown, _text(environment[name].value)
+    for name, version in _items(environment, "packages"):
+        yield f"package {name}", _text(version)
+    for name, value in _items(environment, "onnxruntime"):
+        yield f"ONNX Runtime {name}", _text(value)
+    for module in _entries(environment, "loaded_modules"):
+        file, version, digest = (_text(module.get(key)) for key in ("path", "file_version", "sha256"))
+        yield PureWindowsPath(file).name.lower(), f"{version} (SHA-256 {digest[:12]})"
+    for adapter in _entries(environment, "adapters"):
+        driver = adapter.get("driver_version")
+        yield (
+            f"driver of {_text(adapter.get('name'))}",
+            _text(driver.get("value") if isinstance(driver, dict) else None),
+        )
+
+
+def _items(environment: Facts, name: str) -> Iterable[tuple[str, object]]:
+    value = environment[name].value if name in environment else None
+    return [(_text(key), entry) for key, entry in value.items()] if isinstance(value, dict) else []
+
+
+def _entries(environment: Facts, name: str) -> list[dict[str, Any]]:
+    value = environment[name].value if name in environment else None
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return printable(cut(value if isinstance(value, str) else to_json(value).decode(), MAX_SHOWN))
+
+
+def _differences(place: str | None, old: dict[str, str], new: dict[str, str]) -> Iterator[FactChange]:
+    for name in {**old, **new}:
+        if old.get(name) != new.get(name):
+            yield FactChange(f"{place}: {name}" if place else name, old.get(name), new.get(name))
+
+
+def _notes(old: ReadRun, new: ReadRun) -> Iterator[str]:
+    for run in (old, new):
+        if run.bundle.run.totals is None:
+            yield f"{run.name}: the run has not ended"
+        if run.bundle.diagnosis is None:
+            yield f"{run.name}: there is no {DIAGNOSIS}, so that causes are not compared"
+    if old.bundle.run.selection.get("case_ids") != new.bundle.run.selection.get("case_ids"):
+        yield "the ids of the cases have another version: the same case may be gone under one id and new under another"

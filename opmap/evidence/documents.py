@@ -1,0 +1,242 @@
+"""The types of the JSON files in a results bundle. `opmap schema` prints a JSON Schema for each of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from ..diagnosis.relation import STALE, Label, without_numbers
+from ..diagnosis.sides import Answer, OddOneOut
+from ..engines.machine.facts import Fact
+from ..judge.record import TensorRecord
+from ..vocabulary import Verdict
+
+DIAGNOSIS_SCHEMA = "opmap-diagnosis/1"
+
+TIMES_SCHEMA: Literal["opmap-times/1"] = "opmap-times/1"
+
+SURVEY_SCHEMA = "opmap-survey/1"
+
+Option: TypeAlias = bool | int | float | str | list[str] | None
+"""One thing that was asked for, as run.json holds it."""
+
+Facts: TypeAlias = dict[str, Fact]
+"""The facts about the machine and the software by their names (see opmap.engines.machine.environment)."""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """The number of records by verdict, and the exit code of the run."""
+
+    verdicts: dict[Verdict, int]
+    exit_code: int
+
+
+PLACE = ("provider", "platform", "package", "version", "device_class", "adapter_name", "driver")
+"""The keys of a selection that say on which software and device the provider ran."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a merged bundle. `records` is the number of its lines in results.jsonl.
+
+    The lines of the parts follow each other. The other keys are those of the part's own run.json.
+    """
+
+    selection: dict[str, Option]
+    environment: Facts | None = None
+    problems: list[str] = []
+    totals: Totals | None = None
+    records: int
+
+    @property
+    def place(self) -> tuple[Option, ...]:
+        """On which software and device the provider ran. Results of two runs at one place belong together."""
+        return tuple(self.selection.get(name) for name in PLACE)
+
+
+class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What run.json holds.
+
+    `selection` holds the options, and on which software and device the provider ran. `environment` is null before the end
+    of a run and if the provider is missing; `totals` is null if the run has not ended. `problems` are lines about known
+    failures that are out of date.
+
+    `parts` is there in a merged bundle only. Then `selection` holds what all parts have in common, `environment` is null if
+    they differ, and `problems` also says what `opmap merge` said.
+    """
+
+    schema: str
+    selection: dict[str, Option]
+    environment: Facts | None = None
+    problems: list[str] = []
+    totals: Totals | None = None
+    parts: list[Part] | None = None
+
+
+class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What times.json holds: how long each case took, in seconds, by its id.
+
+    After a run that was killed and resumed, only the times of the cases that ran since are there. In a merged bundle, a case
+    that ran in several bundles has its longest time.
+    """
+
+    schema: Literal["opmap-times/1"] = TIMES_SCHEMA
+    seconds: dict[str, Annotated[float, msgspec.Meta(ge=0)]]
+
+
+# --- survey.json ---
+
+
+class SurveyRow(msgspec.Struct, frozen=True):
+    """Operators, index types and invalid indices with one answer. `failed` is whether it is wrong somewhere."""
+
+    operators: list[str]
+    index_types: list[str]
+    indices: list[str]
+    answer: str
+    failed: bool
+
+
+class SurveyDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider does with invalid indices. `observations` has each question with its answers."""
+
+    schema: str
+    provider: str
+    device_class: str | None
+    failures: int
+    rows: list[SurveyRow]
+    observations: list[dict[str, object]]
+
+
+# --- diagnosis.json ---
+
+
+class ComparisonDocument(msgspec.Struct, frozen=True):
+    """One comparison of a feature of a case with a value."""
+
+    feature: str
+    op: str = msgspec.field(name="is")
+    value: bool | int | str | list[int | str] = msgspec.field()
+
+
+class ConditionDocument(msgspec.Struct, frozen=True):
+    """The cases that fail: those for which all comparisons of one of the lists in `any` hold."""
+
+    text: str
+    any: list[list[ComparisonDocument]]
+
+
+class ClosestDocument(ConditionDocument, frozen=True, kw_only=True):
+    """A condition that is right for most cases.
+
+    `failing` holds how many cases of the group meet it, and how many there are; `passing` the same of the cases of the
+    run that passed.
+    """
+
+    failing: tuple[int, int]
+    passing: tuple[int, int]
+
+
+class RelationDocument(msgspec.Struct, frozen=True):
+    """What happened to the outputs. `explains` holds how many wrong elements are as the relation says, and how many there are.
+
+    `fault` is the planted fault that gives exactly these outputs; `ties` are others that give the same.
+    """
+
+    kind: str
+    fault: str | None
+    ties: list[str]
+    text: str
+    explains: tuple[int, int]
+
+
+class SideDocument(msgspec.Struct, frozen=True):
+    """One side: what was changed, and how many of its runs failed."""
+
+    change: str
+    failures: int
+    runs: int
+
+
+class SidesDocument(msgspec.Struct, frozen=True):
+    """Whose fault a failure is (see opmap.diagnosis.sides).
+
+    `directml` says what DirectML itself does with a case that fails on the DirectML EP, `dxdispatch` what the program
+    DxDispatch does; null if it was not asked.
+    """
+
+    odd_one_out: OddOneOut | None
+    text: str
+    flips: list[str]
+    sides: list[SideDocument]
+    left_out: dict[str, str]
+    directml: Answer | None = None
+    dxdispatch: Answer | None = None
+
+
+class SmallestDocument(msgspec.Struct, frozen=True):
+    """The smallest case: its id, its tensors in words, and the message of its record.
+
+    `dxdispatch` is the case as a DxDispatch file; null if its tensors are too large for that. `actual` is its output, if
+    it has one.
+    """
+
+    case: str
+    text: str
+    message: str | None
+    dxdispatch: dict[str, object] | None
+    actual: TensorRecord | None = None
+
+
+class AskedDocument(msgspec.Struct, frozen=True):
+    """How many new descriptors were run to make a condition exact, and how many of them fail and pass."""
+
+    runs: int
+    failing: int
+    passing: int
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause: the failures that have it.
+
+    `ids` are the cases of the run that fail so; `cases` counts them. `condition` is null if none is right for all
+    cases; then `closest` is one that is right for most, if it was sought. `stability` is null if the smallest case was
+    not run again; `stability_text` says it in words, and `after` names the case after which alone it fails. `side` is
+    null if it was not asked. `again` is the command that runs a case of the group again.
+    """
+
+    cases: int
+    ids: list[str]
+    verdicts: list[Verdict]
+    operators: list[str]
+    condition: ConditionDocument | None
+    closest: ClosestDocument | None = None
+    relation: RelationDocument
+    stability: Literal["always", "sometimes", "periodic", "after", "company"] | None
+    stability_text: str | None
+    after: str | None
+    side: SidesDocument | None
+    smallest: SmallestDocument
+    asked: AskedDocument
+    again: str
+
+    @property
+    def label(self) -> Label:
+        """What this group has in common with those of the same cause in other runs."""
+        relation = self.relation
+        if relation.fault:
+            return ("fault", relation.fault)
+        return (STALE, "") if relation.kind == STALE else without_numbers((relation.kind, relation.text))
+
+    @property
+    def where(self) -> str:
+        """The condition in words."""
+        return self.condition.text if self.condition else "no exact condition"
+
+
+class DiagnosisDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What diagnosis.json holds, and what `diagnose --json` prints: the causes of the failures, the largest first."""
+
+    schema: str
+    provider: str
+    groups: list[Group]

@@ -1,0 +1,234 @@
+"""The folder of one case that stands alone: model, test data, DxDispatch file, program, and the text of an issue."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import onnx
+
+from ..catalogue.case import Case
+from ..catalogue.variants import Formed
+from ..engines.arrays import to_array
+from ..engines.machine.facts import Fact
+from ..engines.sessions import CPU, DIRECTML
+from ..engines.steps import Clear
+from ..errors import MappingError
+from ..judge.judge import fits_int32
+from ..judge.record import Record, TensorRecord
+from ..mapping import IndexConversion, map_descriptor
+from ..mapping.dxdispatch import desc_json
+from ..tensors import DataType, Tensor
+from .cause_view import describe_case
+from .doctor import rows
+from .issue import Issue, issue_text
+from .redaction import Redactor
+from .reproducers.dxdispatch_files import dxdispatch_files
+from .reproducers.folder_program import MODEL, Recorded, folder_program
+from .reproducers.model_folders import folder_files, formed_model, tensor_proto
+from .reproducers.rehearsal import Performed, rehearsed
+
+PROGRAM, ISSUE = "repro.py", "issue.md"
+
+_LONGEST_NAME = 100
+"""The longest name of a folder: Windows refuses paths of more than 260 characters."""
+
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
+"""Names that are no files on Windows."""
+
+
+def folder_name(id: str) -> str:
+    """Returns a name for the folder of a case that every system takes.
+
+    Different ids of the catalogue have different names. Any other id has a digest in its name.
+    """
+    wanted = id.replace("/", "-")
+    name = re.sub(r"[^a-z0-9_.-]", "_", wanted).strip(".")[:_LONGEST_NAME]
+    if name == wanted and not _RESERVED.match(name) and "/" in id and "-" not in id.rpartition("/")[0]:
+        return name
+    return f"{name or 'case'}-{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:8]}"
+
+
+def export_folder(
+    case: Case,
+    *,
+    record: Record | None = None,
+    provider: str | None = None,
+    provider_options: Mapping[str, str] | None = None,
+    session_options: Mapping[str, str] | None = None,
+    index_conversion: IndexConversion | None = None,
+    before: Sequence[Case] = (),
+    environment: Mapping[str, Fact] | None = None,
+    diagnosis: Sequence[str] = (),
+    again: str | None = None,
+    redactor: Redactor | None = None,
+) -> dict[str, bytes]:
+    """Returns the files of a folder that reproduces a case without opmap, by their relative paths.
+
+    - `record`: the result of the case. If its output is wrong, the output is written as `actual_0.pb`.
+    - `provider`: the execution provider that ran it, by ONNX Runtime's name; `repro.py` takes it by default. For any other
+      provider, as `fault:NAME`, the default is the CPU EP.
+    - `provider_options`, `session_options`, `index_conversion`: those of the run.
+    - `before`: cases that must run before in the same process, the first one first.
+    - `environment`: the facts of `OpenProvider.environment`. `diagnosis`: lines about the cause, and what was ruled out.
+    - `again`: the command that runs the case again with opmap.
+    - `redactor`: takes names and paths out of all texts that come from the machine or from a file.
+
+    A case that has no ONNX model has only the files that need none.
+    """
+    clean = _cleaner(redactor, case, record, environment, diagnosis, provider_options, session_options, again)
+    if case.file is not None:
+        case = dataclasses.replace(case, id=clean(case.id))
+    conversion = index_conversion or ("directml" if provider == DIRECTML else "graph")
+    message = clean(record.message) if record and record.message else None
+    record = record and msgspec.structs.replace(record, message=message)
+    default = provider if provider and provider.endswith("ExecutionProvider") else CPU
+    round = case.round
+    issue = Issue(
+        case=case,
+        expected=_tensor(round.desc.output.data_type, round.desc.output.sizes, round.expected),
+        provider=(record and record.provider) or provider,
+        default=default,
+        device_class=record.device_class if record else None,
+        verdict=str(record.verdict) if record else None,
+        message=message,
+        environment=[(name, clean(value)) for name, value in rows(environment)] if environment else (),
+        diagnosis=[clean(line) for line in diagnosis],
+        again=clean(again) if again else None,
+        before=[earlier_case.id for earlier_case in before],
+        placement=_placement(record),
+    )
+    files: dict[str, bytes] = {}
+    try:
+        formed = _annotated(_formed(case, conversion), case)
+        earlier = [(_formed(earlier_case, conversion), earlier_case) for earlier_case in before]
+    except MappingError as error:
+        issue.notes.append(f"There is no {MODEL}, no test data and no {PROGRAM}: {error}.")
+    else:
+        files |= folder_files(formed, case)
+        performed: Performed = []
+        for formed_before, earlier_case in earlier:
+            performed += [*rehearsed(formed_before, earlier_case.round, earlier_case.variant), (Clear(), None)]
+        performed += rehearsed(formed, round, case.variant)
+        recorded = _recorded(formed, case, record, files)
+        program = folder_program(
+            performed,
+            files,
+            title=f"{case.id}: {message or describe_case(case)}",
+            provider=default,
+            options={name: clean(value) for name, value in (provider_options or {}).items()},
+            config={name: clean(value) for name, value in (session_options or {}).items()},
+            recorded=recorded,
+        )
+        files[PROGRAM] = program.encode(errors="backslashreplace")
+        issue.model, issue.recorded = formed.model, recorded
+        if record and record.actual and record.actual.Bits is None and record.actual.Differences:
+            issue.notes.append("The output that the provider gave is too large for a record: it is left out.")
+    files |= dxdispatch_files(case, round)
+    issue.files, issue.removed = sorted([*files, ISSUE]), redactor.removed if redactor else None
+    files[ISSUE] = issue_text(issue).encode(errors="backslashreplace")
+    return files
+
+
+def _formed(case: Case, conversion: IndexConversion) -> Formed:
+    mapped = map_descriptor(case.desc, index_conversion=conversion, fits_int32=fits_int32(case))
+    return formed_model(mapped, case)
+
+
+def _annotated(formed: Formed, case: Case) -> Formed:
+    """Returns the form with a model that says what it is: in its doc string, and in its metadata for programs."""
+    model, page = onnx.ModelProto(), case.desc.spec().page
+    model.CopyFrom(formed.model)
+    rules = f"{page.repository} {page.path} at commit {page.commit}"
+    model.doc_string = f"{describe_case(case)}\ncase: {case.id}\nrules: {rules}"
+    facts = {
+        "opmap.case": case.id,
+        "opmap.variant": case.variant,
+        "opmap.descriptor": json.dumps(desc_json(case.desc)),
+        "opmap.rules": rules,
+        "opmap.page": page.address,
+    }
+    for key, value in facts.items():
+        model.metadata_props.add(key=key, value=value)
+    return dataclasses.replace(formed, model=model)
+
+
+# --- the recorded output ---
+
+
+def _recorded(formed: Formed, case: Case, record: Record | None, files: dict[str, bytes]) -> Recorded | None:
+    """Returns the wrong output of a record, and adds its file; None if there is none, or if it is too large."""
+    if record is None or record.actual is None or record.expected is None:
+        return None
+    actual, expected = _array(record.actual), _array(record.expected)
+    if actual is None or expected is None:
+        return None
+    wrong = [
+        a != e for a, e in zip(record.actual.Bits or (), record.expected.Bits or (), strict=False) if e is not None
+    ]
+    if not any(wrong) and actual.dtype == expected.dtype and actual.shape == expected.shape:
+        return None
+    names = list(formed.outputs)
+    label = (record.message or "").partition(": ")[0]
+    output = next((name for name in names if label == name or label.endswith(f", {name}")), names[0])
+    if formed.dynamic and (sizes := formed.output_sizes(output, case.round)) and np.prod(sizes) == actual.size:
+        actual, expected = actual.reshape(sizes), expected.reshape(sizes)
+    note = f"what {record.provider} gave: {record.message}"
+    files[f"actual_{names.index(output)}.pb"] = tensor_proto(output, np.ma.getdata(actual), note)
+    return Recorded(record.provider or "the provider", output, actual, expected)
+
+
+def _array(record: TensorRecord) -> np.ndarray | None:
+    """Returns the tensor of a record, elements without a value masked; None if the record does not list it."""
+    if record.Bits is None:
+        return None
+    bits = [int(text, 16) if text is not None else None for text in record.Bits]
+    return _tensor(DataType[record.DataType], tuple(record.Sizes), bits)
+
+
+def _tensor(data_type: DataType, sizes: tuple[int, ...], bits: Sequence[int | None]) -> np.ndarray:
+    """Returns an array with these bits; those that are None are masked."""
+    array = to_array(Tensor(data_type, sizes, [b or 0 for b in bits]))
+    lacking = np.array([b is None for b in bits], bool).reshape(array.shape)
+    return np.ma.array(array, mask=lacking) if lacking.any() else array
+
+
+def _placement(record: Record | None) -> str | None:
+    if record is None or record.placement is None:
+        return None
+    nodes = ", ".join(f"{node} on {name}".removeprefix(" on ") for node, name in record.placement.nodes)
+    return f"{nodes or 'no node'} ({record.placement.source})"
+
+
+# --- texts ---
+
+
+def _cleaner(redactor: Redactor | None, *sources: Any) -> Any:
+    """Returns the function that cleans texts: the redactor after it has seen all of them, or one that changes nothing."""
+    if redactor is None:
+        return lambda text: text
+    redactor.learn(_texts(sources))
+    return redactor
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yields the texts in messages, facts and options."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Case):
+        yield value.id
+    elif isinstance(value, Record):
+        yield value.message or ""
+    elif isinstance(value, Fact):
+        yield from _texts(value.value)
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _texts(entry)

@@ -1,0 +1,145 @@
+"""The results folder of `opmap fuzz`: run.json (how far the search is), finds.jsonl (one find a line), programs/ID.py."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ..engines.steps import AnyStep
+from ..fuzz.search import Counts, Find, Progress
+from ..fuzz.state import planned
+from .documents import Option
+from .reproducers.reproducer import Wanted, program
+from .results_folder import RUN, ResultsFolder
+
+SCHEMA = "opmap-fuzz/1"
+
+
+def program_of(find: Find, provider: str) -> str:
+    """Returns the program that reproduces a find. `provider` is the execution provider on which it was found."""
+    steps: list[tuple[AnyStep, Wanted]] = [(p.step, "refused" if p.refused else p.outputs) for p in planned(find.plan)]
+    return program(steps, title=f"{find.kind}: {find.text}", provider=provider)
+
+
+def entry(find: Find, path: str | None) -> dict[str, object]:
+    """Returns a find as `--json` prints it. `path` is the file of its program."""
+    return {
+        "id": find.id,
+        "kind": find.kind,
+        "text": find.text,
+        "variant": variant(find),
+        "steps": steps_of(find),
+        "program": path,
+    }
+
+
+def variant(find: Find) -> str:
+    """Returns what a find needs, in words: the features of each session."""
+    return "; ".join(", ".join(features) or "plain" for features in find.needs)
+
+
+def steps_of(find: Find) -> list[str]:
+    """Returns a line for each action of the shrunk plan."""
+    return [f"{type(action).__name__.lower()} {_shown(action)}".rstrip() for action in find.plan.actions]
+
+
+def _shown(value: object) -> str:
+    """Returns the fields of an action that are not at their defaults."""
+    if not isinstance(value, msgspec.Struct):
+        return repr(value)
+    fields = []
+    for field in msgspec.structs.fields(value):
+        field_value = getattr(value, field.name)
+        default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+        if field_value != default and field.name != "cpu_nodes":
+            text = _shown(field_value)
+            fields.append(f"{field.name}={f'({text})' if isinstance(field_value, msgspec.Struct) else text}")
+    return " ".join(fields)
+
+
+class FindsFolder:
+    """A results folder that is being written. Each find is written as soon as there is one.
+
+    `settings` is what the search was started with, and `seed` its seed, if one was asked for. With `resume`, `progress`
+    holds how far the earlier search came, and `seed` may be left out. Raises InputError, and changes nothing, if the
+    folder is not empty, if another search writes into it, if it holds no search to resume, or one with other settings.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        settings: Mapping[str, str | int | None],
+        provider: str,
+        *,
+        seed: int | None = None,
+        resume: bool = False,
+    ) -> None:
+        self.provider, self.progress = provider, Progress()
+        self.settings, self.seed = dict(settings), seed or 0
+        self._files = ResultsFolder(folder, "finds.jsonl", resume=resume)
+        self.folder = self._files.path
+        try:
+            if resume:
+                self._read(seed)
+            self.write(self.progress)
+            self._files.start_lines(self.progress.finds)
+        except BaseException:
+            self.release()
+            raise
+
+    def path(self, find: Find) -> Path:
+        """Returns the file of a find's program."""
+        return self.folder / "programs" / f"{find.id}.py"
+
+    def add(self, find: Find) -> None:
+        """Writes a find and its program."""
+        text = program_of(find, self.provider)
+        self._files.write_file(f"programs/{find.id}.py", text.encode(errors="backslashreplace"))
+        self._files.add(find)
+
+    def write(self, progress: Progress) -> None:
+        """Writes how far the search is."""
+        counts = {name: getattr(progress, name) for name in _COUNTS}
+        content = {
+            "schema": SCHEMA,
+            "settings": {**self.settings, "seed": self.seed},
+            "progress": counts,
+            "stopped": progress.stopped,
+        }
+        self._files.write_run(content)
+
+    def release(self) -> None:
+        """Releases the folder for other searches. Nothing may be written after this call."""
+        self._files.release()
+
+    def _read(self, seed: int | None) -> None:
+        """Reads how far an earlier search came, and its finds. Of several lines for one find, the last one counts."""
+        run = self._files.read_file(RUN, _Run)
+        before = run.settings.pop("seed", 0)
+        self._files.check_same({"schema": run.schema, **run.settings}, {"schema": SCHEMA, **self.settings})
+        if seed is not None or type(before) is not int:
+            self._files.check_same({"seed": before}, {"seed": seed})
+        self.seed = before if type(before) is int else seed or 0
+        finds: dict[str, Find] = {}
+        for number, find in self._files.read_lines(Find):
+            if not _ID.fullmatch(find.id):
+                self._files.refuse("id must be the kind and a number", number)
+            finds[find.id] = find
+        self.progress = Progress(**vars(run.progress), finds=list(finds.values()))
+
+
+_ID = re.compile(r"[a-z]+-\d{1,9}", re.ASCII)
+"""The id of a find, from which the name of its program is made."""
+_COUNTS = tuple(field.name for field in dataclasses.fields(Counts))
+
+
+class _Run(msgspec.Struct):
+    """What run.json holds."""
+
+    schema: str
+    settings: dict[str, Option]
+    progress: Counts

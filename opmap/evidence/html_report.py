@@ -1,0 +1,342 @@
+"""The report of a results bundle: one HTML file that needs no network and no server.
+
+The records are JSON within the page, which its script reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from ..catalogue.case import Case
+from ..catalogue.coverage.covered import measure
+from ..errors import cut, encodable, names, one_line
+from ..files import to_json, write_output
+from ..judge.record import Record
+from ..judge.run import Run
+from ..limits import MAX_SHOWN
+from ..operators import OPERATORS
+from ..spec import Erratum, Spec
+from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
+from .bundle import HTML, SURVEY
+from .coverage_tables import STRENGTHS, OperatorCoverage, operator_coverage
+from .documents import Facts, SurveyDocument
+from .pages import page, write_page
+from .report_groups import Groups, again_words, base_id, found_cases, groups
+from .report_matrix import MatrixCell, by_dimensions, by_level, place
+from .results_folder import formatted
+from .times import slowest, timed
+from .written_bundle import WrittenBundle, read_bundle
+
+MOST_MEASURED = 10_000
+"""The most cases whose coverage is measured: it takes about a millisecond for each."""
+
+MOST_SLOW = 10
+"""The most cases in the list of the slowest ones."""
+
+MOST_MESSAGE = 1_000
+"""The longest message of a record in the page, in characters."""
+
+MOST_FACTS = 500
+"""The most lines of the table of the environment."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The first lines of a report: what was tested on what, and the verdict: `passed`, `failed` or `unfinished`."""
+
+    verdict: str
+    tested: str
+    where: str
+    device: str | None
+    result: str
+    notes: Sequence[str]
+
+
+def write_report(folder: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Path:
+    """Writes the report of a results bundle, into its folder as report.html or into another file. Returns the file.
+
+    Raises InputError if the folder holds no bundle, if the bundle cannot be read, or if the file cannot be written.
+    """
+    content = report_html(read_bundle(folder))
+    path = Path(output) if output is not None else Path(folder) / HTML
+    write_page(path, content)
+    return path
+
+
+def add_survey(bundle: WrittenBundle, survey: SurveyDocument) -> Path:
+    """Adds what a provider does with invalid indices to a bundle, and writes its report anew. Returns the report's file.
+
+    Raises InputError if a file cannot be written.
+    """
+    path = bundle.folder / SURVEY
+    write_output(path, formatted(survey))
+    return write_report(bundle.folder)
+
+
+def report_html(bundle: WrittenBundle) -> str:
+    """Returns the report of a bundle as one HTML document."""
+    records = bundle.records
+    cases = _cases(bundle)
+    cause_groups = groups(bundle, cases)
+    listed = [record for record in records if not record.is_probe and not record.is_contract]
+    places = {id(record): place(record, cases.get(base_id(record.case or ""))) for record in listed}
+    of_listed = [places[id(record)] for record in listed]
+    return page(
+        "report.html",
+        script="report.js",
+        heading=_heading(bundle, cause_groups),
+        data=_embedded(_data(bundle, records, places, cause_groups)),
+        groups=cause_groups,
+        counts=[(verdict, count) for verdict in Verdict if (count := sum(r.verdict == verdict for r in records))],
+        cases=len(records),
+        dimensions=by_dimensions(of_listed, listed),
+        levels=by_level(of_listed, listed),
+        coverage=_coverage(bundle, cases),
+        most_measured=MOST_MEASURED,
+        tier=bundle.asked("tier"),
+        slowest=slowest(timed(bundle.seconds, ((r.case or "", r.variant) for r in records)), MOST_SLOW),
+        survey=bundle.survey,
+        errata=list(_errata(listed)),
+        facts=list(_facts(bundle)),
+        options=_options(bundle),
+    )
+
+
+def _embedded(value: object) -> Markup:
+    """Returns a value as JSON within a script element: no text in it can end the element or begin a comment."""
+    text = to_json(value).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+# --- the first lines ---
+
+
+def _cases(bundle: WrittenBundle) -> dict[str, Case]:
+    """Returns the cases of the records by id; of a large bundle with a diagnosis only those that the page shows."""
+    ids = [record.case for record in bundle.records if record.case]
+    if bundle.diagnosis is not None:
+        smallest = [group.smallest.case for group in bundle.diagnosis.groups]
+        if len(ids) > MOST_MEASURED:
+            ids = [id for id in ids if "/example." in id]
+        ids += smallest
+    return found_cases({*ids, *map(base_id, ids)}, bundle.asked("tier"))
+
+
+def _heading(bundle: WrittenBundle, cause_groups: Groups) -> Heading:
+    records, totals = bundle.records, bundle.run.totals
+    failed = sum(record.failed for record in records)
+    classes = _classes(bundle)
+    causes = len(cause_groups.shown) + cause_groups.left_out
+    of_causes = f", of {_number(causes, 'cause')}" if causes else ""
+    result = f"{failed:,} failed{of_causes}" if failed else "none failed"
+    probes = sum(record.is_probe or record.is_contract for record in records)
+    tested = _number(len(records) - probes, "case") + (f" and {_number(probes, 'probe')}" if probes else "")
+    tier = bundle.asked("tier")
+    tested += f" of tier {cut(tier, MAX_SHOWN)}" if tier else ""
+    notes = [cut(problem) for problem in bundle.run.problems]
+    if totals is None:
+        verdict, notes = "unfinished", ["The run has not ended: more cases may fail.", *notes]
+    elif totals.exit_code == 130:
+        verdict, notes = "unfinished", ["The run was interrupted: more cases may fail.", *notes]
+    else:
+        verdict = "failed" if totals.exit_code or failed else "passed"
+        if totals.exit_code and not failed:
+            notes.insert(0, "No case failed, but the run is red: see the page `results` of the manual for the reasons.")
+    if "emulated" in classes:
+        notes.append("A device is emulated: its results say nothing about the driver of a GPU.")
+    run = Run()
+    run.records = list(records)
+    notes += run.notes()
+    return Heading(verdict, tested, _where(bundle), _devices(classes), result, notes)
+
+
+def _number(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
+def _classes(bundle: WrittenBundle) -> list[str]:
+    """Returns the device classes of the run; of a merged bundle, those of its records."""
+    named = bundle.asked("device_class")
+    classes = [named] if named else sorted({record.device_class for record in bundle.records if record.device_class})
+    return [cut(name, MAX_SHOWN) for name in classes]
+
+
+def _devices(classes: Sequence[str]) -> str | None:
+    """Returns the classes in words: `an emulated device`, `emulated and hardware devices`."""
+    if len(classes) == 1:
+        return f"{'an' if classes[0].startswith('e') else 'a'} {classes[0]} device"
+    return f"{' and '.join(classes[:3])} devices" if classes else None
+
+
+def _where(bundle: WrittenBundle) -> str:
+    """Returns what was tested: provider, software, adapter and driver."""
+    providers = sorted({record.provider for record in bundle.records if record.provider})
+    package = " ".join(filter(None, map(bundle.asked, ("package", "version"))))
+    driver = bundle.asked("driver")
+    parts = [
+        bundle.asked("provider") or names(providers) or "an unknown provider",
+        package,
+        bundle.asked("adapter_name"),
+        f"driver {driver}" if driver else None,
+        bundle.asked("platform"),
+    ]
+    return ", ".join(cut(part, MAX_SHOWN) for part in parts if part)
+
+
+# --- the cases ---
+
+COLUMNS = (
+    "verdict",
+    "operator",
+    "data_type",
+    "dimensions",
+    "index_type",
+    "level",
+    "cause",
+    "stage",
+    "placement",
+    "more",
+)
+"""The columns of a case in the page behind its id and its message. Each holds the number of a text in `words`."""
+
+
+def _data(
+    bundle: WrittenBundle, records: Sequence[Record], places: Mapping[int, MatrixCell], cause_groups: Groups
+) -> dict[str, object]:
+    """Returns the records as the script of the page reads them: a row each, in which texts that repeat are numbers."""
+    words: dict[str, int] = {}
+
+    def word(text: object) -> int:
+        return words.setdefault(str(text), len(words))
+
+    def kind(record: Record) -> MatrixCell:
+        subject = "contract probe" if (record.case or "").startswith(CONTRACT) else "probe"
+        return (
+            MatrixCell(subject, "", "", "", "")
+            if (record.case or "").startswith((PROBE, CONTRACT))
+            else places[id(record)]
+        )
+
+    rows = []
+    for record in sorted(records, key=lambda record: not record.failed):
+        where = kind(record)
+        texts = (
+            record.verdict,
+            where.operator,
+            where.data_type,
+            where.dimensions,
+            where.index_type,
+            where.level,
+            cause_groups.number_of.get(record.case or "", ""),
+            record.stage or "",
+            _placement(record),
+            _more(record),
+        )
+        message = cut(record.message, MOST_MESSAGE) if record.message else 0
+        rows.append([record.case or record.file or "?", message, *map(word, texts)])
+    meanings = {str(verdict): [verdict.text, verdict.good] for verdict in Verdict}
+    return {
+        "columns": COLUMNS,
+        "words": list(words),
+        "meanings": meanings,
+        "again": again_words(bundle),
+        "rows": rows,
+    }
+
+
+def _placement(record: Record) -> str:
+    if not record.ran:
+        return ""
+    how = "proven" if record.proven else "asserted by the provider itself" if record.asserted else "not shown"
+    source = record.placement.source if record.placement and record.proven else ""
+    return f"{how} ({source})" if source else how
+
+
+def _more(record: Record) -> str:
+    """Returns what else a record says, in lines."""
+    lines = [
+        ("rules", ", ".join(record.rules or [])),
+        ("place of the error", record.path),
+        ("kinds of wrong values", ", ".join(record.kinds or [])),
+        ("variant", record.variant if record.variant != "plain" else None),
+        ("substitutions", "; ".join(record.substitutions or [])),
+        ("DirectML graph", record.descriptor),
+        ("device class", record.device_class),
+    ]
+    return "\n".join(f"{name}: {cut(text, MOST_MESSAGE)}" for name, text in lines if text)
+
+
+# --- the sections below ---
+
+
+def _coverage(bundle: WrittenBundle, cases: Mapping[str, Case]) -> list[OperatorCoverage]:
+    """Returns what the cases of the run cover, by operator; nothing if they are too many to be measured."""
+    known_cases = [cases[id] for record in bundle.records if (id := record.case or "") in cases]
+    if len(bundle.records) > MOST_MEASURED or not known_cases:
+        return []
+    tier = bundle.asked("tier")
+    strength = next((STRENGTHS[t] for t in TIERS if t == tier and t in STRENGTHS), 1)
+    return [operator_coverage(covered, min(strength, 2)) for covered in measure(known_cases).values() if covered.cases]
+
+
+def _errata(records: Sequence[Record]) -> Iterator[tuple[Spec, Sequence[Erratum]]]:
+    """Gives the reference page of each operator of the run, and what is printed wrong on it."""
+    names = {(record.operator or "").removeprefix("DML_OPERATOR_") for record in records}
+    for name, operator in OPERATORS.items():
+        spec = operator.descriptor.spec()
+        if name in names and spec.errata:
+            yield spec, spec.errata
+
+
+def _options(bundle: WrittenBundle) -> list[tuple[str, str]]:
+    """Returns what was asked for, without what was not set."""
+    return [
+        (name.replace("_", " "), cut(_text(value)))
+        for name, value in bundle.run.selection.items()
+        if value not in (None, False, []) and name not in ("ids", "case_ids")
+    ]
+
+
+def _facts(bundle: WrittenBundle) -> Iterator[tuple[str, str, str]]:
+    """Gives the facts about the machine and the software: name, value or why there is none, and source."""
+    count = 0
+    for run, environment in _environments(bundle):
+        for name, fact in (environment or {}).items():
+            for path, text in _flat(f"{run}{name}", fact.value):
+                count += 1
+                if count > MOST_FACTS:
+                    return
+                shown = text if fact.value is not None else f"not known: {_text(fact.error)}"
+                yield path.replace("_", " "), cut(shown), cut(_text(fact.source))
+
+
+def _environments(bundle: WrittenBundle) -> list[tuple[str, Facts | None]]:
+    """Returns the environment; of a merged bundle whose parts differ in it, that of each part behind the part's name."""
+    if bundle.run.environment is not None or not bundle.run.parts:
+        return [("", bundle.run.environment)]
+    return [(f"run {number}: ", part.environment) for number, part in enumerate(bundle.run.parts, 1)]
+
+
+def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:
+    """Gives the single values within a value, each with its name."""
+    if isinstance(value, dict) and value:
+        for key, entry in value.items():
+            yield from _flat(f"{name}, {key}", entry)
+    elif isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+        for number, entry in enumerate(value):
+            yield from _flat(f"{name} {number}", entry)
+    else:
+        yield cut(name, MAX_SHOWN), _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return one_line(encodable(str(value)))

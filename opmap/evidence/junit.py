@@ -1,0 +1,94 @@
+"""junit.xml: the records of a run for the pages of CI systems, in the form that all of them read."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..errors import printable
+from ..judge.record import Record
+from ..vocabulary import Verdict
+from .documents import Option
+
+_ERRORS = (Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
+"""The verdicts of cases that gave no output: JUnit's errors. The others that are not good are its failures."""
+
+_SHOWN = (Verdict.PASS, Verdict.OBSERVED)
+"""The verdicts of cases that passed. The other good ones are JUnit's skipped tests."""
+
+_PROPERTIES = ("tier", "version", "package", "device_class", "adapter_name", "driver", "platform")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One run: what was asked for, and what came out."""
+
+    selection: Mapping[str, Option]
+    records: Sequence[Record]
+    exit_code: int
+    problems: Sequence[str] = ()
+
+
+def junit(suites: Sequence[Suite], problems: Sequence[str] = ()) -> bytes:
+    """Returns the XML document, with a test suite per run and a test case per record.
+
+    `problems` are those of all runs together. A run that is red although no case failed has a
+    failed test case `run` more, which says why.
+    """
+    root = ET.Element("testsuites", name="opmap")
+    for suite in suites:
+        root.append(_suite(suite))
+    if problems:
+        root.append(_counted(ET.Element("testsuite", name="opmap merge"), list(map(_problem, problems))))
+    ET.indent(root)
+    content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
+
+
+def _suite(suite: Suite) -> ET.Element:
+    element = ET.Element("testsuite", name=printable(f"opmap on {suite.selection.get('provider')}"))
+    properties = ET.SubElement(element, "properties")
+    for name in _PROPERTIES:
+        if (value := suite.selection.get(name)) is not None:
+            ET.SubElement(properties, "property", name=name, value=printable(str(value)))
+    cases = [_case(record) for record in suite.records]
+    problems = list(suite.problems)
+    if suite.exit_code and not problems and not any(record.failed for record in suite.records):
+        problems = [_why(suite.exit_code)]
+    cases += [_problem(problem) for problem in problems]
+    return _counted(element, cases)
+
+
+def _counted(element: ET.Element, cases: Sequence[ET.Element]) -> ET.Element:
+    """Returns a test suite with these test cases, and their number by result."""
+    for kind, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        element.set(plural, str(sum(case.find(kind) is not None for case in cases)))
+    element.set("tests", str(len(cases)))
+    element.extend(cases)
+    return element
+
+
+def _why(exit_code: int) -> str:
+    if exit_code == 130:
+        return "the run was interrupted"
+    return "the run is red: a case was not run, or none is proven to have run on the provider"
+
+
+def _case(record: Record) -> ET.Element:
+    operator = printable((record.operator or "?").removeprefix("DML_OPERATOR_"))
+    case = ET.Element("testcase", classname=f"opmap.{operator}", name=printable(record.case or "?"))
+    if record.verdict in _SHOWN:
+        return case
+    kind = "error" if record.verdict in _ERRORS else "failure" if record.failed else "skipped"
+    stage = f" at {record.stage}" if record.stage and record.verdict == Verdict.ERROR else ""
+    message = printable(f"{record.verdict}{stage}{f': {record.message}' if record.message else ''}")
+    attributes = {"message": message} if kind == "skipped" else {"message": message, "type": str(record.verdict)}
+    ET.SubElement(case, kind, attributes)
+    return case
+
+
+def _problem(message: str) -> ET.Element:
+    case = ET.Element("testcase", classname="opmap", name="run")
+    ET.SubElement(case, "failure", message=printable(message), type="run")
+    return case

@@ -1,0 +1,96 @@
+"""Shows known defects: a table, the JSON document, and the program that reproduces a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from ..catalogue.case import Case
+from ..catalogue.catalogue import catalogue
+from ..catalogue.contract_probes import ContractProbe, contract_probes
+from ..engines.sessions import DIRECTML
+from ..errors import InputError
+from ..known import Defect
+from ..vocabulary import TIERS
+from .reproducers.rehearsal import performed
+from .reproducers.reproducer import program
+
+PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
+"""The packages with the DirectML EP, each a column of the table."""
+
+COLUMNS = ("id", "kind", "what is wrong", *(package.removeprefix("onnxruntime-") for package in PACKAGES), "device")
+
+
+def rows(defects: Sequence[Defect]) -> Iterator[tuple[str, ...]]:
+    """Gives the cells of each defect, in the order of COLUMNS."""
+    for defect in defects:
+        seen = [str(defect.seen[package]) if package in defect.seen else "not tried" for package in PACKAGES]
+        yield (defect.id, defect.kind, defect.title, *seen, ", ".join(defect.device_class))
+
+
+def table(defects: Sequence[Defect]) -> Table:
+    """Returns the table of defects for the terminal. A defect's id stands above what is wrong, in one column."""
+    id, kind, title, *places = COLUMNS
+    table = Table(
+        title="known defects of the DirectML execution provider",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column(kind, no_wrap=True)
+    table.add_column(f"{id}: {title}", overflow="fold")
+    for name in places:
+        table.add_column(name, overflow="fold")
+    for name, cell, text, *cells in rows(defects):
+        table.add_row(cell, Text.assemble((name, "bold"), f"\n{text}"), *cells)
+    return table
+
+
+def markdown(defects: Sequence[Defect]) -> str:
+    """Returns the table as Markdown, as README.md and the manual have it."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    return "\n".join(lines + ["| " + " | ".join((f"`{id}`", *cells)) + " |" for id, *cells in rows(defects)])
+
+
+def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
+    """Returns what `opmap known --json` prints: an object for each defect and each package that has it."""
+    return [
+        {
+            "id": defect.id,
+            "title": defect.title,
+            "kind": defect.kind,
+            "package": package,
+            "versions": seen.versions,
+            "source": defect.source,
+            "issue": defect.issue,
+            "device_class": list(defect.device_class),
+            "control": defect.control,
+            "reproducer": reproducer(defect),
+        }
+        for defect in defects
+        for package, seen in defect.seen.items()
+        if seen.versions
+    ]
+
+
+# --- the program ---------------------------------------------------------------------------------------------------
+
+
+def reproducer(defect: Defect) -> str:
+    """Returns a program that shows a defect. It needs only numpy, onnx and onnxruntime."""
+    title = f"{defect.title[0].upper()}{defect.title[1:]}. Control: {defect.control}."
+    return program(performed(find_item(defect.reproducer)), title=title, provider=DIRECTML)
+
+
+def find_item(id: str) -> Case | ContractProbe:
+    """Returns the contract probe or the case with this id, of any tier. Raises InputError if there is none."""
+    for probe in contract_probes():
+        if probe.id == id:
+            return probe
+    for tier in TIERS:
+        for case in catalogue(tier, [id]):
+            return case
+    raise InputError(f"there is no case and no contract probe {id!r}")

@@ -1,0 +1,244 @@
+"""Joins the bundles of shards and adapters into one, and says what is missing, doubled or different."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import attrgetter
+
+import msgspec
+
+from ..errors import cut
+from ..files import to_json
+from ..judge.record import SCHEMA, Record
+from ..limits import MAX_SHOWN
+from .bundle import DIAGNOSIS, RECORDS, SUMMARY, TIMES
+from .bundle_reports import reports
+from .documents import (
+    DIAGNOSIS_SCHEMA,
+    PLACE,
+    DiagnosisDocument,
+    Group,
+    Option,
+    Part,
+    RunDocument,
+    TimesDocument,
+    Totals,
+)
+from .results_folder import ResultsFolder, formatted
+from .summary import append_step_summary
+from .written_bundle import WrittenBundle
+
+_OWN = ("ids", "shard", "adapter", "device_id", *PLACE)
+"""The keys of a selection that differ between shards and between adapters."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One run that is merged: its part, its number in its bundle, and its name in messages."""
+
+    bundle: WrittenBundle
+    number: int
+    part: Part
+
+    @property
+    def name(self) -> str:
+        """The folder; of a bundle that was merged before, with the number of the part."""
+        merged = self.bundle.run.parts is not None
+        return f"{self.bundle.folder}{f' (part {self.number + 1})' if merged else ''}"
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """The options that all shards and adapters should have in common."""
+        return {key: value for key, value in self.part.selection.items() if key not in _OWN}
+
+
+class Merging:
+    """The bundles that become one. `problems` has a line for each thing that is missing, doubled or different.
+
+    Raises InputError if a bundle cannot be read.
+    """
+
+    def __init__(self, bundles: Sequence[WrittenBundle]):
+        self.bundles = bundles
+        self._sources = [_Source(b, n, part) for b in bundles for n, part in enumerate(b.parts)]
+        self._kept: dict[tuple[object, str], _Kept] = {}
+        doubled = Counter[tuple[int, int]]()
+        other = Counter[tuple[int, int]]()
+        for at, record in self._records():
+            key = (self._sources[at].part.place, record.case or "")
+            before = self._kept.get(key)
+            if before is None:
+                self._kept[key] = _Kept(at, record.verdict, record.failed)
+                continue
+            doubled[before.source, at] += 1
+            other[before.source, at] += before.verdict != record.verdict
+            if record.failed and not before.failed:
+                self._kept[key] = _Kept(at, record.verdict, True)
+        self.problems = [*self._ends(), *self._different(), *self._missing(), *self._doubled(doubled, other)]
+
+    def write(self, folder: str | os.PathLike[str]) -> int:
+        """Writes the bundle into a new folder. Returns its exit code: 1 if a part was red, or if there are problems.
+
+        Raises InputError if the folder is not empty, or if a file cannot be read or written.
+        """
+        files = ResultsFolder(folder, RECORDS, option="-o")
+        try:
+            return self._write(files)
+        finally:
+            files.release()
+
+    def _write(self, files: ResultsFolder) -> int:
+        files.start_lines()
+        parts: list[list[Record]] = [[] for _ in self._sources]
+        for at, record in self._records():
+            if self._kept[self._sources[at].part.place, record.case or ""].source == at:
+                files.add(record)
+                parts[at].append(msgspec.structs.replace(record, expected=None, actual=None))
+        files.close()
+        run = self._run(parts)
+        diagnosis = self._diagnosis()
+        assert run.totals and run.parts
+        if diagnosis:
+            files.write_file(DIAGNOSIS, formatted(diagnosis))
+        if times := self._times():
+            files.write_file(TIMES, formatted(TimesDocument(seconds=times)))
+        texts = dict(reports(run, list(zip(run.parts, parts, strict=True)), diagnosis))
+        for name, text in texts.items():
+            files.write_file(name, text.encode(errors="backslashreplace"))
+        files.write_run(run)
+        append_step_summary(texts[SUMMARY])
+        return run.totals.exit_code
+
+    def _records(self) -> Iterator[tuple[int, Record]]:
+        """Yields each record of each bundle with the number of its source."""
+        first = 0
+        for bundle in self.bundles:
+            for number, record in bundle.read_records():
+                yield first + number, record
+            first += len(bundle.parts)
+
+    def _times(self) -> dict[str, float]:
+        """Returns how long the cases took, in seconds: of a case that ran in several bundles the longest time."""
+        times: dict[str, float] = {}
+        for bundle in self.bundles:
+            times |= {case: max(seconds, times.get(case, 0.0)) for case, seconds in bundle.seconds.items()}
+        return dict(sorted(times.items()))
+
+    def _run(self, records: Sequence[Sequence[Record]]) -> RunDocument:
+        parts = [
+            msgspec.structs.replace(source.part, records=len(part_records))
+            for source, part_records in zip(self._sources, records, strict=True)
+        ]
+        verdicts = Counter(record.verdict for part_records in records for record in part_records)
+        environments = [part.environment for part in parts]
+        red = bool(self.problems) or any(part.totals is None or part.totals.exit_code for part in parts)
+        return RunDocument(
+            schema=SCHEMA,
+            selection=reduce(_common, (part.selection for part in parts)),
+            environment=environments[0]
+            if all(environments[0] == environment for environment in environments)
+            else None,
+            problems=[*(problem for part in parts for problem in part.problems), *self.problems],
+            totals=Totals(dict(sorted(verdicts.items())), int(red)),
+            parts=parts,
+        )
+
+    def _diagnosis(self) -> DiagnosisDocument | None:
+        documents = [bundle.diagnosis for bundle in self.bundles if bundle.diagnosis]
+        if not documents:
+            return None
+        groups: dict[object, Group] = {}
+        for group in (group for document in documents for group in document.groups):
+            key = (group.label, group.where)
+            groups[key] = _joined(groups[key], group) if key in groups else group
+        return DiagnosisDocument(
+            schema=DIAGNOSIS_SCHEMA,
+            provider=", ".join(dict.fromkeys(document.provider for document in documents)),
+            groups=sorted(groups.values(), key=attrgetter("cases"), reverse=True),
+        )
+
+    # --- the problems ---
+
+    def _ends(self) -> Iterator[str]:
+        for source in self._sources:
+            if source.part.totals is None:
+                yield f"{source.name}: the run has not ended"
+            elif source.part.totals.exit_code == 130:
+                yield f"{source.name}: the run was interrupted"
+        for bundle in self.bundles:
+            if bundle.diagnosis is None:
+                yield f"{bundle.folder}: the causes of its failures are missing: there is no {DIAGNOSIS}"
+
+    def _different(self) -> Iterator[str]:
+        first, *more = self._sources
+        for source in more:
+            keys = [
+                key for key in {**first.options, **source.options} if first.options.get(key) != source.options.get(key)
+            ]
+            if keys:
+                values = (f"{key} {_shown(source, key)}, not {_shown(first, key)}" for key in keys)
+                yield f"{source.name}: other options than in {first.name}: {'; '.join(values)}"
+
+    def _missing(self) -> Iterator[str]:
+        runs: dict[tuple[tuple[Option, ...], bytes], dict[int, set[int]]] = {}
+        for source in self._sources:
+            number, _, total = str(source.part.selection.get("shard")).partition("/")
+            if number.isdecimal() and total.isdecimal() and len(number) < 10 and len(total) < 10:
+                shards = runs.setdefault((source.part.place, to_json(source.options)), {})
+                shards.setdefault(int(total), set()).add(int(number))
+        several = len({source.part.place for source in self._sources}) > 1
+        for (place, _), shards in runs.items():
+            for parts, present in shards.items():
+                count = parts - len(present)
+                if count <= 0 or 1 in shards:  # 1/1 is the whole
+                    continue
+                first = [f"{n}/{parts}" for n in range(1, min(parts, len(present) + 10) + 1) if n not in present][:10]
+                more = f" and {count - len(first):,} more" if count > len(first) else ""
+                where = f" on {', '.join(str(fact) for fact in place if fact is not None)}" if several else ""
+                yield f"missing: shard {', '.join(first)}{more}{where}"
+
+    def _doubled(self, doubled: Counter[tuple[int, int]], other: Counter[tuple[int, int]]) -> Iterator[str]:
+        for (before, at), count in doubled.items():
+            verdicts = f", {other[before, at]:,} of them with another verdict" if other[before, at] else ""
+            kept = "one record of each is kept, the failed one if they differ"
+            yield f"{self._sources[at].name}: {count:,} cases are in {self._sources[before].name} too{verdicts}; {kept}"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The record of a case that is kept: the number of its source, and what came out."""
+
+    source: int
+    verdict: str
+    failed: bool
+
+
+def _common(one: Mapping[str, Option], other: Mapping[str, Option]) -> dict[str, Option]:
+    return {key: value for key, value in one.items() if key in other and other[key] == value}
+
+
+def _shown(source: _Source, key: str) -> str:
+    return cut(to_json(source.options.get(key)).decode(), MAX_SHOWN)
+
+
+def _joined(one: Group, other: Group) -> Group:
+    """Returns one group for two with the same cause. The larger one gives the smallest case and what was asked about it."""
+    larger = one if one.cases >= other.cases else other
+    return msgspec.structs.replace(
+        larger,
+        cases=one.cases + other.cases,
+        ids=list(dict.fromkeys([*one.ids, *other.ids])),
+        verdicts=sorted({*one.verdicts, *other.verdicts}),
+        operators=sorted({*one.operators, *other.operators}),
+        relation=msgspec.structs.replace(
+            larger.relation,
+            explains=(
+                one.relation.explains[0] + other.relation.explains[0],
+                one.relation.explains[1] + other.relation.explains[1],
+            ),
+        ),
+    )

@@ -1,0 +1,188 @@
+"""The groups of a report: each cause with its cases, its condition, and a picture of its smallest case."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from ..catalogue.case import Case
+from ..catalogue.catalogue import catalogue
+from ..catalogue.in_variants import split_id
+from ..diagnosis.causes import causes
+from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.judged_run import JudgedRun
+from ..errors import OpmapError
+from ..files import to_json
+from ..judge.record import Record, TensorRecord
+from ..limits import MAX_GLOB
+from ..mapping.dxdispatch import read_model
+from ..vocabulary import CONTRACT, PROBE, TIERS
+from .cause_view import condition_text, describe_case, diagnosis_document
+from .documents import DiagnosisDocument, Group
+from .export import folder_name
+from .failures import FOLDER
+from .report_picture import Picture, picture
+from .written_bundle import WrittenBundle
+
+MOST_GROUPS, MOST_PICTURES = 100, 20
+"""The most groups that a report shows, and the most that it shows with a picture; the largest ones come first."""
+
+
+@dataclass(frozen=True)
+class ShownGroup:
+    """One cause, in texts that the page shows. `ids` are its cases, `folder` is its reproducer's, relative to the bundle."""
+
+    number: int
+    cases: int
+    operators: Sequence[str]
+    relation: str
+    fault: str | None
+    ties: Sequence[str]
+    explained: str | None
+    condition: str
+    stability: str
+    sides: str | None
+    smallest: str
+    described: str | None
+    message: str | None
+    again: str
+    folder: str | None
+    ids: Sequence[str] = ()
+    picture: Picture | None = None
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a report, the largest first. `left_out` counts those that are not shown."""
+
+    shown: Sequence[ShownGroup] = ()
+    left_out: int = 0
+    number_of: Mapping[str, int] = field(default_factory=dict)
+
+
+def found_cases(ids: Iterable[str], tier: str | None) -> dict[str, Case]:
+    """Returns the cases of the catalogue with these ids, by id. They are sought in the tier first. An unknown id has none."""
+    wanted = {id for id in ids if len(id) <= MAX_GLOB and not id.startswith((PROBE, CONTRACT))}
+    cases: dict[str, Case] = {}
+    for candidate in dict.fromkeys([*(t for t in TIERS if t == tier), "smoke", "full"]):
+        left = wanted - cases.keys()
+        if left:
+            cases |= {case.id: case for case in catalogue(candidate, left)}
+    return cases
+
+
+def groups(bundle: WrittenBundle, cases: Mapping[str, Case]) -> Groups:
+    """Returns the groups of the failures: those of `diagnosis.json`, or what the records alone show. Nothing is run.
+
+    `cases` are the known cases of the records, by id.
+    """
+    records = {record.case or "": record for record in bundle.records}
+    document = bundle.diagnosis or _computed(bundle, cases)
+    every = sorted(document.groups, key=lambda group: -group.cases)
+    shown = [
+        _group(number, group, bundle, records, cases) for number, group in enumerate(islice(every, MOST_GROUPS), 1)
+    ]
+    number_of = {id: group.number for group in reversed(shown) for id in group.ids}
+    return Groups(shown, len(every) - len(shown), number_of)
+
+
+def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisDocument:
+    """Returns the causes that the records show."""
+    judged = [(cases[id], record) for record in bundle.records if (id := record.case or "") in cases]
+    run = JudgedRun(judged)
+    computed = causes(run) if run.failed else []
+    diagnoses = [Diagnosis(cause).with_closest(run) for cause in computed]
+    return diagnosis_document("", diagnoses, lambda case: again(bundle, case.id))
+
+
+def _group(
+    number: int, group: Group, bundle: WrittenBundle, records: Mapping[str, Record], cases: Mapping[str, Case]
+) -> ShownGroup:
+    relation, smallest = group.relation, group.smallest
+    explained, wrong = relation.explains
+    case, record = cases.get(smallest.case) or _of_dispatch(group), records.get(smallest.case)
+    return ShownGroup(
+        number=number,
+        cases=group.cases,
+        operators=[name.removeprefix("DML_OPERATOR_") for name in group.operators],
+        relation=relation.text,
+        fault=relation.fault,
+        ties=relation.ties,
+        explained=f"{explained:,} of {wrong:,} wrong elements" if wrong else None,
+        condition=condition_text(group.condition, group.closest, asked=group.asked.runs > 0),
+        stability=_stability(group),
+        sides=group.side.text or None if group.side else None,
+        smallest=smallest.case,
+        described=describe_case(case) if case else None,
+        message=record.message if record else smallest.message,
+        again=group.again,
+        folder=_folder(bundle, smallest.case),
+        ids=group.ids,
+        picture=_picture(case, record.actual if record else smallest.actual)
+        if case and number <= MOST_PICTURES
+        else None,
+    )
+
+
+def _stability(group: Group) -> str:
+    if group.stability is None:
+        return "not known: the smallest case was not run again"
+    return group.stability_text or " ".join(filter(None, (group.stability, group.after)))
+
+
+def _of_dispatch(group: Group) -> Case | None:
+    """Returns the smallest case of a group as its DxDispatch model says it; None if it cannot be read."""
+    if group.smallest.dxdispatch is None:
+        return None
+    try:
+        (dispatch,) = read_model(to_json(group.smallest.dxdispatch).decode())
+        if dispatch.desc is None or dispatch.error is not None:
+            return None
+        dispatch.desc.validate()
+        return Case(group.smallest.case, dispatch.desc, dispatch.tensors)
+    except (OpmapError, ValueError):
+        return None
+
+
+def _picture(case: Case, actual: TensorRecord | None) -> Picture | None:
+    """Returns the picture of a case with its wrong output, if this has the type and the sizes of the case's output."""
+    output = case.desc.output
+    comparable = actual and (actual.DataType, actual.Sizes) == (output.data_type.name, list(output.sizes))
+    bits = [int(b or "0", 16) for b in actual.Bits] if comparable and actual and actual.Bits is not None else None
+    return picture(case, bits)
+
+
+def again(bundle: WrittenBundle, case: str) -> str:
+    """Returns the command that runs a case again, with the options of the run that choose where it runs."""
+    return shlex.join([*again_words(bundle), case])
+
+
+def again_words(bundle: WrittenBundle) -> list[str]:
+    """Returns the words of that command before the id of the case."""
+    words = ["opmap", "validate"]
+    for name in ("provider", "adapter", "device_id", "feature_level", "index_conversion"):
+        value = bundle.asked(name)
+        words += [] if value is None else [f"--{name.replace('_', '-')}", value]
+    for name in ("provider_option", "session_option", "ep_library"):
+        pairs = bundle.run.selection.get(name)
+        for pair in pairs if isinstance(pairs, list) else []:
+            words += [f"--{name.replace('_', '-')}", str(pair)]
+    if bundle.run.selection.get("disable_metacommands") is True:
+        words.append("--disable-metacommands")
+    if bundle.run.selection.get("debug_layer") is True:
+        words.append("--debug-layer")
+    return [*words, "--case"]
+
+
+def _folder(bundle: WrittenBundle, case: str) -> str | None:
+    """Returns the folder of a case's reproducer, relative to the bundle; None if there is none."""
+    name = f"{FOLDER}/{folder_name(case)}"
+    return name if (bundle.folder / name).is_dir() else None
+
+
+def base_id(id: str) -> str:
+    """Returns the id of the case that a case in a variant is made of; of another case, its own."""
+    parts = split_id(id)
+    return parts[0] if parts else id

@@ -1,0 +1,197 @@
+"""Where the cases of a run stand: by operator, data type and dimensions; and by index type and feature level."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from ..catalogue.case import Case, id_parts
+from ..descriptors import FEATURE_LEVELS
+from ..judge.record import Record
+from ..operators import OPERATORS
+from ..spec import Spec
+from ..tensors import DataType
+from ..vocabulary import Stage, Verdict
+from .report_groups import base_id
+
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """The place of a case: operator, data type, dimension count and index type, `?` where it is not known.
+
+    `level` is the first feature level at which the page documents the types and the dimensions.
+    """
+
+    operator: str
+    data_type: str
+    dimensions: str
+    index_type: str
+    level: str
+
+
+@dataclass(frozen=True)
+class Count:
+    """The cases of one cell: all, those that failed, and those with a verdict that is good but not `pass`."""
+
+    cases: int = 0
+    failed: int = 0
+    other: int = 0
+
+
+@dataclass(frozen=True)
+class LevelCount:
+    """The cases of one cell of the view by feature level.
+
+    `documented` is whether the page documents the index type at this level. `accepted` cases are those that the provider
+    took, `right` ones those whose result is the documented one.
+    """
+
+    documented: bool
+    cases: int = 0
+    accepted: int = 0
+    right: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a matrix: operator, type, and the cells in the order of the columns."""
+
+    operator: str
+    type: str
+    cells: Sequence[Count | LevelCount]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The columns, by their names, and the rows."""
+
+    columns: Sequence[str]
+    rows: Sequence[Row]
+
+
+def place(record: Record, case: Case | None) -> MatrixCell:
+    """Returns the place of a record. `case` is its case, if it is known; else its id says the place."""
+    operator = (record.operator or UNKNOWN).removeprefix("DML_OPERATOR_")
+    if case is not None:
+        indices = case.desc.index_tensors()
+        first = case.desc.tensors[case.desc.data_tensors()[0]]
+        data_type, dimensions = first.data_type.name, str(first.dimension_count)
+        index_type = case.desc.tensors[indices[0]].data_type.name if indices else UNKNOWN
+    else:
+        parts = id_parts(base_id(record.case or ""))
+        data_type, index_type = (_type(parts.get(name, "")) for name in ("data_type", "index_type"))
+        dimensions = parts.get("dimensions", UNKNOWN)
+        dimensions = dimensions if dimensions.isdecimal() and len(dimensions) < 3 else UNKNOWN
+    return MatrixCell(operator, data_type, dimensions, index_type, _level(operator, data_type, dimensions, index_type))
+
+
+def _type(word: str) -> str:
+    return word.upper() if word.upper() in DataType.__members__ else UNKNOWN
+
+
+@cache
+def _level(operator: str, data_type: str, dimensions: str, index_type: str) -> str:
+    """Returns the first feature level at which the page documents a case; `?` if none does, or the operator is unknown."""
+    spec = _spec(operator)
+    if spec is None or not dimensions.isdecimal():
+        return UNKNOWN
+    for level in _levels(spec):
+        fields = {**dict.fromkeys(spec.data_tensors, data_type), **dict.fromkeys(spec.index_tensors, index_type)}
+        if all(_documents(spec, level, field, type, int(dimensions)) for field, type in fields.items()):
+            return level
+    return UNKNOWN
+
+
+def _spec(operator: str) -> Spec | None:
+    return OPERATORS[operator].descriptor.spec() if operator in OPERATORS else None
+
+
+def _levels(spec: Spec) -> list[str]:
+    """Returns the feature levels for which the page has a table, the lowest first."""
+    return sorted({table.feature_level for table in spec.support}, key=FEATURE_LEVELS.index)
+
+
+def _documents(spec: Spec, level: str, field: str, type: str, dimensions: int | None) -> bool:
+    """Returns whether the tables up to a feature level have this data type of a tensor and this dimension count."""
+    reached = FEATURE_LEVELS[: FEATURE_LEVELS.index(level) + 1]
+    tables = [t.tensors[field] for t in spec.support if t.feature_level in reached and field in t.tensors]
+    counts = [t.dimension_counts for t in tables]
+    fits = dimensions is None or field in spec.index_tensors or any(low <= dimensions <= high for low, high in counts)
+    return fits and any(type in t.data_types for t in tables)
+
+
+def by_dimensions(places: Sequence[MatrixCell], records: Sequence[Record]) -> Matrix:
+    """Returns the matrix of operator and data type by dimensions."""
+    counters: dict[tuple[str, str, str], Counter[str]] = {}
+    for where, record in zip(places, records, strict=True):
+        key = where.operator, where.data_type, where.dimensions
+        kind = "failed" if record.failed else "passed" if record.verdict == Verdict.PASS else "other"
+        counters.setdefault(key, Counter())[kind] += 1
+    columns = sorted({key[2] for key in counters}, key=lambda name: (not name.isdecimal(), name))
+    counts = {key: Count(c.total(), c["failed"], c["other"]) for key, c in counters.items()}
+    return _matrix(columns, counts, lambda *_: Count())
+
+
+def by_level(places: Sequence[MatrixCell], records: Sequence[Record]) -> Matrix:
+    """Returns the matrix of operator and index type by feature level: what is documented, accepted and right."""
+    counters: dict[tuple[str, str, str], Counter[str]] = {}
+    operators = dict.fromkeys(where.operator for where in places)
+    specs = {name: spec for name in operators if (spec := _spec(name))}
+    levels = {level for spec in specs.values() for level in _levels(spec)}
+    columns = sorted(levels | {where.level for where in places}, key=_by_level)
+    for name, spec in specs.items():
+        for table in spec.support:
+            for field in spec.index_tensors:
+                for type in table.tensors[field].data_types if field in table.tensors else ():
+                    counters.setdefault((name, type, table.feature_level), Counter())
+    for where, record in zip(places, records, strict=True):
+        counts = counters.setdefault((where.operator, where.index_type, where.level), Counter())
+        counts["cases"] += 1
+        counts["accepted"] += _accepted(record)
+        counts["right"] += record.verdict in (Verdict.PASS, Verdict.OBSERVED)
+
+    def cell(operator: str, type: str, level: str) -> LevelCount:
+        counts = counters.get((operator, type, level), Counter())
+        return LevelCount(_is_documented(operator, type, level), counts["cases"], counts["accepted"], counts["right"])
+
+    return _matrix(columns, {key: cell(*key) for key in counters}, cell)
+
+
+def _is_documented(operator: str, type: str, level: str) -> bool:
+    spec = _spec(operator)
+    return (
+        spec is not None
+        and level in FEATURE_LEVELS
+        and any(_documents(spec, level, field, type, None) for field in spec.index_tensors)
+    )
+
+
+def _accepted(record: Record) -> bool:
+    """Returns whether the provider took a case: it ran, and was not refused before its first run."""
+    refused = record.verdict == Verdict.ERROR and record.stage in (Stage.READ, Stage.VALIDATE, Stage.MAP, Stage.LOAD)
+    return record.ran and not refused and record.verdict != Verdict.UNSUPPORTED
+
+
+def _by_level(level: str) -> int:
+    return FEATURE_LEVELS.index(level) if level in FEATURE_LEVELS else len(FEATURE_LEVELS)
+
+
+def _matrix(
+    columns: Sequence[str],
+    counts: Mapping[tuple[str, str, str], Count | LevelCount],
+    empty: Callable[..., Count | LevelCount],
+) -> Matrix:
+    keys = sorted({key[:2] for key in counts}, key=_in_order)
+    return Matrix(
+        columns, [Row(*key, [counts.get((*key, column)) or empty(*key, column) for column in columns]) for key in keys]
+    )
+
+
+def _in_order(key: tuple[str, str]) -> tuple[str, int, str]:
+    """Sorts types as DirectML numbers them, by their size."""
+    types = list(DataType.__members__)
+    return key[0], types.index(key[1]) if key[1] in types else len(types), key[1]

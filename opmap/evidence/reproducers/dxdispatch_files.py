@@ -1,0 +1,71 @@
+"""A case as files for DxDispatch: the model, and the output that DirectML must give."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...catalogue.case import Case
+from ...catalogue.variants import Inputs
+from ...engines.arrays import to_array
+from ...files import to_json
+from ...mapping.dxdispatch import laid_out, model_json
+from ...tensors import Tensor, from_bits, plain
+
+DXDISPATCH, EXPECTED = "dxdispatch.json", "dxdispatch_expected.json"
+
+OUTPUT = "dxdispatch_output.bin"
+"""The file into which DxDispatch writes the memory of the output, in the current folder."""
+
+_MOST_LISTED = 4096
+"""Larger tensors are in .npy files, which the JSON file names."""
+
+
+def dxdispatch_files(case: Case, round: Inputs) -> dict[str, bytes]:
+    """Returns the files by relative name. `round` is the one of the case.
+
+    The expected output is as results.jsonl writes a tensor: null stands for an undocumented element. That of a large output
+    has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
+    """
+    files: dict[str, bytes] = {}
+    memory = {name: laid_out(round.desc.tensors[name], tensor) for name, tensor in round.tensors.items()}
+    sources = {name: _added(files, name, tensor) for name, tensor in memory.items() if not _is_listed(tensor)}
+    document = model_json(case.id, round.desc, round.tensors, sources=sources)
+    document["commands"].append({"type": "writeFile", "resource": round.output_field, "targetPath": f"./{OUTPUT}"})
+    files[DXDISPATCH] = to_json(document) + b"\n"
+    files[EXPECTED] = to_json({round.output_field: _expected(round, files)}) + b"\n"
+    return files
+
+
+def _is_listed(tensor: Tensor) -> bool:
+    return len(tensor.bits) <= _MOST_LISTED
+
+
+def _expected(round: Inputs, files: dict[str, bytes]) -> dict[str, object]:
+    output, bits = round.desc.output, round.expected
+    document: dict[str, object] = {"DataType": output.data_type.name, "Sizes": list(output.sizes)}
+    filled = Tensor(output.data_type, output.sizes, [b or 0 for b in bits])
+    lacking = [i for i, b in enumerate(bits) if b is None]
+    if not _is_listed(filled):
+        return {**document, "sourcePath": _added(files, round.output_field, filled), "Undocumented": lacking}
+    return {**document, **_listed(filled, bits)}
+
+
+def _listed(filled: Tensor, bits: Sequence[int | None]) -> dict[str, object]:
+    width = filled.data_type.size * 2
+    values = from_bits(filled.data_type, filled.bits)
+    return {
+        "Values": [plain(v) if b is not None else None for v, b in zip(values, bits, strict=True)],
+        "Bits": [f"{b:0{width}x}" if b is not None else None for b in bits],
+    }
+
+
+def _added(files: dict[str, bytes], name: str, tensor: Tensor) -> str:
+    """Adds a tensor as a .npy file, and returns the file's name."""
+    buffer = io.BytesIO()
+    np.save(buffer, to_array(tensor), allow_pickle=False)
+    file = f"dxdispatch/{name}.npy"
+    files[file] = buffer.getvalue()
+    return file

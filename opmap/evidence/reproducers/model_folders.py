@@ -1,0 +1,258 @@
+"""Model folders in the layout of ONNX's own tools (`model.onnx`, `test_data_set_0/`), and the collection in models/."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PureWindowsPath
+
+import msgspec
+import numpy as np
+from onnx import helper
+
+from ...catalogue.case import Case, retyped
+from ...catalogue.catalogue import catalogue, generated, model_index_forms
+from ...catalogue.variants import VARIANTS, Formed, Inputs
+from ...engines.arrays import to_array
+from ...errors import InputError, MappingError
+from ...files import TEMPORARY, read_bytes, replace
+from ...mapping import MappedModel, map_descriptor
+from ...operators import OPERATORS
+from ...tensors import Tensor
+from ...vocabulary import Verdict
+
+MANIFEST = "manifest.json"
+
+_MOST_ENTRIES = 1_000
+"""A model folder of a build has fewer files and folders."""
+
+
+def formed_model(mapped: MappedModel, case: Case) -> Formed:
+    """Returns the model of a case in the form of its variant. Raises MappingError if the descriptor has no such form."""
+    form = VARIANTS[case.variant].form
+    formed = form.build(mapped, case.round)
+    if formed is None:
+        raise MappingError(f"the descriptor has no form {form.name}", verdict=Verdict.NOT_EXPRESSIBLE)
+    return formed
+
+
+def folder_files(formed: Formed, case: Case) -> dict[str, bytes]:
+    """Returns the files of a model folder by their relative paths: the model, its inputs, and its expected outputs.
+
+    The operator's output is left out if the documentation does not define every element of it.
+    """
+    files = {"model.onnx": formed.model_bytes, **formed.files}
+    round = case.round
+    for i, (name, array) in enumerate(formed.feeds(round).items()):
+        files[f"test_data_set_0/input_{i}.pb"] = tensor_proto(name, array)
+    for i, (name, field) in enumerate(formed.outputs.items()):
+        output = _expected(formed, round, field)
+        if output is not None:
+            files[f"test_data_set_0/output_{i}.pb"] = tensor_proto(
+                name, output.reshape(formed.output_sizes(name, round))
+            )
+    return files
+
+
+def _expected(formed: Formed, round: Inputs, field: str) -> np.ndarray | None:
+    """Returns what an output must hold: the operator's output, or a copy of an input; None if an element is undefined."""
+    if field != round.output_field:
+        return to_array(formed.mapped.feed(round.tensors).get(field, round.tensors[field]))
+    defined = [bits for bits in round.expected if bits is not None]
+    if len(defined) < len(round.expected):
+        return None
+    return to_array(Tensor(round.desc.output.data_type, round.desc.output.sizes, defined))
+
+
+def tensor_proto(name: str, array: np.ndarray, text: str = "") -> bytes:
+    """Returns the file of a tensor in ONNX's test data. `text` is its documentation."""
+    element_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+    proto = helper.make_tensor(name, element_type, array.shape, array.tobytes(), raw=True)
+    if text:
+        proto.doc_string = text
+    serialized: bytes = proto.SerializeToString(deterministic=True)
+    return serialized
+
+
+def write_files(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> None:
+    """Writes files below a folder, in place of files of the same names.
+
+    First all are written into a temporary folder: if one cannot be written, nothing is changed. Raises InputError if a
+    file cannot be written.
+    """
+    with _staged(Path(folder), files) as stage:
+        _move(stage, Path(folder))
+
+
+def _move(source: Path, target: Path) -> None:
+    """Moves a file, or a folder. If there is a folder already, its other files stay."""
+    if source.is_dir() and target.is_dir():
+        for path in sorted(source.iterdir()):
+            _move(path, target / path.name)
+    else:
+        replace(source, target)
+
+
+@contextmanager
+def _staged(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
+    """Gives a temporary folder inside `folder` that holds the files. It is on the same file system, so they can be moved.
+
+    It is removed at the end. If anything fails, folders that this made are removed too, and an error of the operating
+    system becomes one line.
+    """
+    made_folders: list[Path] = []
+    writing = folder
+    try:
+        for path in reversed([folder, *folder.parents]):
+            if not os.path.isdir(path):
+                path.mkdir()
+                made_folders.append(path)
+        stage = Path(tempfile.mkdtemp(dir=folder, prefix=TEMPORARY))
+        try:
+            for relative, content in files.items():
+                writing = folder / relative
+                (stage / relative).parent.mkdir(parents=True, exist_ok=True)
+                (stage / relative).write_bytes(content)
+            yield stage
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+    except BaseException as error:
+        if made_folders:
+            shutil.rmtree(made_folders[0], ignore_errors=True)
+        if isinstance(error, OSError):
+            raise InputError(error.strerror or str(error), file=str(error.filename2 or writing)) from None
+        raise
+
+
+def collection() -> dict[str, bytes]:
+    """Returns every file of models/ by its relative path.
+
+    There is one folder per documented example, one per operator and index form, and the manifest.
+    """
+    files: dict[str, bytes] = {}
+    entries: dict[str, dict[str, object]] = {}
+    for name, case in _cases():
+        mapped = map_descriptor(case.desc)
+        of_model = folder_files(formed_model(mapped, case), case)
+        entries[name] = {
+            "case": case.id,
+            "substitutions": [str(s) for s in mapped.substitutions],
+            "sha256": {path: _digest(content) for path, content in of_model.items()},
+        }
+        files |= {f"{name}/{path}": content for path, content in of_model.items()}
+    files[MANIFEST] = (json.dumps({"models": entries}, indent=1) + "\n").encode()
+    return files
+
+
+def build(folder: str | os.PathLike[str]) -> int:
+    """Writes models/ into a folder, and returns the number of models. Replaces the model folders of an earlier build.
+
+    Other files of the folder are not touched. Raises InputError, and changes nothing, if the folder is neither empty nor
+    the folder of an earlier build, or if a model folder is not as a build wrote it.
+    """
+    files, folder = collection(), Path(folder)
+    models: dict[str, dict[str, str]] = {}
+    for relative, content in files.items():
+        name, _, path = relative.partition("/")
+        models.setdefault(name, {})[path] = _digest(content)
+    models.pop(MANIFEST)
+    removable = _removable(folder, models)
+    with _staged(folder, files) as stage:
+        for name in removable | models.keys():
+            if name in removable:
+                replace(folder / name, stage / f"old {name}")
+            if name in models:
+                replace(stage / name, folder / name)
+        replace(stage / MANIFEST, folder / MANIFEST)
+    return len(models)
+
+
+def _removable(folder: Path, models: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Returns the names of the model folders that an earlier build wrote, and that nobody has changed since.
+
+    `models` is what this build writes: a build that was killed can have written a part of it. Raises InputError if there
+    are other files in place of a model folder.
+    """
+    try:
+        entries = {path.name: path for path in folder.iterdir()} if os.path.lexists(folder) else {}
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(folder)) from None
+    if MANIFEST not in entries:
+        if any(not name.startswith(TEMPORARY) for name in entries):
+            raise InputError(f"must be a new or empty folder, or one with a {MANIFEST}", file=str(folder))
+        return set()
+    earlier = _read_manifest(entries[MANIFEST])
+    removable = set()
+    for name in earlier | models.keys():
+        if PureWindowsPath(name).name != name or name == "..":
+            raise InputError(f"must name folders beside it, got {name!r}", file=str(entries[MANIFEST]))
+        if not os.path.lexists(folder / name):
+            continue
+        wanted = [model for model in (earlier.get(name), models.get(name)) if model]
+        if name not in entries or entries[name].is_symlink() or _digests(entries[name]) not in wanted:
+            raise InputError(
+                f"must be a folder as an earlier build wrote it (see {MANIFEST}): please move it away or remove it",
+                file=str(folder / name),
+            )
+        removable.add(name)
+    return removable
+
+
+_WRITTEN = re.compile(r"model\.onnx|test_data_set_0(/(input|output)_\d+\.pb)?")
+"""The paths in a model folder that a build writes."""
+
+
+def _digests(folder: Path) -> dict[str, str] | None:
+    """Returns the digest of each file in a folder by its relative path; None if it cannot be the folder of a model."""
+    digests = {}
+    for number, path in enumerate(folder.rglob("*")):
+        relative = path.relative_to(folder).as_posix()
+        if path.is_symlink() or number >= _MOST_ENTRIES or not _WRITTEN.fullmatch(relative):
+            return None
+        if not path.is_dir():
+            try:
+                digests[relative] = _digest(read_bytes(path))
+            except InputError:
+                return None
+    return digests
+
+
+def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
+    """Returns the digest of each file of each model of an earlier build."""
+    try:
+        manifest = msgspec.json.decode(read_bytes(path), type=_Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InputError) as error:
+        raise InputError(f"must be the manifest of an earlier build: {error}", file=str(path)) from None
+    return {name: model.sha256 for name, model in manifest.models.items()}
+
+
+class _Model(msgspec.Struct):
+    sha256: dict[str, str]
+
+
+class _Manifest(msgspec.Struct):
+    """What manifest.json holds, as far as the next build needs it."""
+
+    models: dict[str, _Model]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _cases() -> Iterator[tuple[str, Case]]:
+    """Yields the name of each model folder and its case."""
+    for case in catalogue("smoke"):
+        if "/example." in case.id:
+            yield case.id.replace("/", "-"), case
+    for module in OPERATORS.values():
+        desc = next(d for d in module.samples() if d.output.dimension_count == 3 and d.output.element_count > 8)
+        for index_type, pattern in model_index_forms():
+            case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
+            yield f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case

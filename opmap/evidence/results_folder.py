@@ -1,0 +1,200 @@
+"""A folder of results that a run writes and a later run goes on with: run.json, and a file with one JSON value per line."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import msgspec
+
+from ..engines.providers import OpenProvider
+from ..errors import InputError, cut
+from ..files import TEMPORARY, remove, to_json, write_file
+from ..limits import MAX_SHOWN
+from .documents import Option
+from .folder_lock import NAME as LOCK
+from .folder_lock import FolderLock
+from .json_files import read_json, read_lines
+
+T = TypeVar("T")
+
+RUN = "run.json"
+
+
+def formatted(value: object) -> bytes:
+    """Returns a value as a JSON file that people read."""
+    return msgspec.json.format(to_json(value), indent=2) + b"\n"
+
+
+def identity(provider: OpenProvider | None) -> dict[str, str | None]:
+    """Returns on which software and device a provider runs, as far as that is the same after a restart.
+
+    Results of two identities never come into one folder. Every value is None if the provider is missing.
+    """
+    return {
+        "platform": sysconfig.get_platform() if provider else None,
+        "package": provider.package if provider else None,
+        "version": provider.version if provider else None,
+        "device_class": provider.device_class if provider else None,
+        "adapter_name": provider.adapter if provider else None,
+        "driver": provider.driver(provider.environment())
+        if provider and (provider.directml or provider.direct)
+        else None,
+    }
+
+
+class ResultsFolder:
+    """A folder that this process alone writes, until `release`. Its files change only in the methods that write.
+
+    `lines` is the name of the file with one value per line, `option` the option that named the folder. The folder must be new
+    or empty, or with `resume` hold a run.json. Raises InputError if it does not, if another run writes into it,
+    or if a file cannot be read or written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], lines: str, *, resume: bool = False, option: str = "--report"):
+        self.path, self.lines, self._option = Path(path), lines, option
+        self._file: BinaryIO | None = None
+        with self._writing():
+            if not resume:
+                with suppress(FileExistsError):  # a file is in its place: `_check` refuses it
+                    self.path.mkdir(parents=True, exist_ok=True)
+            self._check(resume)
+            self._lock = FolderLock(self.path)
+            try:
+                self._check(resume)  # another run may have ended between the two
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def _check(self, resume: bool) -> None:
+        """Raises InputError if this is not the folder that is wanted."""
+        if resume and not (self.path / RUN).is_file():
+            raise InputError(f"--resume must be the folder of an interrupted run, with {RUN}", file=str(self.path))
+        if not resume and (
+            not self.path.is_dir() or any(not entry.name.startswith(TEMPORARY) for entry in self.path.iterdir())
+        ):
+            hint = " (--resume continues an interrupted run)" if self._option == "--report" else ""
+            raise InputError(f"{self._option} must be a new or empty folder{hint}", file=str(self.path))
+
+    # --- reading ---
+
+    def read_file(self, name: str, type: type[T]) -> T:
+        """Returns what a JSON file of the folder holds."""
+        with _resuming():
+            return read_json(self.path / name, type)
+
+    def read_lines(self, type: type[T]) -> Iterator[tuple[int, T]]:
+        """Yields the number and the value of each line. A last line that was not written to its end is left out."""
+        with _resuming():
+            yield from read_lines(self.path / self.lines, type)
+
+    def refuse(self, message: str, line: int) -> None:
+        """Raises InputError for a line that this run cannot go on with."""
+        raise InputError(f"--resume: {message}", path=f"line {line}", file=str(self.path / self.lines))
+
+    def check_same(self, before: Mapping[str, Option], now: Mapping[str, Option]) -> None:
+        """Raises InputError if a run was started with other options than those with which this run would go on.
+
+        The digest of the case ids (`ids`) is compared last: another difference explains more.
+        """
+        keys = dict.fromkeys((*now, *before))
+        for key in sorted(keys, key="ids".__eq__):
+            if before.get(key) != now.get(key):
+                if key == "ids":
+                    message = "--resume must go on with the same cases: this opmap selects others for the same options"
+                    raise InputError(message, file=str(self.path))
+                wanted, got = (cut(to_json(options.get(key)).decode(), MAX_SHOWN) for options in (before, now))
+                message = f"--resume must go on with the same {cut(key, MAX_SHOWN)}: {wanted}, got {got}"
+                raise InputError(message, file=str(self.path))
+
+    # --- writing ---
+
+    def write_run(self, content: object) -> None:
+        """Writes run.json."""
+        self.write_file(RUN, formatted(content))
+
+    def write_lines(self, values: Iterable[object]) -> None:
+        """Writes a line for each value in place of the lines that are there. A value may be read from them."""
+        self.close()
+        with self._writing():
+            write_file(self.path / self.lines, map(_line, values))
+
+    def written(self, keys: Iterable[str | None], key: Callable[[bytes], str | None]) -> Iterator[msgspec.Raw | None]:
+        """Yields the line with each of these keys as it is; None if there is none. `key` gives the key of a line."""
+        with open(self.path / self.lines, "rb") as file:
+            places, start = dict[str | None, int](), 0
+            for line in file:
+                places[key(line)] = start
+                start += len(line)
+            for wanted in keys:
+                if wanted in places:
+                    file.seek(places[wanted])
+                    yield msgspec.Raw(file.readline().rstrip(b"\n"))
+                else:
+                    yield None
+
+    def start_lines(self, values: Iterable[object] = ()) -> None:
+        """Writes the first lines, so that `add` can add more. Removes what a run that was killed left unfinished."""
+        with self._writing():
+            for entry in self.path.iterdir():
+                if entry.name.startswith(TEMPORARY) and entry.name != LOCK:
+                    with suppress(OSError):
+                        entry.unlink()
+        self.write_lines(values)
+        with self._writing():
+            self._file = open(self.path / self.lines, "ab", buffering=0)  # noqa: SIM115  # open until the run ends
+
+    def add(self, value: object) -> None:
+        """Adds a line, which is in the file when this returns."""
+        assert self._file, "start_lines comes first"
+        rest = memoryview(_line(value))
+        with self._writing():
+            while rest:
+                rest = rest[self._file.write(rest) :]
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Writes one more file of the folder."""
+        with self._writing():
+            (self.path / name).parent.mkdir(exist_ok=True)
+            write_file(self.path / name, content)
+
+    def remove_file(self, name: str) -> None:
+        """Removes a file of the folder, if it is there."""
+        with self._writing(), suppress(FileNotFoundError):
+            remove(self.path / name)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Makes an error of the operating system one line."""
+        try:
+            yield
+        except OSError as error:
+            raise InputError(error.strerror or str(error), file=str(self.path)) from None
+
+    def close(self) -> None:
+        """Ends the adding of lines."""
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def release(self) -> None:
+        """Releases the folder for other runs. Nothing may be written after this call."""
+        self.close()
+        self._lock.release()
+
+
+def _line(value: object) -> bytes:
+    return to_json(value) + b"\n"
+
+
+@contextmanager
+def _resuming() -> Iterator[None]:
+    """Says in an error of reading that the folder is the one to go on with."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"--resume: {error.message}", path=error.path, file=error.file) from None

@@ -1,0 +1,132 @@
+"""summary.md: what was tested on what, the verdict, the causes and the counts, for the page of a CI run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ..errors import InputError
+from ..judge.record import Record
+from .cause_view import MOST_SHOWN
+from .documents import DiagnosisDocument, Group, Option
+from .markdown import block, code, plain, table
+from .tables import Counts, count_tables
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The variable of the environment that names the file which GitHub shows on the page of a run."""
+
+MOST_LINES = 20
+"""The most failures and problems that are listed."""
+
+_PLACE = ("version", "device_class", "adapter_name", "driver", "platform")
+
+
+def summary(
+    selection: Mapping[str, Option],
+    records: Sequence[Record],
+    exit_code: int,
+    *,
+    problems: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    diagnosis: DiagnosisDocument | None = None,
+) -> str:
+    """Returns the summary of a run. `diagnosis` is None if the causes were not sought or not found.
+
+    `selection` is that of run.json, and `notes` are the lines below the tables of the terminal.
+    """
+    groups = diagnosis.groups if diagnosis else []
+    parts = [
+        f"# opmap: {_verdict(records, exit_code)}\n",
+        f"Tier {code(_shown(selection, 'tier'))} on {_place(selection)}.\n",
+        *(_cause(number, group) for number, group in enumerate(groups[:MOST_SHOWN], 1)),
+    ]
+    if len(groups) > MOST_SHOWN:
+        parts.append(f"... and {len(groups) - MOST_SHOWN} more causes\n")
+    parts += map(_table, count_tables(records))
+    parts += _unexplained(records, {case for group in groups for case in group.ids})
+    if problems:
+        parts.append(f"## Problems\n\n{block(_first(problems))}")
+    parts.append(block(notes))
+    return "\n".join(filter(None, parts))
+
+
+def append_step_summary(text: str) -> None:
+    """Adds the summary to the file that GITHUB_STEP_SUMMARY names, if it is set.
+
+    Raises InputError if the file cannot be written.
+    """
+    path = os.environ.get(STEP_SUMMARY)
+    if not path:
+        return
+    try:
+        with open(path, "ab") as file:
+            file.write(text.encode(errors="backslashreplace") + b"\n")
+    except (OSError, ValueError) as error:
+        message = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{STEP_SUMMARY} must name a file that can be written: {message}", file=path) from None
+
+
+def _verdict(records: Sequence[Record], exit_code: int) -> str:
+    failed = sum(record.failed for record in records)
+    cases = f"{len(records):,} cases and probes"
+    if exit_code == 130:
+        return f"interrupted after {cases}, {failed:,} failed"
+    if exit_code:
+        return f"{failed:,} of {cases} failed" if failed else f"red, although none of {cases} failed"
+    ran = sum(record.ran for record in records)
+    return f"none of {cases} failed" if ran else f"none of {cases} was run"
+
+
+def _place(selection: Mapping[str, Option]) -> str:
+    facts = [code(_shown(selection, name)) for name in _PLACE if selection.get(name) is not None]
+    return ", ".join([code(_shown(selection, "provider")), *facts])
+
+
+def _shown(selection: Mapping[str, Option], name: str) -> str:
+    value = selection.get(name)
+    return "several" if value is None else str(value)
+
+
+def _cause(number: int, group: Group) -> str:
+    relation, smallest = group.relation, group.smallest
+    explained, wrong = relation.explains
+    fault = f" (as {code(f'fault:{relation.fault}')})" if relation.fault else ""
+    count = f"{group.cases:,} case{'s' if group.cases > 1 else ''} ({', '.join(group.verdicts)})"
+    lines = [
+        f"## Cause {number}: {plain(relation.text)}\n",
+        f"- {count}{fault}" + (f"; explains {explained:,} of {wrong:,} wrong elements" if wrong else ""),
+        f"- where: {plain(group.where)}",
+    ]
+    if group.stability_text:
+        lines.append(f"- stable: {plain(group.stability_text)}")
+    if group.side and group.side.text:
+        lines.append(f"- sides: {plain(group.side.text)}")
+    lines.append(f"- smallest: {code(smallest.case)}: {plain(smallest.text)}")
+    if smallest.message:
+        lines.append(f"- there: {plain(smallest.message)}")
+    lines.append(f"- again: {code(group.again)}\n")
+    return "\n".join(lines)
+
+
+def _table(counts: Counts) -> str:
+    right = [n for n, foot in enumerate(counts.footer) if foot.isdecimal()]
+    footer = [f"**{cell}**" if cell else "" for cell in counts.footer]
+    rows = [[plain(cell) for cell in row] for row in counts.rows]
+    return f"## {plain(counts.title)}\n\n{table(counts.header, [*rows, footer], right=right)}"
+
+
+def _unexplained(records: Sequence[Record], explained: set[str]) -> list[str]:
+    """Returns the section of the failures that no cause explains."""
+    failures = [record for record in records if record.failed and record.case not in explained]
+    if not failures:
+        return []
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in Counter(r.verdict for r in failures).items())
+    lines = [f"{r.verdict}  {r.case}{f': {r.message}' if r.message else ''}" for r in failures[:MOST_LINES]]
+    more = [f"... and {len(failures) - MOST_LINES:,} more"] if len(failures) > MOST_LINES else []
+    return [f"## Failures without a cause ({counts})\n\n{block([*lines, *more])}"]
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    more = [f"... and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
+    return [*lines[:MOST_LINES], *more]

@@ -1,0 +1,173 @@
+"""Reads results bundles that runs or `opmap merge` wrote, perhaps elsewhere: each file is checked before it is used.
+
+A bundle may be unfinished: a run that was killed leaves no totals, no diagnosis, and perhaps a line that does not end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+
+import msgspec
+
+from ..errors import InputError, shown
+from ..judge.record import SCHEMA, Record, TensorRecord, shortened
+from ..limits import MAX_GLOB, MAX_RECORDS
+from ..tensors import DataType
+from .bundle import DIAGNOSIS, RECORDS, SURVEY, TIMES
+from .documents import (
+    DIAGNOSIS_SCHEMA,
+    SURVEY_SCHEMA,
+    TIMES_SCHEMA,
+    DiagnosisDocument,
+    Part,
+    RunDocument,
+    SurveyDocument,
+    TimesDocument,
+)
+from .json_files import T, read_json, read_lines
+from .results_folder import RUN
+
+
+@dataclass(frozen=True)
+class WrittenBundle:
+    """A bundle in a folder. `diagnosis` is None if the causes were not sought or not found.
+
+    `seconds` holds how long the cases took, as far as that is known. `survey` says what the
+    provider does with invalid indices; None if that was not asked.
+    """
+
+    folder: Path
+    run: RunDocument
+    diagnosis: DiagnosisDocument | None
+    seconds: Mapping[str, float]
+    survey: SurveyDocument | None = None
+
+    @property
+    def parts(self) -> list[Part]:
+        """The runs that were merged; of a bundle that is not merged, the one run. `records` of that is MAX_RECORDS."""
+        run = self.run
+        if run.parts is not None:
+            return run.parts
+        return [
+            Part(
+                selection=run.selection,
+                environment=run.environment,
+                problems=run.problems,
+                totals=run.totals,
+                records=MAX_RECORDS,
+            )
+        ]
+
+    def asked(self, name: str) -> str | None:
+        """Returns one of the options of the run, or one of the facts about its provider, as a text; None if it is not set."""
+        value = self.run.selection.get(name)
+        return None if value is None else str(value)
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """All records; those of good cases are `shortened`. Raises InputError as `read_records` does."""
+        return [shortened(record) for _, record in self.read_records()]
+
+    @property
+    def failed_cases(self) -> set[str]:
+        """The ids of the failed cases, and of the smallest cases of their causes."""
+        failed = {record.case or "" for record in self.records if record.failed}
+        return failed | {group.smallest.case for group in (self.diagnosis.groups if self.diagnosis else ())}
+
+    def read_records(self) -> Iterator[tuple[int, Record]]:
+        """Yields each record with the number of its part. The file is read anew each time; there may be none.
+
+        Raises InputError if the file cannot be read, has too many lines, or holds no record, a case twice in a part, an
+        output of a failed case that is no tensor, or another number of records than the parts say.
+        """
+        path = self.folder / RECORDS
+        ends = [(number, part.records) for number, part in enumerate(self.parts)]
+        part, left, seen = -1, 0, set[str]()
+        line = 0
+        for line, record in read_lines(path, Record):
+            if line > MAX_RECORDS:
+                raise InputError(f"must have at most {MAX_RECORDS} lines", file=str(path))
+            while not left:
+                if not ends:
+                    raise self._another_number(line)
+                (part, left), seen = ends.pop(0), set()
+            if record.case is None or len(record.case) > MAX_GLOB:
+                message = f"case must be an id of at most {MAX_GLOB} characters, got {shown(record.case)}"
+                raise InputError(message, path=f"line {line}", file=str(path))
+            if record.case in seen:
+                message = f"must be the only record of {record.case}"
+                raise InputError(message, path=f"line {line}", file=str(path))
+            if not record.good:
+                for name, tensor in (("expected", record.expected), ("actual", record.actual)):
+                    _check_bits(tensor, path, f"line {line}: $.{name}.Bits")
+            seen.add(record.case)
+            left -= 1
+            yield part, record
+        if self.run.parts is not None and (left or any(count for _, count in ends)):
+            raise self._another_number(line)
+
+    def _another_number(self, lines: int) -> InputError:
+        wanted = sum(part.records for part in self.parts)
+        message = f"must have {wanted} lines, as the parts in {RUN} say, got {lines}"
+        return InputError(message, file=str(self.folder / RECORDS))
+
+
+def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
+    """Returns the bundle in a folder. Its records are read later.
+
+    Raises InputError if the folder holds no bundle, one of another schema, or a file that cannot be read.
+    """
+    path = Path(folder)
+    if not (path / RUN).is_file():
+        got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
+        raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
+    run = _document(path / RUN, RunDocument, SCHEMA)
+    if run.parts is not None and not (run.parts and all(0 <= part.records <= MAX_RECORDS for part in run.parts)):
+        message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
+        raise InputError(message, path="$.parts", file=str(path / RUN))
+    has_diagnosis = (path / DIAGNOSIS).exists()
+    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument, DIAGNOSIS_SCHEMA) if has_diagnosis else None
+    for number, group in enumerate(diagnosis.groups if diagnosis else ()):
+        _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
+    times = _document(path / TIMES, TimesDocument, TIMES_SCHEMA).seconds if (path / TIMES).exists() else {}
+    survey = _document(path / SURVEY, SurveyDocument, SURVEY_SCHEMA) if (path / SURVEY).exists() else None
+    return WrittenBundle(path, run, diagnosis, times, survey)
+
+
+class _Versioned(msgspec.Struct):
+    """A document of any schema."""
+
+    schema: str
+
+
+def _document(path: Path, type: type[T], schema: str) -> T:
+    got = read_json(path, _Versioned).schema
+    if got != schema:
+        raise InputError(f"schema must be {schema}, got {shown(got)}", file=str(path))
+    return read_json(path, type)
+
+
+_HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+def _check_bits(tensor: TensorRecord | None, file: Path, place: str) -> None:
+    """Raises InputError if the elements of an output are not the bit patterns of its type, or not as many as its sizes say."""
+    if tensor is None or tensor.Bits is None:
+        return
+    types = DataType.__members__
+    if tensor.DataType not in types:
+        raise InputError(
+            f"must be of a data type of DirectML, got {shown(tensor.DataType)}", path=place, file=str(file)
+        )
+    width = types[tensor.DataType].size * 2
+    if prod(tensor.Sizes) != len(tensor.Bits):
+        message = f"must have as many elements as its sizes say, got {len(tensor.Bits)}"
+        raise InputError(message, path=place, file=str(file))
+    wrong = next((b for b in tensor.Bits if b is not None and not (len(b) == width and set(b) <= _HEXADECIMAL)), None)
+    if wrong is not None:
+        raise InputError(f"must have {width} hexadecimal digits each, got {shown(wrong)}", path=place, file=str(file))

@@ -1,0 +1,34 @@
+"""The proof of the descriptor: what the DirectML graph that the EP wrote holds, against what the mapping predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from ..catalogue.variants import VariantRun
+from ..catalogue.variants.proofs import graphs
+from ..catalogue.variants.variant_run import SESSION
+from ..errors import InputError
+from ..mapping import convert
+from ..mapping.serialized_graph import compare, descriptor_class, read_graph
+
+
+def described(walk: VariantRun) -> tuple[str | None, Sequence[str]]:
+    """Returns (class, differences) of the graphs that a walk's main session wrote; (None, ()) if it wrote none.
+
+    The class is `identical`, `substituted` or `differs`. A graph that cannot be read is a difference.
+    """
+    files = walk.evidence[SESSION].files
+    names = graphs(files)
+    if not names:
+        return None, ()
+    mapped, first = walk.formed.mapped, walk.first
+    fields = walk.formed.fixed
+    constants = {name: convert(first.tensors[name], mapped.lowered_as.tensors[name].data_type) for name in fields}
+    external = {PurePosixPath(n).stem: files[n].tobytes() for n in files if n not in names}
+    try:
+        read = [read_graph(files[name].tobytes()) for name in names]
+        texts = compare(read, mapped.lowered_as, constants=constants, external=external)
+        return ("differs" if texts else descriptor_class(read, mapped)), texts
+    except InputError as error:
+        return "differs", [f"the graph that the EP wrote: {error}"]

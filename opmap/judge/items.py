@@ -1,0 +1,45 @@
+"""What a run judges: cases, probes and contract probes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..catalogue.case import Case
+from ..catalogue.contract_probes import ContractProbe
+from ..catalogue.probes import Probe
+from .judge import Judge
+from .record import Record
+
+Item: TypeAlias = Case | Probe | ContractProbe
+"""What a run judges."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How the items of a run are judged. `judge` is called for each item in order, and returns its record.
+
+    `seconds` says how long an item took, by its id, where that is not the time of the call.
+    """
+
+    judge: Callable[[Item], Record]
+    seconds: Mapping[str, float]
+
+
+def judge_item(item: Item, judge: Judge) -> Record:
+    """Returns the record of a case or probe, run once. A provider's errors become verdicts."""
+    if isinstance(item, ContractProbe):
+        from .contract import judge_contract  # imported here: most runs have none
+
+        return judge_contract(item, judge.provider)
+    if isinstance(item, Probe):
+        from .probes import judge_probe
+
+        return judge_probe(item, judge.provider)
+    return judge(item)
+
+
+def operator_of(item: Item) -> str:
+    """Returns the operator of a case, or those of a probe, as a record names them."""
+    return ", ".join(item.operators) if not isinstance(item, Case) else f"DML_OPERATOR_{item.desc.operator}"

@@ -1,0 +1,277 @@
+"""Runs a model from outside on a provider, as it is, and judges each node of our operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from ...catalogue.case import Case
+from ...catalogue.variants import Check
+from ...descriptors import pad
+from ...engines.arrays import dtype_of
+from ...engines.providers import OpenProvider
+from ...engines.steps import Evidence, Setup
+from ...errors import InputError, ProviderError
+from ...mapping.dxdispatch import desc_json
+from ...tensors import Tensor
+from ...vocabulary import Stage, Verdict
+from ..compare import differences, relation, value_kinds
+from ..judge import Judge, Outcome, decide
+from ..record import LoweredRecord, PlacementRecord, Record
+from .node_cases import NodeCase, ResolvedModel, case_of, node_cases, tensor_of
+from .nodes import behind, descriptor, exact_values, seen_values
+from .reading import GivenModel, graphs_of
+from .values import CpuValues, known_values, run_model
+
+_COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
+"""Nodes that ONNX Runtime adds to copy values between devices."""
+
+UNFOLDED = ["ConstantFolding"]
+"""The optimizer that is switched off if no node of an operator is left in the session: it computes constants on the CPU EP."""
+
+
+def judge_model(
+    judge: Judge, given: GivenModel, data_set: str | None, cpu: CpuValues
+) -> Iterator[tuple[Case | None, Record]]:
+    """Gives the case and the record of each node of our operators, with one set of test data.
+
+    A node that cannot be judged has no case, and a record `not-run` that says why. Raises InputError if the model or its test
+    data cannot be used.
+    """
+    resolved = node_cases(given, data_set, cpu, feature_level=judge.feature_level)
+    given = resolved.given
+    prefix = f"{data_set}/" if data_set and len(given.data_sets) > 1 else ""
+    if judge.provider.runs_cases or not any(entry.case for entry in resolved.cases):
+        runs = None
+    else:
+        runs = _run(judge.provider, resolved)
+    for entry in resolved.cases:
+        if entry.case is None:
+            yield None, not_judged(given.file, f"{prefix}{entry.node.label}", entry, judge.provider.name)
+            continue
+        case = replace(entry.case, id=f"{prefix}{entry.case.id}")
+        judged = _Judged(judge, resolved, runs or _Runs(), replace(entry, case=case))
+        yield case, judged.record() if runs else judged.record_of_case()
+
+
+def not_judged(file: str, label: str, entry: NodeCase, provider: str) -> Record:
+    """Returns the record of a node that cannot be judged."""
+    return Record(
+        file=file,
+        case=label,
+        operator=entry.node.operator,
+        verdict=Verdict.NOT_RUN,
+        provider=provider,
+        message=f"not judged: {entry.reason}",
+    )
+
+
+# --- running ---
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """What a provider made of a model.
+
+    `outputs` are those of the model itself, `seen` those of the model with further outputs, for nodes whose values the
+    model's own outputs do not show: `inside` has the outputs of these. `error` and `seen_error` ended the runs.
+    """
+
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    seen: Mapping[str, np.ndarray] = field(default_factory=dict)
+    inside: frozenset[str] = frozenset()
+    evidence: Evidence | None = None
+    seen_evidence: Evidence | None = None
+    error: ProviderError | None = None
+    seen_error: ProviderError | None = None
+    unfolded: bool = False
+
+
+def _run(provider: OpenProvider, resolved: ResolvedModel) -> _Runs:
+    """Runs the model itself, and again with further outputs if a node's values are inside it."""
+    given, feeds = resolved.given.as_run, resolved.data.inputs
+    nodes = [entry.node for entry in resolved.cases if entry.case]
+    setup, unfolded = Setup(cpu_nodes=True, from_file=bool(given.files)), False
+    try:
+        outputs, evidence = run_model(provider.performer, given, feeds, (), setup)
+        ran = {op_type for op_type, _ in evidence.placement.nodes} if evidence and evidence.placement else set()
+        unfolded = not provider.third_party and not ran.issuperset(node.op_type for node in nodes)
+        if unfolded:
+            setup = msgspec.structs.replace(setup, disabled_optimizers=UNFOLDED)
+            outputs, evidence = run_model(provider.performer, given, feeds, (), setup)
+    except ProviderError as error:
+        return _Runs(error=error, unfolded=unfolded)
+    exact = exact_values(resolved.given)
+    inside = [node for node in nodes if node.output not in outputs or not exact.issuperset(node.inputs)]
+    runs = _Runs(outputs, inside=frozenset(node.output for node in inside), evidence=evidence, unfolded=unfolded)
+    more = {name for node in inside for name in (*node.inputs, node.output)} & seen_values(given)
+    if not more:
+        return runs
+    try:
+        further_outputs, evidence = run_model(provider.performer, given, feeds, sorted(more), setup)
+    except ProviderError as error:
+        return replace(runs, seen_error=error)
+    return replace(runs, seen={name: further_outputs[name] for name in more}, seen_evidence=evidence)
+
+
+# --- judging one node ---
+
+
+class _Judged:
+    """Judges one node from the runs of its model."""
+
+    def __init__(self, judge: Judge, resolved: ResolvedModel, runs: _Runs, entry: NodeCase):
+        assert entry.case is not None, "a node without a case is not judged"
+        self.judge, self.given, self.resolved, self.runs = judge, resolved.given, resolved, runs
+        self.node = entry.node
+        self.inside = entry.node.output in runs.inside
+        self.case = self._seen_case(entry.case) if self.inside else entry.case
+
+    def _seen_case(self, case: Case) -> Case:
+        """Returns the case with the inputs that the provider itself gave to the node."""
+        values = self.runs.seen
+        if not any(name in values for name in self.node.inputs):
+            return case
+        arrays = [values[name] if name in values else self._own_array(name) for name in self.node.inputs]
+        try:
+            desc = descriptor(self.node, arrays, feature_level=self.judge.feature_level)
+        except InputError:  # the provider computed an input of another type or size: the output will be wrong too
+            return case
+        return replace(case_of(self.given, self.node, desc, arrays, case.variant), id=case.id)
+
+    def _own_array(self, name: str) -> np.ndarray:
+        """Returns a value that is fed, an initializer, or what the CPU EP computes inside a branch."""
+        known_arrays = known_values(self.given, self.resolved.data.inputs, {name})
+        return known_arrays[name] if name in known_arrays else self.resolved.computed[name]
+
+    def record_of_case(self) -> Record:
+        """Returns the record of the node on a provider that runs cases, not models."""
+        outcome = self.judge.execute(self.case)
+        return self._with_files(decide(outcome, self.judge.provider, brief=self.judge.brief), outcome)
+
+    def record(self) -> Record:
+        """Returns the record of the node."""
+        runs, case, provider = self.runs, self.case, self.judge.provider
+        evidence = runs.seen_evidence if self.inside else runs.evidence
+        graphs = graphs_of(self.given.as_run.model)
+        helpers = {node.op_type for graph in graphs for node in graph.node} - {self.node.op_type}
+        placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, _COPIES | helpers)
+        error = runs.error or (runs.seen_error if self.inside else None)
+        outcome = Outcome(case=case, round=case.round, placement=placement, error=error)
+        if error is None:
+            values = runs.seen if self.inside else runs.outputs
+            check = self._check(values[self.node.output])
+            wrong = differences(check.expected, check.actual.bits) if check.actual else ()
+            outcome = replace(
+                outcome,
+                check=check,
+                wrong_elements=wrong,
+                relation=relation(check, [check], {}) if wrong else None,
+                kinds=value_kinds([check]) if wrong else (),
+            )
+        record = decide(outcome, provider, brief=self.judge.brief)
+        texts = [f"lowered-as: {self.node.op_type} -> DML_OPERATOR_{case.desc.operator}"]
+        if self.inside:
+            texts.append(f"output: {self.node.output} is not an output of the model; a second run has it as one")
+        if runs.unfolded:
+            texts.append("optimizer: ConstantFolding is off, with it no such node is left to run")
+        lowered = LoweredRecord(**desc_json(case.desc), proof="predicted")
+        record = msgspec.structs.replace(record, lowered_as=lowered, substitutions=texts)
+        return self._with_files(record, outcome)
+
+    def _check(self, array: np.ndarray) -> Check:
+        """Returns the node's output, held against the pseudocode."""
+        round, output = self.case.round, self.case.desc.output
+        wanted, problem = output.data_type, None
+        if not isinstance(array, np.ndarray):
+            problem = f"the output must be an array, got a {type(array).__name__}"
+        elif (np.dtype("u1") if array.dtype.name == "bool" else array.dtype).newbyteorder("<") != dtype_of(wanted):
+            problem = f"the output must be {wanted.name}, got {array.dtype.name.upper()}"
+        elif pad(array.shape, output.dimension_count) != output.sizes:
+            problem = f"the output must have sizes {list(output.sizes)}, got {list(array.shape)}"
+        if problem:
+            return Check("", round, round.output_field, round.expected, None, problem)
+        actual = Tensor(wanted, output.sizes, tensor_of(array).bits)
+        return Check("", round, round.output_field, round.expected, actual)
+
+    # --- the model's outputs and the folder's files ---
+
+    def _with_files(self, record: Record, outcome: Outcome) -> Record:
+        """Returns the record with what the folder's expected outputs say, and the outputs behind the node."""
+        findings = [self._own_file(outcome), *(self._behind(name) for name in behind(self.given, self.node))]
+        bad = next((verdict for verdict, _ in findings if verdict), None)
+        message = "; ".join(filter(None, [record.message, *(text for _, text in findings)])) or None
+        if bad and record.good:
+            return msgspec.structs.replace(record, verdict=bad, stage=Stage.COMPARE, message=message)
+        return msgspec.structs.replace(record, message=message)
+
+    def _own_file(self, outcome: Outcome) -> tuple[Verdict | None, str]:
+        """Returns what the folder's expected output of the node says. The verdict is that of a file that is wrong."""
+        name, data = self.node.output, self.resolved.data
+        if name not in data.outputs:
+            return None, ""
+        file = data.output_files[name]
+        check = self._check(data.outputs[name])
+        actual = outcome.check.actual if outcome.check else None
+        if check.actual is None:
+            return Verdict.ERROR, f"{file}: {check.problem}"
+        differ = differences(check.expected, check.actual.bits)
+        if outcome.error:
+            return None, f"{file} differs from the pseudocode" if differ else ""
+        right = actual is not None and not outcome.wrong_elements
+        return _odd_one_out(
+            file, right, not differ, actual is not None and list(actual.bits) == list(check.actual.bits)
+        )
+
+    def _behind(self, name: str) -> tuple[Verdict | None, str]:
+        """Returns what an output that the node reaches through others says, and the verdict if it is wrong."""
+        provider, data = self.runs.outputs.get(name), self.resolved.data
+        if provider is None:
+            return None, ""
+        file = data.output_files.get(name, "")
+        if name not in exact_values(self.given):
+            what = f"output {name}" + (f" and {file} are" if file else " is")
+            return None, f"{what} not compared: nodes behind this one compute it, and providers may round differently"
+        wanted, expected = self.resolved.computed.get(name), data.outputs.get(name)
+        if wanted is None or self._computed_otherwise():
+            return None, f"output {name} is not compared: the CPU EP has no right values for it"
+        right, text = _equal(wanted, provider), f"output {name}, behind the node, is wrong"
+        if expected is None:
+            return (None, "") if right else (Verdict.MISMATCH, text)
+        verdict, odd = _odd_one_out(file, right, _equal(wanted, expected), _equal(provider, expected))
+        return (verdict, odd) if right else (Verdict.MISMATCH, f"{text}; {odd}")
+
+    def _computed_otherwise(self) -> bool:
+        """Returns whether the CPU EP computed a node of ours otherwise than the pseudocode: what follows is not right."""
+        for entry in self.resolved.cases:
+            array = self.resolved.computed.get(entry.node.output)
+            if entry.case is None or array is None:
+                return True
+            expected = entry.case.expected
+            bits: Sequence[int] = tensor_of(array).bits
+            if len(bits) != len(expected) or differences(expected, bits):
+                return True
+        return False
+
+
+def _equal(array: np.ndarray, other: np.ndarray) -> bool:
+    """Returns whether two arrays have the same type, sizes and bits."""
+    return array.dtype == other.dtype and array.shape == other.shape and array.tobytes() == other.tobytes()
+
+
+def _odd_one_out(file: str, right: bool, like_pseudocode: bool, like_provider: bool) -> tuple[Verdict | None, str]:
+    """Returns which of pseudocode, provider and the folder's file differs from the two others, and a verdict if it is the file.
+
+    `right` is whether the provider's output is that of the pseudocode.
+    """
+    if right:
+        text = f"{file} is the odd one out: the provider's output is that of the pseudocode"
+        return (None, "") if like_pseudocode else (Verdict.ERROR, text)
+    if like_pseudocode:
+        return None, f"the provider is the odd one out: {file} is what the pseudocode says"
+    if like_provider:
+        return None, f"the pseudocode is the odd one out: {file} is what the provider returned"
+    return None, f"{file} differs from both"

@@ -1,0 +1,211 @@
+"""Makes a case of each node of a model: the descriptor that the DirectML EP makes of it, and the values that reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ...catalogue.case import Case
+from ...catalogue.values import fill
+from ...catalogue.variants import PLAIN
+from ...descriptors import FEATURE_LEVELS, OperatorDesc
+from ...engines.arrays import from_array
+from ...engines.worker import WorkerLost
+from ...errors import InputError, ProviderError
+from ...limits import MAX_ELEMENTS
+from ...operators import OPERATORS
+from ...tensors import Tensor
+from .branches import with_branches
+from .nodes import (
+    OPERATOR_NODES,
+    GivenNode,
+    constant_values,
+    descriptor,
+    exact_values,
+    find_nodes,
+    is_ours,
+    seen_values,
+)
+from .reading import FED_TYPES, DataSet, GivenModel, read_data_set, type_name
+from .values import CpuValues, known_values
+
+_VARIANTS = {(False, False): PLAIN, (False, True): "init", (True, False): "data-init", (True, True): "both-init"}
+"""Whether data and indices are constants -> the variant that brings a case to the operator so."""
+
+
+@dataclass(frozen=True)
+class NodeCase:
+    """A node with its case; without one, `reason` says why the node cannot be judged."""
+
+    node: GivenNode
+    case: Case | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ResolvedModel:
+    """A model with one set of test data. `cases` has the nodes in the model's order.
+
+    `given` has the branches that the data takes in place of their Ifs. `computed` are values that the CPU EP computed, by
+    name: those of outputs, and of nodes. It is empty if the model was not run, or did not run.
+    """
+
+    given: GivenModel
+    data: DataSet
+    cases: Sequence[NodeCase]
+    computed: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def node_cases(
+    given: GivenModel, data_set: str | None, cpu: CpuValues, *, feature_level: str = FEATURE_LEVELS[-1]
+) -> ResolvedModel:
+    """Returns the cases of a model's nodes with one set of its test data. If `data_set` is None, opmap makes the data.
+
+    Raises InputError if the model has no node of our operators, or if the test data cannot be used.
+    """
+    nodes = find_nodes(given)
+    data = _generated(given, cpu, feature_level) if data_set is None else read_data_set(given, data_set)
+    if data.unusable:
+        return ResolvedModel(given, data, [NodeCase(node, reason=node.reason or data.unusable) for node in nodes])
+    return _resolved(given, data, cpu, feature_level)
+
+
+def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: str) -> ResolvedModel:
+    given = with_branches(given, partial(_condition, data, cpu))
+    nodes = find_nodes(given)
+    wanted = {name for node in nodes for name in node.inputs}
+    known_arrays = known_values(given, data.inputs, wanted)
+    computed: dict[str, np.ndarray] = {}
+    problem = ""
+    if wanted - known_arrays.keys() or not all(map(is_ours, given.model.graph.node)):
+        more = sorted((wanted - known_arrays.keys() - {""}) | {node.output for node in nodes if node.output})
+        try:
+            computed = cpu.run(given, data.inputs, more)
+        except WorkerLost as error:  # it must not run in this process
+            reason = f"the CPU EP, which gives the values between nodes, did not run the model: {error}"
+            return ResolvedModel(given, data, [NodeCase(node, reason=node.reason or reason) for node in nodes])
+        except ProviderError as error:
+            problem = f": the CPU EP does not run the model: {error}"
+    constants, values, cases = constant_values(given), {**computed, **known_arrays}, []
+    visible_names = exact_values(given) | seen_values(given)
+    for node in nodes:
+        unknown = [name for name in node.inputs if name not in values]
+        unseen = [name for name in node.inputs if name not in visible_names]
+        try:
+            if node.reason:
+                raise InputError(node.reason)
+            if unknown:
+                raise InputError(f"the values of its input {unknown[0]} are not known{problem}")
+            if unseen:
+                raise InputError(f"its input {unseen[0]} is computed in a branch, where its values cannot be seen")
+            arrays = [values[name] for name in node.inputs]
+            desc = descriptor(node, arrays, feature_level=feature_level)
+            first, second = (name in constants for name in node.inputs)
+            cases.append(NodeCase(node, case_of(given, node, desc, arrays, _VARIANTS[first, second])))
+        except InputError as error:
+            cases.append(NodeCase(node, reason=error.message))
+    return ResolvedModel(given, data, cases, computed)
+
+
+def _condition(data: DataSet, cpu: CpuValues, given: GivenModel, name: str) -> np.ndarray | None:
+    """Returns a value on which a branch depends: one of the model or of the data, else what the CPU EP computes."""
+    known_arrays = known_values(given, data.inputs, {name})
+    if name in known_arrays:
+        return known_arrays[name]
+    try:
+        return cpu.run(given, data.inputs, [name]).get(name)
+    except ProviderError:
+        return None
+
+
+def case_of(
+    given: GivenModel, node: GivenNode, desc: OperatorDesc, arrays: Sequence[np.ndarray], variant: str = PLAIN
+) -> Case:
+    """Returns the case of a node whose inputs are these arrays."""
+    tensors = {}
+    for name, array in zip(desc.inputs, arrays, strict=True):
+        tensor = tensor_of(array)
+        tensors[name] = Tensor(tensor.data_type, desc.tensors[name].sizes, tensor.bits)
+    return Case(node.label, desc, tensors, given.file, variant)
+
+
+def tensor_of(array: np.ndarray) -> Tensor:
+    """Returns an array as the DirectML EP takes it: BOOL is UINT8. Raises KeyError if DirectML has no such type."""
+    return from_array(array.view(np.uint8) if array.dtype.name == "bool" else array)
+
+
+# --- data that opmap makes ---
+
+
+def _generated(given: GivenModel, cpu: CpuValues, feature_level: str) -> DataSet:
+    """Returns inputs for a model without test data: elements that reveal their addresses, and indices that are in range.
+
+    The indices are 0 at first. Their limits then follow from the values that reach the nodes.
+    """
+    data = _plain_data(given, find_nodes(given))
+    if data.unusable:
+        return data
+    resolved = _resolved(given, data, cpu, feature_level)
+    if resolved.given is not given:  # the nodes in its branches are known now
+        data = _plain_data(given, [entry.node for entry in resolved.cases])
+        resolved = _resolved(given, data, cpu, feature_level)
+    feeds = dict(data.inputs)
+    with_cases = [(entry.node, entry.case) for entry in resolved.cases if entry.case]
+    for node, case in sorted(with_cases, key=lambda pair: -min(map(min, pair[1].desc.index_bounds.values()))):
+        filled = fill(case.desc, node.label, "mix", "addr")
+        for number, name in enumerate(case.desc.inputs):
+            source = node.inputs[number]
+            if name in case.desc.index_tensors() and source in feeds:
+                zeros = feeds[source]
+                feeds[source] = np.array(filled[name].values, zeros.dtype).reshape(zeros.shape)
+    return DataSet(None, feeds)
+
+
+def _plain_data(given: GivenModel, nodes: Sequence[GivenNode]) -> DataSet:
+    """Returns inputs whose elements are unique where a node moves them, and whose indices are 0."""
+    indices = {node.inputs[i] for node in nodes if not node.reason for i in _index_inputs(node)}
+    moved = {name for node in nodes for name in node.inputs} - indices
+    feeds: dict[str, np.ndarray] = {}
+    for value in given.required:
+        sizes, problem = _static_sizes(value)
+        if problem:
+            return DataSet(None, unusable=f"there is no test data, and {problem}")
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        feeds[value.name] = _filled(sizes, dtype, value.name in moved)
+    return DataSet(None, feeds)
+
+
+def _index_inputs(node: GivenNode) -> list[int]:
+    """Returns the numbers of a node's inputs that hold indices."""
+    descriptor_type = OPERATORS[OPERATOR_NODES[node.op_type]].descriptor
+    fields = descriptor_type.spec().field_names("input")
+    return [number for number, name in enumerate(fields) if name in descriptor_type.index_tensors()]
+
+
+def _static_sizes(value: onnx.ValueInfoProto) -> tuple[tuple[int, ...], str | None]:
+    """Returns the sizes of a graph input, or what is wrong with them."""
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or tensor.elem_type not in FED_TYPES:
+        kind = type_name(tensor.elem_type) if value.type.HasField("tensor_type") else "no tensor"
+        return (), f"input {value.name} is {kind}, for which opmap makes none"
+    sizes = tuple(d.dim_value for d in tensor.shape.dim)
+    if not tensor.HasField("shape") or min(sizes, default=1) < 1:
+        return (), f"input {value.name} has no fixed sizes"
+    if prod(sizes) > MAX_ELEMENTS:
+        return (), f"input {value.name} has more than {MAX_ELEMENTS} elements"
+    return sizes, None
+
+
+def _filled(sizes: tuple[int, ...], dtype: np.dtype[Any], moved: bool) -> np.ndarray:
+    """Returns an array of unique elements if it is moved or holds floats; else zeros: it may be sizes or indices."""
+    count = prod(sizes)
+    if dtype.kind == "b":
+        return np.asarray(np.arange(count) % 3 == 0, dtype).reshape(sizes)
+    values = np.arange(count) if moved or dtype.kind == "f" else np.zeros(count)
+    return np.asarray(values, dtype).reshape(sizes)

@@ -1,0 +1,214 @@
+"""Finds the nodes of our operators in a model, and derives the descriptors that the DirectML EP makes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ...descriptors import OperatorDesc, TensorDesc
+from ...errors import InputError, names
+from ...limits import MAX_ELEMENTS
+from ...operators import OPERATORS, emitted
+from ...tensors import DataType
+from .reading import GivenModel, nodes_of
+
+OPERATOR_NODES = {operator.onnx_operator: name for name, operator in OPERATORS.items() if operator.onnx_operator}
+"""ONNX operator -> the name of the operator that the DirectML EP makes of it."""
+
+_COPYING = frozenset(
+    [
+        "Identity",
+        "Reshape",
+        "Transpose",
+        "Squeeze",
+        "Unsqueeze",
+        "Flatten",
+        "Concat",
+        "Slice",
+        "Split",
+        "Expand",
+        "Tile",
+        "Shape",
+        "Size",
+        "Constant",
+        "ConstantOfShape",
+        "Where",
+        "And",
+        "Or",
+        "Not",
+        "Equal",
+        "Less",
+        "Greater",
+        "DepthToSpace",
+        "SpaceToDepth",
+        "SequenceConstruct",
+        "SequenceAt",
+    ]
+)
+_UNSEEN = "where its values cannot be seen"
+
+_EXACT_CASTS = frozenset({onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64})
+
+
+@dataclass(frozen=True)
+class GivenNode:
+    """A node of one of our operators.
+
+    `label` is its name, or its output's if it has no name of its own. `reason` says why it cannot be judged.
+    """
+
+    label: str
+    operator: str
+    op_type: str
+    inputs: Sequence[str] = ()
+    output: str = ""
+    attributes: Mapping[str, int] | None = None
+    reason: str | None = None
+
+
+def find_nodes(given: GivenModel) -> list[GivenNode]:
+    """Returns the nodes of our operators: those of the main graph, then those in subgraphs.
+
+    Raises InputError if there are none.
+    """
+    graph, visible_names = given.model.graph, seen_values(given)
+    nodes = [_node(node, visible_names) for node in graph.node if is_ours(node)]
+    for node in graph.node:
+        where = f"a subgraph of the {node.op_type}"
+        nodes += (_hidden(inner, where, _UNSEEN) for inner in _inner_nodes(node))
+    nodes += (_hidden(node, where, "which this data does not take") for node, where in given.left_out if is_ours(node))
+    if not nodes:
+        types = list(dict.fromkeys(node.op_type for node in graph.node))
+        raise InputError(f"must have a node of {', '.join(OPERATOR_NODES)}, got {names(types) or 'none'}")
+    count = Counter(node.label for node in nodes)
+    return [node if count[node.label] == 1 else _relabelled(node, number) for number, node in enumerate(nodes)]
+
+
+def is_ours(node: onnx.NodeProto) -> bool:
+    """Returns whether a node is of one of our operators."""
+    return node.op_type in OPERATOR_NODES and node.domain in ("", "ai.onnx")
+
+
+def seen_values(given: GivenModel) -> set[str]:
+    """Returns the values that can be outputs of the model as it is run: those of its main graph."""
+    return {name for node in given.as_run.model.graph.node for name in node.output}
+
+
+def _node(node: onnx.NodeProto, visible_names: Collection[str]) -> GivenNode:
+    operator = f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}"
+    label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
+    wrong = [a.name for a in node.attribute if a.type != onnx.AttributeProto.INT or a.ref_attr_name]
+    reason = None
+    if len(node.input) != 2 or len(node.output) != 1 or "" in (*node.input, *node.output):
+        reason = f"{node.op_type} must have 2 inputs and 1 output, got {len(node.input)} and {len(node.output)}"
+    elif wrong:
+        reason = f"{node.op_type} must have whole numbers as attributes, got {names(wrong)}"
+    elif node.output[0] not in visible_names:
+        reason = f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
+    if reason:
+        return GivenNode(label, operator, node.op_type, reason=reason)
+    attributes = {a.name: a.i for a in node.attribute}
+    return GivenNode(label, operator, node.op_type, list(node.input), node.output[0], attributes)
+
+
+def _hidden(node: onnx.NodeProto, where: str, why: str) -> GivenNode:
+    """Returns a node whose values nothing outside sees."""
+    label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
+    reason = f"it is inside {where}, {why}"
+    return GivenNode(label, f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}", node.op_type, reason=reason)
+
+
+def _inner_nodes(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """Gives the nodes of our operators in the subgraphs of a node."""
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from filter(is_ours, nodes_of(graph))
+
+
+def _relabelled(node: GivenNode, number: int) -> GivenNode:
+    label = f"{node.label} -> {node.output}" if node.output else f"{node.label} ({number})"
+    return GivenNode(label, node.operator, node.op_type, node.inputs, node.output, node.attributes, node.reason)
+
+
+# --- descriptors ---
+
+
+def descriptor(node: GivenNode, arrays: Sequence[np.ndarray], *, feature_level: str) -> OperatorDesc:
+    """Returns the descriptor that the DirectML EP makes of a node with these inputs.
+
+    Raises InputError, which says why, if there is no such descriptor, or if its documentation does not allow it.
+    """
+    inputs = [TensorDesc(data_type(array.dtype), tuple(array.shape)) for array in arrays]
+    attributes, rank = dict(node.attributes or {}), inputs[0].dimension_count
+    axis = attributes.get("axis", 0)
+    if not -rank <= axis < max(rank, 1):
+        raise InputError(f"axis must be {-rank} to {rank - 1}, got {axis}")
+    if not all(t.element_count for t in inputs):
+        raise InputError(f"DirectML has no empty tensors, got sizes {' and '.join(str(list(t.sizes)) for t in inputs)}")
+    try:
+        desc = emitted(node.op_type, inputs, attributes)
+    except (ArithmeticError, LookupError, ValueError, TypeError):  # sizes that the operator does not take
+        shown = " and ".join(str(list(t.sizes)) for t in inputs)
+        raise InputError(f"{node.op_type} does not take inputs of sizes {shown}") from None
+    violations = desc.violations(feature_level=feature_level)
+    if violations:
+        raise InputError(f"the EP makes a descriptor that breaks a rule: {violations[0]}")
+    if desc.output.element_count > MAX_ELEMENTS:
+        raise InputError(f"the output must have at most {MAX_ELEMENTS} elements, got {desc.output.element_count}")
+    return desc
+
+
+def data_type(dtype: np.dtype[Any]) -> DataType:
+    """Returns the type as which the DirectML EP takes a NumPy type: BOOL is UINT8. Raises InputError if it does not."""
+    name = "UINT8" if dtype.name == "bool" else dtype.name.upper()
+    if name not in DataType.__members__:
+        raise InputError(f"{name} is a type for which the DirectML EP has no such operator")
+    return DataType[name]
+
+
+# --- what stands between ---
+
+
+def exact_values(given: GivenModel) -> set[str]:
+    """Returns the values of the main graph that have the same bits on every provider.
+
+    These are inputs, initializers, and what nodes make of them that only copy elements or compute whole numbers.
+    """
+    graph = given.model.graph
+    exact = {value.name for value in graph.input} | given.initializers.keys() | {""}
+    for node in graph.node:
+        if _is_exact(node) and exact.issuperset(node.input):
+            exact.update(node.output)
+    return exact
+
+
+def _is_exact(node: onnx.NodeProto) -> bool:
+    if node.domain not in ("", "ai.onnx"):
+        return False
+    casts = node.op_type == "Cast" and any(a.name == "to" and a.i in _EXACT_CASTS for a in node.attribute)
+    return casts or node.op_type in _COPYING or is_ours(node)
+
+
+def constant_values(given: GivenModel) -> set[str]:
+    """Returns the values of the main graph that no input changes: ONNX Runtime computes them before the run."""
+    graph = given.model.graph
+    constant = given.initializers.keys() - given.overridable | {""}
+    for node in graph.node:
+        subgraphs = any(a.HasField("g") or a.graphs for a in node.attribute)
+        if constant.issuperset(node.input) and not subgraphs:
+            constant |= set(node.output)
+    return constant
+
+
+def behind(given: GivenModel, node: GivenNode) -> list[str]:
+    """Returns the graph outputs that a node's output reaches through other nodes, without its own."""
+    reached = {node.output}
+    for later_node in given.model.graph.node:
+        if later_node.output and not reached.isdisjoint(later_node.input) and node.output not in later_node.output:
+            reached.update(later_node.output)
+    return [v.name for v in given.model.graph.output if v.name in reached and v.name != node.output]

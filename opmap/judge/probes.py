@@ -1,0 +1,118 @@
+"""Judges probes: runs a probe's model, and compares the result with the outcome that is expected of the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
+
+import msgspec
+import numpy as np
+import onnx
+import onnx.helper
+
+from ..catalogue.probes import Expectation, Probe
+from ..engines.arrays import wrong_outputs
+from ..engines.protocol import origin
+from ..engines.providers import OpenProvider
+from ..errors import ProviderError
+from ..vocabulary import Stage, Verdict
+from .record import PlacementRecord, Record
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def judge_probe(probe: Probe, provider: OpenProvider) -> Record:
+    """Returns the record of one probe.
+
+    A provider without an expected outcome on its device class is `observed`. The expected outcome is `pass`, or
+    `known-failure` if it is a limit of the device class. Any other outcome is wrong.
+    """
+    result = _run(probe, provider)
+    outcome = next(
+        (o for o in probe.outcomes if o.provider == provider.name and o.device_class in (None, provider.device_class)),
+        None,
+    )
+    got = f"{result.verdict}{f': {result.message}' if result.message else ''}"
+    if outcome is None:
+        ran = probe.output is None and result.verdict == Verdict.MISMATCH
+        return msgspec.structs.replace(result, verdict=Verdict.OBSERVED, message=result.message if ran else got)
+    expected = _expected(outcome)
+    as_expected = (
+        result.verdict == outcome.verdict
+        and outcome.stage in (None, result.stage)
+        and (outcome.origin or "") in (result.message or "")
+    )
+    if as_expected:
+        verdict = Verdict.KNOWN_FAILURE if outcome.known_failure else Verdict.PASS
+        reason = "" if outcome.verdict == Verdict.PASS else f"{expected}, as expected ({outcome.reason}): "
+        return msgspec.structs.replace(result, verdict=verdict, message=f"{reason}{result.message or ''}" or None)
+    if outcome.known_failure and result.verdict == Verdict.PASS:
+        message = f"expected {expected} ({outcome.reason})"
+        return msgspec.structs.replace(result, verdict=Verdict.UNEXPECTED_PASS, message=message)
+    # a result where a refusal is expected is as wrong as a wrong value
+    replaced = (Verdict.PASS, Verdict.ERROR, Verdict.FALLBACK)
+    verdict = Verdict.MISMATCH if result.verdict in replaced else result.verdict
+    message = f"expected {expected} ({outcome.reason}), got {got}"
+    if outcome.verdict == Verdict.ERROR and result.verdict in (Verdict.PASS, Verdict.FALLBACK, Verdict.MISMATCH):
+        message = f"the model must be refused, as {expected} ({outcome.reason}), and {provider.name} ran it"
+    return msgspec.structs.replace(result, verdict=verdict, message=message)
+
+
+def _expected(outcome: Expectation) -> str:
+    """Returns an outcome in words: `error at load with 80070057`."""
+    stage = f" at {outcome.stage}" if outcome.stage else ""
+    return f"{outcome.verdict}{stage}{f' with {outcome.origin}' if outcome.origin else ''}"
+
+
+def _run(probe: Probe, provider: OpenProvider) -> Record:
+    """Returns the provider's own result: `pass` means that it ran the model and the values are right.
+
+    A result of an invalid model is a `mismatch`, whatever its values are.
+    """
+    model = probe.model_proto()
+    record = Record(
+        case=probe.id,
+        operator=", ".join(probe.operators),
+        provider=provider.name,
+        device_class=provider.device_class,
+        verdict=Verdict.PASS,
+    )
+    feeds = {value.name: _array(value, probe.inputs[value.name]) for value in model.graph.input}
+    try:
+        outputs = provider.run(model.SerializeToString(deterministic=True), feeds)
+    except ProviderError as error:
+        return msgspec.structs.replace(
+            record,
+            verdict=error.verdict,
+            stage=Stage(error.stage) if error.stage else None,
+            path=origin(str(error)),
+            message=str(error),
+        )
+    record = msgspec.structs.replace(record, placement=PlacementRecord.of(provider.placement(), provider.name))
+    if probe.output is None:
+        message = f"the model is invalid ({probe.text}), and {provider.name} ran it"
+        return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=message)
+    problem = _wrong_output(outputs, _array(model.graph.output[0], probe.output))
+    if problem:
+        return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)
+    if not (record.proven or record.asserted):
+        message = f"nothing shows that a node ran on {provider.name}"
+        return msgspec.structs.replace(record, verdict=Verdict.FALLBACK, message=message)
+    return record
+
+
+def _wrong_output(outputs: object, expected: Array) -> str | None:
+    """Returns what is wrong with the outputs of a model, or None."""
+    problem = wrong_outputs(outputs, expected.dtype, expected.shape)
+    if problem:
+        return problem
+    (actual,) = cast("Sequence[Array]", outputs)
+    if actual.astype(expected.dtype).tobytes() != expected.tobytes():
+        return f"expected {expected.tolist()}, got {actual.tolist()}"
+    return None
+
+
+def _array(value: onnx.ValueInfoProto, values: Sequence[bool | float]) -> Array:
+    kind = value.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    return np.array(values, dtype=dtype).reshape([d.dim_value for d in kind.shape.dim])

@@ -1,0 +1,230 @@
+"""The result record: one versioned shape for every command, the worker and the results bundle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..engines.protocol import Placement
+from ..files import to_json
+from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
+from .tally import ran
+
+SCHEMA = "opmap-results/1"
+
+T = TypeVar("T")
+
+GOOD = frozenset(verdict for verdict in Verdict if verdict.good)
+"""The verdicts that leave a run green."""
+
+
+class TensorRecord(msgspec.Struct, frozen=True):
+    """An output tensor. `Values` are flat and row-major, None for an undefined value; `Bits` (hexadecimal) is authoritative.
+
+    Above MAX_LISTED elements `Values` and `Bits` are None. `Digest` (SHA-256 of the bit patterns) and `Differences` (the
+    first different elements) replace them.
+    """
+
+    DataType: str
+    Sizes: list[int]
+    Values: list[int | float | str | None] | None
+    Bits: list[str | None] | None
+    Digest: str | None = None
+    Differences: list[dict[str, object]] | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """The SHA-256 of the bit patterns, each little-endian; None if they are not known."""
+        if self.Bits is None or None in self.Bits:
+            return self.Digest
+        return hashlib.sha256(b"".join(bytes.fromhex(bits)[::-1] for bits in self.Bits if bits)).hexdigest()
+
+
+class PlacementRecord(msgspec.Struct, frozen=True):
+    """Where the nodes of the model ran.
+
+    `proven` is whether that proves the provider asked for, `source` names the evidence, and `nodes` holds (operator type,
+    provider) of each node. `asserted` is whether the provider only says so itself: then it is not proven. `elsewhere`
+    lists the nodes that did not run on the provider asked for, as `Reshape on CPUExecutionProvider`.
+    """
+
+    proven: bool
+    source: str
+    nodes: list[tuple[str, str]]
+    asserted: bool = False
+    elsewhere: list[str] = []
+
+    @classmethod
+    def of(cls, placement: Placement | None, provider: str, helpers: Collection[str] = ()) -> PlacementRecord | None:
+        """Returns the record of a placement for a run on this provider; None if the placement is unknown.
+
+        Nodes of the types in `helpers` may have run elsewhere.
+        """
+        if placement is None:
+            return None
+        proven = placement.proves(provider, helpers)
+        asserted = not proven and placement.shows(provider, helpers)
+        elsewhere = [
+            f"{op_type} on {name}".removeprefix(" on ") for op_type, name in placement.nodes if name != provider
+        ]
+        return cls(proven, placement.source, list(placement.nodes), asserted, elsewhere)
+
+    @property
+    def shown(self) -> bool:
+        """Whether the nodes ran on the provider asked for: by proof, or by the provider's own word."""
+        return self.proven or self.asserted
+
+
+class RoadRecord(msgspec.Struct, frozen=True):
+    """Whether the run is proven to have taken the road of its variant, and the evidence for it."""
+
+    proven: bool
+    source: str
+
+
+class LoweredRecord(msgspec.Struct, frozen=True):
+    """The descriptor that the EP makes of the model, in DxDispatch's spelling; `proof` names the evidence for it."""
+
+    type: str
+    desc: Mapping[str, object]
+    proof: str = "predicted"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one case or probe. In JSON every key is present; the value is null if the run ended before it was known.
+
+    `variant` names how the descriptor was brought to the provider. `descriptor` says how the DirectML graph that the EP
+    wrote holds the case's descriptor: `identical`, `substituted` (as the mapping lists) or `differs`.
+
+    `kinds` are the kinds of wrong values (vocabulary.VALUE_KINDS) of a `mismatch` in which nothing else is wrong.
+
+    `company` names the other cases in the session of a case that failed with them, and passes without them. It names the
+    other cases in the process if that crashed, and no case alone crashes it. Else it is null.
+
+    `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
+    """
+
+    file: str | None = None
+    case: str | None = None
+    operator: str | None = None
+    variant: str = "plain"
+    verdict: Verdict
+    stage: Stage | None = None
+    rule: str | None = None
+    rules: list[str] | None = None
+    path: str | None = None
+    message: str | None = None
+    kinds: list[str] | None = None
+    expected: TensorRecord | None = None
+    actual: TensorRecord | None = None
+    provider: str | None = None
+    placement: PlacementRecord | None = None
+    road: RoadRecord | None = None
+    device_class: str | None = None
+    substitutions: list[str] | None = None
+    lowered_as: LoweredRecord | None = None
+    descriptor: str | None = None
+    company: list[str] | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether it is proven that the provider asked for ran the case."""
+        return self.placement is not None and self.placement.proven
+
+    @property
+    def asserted(self) -> bool:
+        """Whether the provider itself says that it ran the case, and nothing proves it."""
+        return self.placement is not None and self.placement.asserted
+
+    @property
+    def ran(self) -> bool:
+        """Whether the provider was given the case. It may have answered that it does not support it."""
+        return ran(self.verdict, self.stage)
+
+    @property
+    def good(self) -> bool:
+        """Whether the verdict leaves a run green."""
+        return self.verdict in GOOD
+
+    @property
+    def failed(self) -> bool:
+        """Whether the verdict alone makes a run red. A case that was not run has not failed."""
+        return not self.good and self.verdict != Verdict.NOT_RUN
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether this is the result of a probe."""
+        return (self.case or "").startswith(PROBE)
+
+    @property
+    def is_contract(self) -> bool:
+        """Whether this is the result of a contract probe."""
+        return (self.case or "").startswith(CONTRACT)
+
+
+def shortened(record: Record) -> Record:
+    """Returns a good record without its outputs and `lowered_as`; any other as it is. Takes few hundred bytes.
+
+    What many records have in common is one object for all.
+    """
+    if not record.good:
+        return record
+    placement, road, substitutions = record.placement, record.road, record.substitutions
+    return msgspec.structs.replace(
+        record,
+        operator=_shared_text(record.operator),
+        variant=_shared_text(record.variant),
+        message=_shared_text(record.message),
+        expected=None,
+        actual=None,
+        provider=_shared_text(record.provider),
+        placement=placement and _shared(repr(placement), placement),
+        road=road and _shared(repr(road), road),
+        device_class=_shared_text(record.device_class),
+        substitutions=substitutions and _shared(tuple(substitutions), substitutions),
+        lowered_as=None,
+        descriptor=_shared_text(record.descriptor),
+    )
+
+
+_ONE: dict[object, Any] = {}
+"""A part of records -> the one object that stands for all equal ones. It holds at most MOST_SHARED."""
+
+MOST_SHARED = 4096
+
+
+def _shared_text(text: T) -> T:
+    return _shared(text, text)
+
+
+def _shared(key: object, part: T) -> T:
+    """Returns the part with this key that was seen first; the part itself if there are too many."""
+    if key is None or (len(_ONE) >= MOST_SHARED and key not in _ONE):
+        return part
+    first: T = _ONE.setdefault(key, part)
+    return first
+
+
+def split(records: Iterable[Record]) -> tuple[list[Record], list[Record], list[Record]]:
+    """Returns the records of cases, those of probes, and those of contract probes."""
+    parts: tuple[list[Record], list[Record], list[Record]] = [], [], []
+    for record in records:
+        parts[1 if record.is_probe else 2 if record.is_contract else 0].append(record)
+    return parts
+
+
+def encode(records: Iterable[Record]) -> bytes:
+    """Returns the JSON document that `--json` prints. The key `probes` is present if a probe was run.
+
+    The key `contract` is present if a contract probe was run.
+    """
+    cases, probes, contract = split(records)
+    document: dict[str, object] = {"schema": SCHEMA, "cases": cases}
+    if probes:
+        document["probes"] = probes
+    if contract:
+        document["contract"] = contract
+    return to_json(document)

@@ -1,0 +1,212 @@
+"""The results of one run: judges items in order, keeps the records, and decides whether the run is green."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from ..catalogue.case import Case
+from ..files import to_json
+from ..vocabulary import Verdict
+from .record import Record, shortened, split
+from .tally import Tally
+
+
+class Item(Protocol):
+    """A case or probe, as far as a run needs to know it."""
+
+    @property
+    def id(self) -> str:
+        """The id, which is unique in a run."""
+
+
+class Journal(Protocol):
+    """Receives every record as soon as there is one. The results bundle is one."""
+
+    @property
+    def done(self) -> Sequence[Record]:
+        """The records of an interrupted run that this run continues."""
+
+    def add(self, record: Record, seconds: float | None = None) -> None:
+        """Keeps one record, and how long its item took."""
+
+
+AnyItem = TypeVar("AnyItem", bound=Item)
+
+
+class Run:
+    """Collects the records of a run. `records` has the order of the items, not the order in which they were judged.
+
+    Good records are kept `shortened`, unless `whole`: those of a long run would take much memory.
+    `journal` receives each record, and gives the records of an interrupted run. The run stops after `max_failures`
+    failures, and after Ctrl-C (`interrupted`); `left` counts the items that were not judged then.
+    """
+
+    def __init__(self, journal: Journal | None = None, max_failures: int | None = None, *, whole: bool = True):
+        self.journal, self.max_failures, self.whole = journal, max_failures, whole
+        self.records: list[Record] = list(journal.done) if journal else []
+        self.interrupted = False
+        self.left = 0
+
+    def judge(
+        self,
+        items: Sequence[AnyItem],
+        judge: Callable[[AnyItem], Record],
+        advance: Callable[[], None] = lambda: None,
+        *,
+        order: Sequence[AnyItem] | None = None,
+        seconds: Mapping[str, float] | None = None,
+    ) -> None:
+        """Judges the items that have no record yet, in this `order` (default: their own).
+
+        `seconds` gives how long an item took, by its id, where that is not the time of the call of `judge`. Calls
+        `advance` after each item. Ctrl-C or too many failures stop the run; the records so far are kept.
+        """
+        done = {record.case for record in self.records}
+        failures = len(self.failures())
+        for position, item in enumerate(items if order is None else order):
+            if self.interrupted or (self.max_failures and failures >= self.max_failures):
+                self.left += len(items) - position
+                break
+            try:
+                if item.id not in done:
+                    begin = perf_counter()
+                    record = judge(item)
+                    self.add(record, (seconds or {}).get(item.id, perf_counter() - begin))
+                    failures += record.failed
+                    if isinstance(item, Case):
+                        item.lighten()
+            except KeyboardInterrupt:
+                self.interrupted = True
+                self.left += 1
+            advance()
+        positions = {item.id: position for position, item in enumerate(items)}
+        self.records.sort(key=lambda record: positions.get(record.case or "", -1))
+
+    def skip(self, records: Iterable[Record]) -> None:
+        """Adds records of cases that were not run. A case that has a record already is left out."""
+        done = {record.case for record in self.records}
+        for record in records:
+            if record.case not in done:
+                self.add(record)
+
+    def add(self, record: Record, seconds: float | None = None) -> None:
+        """Adds one record, and writes it to the journal, with how long its item took if that is known."""
+        self.records.append(record if self.whole else shortened(record))
+        if self.journal:
+            self.journal.add(record, seconds)
+
+    def failures(self) -> list[Record]:
+        """Returns the records that make the run red."""
+        return [record for record in self.records if record.failed]
+
+    def red(self, *, required: bool) -> bool:
+        """Returns whether the run is red: an item failed, or items ran and nothing shows that one ran on the provider.
+
+        If the provider is `required`, the run is also red if nothing ran, or if an item was not run.
+        """
+        ran = [record for record in self.records if record.ran]
+        of_cases = [record for record in ran if not record.is_contract]
+        unproven = bool(of_cases) and not any(record.proven or record.asserted for record in of_cases)
+        lacking = not ran or any(record.verdict == Verdict.NOT_RUN for record in self.records)
+        return bool(self.failures()) or unproven or (required and lacking)
+
+    def tally(self) -> Tally:
+        """Returns the counts of the cases."""
+        tally = Tally()
+        for record in self.records:
+            tally.add(record.case, record.verdict, record.stage, proven=record.proven, asserted=record.asserted)
+        return tally
+
+    def notes(self) -> list[str]:
+        """Returns the lines below the table: what was proven, the first reason for not-run, and why the run stopped."""
+        tally, (cases, probes, contract) = self.tally(), split(self.records)
+        sources = ", ".join(sorted({r.placement.source for r in cases if r.placement and r.proven}))
+        providers = ", ".join(sorted({r.provider or "?" for r in self.records}))
+        lines = []
+        if cases or probes or not contract:
+            by = f" ({sources})" if sources else ""
+            lines.append(tally.sentence(f"on {providers}{by}"))
+            helpers = Counter(
+                name for r in cases if r.placement and r.placement.shown for name in r.placement.elsewhere
+            )
+            if helpers:
+                counts = ", ".join(f"{count} {name}" for name, count in helpers.most_common())
+                lines.append(f"nodes beside the operator that ran elsewhere: {counts}")
+        graphs = Counter(r.descriptor for r in cases if r.descriptor)
+        if graphs:
+            counts = ", ".join(f"{graphs[name]} {text}" for name, text in _GRAPHS.items() if graphs[name])
+            lines.append(f"DirectML graphs that the EP wrote: {counts}")
+        if contract:
+            passed = sum(record.verdict == Verdict.PASS for record in contract)
+            lines.append(f"{passed} of {len(contract)} contract probes passed on {providers}")
+        not_run = next((r for r in self.records if r.verdict == Verdict.NOT_RUN), None)
+        if not_run:
+            lines.append(f"not run: {not_run.message}")
+        if self.left:
+            why = "interrupted" if self.interrupted else f"stopped after {len(self.failures())} failures"
+            lines.append(f"{why}, {self.left} cases left")
+        return lines
+
+
+UNSTABLE = "unstable: "
+"""The beginning of the message about an item whose repetitions gave different results."""
+
+_GRAPHS = {
+    "identical": "hold the case's own descriptor",
+    "substituted": "hold it as substituted",
+    "differs": "differ",
+}
+"""Class of a descriptor in a graph -> what such a graph does, as the predicate of a sentence."""
+
+
+def shuffled(items: Sequence[AnyItem], seed: int | None) -> Sequence[AnyItem]:
+    """Returns the items in an order that follows from the seed and their ids; without a seed, in their own order.
+
+    The order is the same in every version of Python. Two items keep their order in every selection that contains both.
+    """
+    if seed is None:
+        return items
+    return sorted(items, key=lambda item: hashlib.sha256(f"{seed} {item.id}".encode()).digest())
+
+
+def settle(records: Sequence[Record]) -> Record:
+    """Returns one record for an item that was judged several times.
+
+    Equal results give that result. Different results give `mismatch` without a stage. If a repetition was not run, the
+    record is `not-run`, unless the others differ.
+    """
+    ran = [record for record in records if record.verdict != Verdict.NOT_RUN]
+    if len({_comparable(record) for record in ran}) > 1:
+        wrong = next((r for r in ran if not r.good), ran[0])
+        results = ", ".join(
+            r.verdict + (f" at {r.stage}" if r.stage and r.verdict == Verdict.ERROR else "") for r in records
+        )
+        message = f"{UNSTABLE}{len(records)} runs gave {results}{f'; {wrong.message}' if wrong.message else ''}"
+        return msgspec.structs.replace(wrong, verdict=Verdict.MISMATCH, stage=None, message=message, kinds=None)
+    return next((r for r in records if r.verdict == Verdict.NOT_RUN), records[0])
+
+
+def _comparable(record: Record) -> bytes:
+    """Returns the part of a record that must be equal in every repetition.
+
+    The message of a crash or error may contain addresses and times, and an undefined value may change. For such a record
+    only the verdict, the stage and the place in ONNX Runtime count.
+    """
+    message = record.message if record.verdict in (Verdict.MISMATCH, Verdict.OBSERVED) else None
+    actual = record.actual if record.verdict == Verdict.MISMATCH else None
+    return to_json([record.verdict, record.stage, record.path, message, actual])
+
+
+def not_run(
+    *, case: str | None, operator: str | None, provider: str, error: Exception, file: str | None = None
+) -> Record:
+    """Returns the record of an item that cannot be run because the provider is missing; `error` says why."""
+    return Record(
+        file=file, case=case, operator=operator, verdict=Verdict.NOT_RUN, provider=provider, message=str(error)
+    )

@@ -1,0 +1,183 @@
+"""Groups the failures of a run, so that one entry of a file of known failures describes many of them.
+
+A pattern says which cases an entry matches. It is used only if every case of the tier that it matches failed in the same way,
+and for the same cause as far as the caller can tell. Where the values decide (the failures have kinds), cases that it
+matches may also have passed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import NamedTuple, TypeAlias
+
+from ..catalogue.case import Case
+from ..judge.record import Record
+from ..judge.run import UNSTABLE
+from ..vocabulary import VALUE_KINDS, Stage, Verdict
+
+MANY = 3
+"""The smallest number of failures that get one entry in place of an entry each."""
+
+SHORTEST = 8
+"""The smallest number of characters that a text must have to tell one error from another."""
+
+CommonCause: TypeAlias = "Callable[[Sequence[Record]], Mapping[str, str] | None]"
+"""Returns the keys of an entry that say the cause of failures of one way; None if one entry cannot say it for all."""
+
+
+def no_cause(failures: Sequence[Record]) -> Mapping[str, str]:
+    """Returns no keys: the cause is not looked at."""
+    return {}
+
+
+_VARIABLE = re.compile(
+    r"""'[^']*' | "[^"]*" | \[[^]]*\] | \([^)]*\) | \{[^}]*\} | [^\s:;,]*\d[^\s:;,]* | [^ -~]+""", re.VERBOSE
+)
+"""What differs between two messages about one fault: names, lists, words with digits, line breaks."""
+
+
+class Pattern(NamedTuple):
+    """The keys of an entry that say which cases it matches. None allows any value."""
+
+    type: str | None = None
+    operator: str | None = None
+    variant: str | None = None
+    case: str | None = None
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        """Sorts the simplest pattern first: a glob last, then by the number of keys."""
+        return self.case is not None, sum(key is not None for key in self)
+
+
+class FailureSignature(NamedTuple):
+    """How a case failed. Two cases with equal ways fail because of one fault, as far as records can tell."""
+
+    verdict: Verdict
+    stage: Stage | None
+    only_values: bool
+    path: str | None
+    text: tuple[str, ...]
+
+
+@dataclass
+class Group:
+    """The cases of the tier that a pattern matches.
+
+    `failures` failed in these `ways`. `passed`: whether some passed. `has_others`: whether some did neither, or did not
+    run. `cause` holds the keys of an entry that say the cause of all failures.
+    """
+
+    failures: list[Record] = field(default_factory=list)
+    ways: set[FailureSignature] = field(default_factory=set)
+    passed: bool = False
+    has_others: bool = False
+    cause: Mapping[str, str] = field(default_factory=dict)
+
+    def usable(self, pattern: Pattern) -> bool:
+        """Returns whether one entry with this pattern can describe the failures, and hides nothing else."""
+        if self.has_others or len(self.ways) != 1 or stable_text(self.failures[0]) is None:
+            return False
+        (way,) = self.ways
+        return not self.passed or (way.only_values and pattern.type is not None)
+
+
+def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCause = no_cause) -> dict[Pattern, Group]:
+    """Returns the patterns whose entries describe many failures each, those with the most failures first.
+
+    `items` are the cases and probes of the tier, also those that were not run. Probes are in no pattern.
+    """
+    by_id = {record.case: record for record in records}
+    ways = {r.case: way(r) for r in records if r.failed and r.verdict != Verdict.UNEXPECTED_PASS}
+    groups: dict[Pattern, Group] = {}
+    for case in items:
+        if not isinstance(case, Case):
+            continue
+        record = by_id.get(case.id)
+        for pattern in _patterns_of(case):
+            group = groups.setdefault(pattern, Group())
+            if record is not None and case.id in ways:
+                group.failures.append(record)
+                group.ways.add(ways[case.id])
+            elif record is not None and record.good and record.verdict != Verdict.KNOWN_FAILURE:
+                group.passed = True
+            else:
+                group.has_others = True
+    return dict(_chosen(groups, cause))
+
+
+def _chosen(groups: Mapping[Pattern, Group], cause: CommonCause) -> Iterator[tuple[Pattern, Group]]:
+    """Gives the patterns to use. Each describes at least MANY failures that no pattern before it describes."""
+    described: set[str | None] = set()
+    for pattern, group in sorted(groups.items(), key=lambda entry: (-len(entry[1].failures), entry[0].order)):
+        new = {record.case for record in group.failures} - described
+        if len(new) < MANY or not group.usable(pattern):
+            continue
+        keys = cause(group.failures)
+        if keys is not None:
+            described |= new
+            yield pattern, replace(group, cause=keys)
+
+
+def _patterns_of(case: Case) -> Iterator[Pattern]:
+    """Gives the patterns that match a case: each combination of its type, operator and variant, and at most one glob."""
+    data_type, operator = case.desc.output.data_type.name, case.desc.operator
+    for keys in product((None, data_type), (None, operator), (None, case.variant), (None, *_globs(case))):
+        if any(keys):
+            yield Pattern(*keys)
+
+
+def _globs(case: Case) -> Iterator[str]:
+    """Gives a glob for the ids with each part of a generated case's id. A documented example has none."""
+    operator, *parts = case.id.split("/")
+    if case.index_pattern is None or len(parts) < 4:
+        return
+    data_type, shape, indices, data = parts[:4]
+    yield f"{operator}/{data_type}/*"
+    yield f"*/{shape.split('.')[0]}.*"
+    yield f"*/{indices.split('.')[0]}.*"
+    yield f"*.{case.index_pattern}[./]*"
+    yield f"*/{data.split('.')[0]}.*"
+
+
+# --- how a case failed ---
+
+
+def way(record: Record) -> FailureSignature:
+    """Returns how a case failed."""
+    text = () if _of_elements(record) else tuple(_pieces(record.message or ""))
+    return FailureSignature(record.verdict, record.stage, bool(record.kinds), record.path, text)
+
+
+def stable_text(record: Record) -> str | None:
+    """Returns the part of a message by which the fault is recognized in another case or run; None if there is none."""
+    message = record.message or ""
+    if message.startswith("expected "):  # of another entry, which the case did not fail as
+        return None
+    if _of_elements(record):
+        return "elements differ"
+    if message.startswith(UNSTABLE):
+        return UNSTABLE
+    code = (record.path or "").split(" ")[-1]
+    if code and code in message:
+        return code
+    longest = max(_pieces(message), key=len, default="")
+    return longest if len(longest) >= SHORTEST else None
+
+
+def kinds_of(records: Iterable[Record]) -> list[str]:
+    """Returns the kinds of wrong values that the records have."""
+    kinds = {kind for record in records for kind in record.kinds or ()}
+    return [kind for kind in VALUE_KINDS if kind in kinds]
+
+
+def _of_elements(record: Record) -> bool:
+    """Returns whether the message counts wrong elements."""
+    return record.stage == Stage.COMPARE and " elements differ: " in (record.message or "")
+
+
+def _pieces(message: str) -> list[str]:
+    return [piece for piece in (piece.strip(" ,:;") for piece in _VARIABLE.split(message)) if piece]

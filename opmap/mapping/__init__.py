@@ -1,0 +1,26 @@
+"""A descriptor in its other notations: the equivalent ONNX model, the DirectML graph that the EP makes of it, DxDispatch JSON.
+
+`mapper` makes the model, `serialized_graph` reads the graph that the EP wrote, `dxdispatch` reads and writes JSON files.
+"""
+
+from .mapper import (
+    ELEMENT_TYPES,
+    IR_VERSION,
+    OPSET,
+    IndexConversion,
+    MappedModel,
+    convert,
+    map_descriptor,
+    predict_descriptor,
+)
+
+__all__ = [
+    "ELEMENT_TYPES",
+    "IR_VERSION",
+    "OPSET",
+    "IndexConversion",
+    "MappedModel",
+    "convert",
+    "map_descriptor",
+    "predict_descriptor",
+]

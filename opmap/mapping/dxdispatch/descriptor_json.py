@@ -1,0 +1,100 @@
+"""Operator descriptors and tensor descs as DxDispatch JSON, in and out."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import msgspec
+
+from ...descriptors import OperatorDesc, TensorDesc
+from ...errors import InputError, names, shown
+from ...limits import MAX_SIZES
+from ...tensors import DataType
+from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
+
+
+class _TensorFields(msgspec.Struct):
+    """The fields of a tensor desc. Fields with other names are ignored, as DxDispatch ignores them."""
+
+    DataType: str
+    Sizes: list[UInt32]
+    DimensionCount: UInt32 | None = None
+    Strides: list[UInt32] | None = None
+    TotalTensorSizeInBytes: UInt64 | None = None
+    GuaranteedBaseOffsetAlignment: UInt32 = 0
+    Flags: str | list[str] = "NONE"
+
+
+def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
+    """Returns the descriptor of an operator. Raises InputError if a field is missing or has the wrong type.
+
+    The operator's rules are not checked.
+    """
+    members: dict[str, TensorDesc | int] = {}
+    for field in cls.spec().fields:
+        value = fields.member(field.name)
+        members[field.name] = value.uint32() if field.kind == "uint" else _tensor_desc(value)
+    return cls.from_members(members)
+
+
+def _tensor_desc(value: JsonValue) -> TensorDesc:
+    value = value.object().optional_member("Desc", "desc") or value
+    for name in ("Sizes", "Strides", "Flags"):
+        member = value.object().optional_member(name)
+        if member:
+            member.check_count(MAX_SIZES, name)
+    fields = value.object().struct(_TensorFields)
+    if fields.DimensionCount is not None and fields.DimensionCount != len(fields.Sizes):
+        message = f"must be the number of Sizes, {len(fields.Sizes)}, got {fields.DimensionCount}"
+        raise InputError(message, path=f"{value.path}.DimensionCount")
+    flags = [fields.Flags] if isinstance(fields.Flags, str) else fields.Flags
+    short_flags = {flag.upper().removeprefix("DML_TENSOR_FLAG_") for flag in flags}
+    if not short_flags <= {"NONE", "OWNED_BY_DML"}:
+        raise InputError(f"must be NONE or OWNED_BY_DML, got {names(flags)}", path=f"{value.path}.Flags")
+    return TensorDesc(
+        to_data_type(JsonValue(fields.DataType, f"{value.path}.DataType")),
+        tuple(fields.Sizes),
+        tuple(fields.Strides) if fields.Strides else None,
+        fields.TotalTensorSizeInBytes or None,
+        fields.GuaranteedBaseOffsetAlignment,
+        "OWNED_BY_DML" in short_flags,
+    )
+
+
+def to_data_type(value: JsonValue) -> DataType:
+    """Returns the data type with a name such as `FLOAT32` or `DML_TENSOR_DATA_TYPE_FLOAT32`, in upper or lower case."""
+    name = value.string().upper().removeprefix("DML_TENSOR_DATA_TYPE_")
+    try:
+        return DataType[name]
+    except KeyError:
+        wanted = ", ".join(data_type.name for data_type in DataType)
+        raise InputError(f"must be one of {wanted}, got {shown(value.value)}", path=value.path) from None
+
+
+class DescJson(TypedDict):
+    """A dispatchable: the operator's full name, and the struct's members by DirectML's names."""
+
+    type: str
+    desc: dict[str, Json]
+
+
+def desc_json(desc: OperatorDesc) -> DescJson:
+    """Returns a descriptor as DxDispatch writes it: `{"type": …, "desc": {…}}`."""
+    fields: dict[str, Json] = {
+        name: _tensor_json(desc.tensors[name]) if name in desc.tensors else desc.numbers[name]
+        for name in desc.members()
+    }
+    return {"type": f"DML_OPERATOR_{desc.operator}", "desc": fields}
+
+
+def _tensor_json(tensor: TensorDesc) -> dict[str, Json]:
+    entry: dict[str, Json] = {"DataType": tensor.data_type.name, "Sizes": list(tensor.sizes)}
+    if tensor.strides is not None:
+        entry["Strides"] = list(tensor.strides)
+    if tensor.total_tensor_size_in_bytes is not None:
+        entry["TotalTensorSizeInBytes"] = tensor.total_tensor_size_in_bytes
+    if tensor.guaranteed_base_offset_alignment:
+        entry["GuaranteedBaseOffsetAlignment"] = tensor.guaranteed_base_offset_alignment
+    if tensor.owned_by_dml:
+        entry["Flags"] = "OWNED_BY_DML"
+    return entry

@@ -1,0 +1,62 @@
+"""Writes DxDispatch models."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from typing import TypedDict
+
+from ...descriptors import OperatorDesc, TensorDesc
+from ...tensors import DataType, Tensor, plain, to_bits
+from .descriptor_json import DescJson, desc_json
+
+
+class ModelJson(TypedDict):
+    """A whole DxDispatch model. Resources and dispatchables are by name."""
+
+    resources: dict[str, dict[str, object]]
+    dispatchables: dict[str, DescJson]
+    commands: list[dict[str, object]]
+
+
+def model_json(
+    name: str, desc: OperatorDesc, tensors: Mapping[str, Tensor], *, sources: Mapping[str, str] | None = None
+) -> ModelJson:
+    """Returns a whole DxDispatch model that runs one descriptor and prints its output.
+
+    `name` is the dispatchable's name; `tensors` are the inputs by DirectML's field names, packed: they are laid out as their
+    strides say. A tensor with values that JSON cannot hold exactly (a NaN with a payload) is written as a list of bytes.
+    `sources` are the files, by field name, that hold the memory of a tensor (`laid_out`): its values are not listed.
+    """
+    resources: dict[str, dict[str, object]] = {}
+    values: object
+    for field_name, tensor in tensors.items():
+        if sources and field_name in sources:
+            data_type, values = tensor.data_type, {"sourcePath": sources[field_name]}
+        else:
+            data_type, values = _listed(laid_out(desc.tensors[field_name], tensor))
+        resources[field_name] = {"initialValuesDataType": data_type.name, "initialValues": values}
+    outputs = desc.spec().field_names("output")
+    for output in outputs:
+        zero = {"value": 0, "valueCount": desc.output.whole_element_count}
+        resources[output] = {"initialValuesDataType": desc.output.data_type.name, "initialValues": zero}
+    bindings = {resource: resource for resource in resources}
+    dispatch: dict[str, object] = {"type": "dispatch", "dispatchable": name, "bindings": bindings}
+    prints: list[dict[str, object]] = [{"type": "print", "resource": output} for output in outputs]
+    return {"resources": resources, "dispatchables": {name: desc_json(desc)}, "commands": [dispatch, *prints]}
+
+
+def _listed(tensor: Tensor) -> tuple[DataType, object]:
+    """Returns the type and the list of a tensor's values."""
+    values = [plain(value) for value in tensor.values]
+    data_type = tensor.data_type
+    if data_type.kind == "float" and to_bits(data_type, values) != array(data_type.bits_code, tensor.bits):
+        return DataType.UINT8, list(tensor.to_bytes())
+    return data_type, values
+
+
+def laid_out(desc: TensorDesc, tensor: Tensor) -> Tensor:
+    """Returns the memory of a packed tensor in the layout of a desc: one dimension, with zeros where no element lies."""
+    if desc.packed and desc.whole_element_count == len(tensor.bits):
+        return tensor
+    return Tensor(tensor.data_type, (desc.whole_element_count,), desc.write(tensor.bits, 0))

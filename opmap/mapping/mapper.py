@@ -1,0 +1,228 @@
+"""Maps a descriptor to an equivalent ONNX model, and predicts the descriptor that the DirectML EP makes of that model.
+
+Graph inputs and output have the descriptor's names, sizes and types. If this needs nodes beside the operator's own node
+(Reshape, Cast), they are listed as substitutions. The model's bytes depend on the descriptor only. Opset and IR version
+are written explicitly, because ONNX Runtime 1.24 rejects the newest ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import onnx
+from onnx import TensorProto
+
+from ..descriptors import OperatorDesc, TensorDesc
+from ..errors import MappingError
+from ..operators import OPERATORS, Lowering, Substitution, emitted
+from ..tensors import DataType, Tensor
+from ..vocabulary import Verdict
+
+OPSET = 13
+IR_VERSION = 8
+
+ELEMENT_TYPES = {
+    DataType.FLOAT32: TensorProto.FLOAT,
+    DataType.FLOAT16: TensorProto.FLOAT16,
+    DataType.FLOAT64: TensorProto.DOUBLE,
+    DataType.UINT8: TensorProto.UINT8,
+    DataType.UINT16: TensorProto.UINT16,
+    DataType.UINT32: TensorProto.UINT32,
+    DataType.UINT64: TensorProto.UINT64,
+    DataType.INT8: TensorProto.INT8,
+    DataType.INT16: TensorProto.INT16,
+    DataType.INT32: TensorProto.INT32,
+    DataType.INT64: TensorProto.INT64,
+}
+"""DML_TENSOR_DATA_TYPE -> onnx.TensorProto.DataType."""
+
+IndexConversion = Literal["graph", "host", "directml"]
+"""How indices are converted if the ONNX operator does not take their data type.
+
+- `graph`: by a Cast in the graph.
+- `host`: before they are fed.
+- `directml`: in the way that the DirectML EP supports best. If the operator takes INT32 and the values fit it, a Cast
+  in the graph converts UINT32 to INT32. Otherwise the host converts the indices to INT64."""
+
+
+@dataclass(frozen=True)
+class MappedModel:
+    """A mapped descriptor.
+
+    `feeds` gives the data type of each graph input. `lowered_as` is the descriptor that the DirectML EP is predicted to
+    make.
+    """
+
+    desc: OperatorDesc
+    lowering: Lowering
+    model: onnx.ModelProto
+    feeds: Mapping[str, DataType]
+    substitutions: tuple[Substitution, ...]
+    lowered_as: OperatorDesc
+
+    @cached_property
+    def model_bytes(self) -> bytes:
+        """The serialized model, with the same bytes on every platform."""
+        serialized: bytes = self.model.SerializeToString(deterministic=True)
+        return serialized
+
+    @cached_property
+    def node_types(self) -> frozenset[str]:
+        """The operator types of the model's nodes."""
+        return frozenset(node.op_type for node in self.model.graph.node)
+
+    def feed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the tensors for the graph inputs, converted if the host converts them."""
+        return {name: convert(tensors[name], data_type) for name, data_type in self.feeds.items()}
+
+
+def map_descriptor(
+    desc: OperatorDesc,
+    *,
+    index_conversion: IndexConversion = "graph",
+    fits_int32: bool = True,
+) -> MappedModel:
+    """Returns the ONNX model of a valid descriptor.
+
+    `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. Raises MappingError if
+    ONNX has no such operator, or if the descriptor has strides. Equal descriptors have one model, which nobody changes.
+    """
+    operator, room = OPERATORS[desc.operator], desc.results
+    key = "mapped", index_conversion, fits_int32
+    if key not in room or room[key][0] is not operator:  # an operator from outside may be registered anew
+        room[key] = operator, _writer(desc, index_conversion, fits_int32).write()
+    mapped: MappedModel = room[key][1]
+    return mapped
+
+
+def predict_descriptor(
+    desc: OperatorDesc,
+    *,
+    index_conversion: IndexConversion = "graph",
+    fits_int32: bool = True,
+) -> OperatorDesc:
+    """Returns `lowered_as` of the model that `map_descriptor` returns, without writing the model. Raises as that does."""
+    return _writer(desc, index_conversion, fits_int32).lowered_as()
+
+
+def _writer(desc: OperatorDesc, index_conversion: IndexConversion, fits_int32: bool) -> _Writer:
+    lower = OPERATORS[desc.operator].lower
+    if lower is None:
+        message = f"DML_OPERATOR_{desc.operator} has no ONNX operator; only a provider that takes cases can run it"
+        raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+    for name, tensor in desc.tensors.items():
+        if tensor.strides is not None and not tensor.packed:
+            message = f"{name}.Strides {list(tensor.strides)}: ONNX has no strides other than packed ones"
+            raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
+    return _Writer(desc, lower(desc), index_conversion, fits_int32)
+
+
+class _Writer:
+    """Writes the model of one descriptor."""
+
+    def __init__(
+        self,
+        desc: OperatorDesc,
+        lowering: Lowering,
+        conversion: IndexConversion,
+        fits_int32: bool,
+    ) -> None:
+        self.desc, self.lowering, self.conversion, self.fits_int32 = desc, lowering, conversion, fits_int32
+        self.model = onnx.ModelProto()  # its fields are set in place: onnx.helper's functions copy each part
+        self.graph = self.model.graph
+        self.substitutions = list(lowering.substitutions)
+        self.feeds: dict[str, DataType] = {}
+
+    def write(self) -> MappedModel:
+        """Returns the mapped model."""
+        desc, lowering, graph = self.desc, self.lowering, self.graph
+        self.model.producer_name, self.model.ir_version = "opmap", IR_VERSION
+        self.model.opset_import.add(domain="", version=OPSET)
+        graph.name = desc.operator
+        inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
+        (output,) = desc.spec().field_names("output")
+        node_output = output if lowering.output_shape == desc.output.sizes else f"{output}.onnx"
+        self._node(lowering.op_type, inputs, node_output, lowering.op_type, lowering.attributes)
+        if node_output != output:
+            self._reshape(node_output, output, lowering.output_shape, desc.output.sizes)
+        for name, data_type in self.feeds.items():
+            _describe(graph.input.add(), name, data_type, desc.tensors[name].sizes)
+        _describe(graph.output.add(), output, desc.output.data_type, desc.output.sizes)
+        return MappedModel(desc, lowering, self.model, self.feeds, tuple(self.substitutions), self.lowered_as())
+
+    def lowered_as(self) -> OperatorDesc:
+        """Returns the descriptor that the DirectML EP is predicted to make."""
+        lowering = self.lowering
+        inputs = [TensorDesc(self._index_type(name), shape) for name, shape in lowering.shapes.items()]
+        return emitted(lowering.op_type, inputs, lowering.attributes)
+
+    def _input(self, name: str, shape: tuple[int, ...]) -> str:
+        """Adds one input of the operator node to the graph. Returns the name of the value that the node reads."""
+        tensor = self.desc.tensors[name]
+        target = self._index_type(name)
+        host = target is not tensor.data_type and self._on_host(target)
+        feed_type = target if host else tensor.data_type
+        value = name
+        self.feeds[name] = feed_type
+        if target is not tensor.data_type:
+            method = "on the host, before the feed" if host else "by a Cast in the graph"
+            self._substituted("index-type", f"{name} {tensor.data_type.name} -> {target.name}, {method}")
+            if not host:
+                value, source = f"{name}.cast", value
+                self._node("Cast", [source], value, value, {"to": ELEMENT_TYPES[target]})
+        if shape != tensor.sizes:
+            value, source = f"{name}.onnx", value
+            self._reshape(source, value, tensor.sizes, shape)
+        return value
+
+    def _index_type(self, name: str) -> DataType:
+        """Returns the data type that this input has when the node reads it."""
+        data_type = self.desc.tensors[name].data_type
+        allowed = self.lowering.index_types.get(name, (data_type,))
+        if data_type in allowed:
+            return data_type
+        if self.conversion == "directml" and DataType.INT32 in allowed and data_type.size == 4 and self.fits_int32:
+            return DataType.INT32
+        return DataType.INT64
+
+    def _on_host(self, target: DataType) -> bool:
+        return self.conversion == "host" or (self.conversion == "directml" and target is DataType.INT64)
+
+    def _reshape(self, source: str, value: str, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+        shape = f"{value}.shape"
+        self.graph.initializer.add(name=shape, data_type=TensorProto.INT64, dims=[len(after)], int64_data=after)
+        self._node("Reshape", [source, shape], value, f"{value}.reshape", {})
+        self._substituted("reshape", f"{source} {list(before)} -> {list(after)}")
+
+    def _node(self, op_type: str, inputs: Sequence[str], output: str, name: str, attributes: Mapping[str, int]) -> None:
+        node = self.graph.node.add(op_type=op_type, input=inputs, output=[output], name=name)
+        for key, value in sorted(attributes.items()):
+            node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
+
+    def _substituted(self, kind: str, detail: str) -> None:
+        self.substitutions.append(Substitution(kind, detail))
+
+
+def _describe(value: onnx.ValueInfoProto, name: str, data_type: DataType, sizes: tuple[int, ...]) -> None:
+    """Sets the name, the data type and the sizes of a graph's input or output."""
+    value.name = name
+    tensor = value.type.tensor_type
+    tensor.elem_type = ELEMENT_TYPES[data_type]
+    shape = tensor.shape
+    shape.SetInParent()  # a scalar has a shape too, without dimensions
+    for size in sizes:
+        shape.dim.add(dim_value=size)
+
+
+def convert(tensor: Tensor, data_type: DataType) -> Tensor:
+    """Returns indices in another integer type.
+
+    A value that the type cannot hold becomes the type's nearest limit. Such an index stays out of range.
+    """
+    if tensor.data_type is data_type:
+        return tensor
+    low, high = data_type.limits
+    return Tensor.from_values(data_type, tensor.sizes, (min(max(v, low), high) for v in tensor.values))

@@ -1,0 +1,384 @@
+"""Reads the graphs that the DirectML EP serializes, and compares them with the descriptors that the mapper predicts.
+
+With the session option `ep.dml.enable_graph_serialization` the EP writes each graph that it hands to DirectML into a file,
+`<stem of the model's path>/Partition_<n>.bin` in the current folder. Graphs of subgraphs are numbered from 0 again and
+replace each other: of an If, one branch stays. The format is FlatBuffers. Its schema is published as C++ only:
+`DmlGraphDesc_generated.h` and `OperatorFieldTypes_generated.h` in onnxruntime/core/providers/dml/DmlExecutionProvider/src/
+External/DirectMLHelpers/ of https://github.com/microsoft/onnxruntime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from ..descriptors import OperatorDesc, TensorDesc
+from ..errors import InputError, printable
+from ..operators import OPERATORS
+from ..spec import tensor_rules
+from ..tensors import DataType, Tensor
+from . import MappedModel
+from .flatbuffer import CheckedTable, root_table
+
+_OPERATOR, _DATA_TYPE = "DML_OPERATOR_", "DML_TENSOR_DATA_TYPE_"
+
+_SHOWN = 200
+"""The most characters of a value that a text shows."""
+
+DescriptorClass = Literal["identical", "substituted", "differs"]
+"""What the EP made of a case's descriptor.
+
+- `identical`: the same descriptor.
+- `substituted`: another descriptor, which the mapper predicts, and whose substitutions it lists.
+- `differs`: a descriptor that nothing explains, or none."""
+
+# --- the graph -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An operator that is fused into another one: its type (`DML_OPERATOR_ACTIVATION_RELU`) and its attributes."""
+
+    type: str
+    attributes: Mapping[str, AttributeValue]
+
+
+AttributeValue = (
+    bool | int | float | bytes | tuple[int, ...] | tuple[float, ...] | Activation | tuple[Activation, ...] | None
+)
+"""The value of an attribute. A scalar of any type is its bytes, a pair is a tuple, an empty optional value is None."""
+
+
+@dataclass(frozen=True)
+class SerializedTensor:
+    """A tensor desc. `data_type` is DirectML's full name, `DML_TENSOR_DATA_TYPE_FLOAT32`.
+
+    Strides count elements; None means a packed tensor. `total_size_in_bytes` is None if the file does not give it.
+    """
+
+    data_type: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    total_size_in_bytes: int | None
+
+
+@dataclass(frozen=True)
+class OperatorNode:
+    """A node that computes. `type` is DirectML's full name, `DML_OPERATOR_CAST`.
+
+    An input or output that the operator could have and does not have is an empty name, and no tensor.
+    """
+
+    name: str
+    type: str
+    inputs: tuple[SerializedTensor, ...]
+    outputs: tuple[SerializedTensor, ...]
+    attributes: Mapping[str, AttributeValue]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConstantNode:
+    """A node that holds bytes. The tensor desc stands at the node that reads it.
+
+    Either `data` holds the bytes, or `external` is the stem of the file that does. The name comes from the file: it can
+    hold any characters.
+    """
+
+    name: str
+    data: bytes | None
+    external: str | None
+    output_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SerializedGraph:
+    """One partition of a model. Nodes are linked by the names of their inputs and outputs.
+
+    `inputs` and `outputs` name the graph's own. An empty name is a place that no node uses.
+    """
+
+    nodes: tuple[OperatorNode | ConstantNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def operators(self) -> tuple[OperatorNode, ...]:
+        """The nodes that compute, in the file's order."""
+        return tuple(node for node in self.nodes if isinstance(node, OperatorNode))
+
+    @cached_property
+    def sources(self) -> dict[str, OperatorNode | ConstantNode]:
+        """Name of a value -> the node that gives it. The graph's inputs are not in it."""
+        return {name: node for node in reversed(self.nodes) for name in node.output_names if name}
+
+
+def read_graph(content: bytes) -> SerializedGraph:
+    """Returns the graph that a file of the EP holds.
+
+    Raises InputError if the content is no such graph, or if it is larger than MAX_GRAPH_BYTES.
+    """
+    graph = root_table(content)
+    return SerializedGraph(
+        tuple(_node(node) for node in graph.tables(4, "nodes")),
+        graph.texts(6, "graphInputNames"),
+        graph.texts(8, "graphOutputNames"),
+    )
+
+
+def _node(node: CheckedTable) -> OperatorNode | ConstantNode:
+    name = node.text(8, "name")
+    inputs, outputs = node.texts(10, "inputNames"), node.texts(12, "outputNames")
+    desc = node.place(6, "desc")
+    match node.uint8(4, "desc_type"):
+        case 1:
+            operator = desc.table()
+            return OperatorNode(
+                name,
+                operator.text(4, "type"),
+                tuple(_tensor(tensor) for tensor in operator.tables(6, "inputs")),
+                tuple(_tensor(tensor) for tensor in operator.tables(8, "outputs")),
+                _attributes(operator, 10, nested=True),
+                inputs,
+                outputs,
+            )
+        case 2:
+            constant = desc.table()
+            content = constant.place(6, "data").table()
+            match constant.uint8(4, "data_type"):
+                case 1:
+                    return ConstantNode(name, None, content.text(4, "name"), outputs)
+                case 2:
+                    return ConstantNode(name, content.raw(4, "data"), None, outputs)
+                case other:
+                    raise InputError(f"must be 1 (name) or 2 (data), got {other}", path=f"{constant.path}.data_type")
+        case other:
+            raise InputError(f"must be 1 (operator) or 2 (constant), got {other}", path=f"{node.path}.desc_type")
+
+
+def _tensor(tensor: CheckedTable) -> SerializedTensor:
+    return SerializedTensor(
+        tensor.text(4, "dataType"),
+        tensor.numbers(6, "sizes", "I"),
+        tensor.numbers(8, "strides", "I") if tensor.has(8) else None,
+        tensor.uint64(10, "totalTensorSizeInBytes") or None,
+    )
+
+
+_STRUCTS = {3: "<I", 4: "<Q", 5: "<i", 6: "<f", 10: "<2f", 11: "<2I", 13: "<?"}
+"""AttributeFieldVariant -> the struct's layout: UInt32, UInt64, Int32, Float32, ScaleBias, Size2D, Bool."""
+
+_ARRAYS = {7: "I", 8: "i", 9: "f"}
+"""AttributeFieldVariant -> the code of its elements: UIntArray, IntArray, FloatArray."""
+
+_SCALARS = {1: 8, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 4, 8: 8, 9: 8, 10: 4, 11: 8}
+"""ScalarVariant -> its size in bytes. The EP writes 1 (ByteArray) only."""
+
+
+def _attributes(table: CheckedTable, slot: int, *, nested: bool) -> dict[str, AttributeValue]:
+    """Reads attributes. `nested` is whether an activation may stand in them.
+
+    The EP writes an empty optional attribute without a name and without a value: it is left out.
+    """
+    attributes: dict[str, AttributeValue] = {}
+    for entry in table.tables(slot, "attributes"):
+        if not entry.has(4) and not entry.has(8):
+            continue
+        name = entry.text(4, "name")
+        if name in attributes:
+            raise InputError(f"must have a name of its own, got {_shown(name)} again", path=f"{entry.path}.name")
+        attributes[name] = _attribute(entry, nested) if entry.has(8) else None
+    return attributes
+
+
+def _attribute(entry: CheckedTable, nested: bool) -> AttributeValue:
+    variant, value = entry.uint8(6, "val_type"), entry.place(8, "val")
+    if variant in _STRUCTS:
+        numbers: tuple[Any, ...] = value.struct(_STRUCTS[variant])
+        return numbers if len(numbers) > 1 else numbers[0]
+    if variant in _ARRAYS:
+        return value.table().numbers(4, "data", _ARRAYS[variant])
+    if variant == 12:
+        scalar = value.table()
+        kind = scalar.uint8(4, "data_type")
+        if kind not in _SCALARS:
+            raise InputError(f"must be 1 to {max(_SCALARS)}, got {kind}", path=f"{scalar.path}.data_type")
+        return bytes(scalar.place(6, "data").struct(f"{_SCALARS[kind]}B"))
+    if variant == 1 and nested:
+        return _activation(value.table())
+    if variant == 2 and nested:
+        return tuple(_activation(table) for table in value.table().tables(4, "data"))
+    wanted = "1 to 13" if nested else "3 to 13 in an activation"
+    raise InputError(f"must be {wanted}, got {variant}", path=f"{entry.path}.val_type")
+
+
+def _activation(table: CheckedTable) -> Activation:
+    return Activation(table.text(4, "type"), _attributes(table, 6, nested=False))
+
+
+# --- comparison with descriptors -----------------------------------------------------------------------------------
+
+
+def operator_desc(node: OperatorNode) -> OperatorDesc:
+    """Returns the descriptor of a node. The operator's rules are not checked.
+
+    Raises InputError if the operator is not in OPERATORS, or if a member is missing, unknown or of the wrong type.
+    """
+    path, names = _shown(node.name), {f"{_OPERATOR}{name}": name for name in OPERATORS}
+    if node.type not in names:
+        raise InputError(f"must be one of {', '.join(names)}, got {_shown(node.type)}", path=f"{path}.type")
+    cls: type[OperatorDesc] = OPERATORS[names[node.type]].descriptor
+    members: dict[str, TensorDesc | int] = {}
+    for kind, tensors in (("input", node.inputs), ("output", node.outputs)):
+        fields = cls.spec().field_names(kind)
+        if len(fields) != len(tensors):
+            raise InputError(f"must be {len(fields)} tensors, got {len(tensors)}", path=f"{path}.{kind}s")
+        members |= {f: _tensor_desc(t, f"{path}.{f}") for f, t in zip(fields, tensors, strict=True)}
+    numbers = cls.spec().field_names("uint")
+    if set(numbers) != set(node.attributes):
+        got = _shown(", ".join(node.attributes)) or "none"
+        raise InputError(f"must be {', '.join(numbers)}, got {got}", path=f"{path}.attributes")
+    for name, value in node.attributes.items():
+        if type(value) is not int or not 0 <= value < 2**32:
+            raise InputError(f"must be a UINT, got {_shown(value)}", path=f"{path}.{name}")
+        members[name] = value
+    return cls.from_members(members)
+
+
+def _tensor_desc(tensor: SerializedTensor, path: str) -> TensorDesc:
+    data_types = {f"{_DATA_TYPE}{data_type.name}": data_type for data_type in DataType}
+    if tensor.data_type not in data_types:
+        raise InputError(
+            f"must be one of {', '.join(data_types)}, got {_shown(tensor.data_type)}", path=f"{path}.DataType"
+        )
+    most_dimensions = tensor_rules().dimension_counts[1]
+    if len(tensor.sizes) > most_dimensions:
+        raise InputError(f"must be at most {most_dimensions} sizes, got {len(tensor.sizes)}", path=f"{path}.Sizes")
+    if tensor.strides is not None and len(tensor.strides) != len(tensor.sizes):
+        wanted = f"{len(tensor.sizes)} strides, one per size"
+        raise InputError(f"must be {wanted}, got {len(tensor.strides)}", path=f"{path}.Strides")
+    return TensorDesc(data_types[tensor.data_type], tensor.sizes, tensor.strides, tensor.total_size_in_bytes)
+
+
+def compare(
+    graphs: Sequence[SerializedGraph],
+    lowered_as: OperatorDesc,
+    *,
+    constants: Mapping[str, Tensor] | None = None,
+    external: Mapping[str, bytes] | None = None,
+) -> list[str]:
+    """Returns the differences between the graphs of one model and the descriptor that the mapper predicts.
+
+    Every node of the operator is compared, and there must be one. A text says where, wanted and got: `Axis must be 1, got
+    0`. If there are several nodes, it begins with the node's name. TotalTensorSizeInBytes must be the smallest valid size,
+    if the file gives one. Flags and alignment are not in the file.
+
+    `constants` are the inputs that the model holds as initializers, as the node reads them, by field; no other input may be
+    a constant. `external` are the contents of the files beside the graph, by their names without `.bin`.
+    """
+    operator = f"{_OPERATOR}{lowered_as.operator}"
+    nodes = [(graph, node) for graph in graphs for node in graph.operators if node.type == operator]
+    if not nodes:
+        types = dict.fromkeys(node.type for graph in graphs for node in graph.operators)
+        return [f"operator must be {operator}, got {_shown(', '.join(types)) or 'none'}"]
+    return [
+        f"{_shown(node.name)}: {text}" if len(nodes) > 1 else text
+        for graph, node in nodes
+        for text in _node_differences(graph, node, lowered_as, constants or {}, external or {})
+    ]
+
+
+def descriptor_class(graphs: Sequence[SerializedGraph], mapped: MappedModel) -> DescriptorClass:
+    """Returns what the EP made of the descriptor of a mapped model.
+
+    The classes compare operator, numbers, data types, sizes and strides; the constants are left to `compare`.
+    """
+
+    def all_are(wanted: OperatorDesc) -> bool:
+        nodes = [node for graph in graphs for node in graph.operators if node.type == f"{_OPERATOR}{wanted.operator}"]
+        return bool(nodes) and not any(_desc_differences(node, wanted) for node in nodes)
+
+    if all_are(mapped.desc):
+        return "identical"
+    return "substituted" if mapped.substitutions and all_are(mapped.lowered_as) else "differs"
+
+
+def _node_differences(
+    graph: SerializedGraph,
+    node: OperatorNode,
+    wanted: OperatorDesc,
+    constants: Mapping[str, Tensor],
+    external: Mapping[str, bytes],
+) -> Iterator[str]:
+    yield from _desc_differences(node, wanted)
+    if len(node.input_names) != len(wanted.inputs):
+        yield f"inputNames must be {len(wanted.inputs)} names, got {len(node.input_names)}"
+        return
+    for field, name in zip(wanted.inputs, node.input_names, strict=True):
+        source = graph.sources.get(name)
+        if not isinstance(source, ConstantNode):
+            if field in constants:
+                got = f"the output of a {source.type}" if source else f"the value {name}"
+                yield f"{field} must be a constant, got {_shown(got)}"
+        elif field in constants:
+            yield from _constant_differences(field, source, constants[field].to_bytes(), external)
+        else:
+            yield f"{field} must not be a constant, got the constant {_shown(source.name)}"
+
+
+def _desc_differences(node: OperatorNode, wanted: OperatorDesc) -> list[str]:
+    try:
+        got = operator_desc(node)
+    except InputError as error:
+        return [str(error)]
+    differences = [
+        f"{name} must be {number}, got {got.numbers[name]}"
+        for name, number in wanted.numbers.items()
+        if number != got.numbers[name]
+    ]
+    for name, tensor in wanted.tensors.items():
+        differences += [f"{name}.{text}" for text in _tensor_differences(got.tensors[name], tensor)]
+    return differences
+
+
+def _tensor_differences(got: TensorDesc, wanted: TensorDesc) -> Iterator[str]:
+    if wanted.data_type is not got.data_type:
+        yield f"DataType must be {wanted.data_type.name}, got {got.data_type.name}"
+    if wanted.sizes != got.sizes:
+        yield f"Sizes must be {list(wanted.sizes)}, got {list(got.sizes)}"
+        return
+    wanted_strides, got_strides = (None if tensor.packed else tensor.strides for tensor in (wanted, got))
+    if wanted_strides != got_strides:
+        yield f"Strides must be {_strides(wanted_strides)}, got {_strides(got_strides)}"
+    total = got.total_tensor_size_in_bytes
+    if wanted.data_type is got.data_type and total not in (None, wanted.minimum_size_in_bytes):
+        yield f"TotalTensorSizeInBytes must be {wanted.minimum_size_in_bytes}, got {total}"
+
+
+def _strides(strides: tuple[int, ...] | None) -> str:
+    return "packed" if strides is None else str(list(strides))
+
+
+def _constant_differences(
+    field: str, constant: ConstantNode, wanted: bytes, external: Mapping[str, bytes]
+) -> Iterator[str]:
+    """Gives what differs in a constant's bytes. The EP fills a file up to a multiple of 4 bytes."""
+    got = constant.data if constant.external is None else external.get(constant.external)
+    if got is None:
+        yield f"{field} must have its bytes in the file {_shown(constant.external)}.bin, got no such file"
+        return
+    sizes = {len(wanted), -(-len(wanted) // 4) * 4}
+    if len(got) not in sizes:
+        yield f"{field} must have {len(wanted)} bytes, got {len(got)}"
+    elif got[: len(wanted)] != wanted:
+        at = next(i for i, (w, g) in enumerate(zip(wanted, got, strict=False)) if w != g)
+        yield f"byte {at} of {field} must be {wanted[at]}, got {got[at]}"
+
+
+def _shown(value: object) -> str:
+    """Returns a value of the file in one short line."""
+    text = printable(str(value)[: _SHOWN + 1])
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

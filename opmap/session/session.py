@@ -1,0 +1,549 @@
+"""One run, from its options to its exit code. The command line and the pytest plugin both use it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property, partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from ..catalogue.case import CASE_IDS, Case
+from ..catalogue.catalogue import catalogue
+from ..catalogue.contract_probes import ContractProbe, contract_probes
+from ..catalogue.probes import Probe, probes
+from ..catalogue.selection import Selection, case_ids, find_cases, has_variant
+from ..catalogue.variants import VARIANTS
+from ..descriptors import FEATURE_LEVELS
+from ..engines.protocol import DIRECT
+from ..engines.providers import (
+    OpenProvider,
+    ProviderMissing,
+    full_name,
+    open_provider,
+    refuse_directml_options,
+    refuse_runtime_options,
+)
+from ..engines.worker import WorkerProvider
+from ..errors import InputError, names
+from ..evidence.bundle import Bundle
+from ..evidence.results_folder import identity
+from ..files import read_bytes
+from ..judge.items import Item, Judging, judge_item, operator_of
+from ..judge.judge import Judge, refusal
+from ..judge.record import Record, shortened
+from ..judge.run import Run, not_run, settle, shuffled
+from ..judge.session_batcher import Joined, SessionBatcher
+from ..mapping import IndexConversion
+from ..mapping.dxdispatch import Dispatch
+from ..vocabulary import Tier, Verdict, tiers_in
+from .session_options import SessionOptions
+
+if TYPE_CHECKING:  # loaded only if a run has known failures
+    from ..diagnosis.known_causes import KnownCauses
+    from ..diagnosis.relation import Earlier
+    from ..evidence.documents import DiagnosisDocument
+    from ..known.active_failures import ActiveFailures
+    from ..known.known_failures import KnownFailure
+
+Advance: TypeAlias = Callable[[], None]
+"""A function that is called after each step, to show progress."""
+
+
+def _no_progress() -> None:
+    """Shows no progress."""
+
+
+class Session:
+    """One run on one provider.
+
+    `opmap validate` calls `choose`, `judge_all`, `close` and `finish` in this order. The pytest plugin takes `cases` and
+    `probes`, and calls `judge` for one item at a time. The provider is opened when it is first needed.
+
+    `cases` are run in place of those that the options choose; then no probe is run. With `brief`, the record of a case
+    that passed holds a digest of its output instead of the values; without `whole`, `results` keeps less of it. Raises
+    InputError if the file of known failures cannot be used.
+    """
+
+    def __init__(
+        self, options: SessionOptions, *, brief: bool = True, whole: bool = True, cases: Sequence[Case] | None = None
+    ):
+        options.check()
+        self.options, self.brief = options, brief
+        self.known_failures: tuple[KnownFailure, ...] = ()
+        self._known_failures_digest: str | None = None
+        if options.known_failures:
+            from ..known.known_failures import load
+
+            self.known_failures = load(options.known_failures)
+            self._known_failures_digest = _digest(read_bytes(options.known_failures))
+            if any(entry.cause for entry in self.known_failures):
+                from ..diagnosis.known_causes import check_causes
+
+                check_causes(self.known_failures, options.known_failures)
+        if options.write_known_failures:
+            from ..known.known_failures import check_new
+
+            check_new(options.write_known_failures)
+        self.results = Run(max_failures=options.max_failures, whole=whole)
+        self.bundle: Bundle | None = None
+        self.active_failures: ActiveFailures | None = None
+        self.calls: dict[str, int] = {}
+        """Case id -> the number of its last run in the provider's process, from 1. Records do not hold it: it differs
+        after a run was resumed."""
+        self._order: list[Item] | None = None
+        self._before: list[tuple[Case, Record]] = []  # only for known failures, whose cause may be an earlier call
+        self._opened: Judge | ProviderMissing | None = None
+        self._cases = None if cases is None else list(cases)
+        self._only_cases = cases is not None
+
+    # --- the provider ---
+
+    def open(self) -> Judge | ProviderMissing:
+        """Opens the provider, unless it is open, and finds the known failures that apply to it.
+
+        Returns the judge on the provider, or the error that says why the provider is missing. Raises InputError for a
+        provider that does not exist, and for options that the provider does not take.
+        """
+        if self._opened is None:
+            self._opened = self._open(self.options)
+            shipped = self._shipped_failures()
+            if self.known_failures or shipped:
+                self.active_failures = self._active_failures(shipped)
+        return self._opened
+
+    def _open(self, options: SessionOptions) -> Judge | ProviderMissing:
+        try:
+            return open_judge(
+                options.provider,
+                place=options.place,
+                feature_level=self.feature_level,
+                index_conversion=options.index_conversion,
+                brief=self.brief,
+            )
+        except ProviderMissing as error:
+            return error
+
+    @property
+    def provider(self) -> OpenProvider | None:
+        """The provider, or None if it is missing. Opens it."""
+        judge = self.open()
+        return judge.provider if isinstance(judge, Judge) else None
+
+    @property
+    def feature_level(self) -> str:
+        """The feature level by which cases are judged."""
+        return self.options.feature_level or FEATURE_LEVELS[-1]
+
+    @property
+    def provider_name(self) -> str:
+        """ONNX Runtime's name of the provider; if it is missing, the name that was asked for."""
+        return self.provider.name if self.provider else self.options.provider
+
+    @contextmanager
+    def fresh(self, *entries: tuple[str, str], **changes: Any) -> Iterator[Judge]:
+        """Opens the provider anew, in a process of its own if it runs in one, and gives the judge on it.
+
+        `changes` are options that replace those of the run, `entries` are further session configuration entries. Raises
+        ProviderMissing if the provider cannot be opened so, InputError if it does not take an option.
+        """
+        options = dataclasses.replace(self.options, **changes)
+        judge = self._open(dataclasses.replace(options, session_option=(*options.session_option, *entries)))
+        if not isinstance(judge, Judge):
+            raise judge
+        try:
+            yield judge
+        finally:
+            judge.provider.close()
+
+    def close(self) -> None:
+        """Ends the provider, if it was opened."""
+        if isinstance(self._opened, Judge):
+            self._opened.provider.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self.close()
+        if error and self.bundle:
+            self.bundle.release()
+
+    # --- what is run ---
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The cases and probes that were asked for. Raises InputError if a file of ids cannot be read."""
+        options = self.options
+        return Selection(
+            tier=options.tier,
+            globs=options.filter,
+            ids=case_ids(options.case),
+            shard=options.shard,
+            layouts=full_name(options.provider) == DIRECT,
+        )
+
+    def choose(self, advance: Advance = _no_progress) -> list[Case]:
+        """Returns the chosen cases in the order of the catalogue, and keeps them.
+
+        Calls `advance` for each case that is looked at. Raises InputError if nothing matches.
+        """
+        if self._cases is None:
+            self._cases = self.selection.cases(advance)
+        return self._cases
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """The chosen cases that the provider has, in the order in which they are run."""
+        return shuffled(self._cases_of_provider[0], self.options.shuffle)
+
+    @cached_property
+    def _cases_of_provider(self) -> tuple[list[Case], list[Case]]:
+        """The chosen cases in variants that the provider has, and the others. A missing provider has all."""
+        mine: list[Case] = []
+        others: list[Case] = []
+        for case in self.choose():
+            (mine if self._has_variant(case) else others).append(case)
+        return mine, others
+
+    def _has_variant(self, case: Case) -> bool:
+        if self.provider is None:
+            return True
+        return has_variant(self.provider, VARIANTS[case.variant]) and (case.layout is None or self.provider.direct)
+
+    @property
+    def variants_note(self) -> str | None:
+        """Returns a line about the cases that are left out because the provider does not have their variant."""
+        others = self._cases_of_provider[1]
+        if not others:
+            return None
+        missing = names(sorted({case.layout or case.variant for case in others}))
+        return f"{len(others)} cases left out: {self.provider_name} does not have {missing}"
+
+    @property
+    def probes(self) -> Sequence[Probe | ContractProbe]:
+        """The chosen probes and contract probes in the order in which they are run. A missing provider has none."""
+        return shuffled(self._chosen_probes(), self.options.shuffle)
+
+    def _chosen_probes(self) -> list[Probe | ContractProbe]:
+        return self.selection.probes(self.provider) if self.provider and not self._only_cases else []
+
+    def _catalogue(self) -> Iterator[Case]:
+        """Gives the cases of the tier that the provider could have."""
+        return catalogue(self._tier, layouts=self.selection.layouts)
+
+    # --- judging ---
+
+    def judge(self, item: Item) -> Record:
+        """Returns the record of a case or probe: run as often as asked for, with known failures taken into account.
+
+        A provider's errors become verdicts. If the provider is missing, the verdict is `not-run`.
+        """
+        judge = self.open()
+        if not isinstance(judge, Judge):
+            return not_run(case=item.id, operator=operator_of(item), provider=self.options.provider, error=judge)
+        known = self.active_failures
+        danger = known.danger(item) if known and not self.options.rerun_dangerous else None
+        if danger:
+            return self._skipped(item, danger)
+        records = [judge_item(item, judge) for _ in range(self.options.repeat)]
+        return self._settled(item, records, judge.provider.provider.calls)
+
+    def _settled(self, item: Item, records: Sequence[Record], call: int) -> Record:
+        """Returns the record of an item from those of its repetitions, with known failures taken into account."""
+        known, self.calls[item.id] = self.active_failures, call
+        if not known:
+            return settle(records)
+        settled = known.settle(item, records)
+        if isinstance(item, Case):
+            self._before.append((item, shortened(records[-1])))
+        return settled
+
+    def _skipped(self, item: Item, danger: KnownFailure) -> Record:
+        """Returns the record of a case or probe that is not run, because it is known to hang or to lose the device."""
+        message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
+        record = Record(
+            case=item.id,
+            operator=operator_of(item),
+            verdict=Verdict.SKIPPED,
+            message=message,
+            provider=self.provider_name,
+            device_class=self.provider.device_class if self.provider else None,
+        )
+        if isinstance(item, Case):
+            return msgspec.structs.replace(record, variant=item.variant, file=item.file)
+        return record
+
+    def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
+        """Returns the record of a dispatch command in a file, and adds it to the results.
+
+        A dispatch that no provider can run is an `error` at stage `read` or `validate`, also if the provider is missing.
+        """
+        judge, provider = self.open(), self.options.provider
+        record: Record | None
+        if isinstance(judge, Judge):
+            record = self._judge_dispatch(judge, dispatch, file)
+        else:
+            record = refusal(dispatch, file, provider=provider, feature_level=self.feature_level)
+            if record is None:
+                name, operator = dispatch.name, dispatch.operator
+                record = not_run(case=name, operator=operator, provider=provider, error=judge, file=file)
+        self.results.add(record)
+        return record
+
+    def _judge_dispatch(self, judge: Judge, dispatch: Dispatch, file: str) -> Record:
+        """Returns the record of a dispatch, with known failures taken into account."""
+        known = self.active_failures
+        if dispatch.desc is None or known is None:
+            return judge.dispatch(dispatch, file)
+        case = Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets)
+        danger = None if self.options.rerun_dangerous else known.danger(case)
+        return self._skipped(case, danger) if danger else known.apply(case, judge.dispatch(dispatch, file))
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """The chosen cases, then the chosen probes. Raises InputError if there are none."""
+        items: list[Item] = [*self._cases_of_provider[0], *self._chosen_probes()]
+        if not items and self.provider:
+            option = "--case" if self.selection.ids else "--filter" if self.selection.globs else "--tier"
+            raise InputError(self.variants_note or f"{option} must match a case: {self.provider_name} has no probes")
+        return items
+
+    @cached_property
+    def _together(self) -> SessionBatcher:
+        judge = self.open()
+        assert isinstance(judge, Judge), "the provider is open"
+        return SessionBatcher(judge, pack=self.options.pack, fresh=self.options.fresh_sessions)
+
+    @cached_property
+    def groups(self) -> list[list[Item]]:
+        """The items in groups that run in one session, in the order in which they are judged. Needs the provider."""
+        known = self.active_failures
+        items = shuffled(self.items, self.options.shuffle)
+        return self._together.companies(items, known.expectations if known else None)
+
+    @property
+    def left(self) -> list[list[Item]]:
+        """The groups, without the items that have a record already."""
+        done = {record.case for record in self.results.records}
+        groups = ([item for item in group if item.id not in done] for group in self.groups)
+        return [group for group in groups if group]
+
+    def judge_groups(self, groups: Sequence[Sequence[Item]]) -> list[tuple[Record, float]]:
+        """Returns the records of items in groups that each run in one session, and how many seconds each item took."""
+        joined = Joined(self._together, groups, self.options.repeat)
+        records = [self._judged(joined, item) for item in joined.order]
+        return [(record, joined.seconds[item.id]) for item, record in zip(joined.order, records, strict=True)]
+
+    def _judged(self, joined: Joined, item: Item) -> Record:
+        return joined.judge(item, self.judge, self._settled)
+
+    def judge_all(
+        self,
+        advance: Advance = _no_progress,
+        judging: Callable[[], AbstractContextManager[Judging | None]] = nullcontext,
+    ) -> None:
+        """Judges all items, and writes each record to the results bundle. Calls `advance` after each item.
+
+        `judging` gives another way to judge them; it is called when the bundle is open. Ctrl-C or too many failures end the
+        run early. Raises InputError if the bundle cannot be written.
+        """
+        self._open_bundle()
+        if not self.provider:
+            self.results.skip(map(self.judge, self.items))
+            return
+        done = {record.case or "" for record in self.results.records}
+        joined = Joined(self._together, self.groups, self.options.repeat, done)
+        self._order = joined.order
+        with judging() as other:
+            if other is None:
+                other = Judging(partial(self._judged, joined), joined.seconds)
+            else:
+                # What ran before a case in its process depends on chance: each counts as the first.
+                self.calls = {item.id: 1 for item in joined.order}
+            self.results.judge(self.items, other.judge, advance, order=joined.order, seconds=other.seconds)
+        if self.bundle:
+            self.bundle.environment(self.provider.environment())
+
+    def _open_bundle(self) -> None:
+        options = self.options
+        folder = options.report or options.resume
+        if folder:
+            ids = {item.id for item in self.items}
+            whole = self.results.whole
+            self.bundle = Bundle(folder, self._selection_json(), ids=ids, resume=bool(options.resume), whole=whole)
+            self.results = Run(self.bundle, options.max_failures, whole=whole)
+
+    def _selection_json(self) -> dict[str, object]:
+        """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""
+        return {
+            "ids": _digest("\n".join(item.id for item in self.items).encode()),
+            "case_ids": CASE_IDS,
+            "known_failures": self._known_failures_digest,
+            "provider": self.provider_name,
+            "case": self.selection.ids,
+            **self.options.selected,
+            **identity(self.provider),
+        }
+
+    # --- after the run ---
+
+    @property
+    def judged(self) -> list[tuple[Case, Record]]:
+        """The cases with their records, in the order in which they were judged.
+
+        Without those that crashed, if the provider runs in this process: a question about them would end it.
+        """
+        inside = self.provider is not None and not isinstance(self.provider.provider, WorkerProvider)
+        crashed = (Verdict.CRASH,) if inside else ()
+        records = {record.case: record for record in self.results.records if record.verdict not in crashed}
+        cases = self.cases if self._order is None else [item for item in self._order if isinstance(item, Case)]
+        return [(case, records[case.id]) for case in cases if case.id in records]
+
+    def again(self, case: Case) -> str:
+        """Returns the command that runs a case of the catalogue again, or the file that a case is from."""
+        company = next((r.company for r in self.results.records if r.case == case.id and r.company), None)
+        return self.options.again(case.id, case.file, company or ())
+
+    # --- known failures ---
+
+    @cached_property
+    def _tier(self) -> Tier:
+        """The tier that was asked for; if it does not have all the ids that were asked for, the smallest that has them."""
+        ids, tier = self.selection.ids, self.options.tier
+        return find_cases(ids, tier)[0] if ids else tier
+
+    def _shipped_failures(self) -> Sequence[KnownFailure]:
+        """Returns the known defects of the provider, unless they were switched off. Only the DirectML EP has some."""
+        if self.options.no_shipped_known_failures or not (self.provider and self.provider.directml):
+            return ()
+        from ..known import shipped_failures
+
+        return shipped_failures()
+
+    def _active_failures(self, shipped: Sequence[KnownFailure] = ()) -> ActiveFailures:
+        from ..known.active_failures import active_failures
+
+        options = self.options
+        file = options.known_failures or ""
+        return active_failures(
+            self.open(), options.provider, self.known_failures, file, shipped=shipped, other_cause=self._other_cause
+        )
+
+    def _other_cause(self, entry: KnownFailure, case: Case, record: Record) -> str | None:
+        """Returns the cause of a failed case in words, if it is not the one that a known failure says; else None."""
+        from ..diagnosis.causes import earlier_calls
+        from ..diagnosis.judged_run import JudgedRun
+
+        def earlier() -> Sequence[Earlier]:
+            run = JudgedRun([*self._before, (case, record)], self.calls)
+            return earlier_calls(run, len(run.judged) - 1)
+
+        return self._known_causes.other_cause(entry, case, record, earlier)
+
+    @cached_property
+    def _known_causes(self) -> KnownCauses:
+        from ..diagnosis.known_causes import KnownCauses
+
+        return KnownCauses()
+
+    @cached_property
+    def problems(self) -> list[str]:
+        """A line for each known failure that expired, or that matches nothing in the tier. Each makes the run red.
+
+        Known failures that opmap ships are not among them.
+        """
+        if not self.known_failures:
+            return []
+        self.open()
+        assert self.active_failures is not None, "open() finds the known failures that apply"
+        tier = self._tier
+        contract = contract_probes() if "contract" in tiers_in(tier) else ()
+        return self.active_failures.problems(chain(self._catalogue(), probes(), contract), tier)
+
+    def write_known_failures(self, path: str) -> int:
+        """Writes a new file with an entry for each failure of the run, and returns the number of entries.
+
+        A case that failed in company only gets none: it passes where a known failure is looked at.
+
+        Raises InputError if the file exists or cannot be written.
+        """
+        from ..diagnosis.known_causes import WrittenCauses
+        from ..known.known_failures import write
+
+        place = (self.active_failures or self._active_failures()).place
+        items = (case for case in self._catalogue() if self._has_variant(case))
+        causes = WrittenCauses({case.id: case for case in self.cases})
+        records = [record for record in self.results.records if not record.company]  # alone they pass
+        return write(path, records, place, self._tier, items, causes)
+
+    # --- the end ---
+
+    @property
+    def notes(self) -> list[str]:
+        """The lines below the tables: those of the results, and those about cases that passed or are left out."""
+        lines = self.results.notes()
+        passed = self.active_failures.passed(self.items, self.results.records) if self.active_failures else 0
+        if passed:
+            lines.append(f"{passed} cases passed that known failures allow to fail")
+        return [*lines, *filter(None, [self.variants_note, self.provider.note if self.provider else None])]
+
+    @property
+    def exit_code(self) -> int:
+        """130 after Ctrl-C, 1 if the run is red, 0 if it is green."""
+        if self.results.interrupted:
+            return 130
+        return int(bool(self.problems) or self.results.red(required=self.options.require_provider))
+
+    def complete(self) -> None:
+        """Writes all records in their order, and the totals, into the results bundle: whatever comes later, they are there."""
+        if self.bundle:
+            self.bundle.complete(self.results.records, self.exit_code, self.problems)
+
+    def finish(self, diagnosis: DiagnosisDocument | None = None) -> int:
+        """Completes the results bundle, writes its reports, and returns the exit code.
+
+        `diagnosis` holds the causes of the failures; None if they were not sought or not found.
+        """
+        if self.bundle:
+            if not self.bundle.completed:
+                self.complete()
+            records, problems, notes = self.results.records, self.problems, self.notes
+            try:
+                self.bundle.write_reports(records, self.exit_code, problems=problems, notes=notes, diagnosis=diagnosis)
+            finally:
+                self.bundle.release()
+        return self.exit_code
+
+
+def open_judge(
+    provider: str,
+    *,
+    place: Mapping[str, Any] | None = None,
+    feature_level: str = FEATURE_LEVELS[-1],
+    index_conversion: IndexConversion | None = None,
+    brief: bool = False,
+) -> Judge:
+    """Returns a judge on the provider of this name, which may be `fault:NAME`.
+
+    `place` holds the keyword options of `open_provider`; the other options are those of Judge. Raises ProviderMissing if
+    the provider is not installed or has no device, InputError if there is no provider of this name.
+    """
+    fault = provider.removeprefix("fault:")
+    if fault != provider:
+        from ..faults import open_fault
+
+        refuse_directml_options(provider, **place or {})
+        refuse_runtime_options(provider, **place or {})
+        opened = open_fault(fault)
+    else:
+        opened = open_provider(provider, **place or {})
+    return Judge(opened, feature_level=feature_level, index_conversion=index_conversion, brief=brief)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
