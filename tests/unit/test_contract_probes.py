@@ -157,7 +157,10 @@ class TestFile:
                 HEAD + "steps = [{ step = 'drop', name = 's', refused = true, maybe = true }]",
                 "step 1: must have refused alone",
             ),
-            (HEAD + "steps = [{ step = 'concurrent', runs = [], expect = [{}] }]", "step 1: expect must have 0 entries"),
+            (
+                HEAD + "steps = [{ step = 'concurrent', runs = [], expect = [{}] }]",
+                "step 1: expect must have 0 entries",
+            ),
             (
                 "arrays.d = { type = 'int64', sizes = [2], values = [1] }\n" + HEAD + "steps = []",
                 "array 'd': sizes [2] take 2 values, got 1",
