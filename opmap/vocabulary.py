@@ -54,10 +54,10 @@ class Verdict(enum.StrEnum):
     MISMATCH = "mismatch", False, "The provider returned other bits, another shape or another type than expected."
     ERROR = "error", False, "A stage failed; the record's `stage` names it."
     FALLBACK = "fallback", False, "The result is right, but nothing proves that the requested provider computed it."
-    OTHER_PATH = (
-        "other-path",
+    PATH_UNPROVEN = (
+        "path-unproven",
         False,
-        "The result is right, but nothing proves that the run took the road of its variant.",
+        "The result is right, but nothing proves that the run took the execution path of its variant.",
     )
     LOWERED_DIFFERENTLY = (
         "lowered-differently",

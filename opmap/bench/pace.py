@@ -88,7 +88,7 @@ def paces(
         for name in (*names[first:], *names[:first]):
             together = ways[name]
             begin = perf_counter()
-            joined = Joined(together, together.companies(cases[start : start + block]))
+            joined = Joined(together, together.batches(cases[start : start + block]))
             for case in joined.order:
                 ready = joined.take(case)
                 verdicts[name][case.id] = ready[0][0].verdict if ready else judge(case).verdict

@@ -106,9 +106,9 @@ class Cause:
         return sorted({f"DML_OPERATOR_{failure.case.desc.operator}" for failure in self.failures})
 
     @property
-    def in_company(self) -> bool:
+    def only_batched(self) -> bool:
         """Whether its cases pass without the other cases of their session."""
-        return bool(self.smallest.record.company)
+        return bool(self.smallest.record.batched_with)
 
     @property
     def mismatch(self) -> bool:
@@ -130,12 +130,12 @@ class Cause:
 def causes(run: JudgedRun) -> list[Cause]:
     """Returns the groups of the failed cases of a run, the largest first.
 
-    Cases that fail only in company have groups of their own, without a condition: the failure does not depend on a
+    Cases that fail only when batched have groups of their own, without a condition: the failure does not depend on a
     descriptor alone.
     """
-    company = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
-    of_company = [replace(cause, condition=None) for cause in _causes(run, company)]
-    groups = [*_causes_alone(run), *of_company]
+    batched = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
+    only_batched = [replace(cause, condition=None) for cause in _causes(run, batched)]
+    groups = [*_causes_alone(run), *only_batched]
     return sorted(groups, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
 
 

@@ -111,7 +111,7 @@ class Diagnosis:
 
     def with_closest(self, run: JudgedRun) -> Diagnosis:
         """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases."""
-        fits = self.cause.in_company or (self.cause.condition is not None and (self.exact or self.asked is None))
+        fits = self.cause.only_batched or (self.cause.condition is not None and (self.exact or self.asked is None))
         return self if fits else replace(self, closest=Closest.of(self.cause, run))
 
 
@@ -146,7 +146,7 @@ def diagnoses(
         if diagnosis.stability is not None and diagnosis.stability.kind == "always":
             diagnosis = make_condition_exact(diagnosis, run, judge, [*done, *map(Diagnosis, left)], budget=budget)
             diagnosis, left = merged(diagnosis, left, run, judge)
-        if len(done) < MOST_SIDES and not cause.in_company:
+        if len(done) < MOST_SIDES and not cause.only_batched:
             smallest = diagnosis.smallest
             diagnosis = replace(
                 diagnosis, sides=whose_fault(smallest.case, smallest.record, fresh, dangerous=dangerous)
@@ -159,9 +159,9 @@ def diagnoses(
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
     """Returns the cause with its stability. Hangs and lost devices are run again only if `dangerous`."""
     smallest = cause.smallest
-    if cause.in_company:
-        company = smallest.record.company or ()
-        return Diagnosis(cause, Stability("company", f"only in one session with {names(company)}; right without"))
+    if cause.only_batched:
+        others = smallest.record.batched_with or ()
+        return Diagnosis(cause, Stability("batched", f"only in one session with {names(others)}; right without"))
     if smallest.record.verdict in DANGEROUS and not dangerous:
         return Diagnosis(cause)
     before = run.before(smallest.case, MOST_BEFORE)
@@ -186,8 +186,8 @@ def settled(run: JudgedRun, groups: Sequence[Cause], judge: Run) -> list[Cause]:
     """
     kept: list[Cause] = []
     for cause in groups:
-        larger = [other for other in kept if other.mismatch and not (other.relation.vague or other.in_company)]
-        if cause.in_company or not (cause.mismatch and larger):
+        larger = [other for other in kept if other.mismatch and not (other.relation.vague or other.only_batched)]
+        if cause.only_batched or not (cause.mismatch and larger):
             kept.append(cause)
             continue
         twins = _twins(cause, judge)

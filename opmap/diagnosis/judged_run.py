@@ -31,7 +31,7 @@ class JudgedRun:
     @cached_property
     def failed_alone(self) -> list[int]:
         """The places of the failed cases that do not pass without the other cases of their session."""
-        return [n for n in self.failed if not self.judged[n][1].company]
+        return [n for n in self.failed if not self.judged[n][1].batched_with]
 
     @cached_property
     def passed(self) -> list[Case]:

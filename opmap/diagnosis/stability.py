@@ -40,12 +40,12 @@ _LEAVING_OUT = Budget(trials=24, seconds=20.0)
 class Stability:
     """How reliably a case fails.
 
-    `company` is a failure that the run itself found not to come back without the other cases of the session.
+    `batched_with` is a failure that the run itself found not to come back without the other cases of the session.
     `after` is the id of the last of the earlier cases that the failure needs. `period` is (n, r) if every n-th run of a
     process fails: those whose number has the remainder r.
     """
 
-    kind: Literal["always", "sometimes", "periodic", "after", "company"]
+    kind: Literal["always", "sometimes", "periodic", "after", "batched"]
     text: str
     after: str | None = None
     period: tuple[int, int] | None = None

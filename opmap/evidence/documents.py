@@ -212,7 +212,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     condition: ConditionDocument | None
     closest: ClosestDocument | None = None
     relation: RelationDocument
-    stability: Literal["always", "sometimes", "periodic", "after", "company"] | None
+    stability: Literal["always", "sometimes", "periodic", "after", "batched"] | None
     stability_text: str | None
     after: str | None
     side: SidesDocument | None

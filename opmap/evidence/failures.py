@@ -92,12 +92,12 @@ def write_failures(
 ) -> None:
     """Writes a folder for the smallest cases of each cause, below the folder of a bundle.
 
-    A cause that shows only in company has none: its cases need their common session. `again` gives the
+    A cause that shows only when batched has none: its cases need their common session. `again` gives the
     command that runs a case again. Raises InputError if a folder cannot be written.
     """
     environment = provider.environment()
     for number, diagnosis in enumerate(diagnoses[:MOST_CAUSES], 1):
-        if diagnosis.cause.in_company:
+        if diagnosis.cause.only_batched:
             continue
         lines = [f"{name.strip()}: {text}" for name, text in cause_lines(number, diagnosis, again)]
         failures = [diagnosis.smallest, *diagnosis.cause.failures]

@@ -318,7 +318,7 @@ def _worst(checks: Sequence[Check]) -> tuple[Check, Sequence[int]]:
 def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> Record:
     """Returns the record of an outcome.
 
-    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `other-path`,
+    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `path-unproven`,
     `lowered-differently`, `observed`, `pass`.
     """
     fields = _common_fields(outcome, provider, brief=brief)
@@ -376,7 +376,7 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     if outcome.placement is None or not outcome.placement.shown:
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
     if outcome.road_problem:
-        return {"verdict": Verdict.OTHER_PATH, "message": outcome.road_problem}
+        return {"verdict": Verdict.PATH_UNPROVEN, "message": outcome.road_problem}
     if outcome.differences:
         return {"verdict": Verdict.LOWERED_DIFFERENTLY, "message": "; ".join(outcome.differences)}
     expected = outcome.round.expected

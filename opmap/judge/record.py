@@ -101,7 +101,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     `kinds` are the kinds of wrong values (vocabulary.VALUE_KINDS) of a `mismatch` in which nothing else is wrong.
 
-    `company` names the other cases in the session of a case that failed with them, and passes without them. It names the
+    `batched_with` names the other cases in the session of a case that failed with them, and passes without them. It names the
     other cases in the process if that crashed, and no case alone crashes it. Else it is null.
 
     `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
@@ -127,7 +127,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     substitutions: list[str] | None = None
     lowered_as: LoweredRecord | None = None
     descriptor: str | None = None
-    company: list[str] | None = None
+    batched_with: list[str] | None = None
 
     @property
     def proven(self) -> bool:

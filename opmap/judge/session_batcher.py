@@ -1,7 +1,7 @@
 """Judges several cases in one session: cases of one model run one after the other, or a pack of cases at once.
 
 The record of a case says what the case does alone. So a case that does not pass together with others is judged again
-without them, and this gives its record. If it passes alone, it failed only in company, and its record says so.
+without them, and this gives its record. If it passes alone, it fails only when batched, and its record says so.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SessionBatcher:
 
     # --- which cases run together ---
 
-    def companies(self, items: Iterable[Any], alone: Callable[[Case], object] | None = None) -> list[list[Any]]:
+    def batches(self, items: Iterable[Any], alone: Callable[[Case], object] | None = None) -> list[list[Any]]:
         """Returns the items in groups that run together, in the order of the first item of each group.
 
         `alone` says which cases must not run together with others. Only cases that follow each other share a session, so
@@ -119,7 +119,7 @@ class SessionBatcher:
                 results[place] = Judged(self._record(ready), self._calls)
                 continue
             model: object = PACKS if self.pack > 1 else ready.formed.model_bytes
-            if undefined(ready.round.expected):  # a provider may refuse it, and with it the whole company
+            if undefined(ready.round.expected):  # a provider may refuse it, and with it the whole batch
                 model = place
             start = start if model == before else place
             groups.setdefault(PACKS if model is PACKS else start, []).append((place, ready))
@@ -377,9 +377,9 @@ def only_here(together: Record, without: Record, others: Sequence[str], place: s
     """
     if not others:
         return settle([together, without])
-    message = f"{ONLY_IN_COMPANY} of {len(others)} {'case' if len(others) == 1 else 'cases'} in its {place}"
-    return msgspec.structs.replace(together, message=f"{message}: {together.message}", company=list(others))
+    message = f"{ONLY_BATCHED} with {len(others)} {'case' if len(others) == 1 else 'cases'} in its {place}"
+    return msgspec.structs.replace(together, message=f"{message}: {together.message}", batched_with=list(others))
 
 
-ONLY_IN_COMPANY = "only in company"
+ONLY_BATCHED = "fails only when batched"
 """The beginning of the message about a case that fails in one session with other cases, and passes without them."""

@@ -147,14 +147,14 @@ def _without_crash(session: Session, arguments: _Arguments, block: _Block, how: 
         at = next((at for at, (record, _) in enumerate(results) if record.verdict == Verdict.PASS), 0)
         record, seconds = results[at]
         other_ids = [item.id for item in items if item is not items[at]]
-        in_company = only_here(
+        only_batched = only_here(
             _crashed(session, items[at], how, "this or one of them"), record, other_ids, place="process"
         )
         if record.verdict != Verdict.PASS:
-            in_company = msgspec.structs.replace(
-                in_company, message=f"{in_company.message}; without them {record.verdict}: {record.message}"
+            only_batched = msgspec.structs.replace(
+                only_batched, message=f"{only_batched.message}; without them {record.verdict}: {record.message}"
             )
-        results[at] = in_company, seconds
+        results[at] = only_batched, seconds
     return results
 
 

@@ -324,7 +324,7 @@ class Session:
         """The items in groups that run in one session, in the order in which they are judged. Needs the provider."""
         known = self.active_failures
         items = shuffled(self.items, self.options.shuffle)
-        return self._together.companies(items, known.expectations if known else None)
+        return self._together.batches(items, known.expectations if known else None)
 
     @property
     def left(self) -> list[list[Item]]:
@@ -406,8 +406,10 @@ class Session:
 
     def again(self, case: Case) -> str:
         """Returns the command that runs a case of the catalogue again, or the file that a case is from."""
-        company = next((r.company for r in self.results.records if r.case == case.id and r.company), None)
-        return self.options.again(case.id, case.file, company or ())
+        batched_with = next(
+            (r.batched_with for r in self.results.records if r.case == case.id and r.batched_with), None
+        )
+        return self.options.again(case.id, case.file, batched_with or ())
 
     # --- known failures ---
 
@@ -468,7 +470,7 @@ class Session:
     def write_known_failures(self, path: str) -> int:
         """Writes a new file with an entry for each failure of the run, and returns the number of entries.
 
-        A case that failed in company only gets none: it passes where a known failure is looked at.
+        A case that fails only when batched gets none: it passes where a known failure is looked at.
 
         Raises InputError if the file exists or cannot be written.
         """
@@ -478,7 +480,7 @@ class Session:
         place = (self.active_failures or self._active_failures()).place
         items = (case for case in self._catalogue() if self._has_variant(case))
         causes = WrittenCauses({case.id: case for case in self.cases})
-        records = [record for record in self.results.records if not record.company]  # alone they pass
+        records = [record for record in self.results.records if not record.batched_with]  # alone they pass
         return write(path, records, place, self._tier, items, causes)
 
     # --- the end ---

@@ -101,12 +101,12 @@ class SessionOptions:
             **self.of_runtime,
         }
 
-    def again(self, case: str, file: str | None, company: Sequence[str] = ()) -> str:
-        """Returns the command that runs a case again: of a file, or of the catalogue together with its company."""
+    def again(self, case: str, file: str | None, batched_with: Sequence[str] = ()) -> str:
+        """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with."""
         words = ["opmap", "validate"] if file is None else ["opmap", "check", file]
         words += ["--provider", self.provider]
-        if company:
-            words += [word for id in company for word in ("--case", id)]
+        if batched_with:
+            words += [word for id in batched_with for word in ("--case", id)]
             words += ["--pack", str(self.pack)] if self.pack > 1 else []
         for name in ("dml_runtime", "adapter", "device_id"):
             value = getattr(self, name)

@@ -138,7 +138,7 @@ class TestPace:
         assert "packed 2" in capfd.readouterr().out
 
     def test_differing(self, monkeypatch):
-        """A case whose verdict is another one in company is named."""
+        """A case whose verdict is another one when batched is named."""
         judge = open_judge("cpu")
         cases = [case for case in catalogue("smoke", variants=False) if case.variant == "plain"][:4]
         real = Joined.take

@@ -214,7 +214,7 @@ class TestCrash:
         assert {"pass"} == {record["verdict"] for id, record in found.items() if id not in crashed}
 
     def test_once(self, tmp_path, validate):
-        """A crash that does not come back when the cases are judged again is told of one case, as one in company."""
+        """A crash that does not come back when the cases are judged again is told of one case, as one that fails only when batched."""
         body = "if not os.path.exists('there'): open('there', 'w').close(); os._exit(3)"
         code, _, _ = validate("--filter", "*/example.*", "--report", "r", "--jobs", "2", body=body)
 
@@ -222,12 +222,12 @@ class TestCrash:
         (wrong,) = [record for record in found.values() if record["verdict"] != "pass"]
         assert 1 == code
         assert "crash" == wrong["verdict"]
-        count = len(wrong["company"])
+        count = len(wrong["batched_with"])
         assert (
-            f"only in company of {count} cases in its process: the process ended with exit code 0x3 while it judged this or one"
+            f"fails only when batched with {count} cases in its process: the process ended with exit code 0x3 while it judged this or one"
             " of them" in wrong["message"]
         )
-        assert wrong["company"] and set(wrong["company"]) <= found.keys() - {wrong["case"]}
+        assert wrong["batched_with"] and set(wrong["batched_with"]) <= found.keys() - {wrong["case"]}
 
     def test_once_where_nothing_passes(self, tmp_path, validate):
         """Such a crash is told also if no case passes when it is judged again, with what the case shows then."""
@@ -239,7 +239,7 @@ class TestCrash:
         assert 1 == code
         assert {"crash", "error"} == {record["verdict"] for record in found.values()}
         assert 1 == len(crashed)
-        assert crashed[0]["message"].startswith("only in company") and "exit code 0x3" in crashed[0]["message"]
+        assert crashed[0]["message"].startswith("fails only when batched") and "exit code 0x3" in crashed[0]["message"]
         assert "; without them error: " in crashed[0]["message"] and "refused" in crashed[0]["message"]
 
     def test_probe(self, tmp_path, validate):

@@ -72,7 +72,7 @@ class TestPass:
         wrong[-1] += 1
         copied = [judge([answer], case, brief=brief) for answer in (right, wrong)]
         assert [copied[0].verdict, "mismatch"] == [record.verdict for record in copied]
-        monkeypatch.setattr("opmap.catalogue.variants.walk.MOST_COPIED", 0)
+        monkeypatch.setattr("opmap.catalogue.variants.variant_run.MOST_COPIED", 0)
         assert copied == [judge([answer], case, brief=brief) for answer in (right, wrong)]
         outcome = Judge(CPU).execute(case)
         if outcome.error is None:

@@ -167,7 +167,7 @@ class TestWhere:
         assert "mismatch" == record.verdict
         assert "fed-default-ignored" in record.message and "every element is zero" in record.message
 
-    @pytest.mark.parametrize("verdict, stage", [("crash", "run"), ("error", "load"), ("other-path", None)])
+    @pytest.mark.parametrize("verdict, stage", [("crash", "run"), ("error", "load"), ("path-unproven", None)])
     def test_another_verdict(self, verdict, stage):
         """A crash or a refusal in the same case stays red."""
         assert verdict == self.judged(verdict=verdict, stage=stage).verdict

@@ -100,13 +100,13 @@ class TestPacks:
         alone, _ = judged(fault, fresh_sessions=True)
 
         assert [] == unlike(alone, session)
-        assert {None} == {record.company for record in session.results.records}
+        assert {None} == {record.batched_with for record in session.results.records}
         assert {"mismatch", "pass"} <= {str(record.verdict) for record in session.results.records}
         its = records(alone)
         assert all(its[r.case] == r for r in session.results.records if r.failed)
 
     @pytest.mark.parametrize(("most", "pack"), [(6, 16), (3, 16), (6, 4)])
-    def test_wrong_in_company(self, most, pack):
+    def test_wrong_when_batched(self, most, pack):
         """A case that is wrong only in a model of more than so many nodes is told with the smallest pack that showed it."""
 
         def fault(planted, step, result):
@@ -116,18 +116,18 @@ class TestPacks:
 
         session, _ = judged(fault, pack=pack, filter=("gather/float32/*",))
         failed = [record for record in session.results.records if record.failed]
-        in_company = [record for record in failed if record.company]
+        only_batched = [record for record in failed if record.batched_with]
 
-        assert bool(in_company) == (pack * 3 > most)
-        for record in in_company:
+        assert bool(only_batched) == (pack * 3 > most)
+        for record in only_batched:
             assert record.verdict == Verdict.MISMATCH
-            assert record.message.startswith(f"only in company of {len(record.company)} case")
-            assert record.case not in record.company
+            assert record.message.startswith(f"fails only when batched with {len(record.batched_with)} case")
+            assert record.case not in record.batched_with
             assert f"--pack {pack}" in session.again(next(c for c in session.cases if c.id == record.case))
         alone = judged(fault, fresh_sessions=True, filter=("gather/float32/*",))[0]
-        assert set(unlike(alone, session)) == {record.case for record in in_company}
+        assert set(unlike(alone, session)) == {record.case for record in only_batched}
 
-    def test_refused_in_company(self):
+    def test_refused_when_batched(self):
         """A model that is too large to load is told once, at the first case of the smallest pack that was too large."""
 
         def fault(planted, step, result):
@@ -137,7 +137,7 @@ class TestPacks:
         failed = [record for record in session.results.records if record.failed]
 
         assert failed
-        assert all((Verdict.ERROR, "load") == (r.verdict, r.stage) and r.company for r in failed)
+        assert all((Verdict.ERROR, "load") == (r.verdict, r.stage) and r.batched_with for r in failed)
         assert all(r.message.endswith(": too many") for r in failed)
         assert len(failed) < len(session.results.records) / 3
 
@@ -173,7 +173,7 @@ class TestPacks:
 
         assert [] == unlike(alone, session)
         assert {Verdict.MISMATCH if names else Verdict.FALLBACK} == {record.verdict for record in failed}
-        assert {None} == {record.company for record in session.results.records}
+        assert {None} == {record.batched_with for record in session.results.records}
 
     def test_one_does_not_load(self):
         """One case that does not load has the error that it has alone; no other case has one."""
@@ -192,7 +192,7 @@ class TestPacks:
         alone, _ = judged(fault, fresh_sessions=True)
 
         assert [] == unlike(alone, session)
-        assert {None} == {record.company for record in session.results.records}
+        assert {None} == {record.batched_with for record in session.results.records}
         assert 1 <= sum(record.verdict == Verdict.ERROR for record in session.results.records)
 
     def test_hang(self):
@@ -208,7 +208,7 @@ class TestPacks:
         session, _ = judged(fault, pack=64, filter=("gather/float32/*",))
         timeouts = [record for record in session.results.records if record.verdict == Verdict.TIMEOUT]
 
-        assert len(hangs) == len(timeouts) == len([r for r in timeouts if r.company])
+        assert len(hangs) == len(timeouts) == len([r for r in timeouts if r.batched_with])
 
     def test_placement_of_each_node(self):
         """The placement is proven node by node: a node elsewhere fails its own case only."""
@@ -232,11 +232,11 @@ class TestPacks:
 
         assert failed
         assert {Verdict.FALLBACK} == {record.verdict for record in failed}
-        assert all("ElsewhereExecutionProvider" in r.message and r.company for r in failed)
+        assert all("ElsewhereExecutionProvider" in r.message and r.batched_with for r in failed)
         assert len(failed) < len(session.results.records) / 2
 
     def test_large_cases_run_alone(self, monkeypatch):
-        monkeypatch.setattr("opmap.judge.together.MOST_BYTES", 0)
+        monkeypatch.setattr("opmap.judge.session_batcher.MOST_BYTES", 0)
         session, _ = judged(pack=16)
 
         assert (
@@ -247,12 +247,12 @@ class TestPacks:
 
     def test_size_of_a_pack(self, monkeypatch, fresh):
         """A pack ends before it has more bytes than a pack may have."""
-        monkeypatch.setattr("opmap.judge.together.MOST_BYTES_TOGETHER", 2000)
+        monkeypatch.setattr("opmap.judge.session_batcher.MOST_BYTES_TOGETHER", 2000)
         judge = Judge(OpenProvider(CPU, "", "hardware", Planted()))
         cases = [case for case in fresh[0].cases if case.variant == "plain"]
         sizes = [
             [sum(t.element_count * t.data_type.size for t in case.desc.tensors.values()) for case in group]
-            for group in SessionBatcher(judge, pack=16).companies(cases)
+            for group in SessionBatcher(judge, pack=16).batches(cases)
         ]
 
         assert all(sum(group) <= 2000 or len(group) == 1 for group in sizes)
@@ -263,7 +263,7 @@ class TestPacks:
         planted = Planted()
         judge = Judge(OpenProvider(CPU, planted.version, "hardware", planted))
         cases = [case for case in fresh[0].cases if case.variant == "plain"][:6]
-        groups = SessionBatcher(judge, pack=4).companies(cases, lambda case: case is cases[1])
+        groups = SessionBatcher(judge, pack=4).batches(cases, lambda case: case is cases[1])
 
         assert [[0, 2, 3, 4], [1], [5]] == [[cases.index(case) for case in group] for group in groups]
 
@@ -335,8 +335,8 @@ class TestPacks:
         assert session.results.interrupted
         assert Clear is planted.steps[-1]
 
-    def test_report_of_company(self, tmp_path, monkeypatch, capsys):
-        """The report names the company, `again` runs it, and no folder says that the case fails alone."""
+    def test_report_when_batched(self, tmp_path, monkeypatch, capsys):
+        """The report names the other cases of the batch, `again` runs them, and no folder says that the case fails alone."""
         monkeypatch.chdir(tmp_path)
         (tmp_path / "third_wrong.py").write_bytes(
             b"import onnx\nimport onnxruntime\n\n\nclass Provider:\n    def run(self, model_bytes, feeds):\n"
@@ -358,14 +358,14 @@ class TestPacks:
 
         assert 1 == main([*arguments, "--report", "out"])
         groups = json.loads((tmp_path / "out" / "diagnosis.json").read_bytes())["groups"]
-        assert {"company"} == {group["stability"] for group in groups}
+        assert {"batched"} == {group["stability"] for group in groups}
         assert not (tmp_path / "out" / "failures").exists()
         capsys.readouterr()
         command = shlex.split(groups[0]["again"])
         assert 1 == main([*command[1:], "--json"])
         failed = [r for r in json.loads(capsys.readouterr().out)["cases"] if r["verdict"] == "mismatch"]
         assert groups[0]["smallest"]["case"] in [record["case"] for record in failed]
-        assert all(record["company"] for record in failed)
+        assert all(record["batched_with"] for record in failed)
 
     @pytest.mark.parametrize(
         ("arguments", "wanted"),

@@ -94,7 +94,7 @@ class TestRecords:
                 "lowered_as",
             ),
             "descriptor",
-            "company",
+            "batched_with",
         ] == list(record)
         assert {"not-run", "plain", None} == set(record.values())
 

@@ -50,23 +50,28 @@ class TestSharedSessions:
 
         assert failed
         for record in failed:
-            assert (Verdict.MISMATCH, True) == (record.verdict, record.message.startswith("only in company of "))
-            assert all(records(session)[other].verdict == Verdict.PASS for other in record.company[:1])
-            assert f"--case {record.company[0]}" in session.again(next(c for c in session.cases if c.id == record.case))
-        assert any(record.company is None and record.verdict == Verdict.PASS for record in session.results.records)
+            assert (Verdict.MISMATCH, True) == (
+                record.verdict,
+                record.message.startswith("fails only when batched with "),
+            )
+            assert all(records(session)[other].verdict == Verdict.PASS for other in record.batched_with[:1])
+            assert f"--case {record.batched_with[0]}" in session.again(
+                next(c for c in session.cases if c.id == record.case)
+            )
+        assert any(record.batched_with is None and record.verdict == Verdict.PASS for record in session.results.records)
 
         run = JudgedRun(session.judged, session.calls)
         told = [
             one
             for one in quick_diagnoses(run, lambda: pytest.fail("nothing is run again"), most=99)
-            if one.cause.in_company
+            if one.cause.only_batched
         ]
         assert {record.case for record in failed} == {f.case.id for one in told for f in one.cause.failures}
-        assert {"company"} == {one.stability.kind for one in told}
-        assert all(failed[0].company[0] in one.stability.text or len(told) > 1 for one in told)
+        assert {"batched"} == {one.stability.kind for one in told}
+        assert all(failed[0].batched_with[0] in one.stability.text or len(told) > 1 for one in told)
 
-    def test_no_known_failure_of_company(self, tmp_path):
-        """A case that fails in company only passes where a known failure is looked at, so none is written."""
+    def test_no_known_failure_when_batched(self, tmp_path):
+        """A case that fails only when batched passes where a known failure is looked at, so none is written."""
         session, _ = judged(second_run)
 
         assert 0 == session.write_known_failures(str(tmp_path / "known.toml"))
@@ -88,10 +93,10 @@ class TestSharedSessions:
 
         session, _ = judged(fault)
         failed = [record for record in session.results.records if record.failed]
-        alike = [r for r in failed if r.company]
+        alike = [r for r in failed if r.batched_with]
 
         assert alike
-        assert {2} == {len(r.company) for r in alike}
+        assert {2} == {len(r.batched_with) for r in alike}
         assert all((Verdict.ERROR, "run") == (r.verdict, r.stage) and r.message.endswith(": planted") for r in alike)
 
     def test_crash_when_a_session_ends(self, fresh):
@@ -108,7 +113,9 @@ class TestSharedSessions:
 
         assert shared
         assert all(
-            record.company and record.message.endswith(": planted") for record in shared if record.variant == "plain"
+            record.batched_with and record.message.endswith(": planted")
+            for record in shared
+            if record.variant == "plain"
         )
 
     def test_hang(self):
@@ -200,7 +207,7 @@ class TestInWorker:
 
         assert [] == unlike(fresh, packed)
         assert all(record.proven for record in packed.results.records if record.verdict == Verdict.PASS)
-        assert not [record for record in packed.results.records if record.company]
+        assert not [record for record in packed.results.records if record.batched_with]
 
 
 class TestPackedTiers:

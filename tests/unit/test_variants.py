@@ -229,8 +229,8 @@ class TestProofs:
         assert proofs.serialized(walk_of(PLAIN_CASE, files=graph)) is None
         assert proofs.serialized(walk_of(PLAIN_CASE, files={"model/x.bin": np.zeros(1, np.uint8)}))
 
-    def test_other_path(self):
-        """A right result on another road is `other-path`, which is red, and says what is lacking."""
+    def test_path_unproven(self):
+        """A right result on another road is `path-unproven`, which is red, and says what is lacking."""
 
         class NoProfile(SessionProvider):
             def perform(self, step, limit=None):
@@ -243,7 +243,7 @@ class TestProofs:
 
         judge = Judge(OpenProvider(CPU, "1", "hardware", NoProfile(CPU)))
         record = judge(in_variant("symbolic"))
-        assert ("other-path", False, False) == (record.verdict, record.road.proven, record.good)
+        assert ("path-unproven", False, False) == (record.verdict, record.road.proven, record.good)
         assert "must have 1 events" in record.message
 
     def test_a_graph_that_cannot_be_read(self):
