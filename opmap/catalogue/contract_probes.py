@@ -1,10 +1,10 @@
 """Contract probes: short programs over sessions and values, each with the answer that the documentation promises.
 
 The files `contract/SUBJECT.toml` hold them. A file begins with the models and arrays that its probes name. A model is in
-ONNX's text form; without a header it gets opmap's IR version and opset. A step is one of `execution.steps`, with what must
+ONNX's text form; without a header it gets opmap's IR version and opset. A step is one of `engines.steps`, with what must
 happen:
 
-- `expect`: the outputs by name, exactly these. For the step `together` a list, with the outputs of each run.
+- `expect`: the outputs by name, exactly these. For the step `concurrent` a list, with the outputs of each run.
 - `refused`: the step must fail. The documentation calls this use an error; the text of the error is not compared.
 - `maybe`: the step may fail. If it does not, `expect` holds, if it is given.
 - Otherwise the step must not fail.
@@ -18,20 +18,18 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
 import onnx
 import onnx.parser
 
+from ..engines.expectations import ExpectedStep
 from ..engines.steps import AnyStep, Concurrent, Open, Run, Setup, Step
 from ..errors import InputError, describe
 from ..mapping import IR_VERSION, OPSET
 from ..vocabulary import CONTRACT
-
-Outputs = Mapping[str, np.ndarray]
-"""Outputs by name."""
 
 _MARKS = ("expect", "refused", "maybe", "signs")
 
@@ -56,23 +54,6 @@ class Literals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return array
 
 
-class ContractStep(msgspec.Struct, frozen=True):
-    """A step, and what must happen. `expect` has one entry for each run of the step; None if outputs are not checked."""
-
-    step: AnyStep
-    expect: tuple[Outputs, ...] | None = None
-    refused: bool = False
-    maybe: bool = False
-    signs: Mapping[str, Outputs] = {}
-
-    @property
-    def wanted(self) -> Outputs | Literal["refused"] | None:
-        """What must happen, as reporting's reproducers take it."""
-        if self.refused:
-            return "refused"
-        return self.expect[0] if self.expect and len(self.expect) == 1 else None
-
-
 class ContractProbe(msgspec.Struct, frozen=True):
     """One contract probe. `page` is the address of the documentation that promises the answer.
 
@@ -82,7 +63,7 @@ class ContractProbe(msgspec.Struct, frozen=True):
     id: str
     text: str
     page: str
-    steps: tuple[ContractStep, ...]
+    steps: tuple[ExpectedStep, ...]
     providers: tuple[str, ...] | None = None
 
     @property
@@ -166,7 +147,7 @@ class _Definitions(msgspec.Struct):
     models: dict[str, tuple[np.ndarray, bool]]
     arrays: dict[str, np.ndarray]
 
-    def step(self, table: dict[str, Any]) -> ContractStep:
+    def step(self, table: dict[str, Any]) -> ExpectedStep:
         """Returns the step of a table. Raises ValueError."""
         marks = {mark: table.pop(mark) for mark in _MARKS if mark in table}
         if "refused" in marks and len(marks) > 1:
@@ -181,17 +162,16 @@ class _Definitions(msgspec.Struct):
         _refuse_unknown(table.get("setup", {}), Setup, "setup")
         for run in table.get("runs", ()):
             _refuse_unknown(run, Run, "step")
-        expect = marks.get("expect")
+        expect = marks.get("expect", [])
         if isinstance(expect, dict):
             expect = [expect]
-        if isinstance(step, Concurrent) and expect is not None and len(expect) != len(step.runs):
+        if isinstance(step, Concurrent) and len(expect) not in (0, len(step.runs)):
             raise ValueError(f"expect must have {len(step.runs)} entries, one for each run, got {len(expect)}")
-        return ContractStep(
+        return ExpectedStep(
             step,
-            None if expect is None else tuple(self._outputs(outputs) for outputs in expect),
-            bool(marks.get("refused")),
-            bool(marks.get("maybe")),
-            {text: self._outputs(outputs) for text, outputs in marks.get("signs", {}).items()},
+            outputs=tuple(self._outputs(outputs) for outputs in expect),
+            fails="always" if marks.get("refused") else "perhaps" if marks.get("maybe") else "never",
+            signs={text: self._outputs(outputs) for text, outputs in marks.get("signs", {}).items()},
         )
 
     def _outputs(self, table: object) -> dict[str, np.ndarray]:

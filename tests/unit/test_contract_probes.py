@@ -11,12 +11,13 @@ import pytest
 from opmap import open_provider
 from opmap.catalogue.contract_probes import contract_probes, read
 from opmap.engines import steps
+from opmap.engines.expectations import perform_steps
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU, SessionProvider
 from opmap.engines.steps import Open
 from opmap.engines.worker import WorkerProvider
 from opmap.errors import InputError
-from opmap.judge.contract import judge_contract, perform
+from opmap.judge.contract import judge_contract
 from opmap.vocabulary import Verdict
 
 PROBES = {probe.id: probe for probe in contract_probes()}
@@ -44,7 +45,7 @@ class TestData:
     def test_models(self, probe):
         """Each model that must not be refused is valid, except one whose inputs have no shape or whose data is elsewhere."""
         for item in probe.steps:
-            if isinstance(item.step, Open) and not (item.refused or item.step.files):
+            if isinstance(item.step, Open) and not (item.fails == "always" or item.step.files):
                 model = onnx.load_from_string(item.step.model.tobytes())
                 if all(value.type.tensor_type.HasField("shape") for value in model.graph.input):
                     onnx.checker.check_model(model, full_check=True)
@@ -84,16 +85,13 @@ class TestRight:
     def test_cpu(self, probe):
         """Every probe passes on ONNX Runtime's CPU EP."""
         provider = SessionProvider(CPU)
-        outcome = perform(probe, provider)
+        assert perform_steps(probe.steps, provider) is None
         provider.end()
-        assert (outcome.verdict, outcome.message) == (Verdict.PASS, "")
 
     @pytest.mark.parametrize("probe", PORTABLE.values(), ids=PORTABLE)
     def test_expected_values(self, probe):
         """The expected values are those of ONNX's own reference implementation."""
-        provider = planted("right")
-        outcome = perform(probe, provider.performer)
-        assert (outcome.verdict, outcome.message) == (Verdict.PASS, "")
+        assert perform_steps(probe.steps, planted("right").performer) is None
 
     def test_fresh_process(self, monkeypatch):
         """Each probe runs in a process of its own, and its sessions are proven to have run on the provider."""

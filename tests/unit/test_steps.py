@@ -11,6 +11,7 @@ from opmap.engines.sessions import CPU, SessionProvider
 from opmap.engines.steps import (
     DEVICE,
     HOST,
+    Allocate,
     Bind,
     Clear,
     Concurrent,
@@ -31,6 +32,7 @@ from opmap.engines.worker import WorkerProvider
 HEADER = '<ir_version: 8, opset_import: ["" : 13]>\n'
 TWO = "g (float[3] data, int64[2] indices) => (float[2] first, float[3] second) { first = Gather(data, indices) second = Neg(data) }"
 DEFAULT = "g (float[2] data) => (float[1] first) <int64[1] indices = {1}> { first = Gather(data, indices) }"
+X = {"x": np.float32([1, 2])}
 FEEDS = {"data": np.array([10, 11, 12], "float32"), "indices": np.array([2, 0], "int64")}
 OTHER = {"data": np.array([20, 21, 22], "float32"), "indices": np.array([1, 1], "int64")}
 
@@ -262,3 +264,52 @@ class TestProfile:
         ]  # the last is escaped
         path.write_bytes(b"[" + b",".join(names) + b"]")
         assert [Event("Neg", "P")] * 3 == profiled_nodes(path)
+
+
+class TestSetups:
+    """Settings of steps that only contract probes use."""
+
+    ADD = "g (float[2] x) => (float[2] y) <float[2] k = {1, 1}> { y = Add(x, k) }"
+
+    def test_allocate(self, performer):
+        """Allocate makes a value of a type and sizes."""
+        performer.perform(Allocate(value="v", type="int64", sizes=[2, 3]))
+        got = performer.perform(Get(value="v")).outputs["v"]
+        assert (np.int64, (2, 3)) == (got.dtype, got.shape)
+
+    def test_initializers(self, performer):
+        """A value of the setup replaces the model's initializer."""
+        performer.perform(opened(self.ADD, initializers={"k": np.float32([3, 4])}))
+        assert {"y": [4, 6]} == values(performer.perform(Run(session="s", feeds=X)))
+
+    def test_file_name(self, performer):
+        """The model's file has the name of the setup, and is not among the files that the session wrote."""
+        assert performer.perform(opened(self.ADD, from_file=True, file_name="model")).error is None
+        assert {} == performer.perform(Examine(session="s")).evidence.files
+
+    def test_keep_bound(self, performer):
+        """RunBound keeps an output as a value, which outlives its session."""
+        performer.perform(opened(self.ADD))
+        performer.perform(Bind(session="s", feeds=X, outputs={"y": DEVICE}, synchronize=True))
+        assert {} == values(performer.perform(RunBound(session="s", keep={"y": "kept"})))
+        performer.perform(Drop(name="s"))
+        assert {"kept": [2, 3]} == values(performer.perform(Get(value="kept")))
+
+    @pytest.mark.parametrize(("method", "name"), [("run", "run"), ("values", "run_with_ort_values")])
+    def test_fewer_outputs(self, monkeypatch, method, name):
+        """Fewer outputs than asked for are malformed, and no refusal."""
+        import onnxruntime
+
+        monkeypatch.setattr(onnxruntime.InferenceSession, name, lambda *_: [])
+        provider = SessionProvider(CPU)
+        provider.perform(opened(self.ADD))
+        result = provider.perform(Run(session="s", feeds=X, method=method))
+        assert (None, "must be a list of one array, got 0") == (result.error, result.malformed)
+
+    def test_repeated(self, performer):
+        """Concurrent repeats its runs, and stops a run that fails."""
+        performer.perform(opened(self.ADD))
+        runs = [Run(session="s", feeds=X), Run(session="s")]
+        result = performer.perform(Concurrent(runs=runs, times=3))
+        assert [True, True, True, False] == [one.error is None for one in result.results]
+        assert result.error is not None

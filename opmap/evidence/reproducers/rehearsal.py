@@ -8,8 +8,9 @@ from typing import TypeAlias
 import numpy as np
 
 from ...catalogue.case import Case
-from ...catalogue.contract_probes import ContractProbe, ContractStep
+from ...catalogue.contract_probes import ContractProbe
 from ...catalogue.variants import VARIANTS, Formed, Inputs, VariantRun
+from ...engines.expectations import ExpectedStep
 from ...engines.sessions import DIRECTML
 from ...engines.steps import AnyStep, Concurrent, Result
 from ...mapping import map_descriptor
@@ -38,11 +39,13 @@ def rehearsed(formed: Formed, first: Inputs, variant: str) -> Performed:
     return walk.performed
 
 
-def _wanted(step: ContractStep) -> Wanted:
+def _wanted(expected: ExpectedStep) -> Wanted:
     """Returns what a step of a contract probe must return."""
-    if isinstance(step.step, Concurrent):
-        return step.expect
-    return step.wanted if step.wanted is not None or not step.maybe else "maybe"
+    if expected.fails == "always":
+        return "refused"
+    if isinstance(expected.step, Concurrent):
+        return expected.outputs or None
+    return expected.outputs[0] if expected.outputs else "maybe" if expected.fails == "perhaps" else None
 
 
 class _Rehearsal(VariantRun):
