@@ -7,7 +7,6 @@ fails without it every time.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -23,14 +22,11 @@ from ..catalogue.selection import has_variant
 from ..catalogue.variants import PLAIN, VARIANTS
 from ..catalogue.variants.run_modes import ARENA_OFF
 from ..descriptors import OperatorDesc
-from ..engines.direct import GRAPH_LAYOUT
-from ..engines.dxdispatch_program import dxdispatch_program, run_dxdispatch
 from ..engines.protocol import DIRECT
 from ..engines.providers import OpenProvider
 from ..engines.sessions import CPU, FUSION_OFF
 from ..engines.worker import WorkerProvider
-from ..errors import MappingError, OpmapError, ProviderError
-from ..judge.compare import differences
+from ..errors import MappingError, OpmapError
 from ..judge.judge import Judge
 from ..judge.record import Record, TensorRecord
 from ..mapping import IndexConversion
@@ -75,8 +71,7 @@ class Sides:
     `unchanged` is the case without a change. `odd_one_out` is who gives another output than the two others, or none if all
     three differ; None if the CPU EP gives no answer. `odd_text` says it in words. `sides` has the changes that the provider
     and the case have, the smallest change first; `left_out` names the others, each with the reason. `below` is what DirectML
-    itself does with the case, without the EP; None if that is not known. `below_text` says it in words. `dxdispatch` is the
-    same of the program DxDispatch.
+    itself does with the case, without the EP; None if that is not known. `below_text` says it in words.
     """
 
     odd_one_out: OddOneOut | None
@@ -86,8 +81,6 @@ class Sides:
     left_out: Mapping[str, str] = field(default_factory=dict)
     below: Answer | None = None
     below_text: str = ""
-    dxdispatch: Answer | None = None
-    dxdispatch_text: str = ""
 
     @property
     def flips(self) -> list[Side]:
@@ -98,8 +91,8 @@ class Sides:
         return [side for side in self.sides if side.runs and not side.failures]
 
     def __str__(self) -> str:
-        """Up to four lines: the odd one out, what DirectML itself and DxDispatch do, and what the changes show."""
-        return "\n".join(filter(None, (self.odd_text, self.below_text, self.dxdispatch_text, self._changes_text())))
+        """Up to three lines: the odd one out, what DirectML itself does, and what the changes show."""
+        return "\n".join(filter(None, (self.odd_text, self.below_text, self._changes_text())))
 
     def _changes_text(self) -> str:
         text, absent = self._flips_text(), len(self.left_out)
@@ -130,7 +123,6 @@ def sides_json(sides: Sides) -> dict[str, object]:
     return {
         "odd_one_out": sides.odd_one_out,
         "directml": sides.below,
-        "dxdispatch": sides.dxdispatch,
         "text": str(sides),
         "flips": [side.change for side in sides.flips],
         "sides": [
@@ -162,9 +154,8 @@ def whose_fault(case: Case, record: Record, open_with: OpenWith, *, dangerous: b
     wrong = next(record for record in records if record.verdict in _WRONG)
     odd, text = asking.odd_one_out(judge, wrong)
     below, below_text = asking.below(wrong) if judge.provider.directml else (None, "")
-    dxdispatch = asking.dxdispatch(judge.provider, wrong)
     sides = asking.ask(changes) if unchanged.failures == unchanged.runs else []
-    return Sides(odd, text, unchanged, tuple(sides), asking.left_out, below, below_text, *dxdispatch)
+    return Sides(odd, text, unchanged, tuple(sides), asking.left_out, below, below_text)
 
 
 def _side(change: str, only: str, records: list[Record]) -> Side:
@@ -281,24 +272,6 @@ class _Asking:
             case "same":
                 text += ": DirectML, or the driver below it, is in question"
         return answer, text
-
-    def dxdispatch(self, provider: OpenProvider, wrong: Record) -> tuple[Answer | None, str]:
-        """Gives the case to the program DxDispatch, if it is installed: opmap's calls of DirectML have no part in it."""
-        program = dxdispatch_program()
-        if program is None or not (provider.directml or provider.direct):
-            return None, ""
-        if self.case.offsets or self.case.layout == GRAPH_LAYOUT:
-            return None, "DxDispatch was not asked: its file does not say how this case is run"
-        try:
-            output = run_dxdispatch(program, self.case, adapter=provider.adapter)
-        except ProviderError as error:
-            return None, f"DxDispatch gives no answer: it {error}"
-        if not differences(self.case.expected, output.bits):
-            above = "opmap's calls of DirectML are" if provider.direct else "the EP or the mapping is"
-            return "right", f"DxDispatch gives the documented output: {above} in question"
-        if wrong.actual and wrong.actual.digest == hashlib.sha256(output.to_bytes()).hexdigest():
-            return "same", "DxDispatch gives the same wrong output: DirectML, or the driver below it, is in question"
-        return "other", "DxDispatch gives another wrong output"
 
     def _answer(self, who: str, case: Case, options: Mapping[str, Any], wrong: Record) -> tuple[Answer | None, str]:
         """Asks another side once. Returns its answer, None if it gives none, and the same in words."""

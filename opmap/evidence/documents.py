@@ -161,8 +161,7 @@ class SideDocument(msgspec.Struct, frozen=True):
 class SidesDocument(msgspec.Struct, frozen=True):
     """Whose fault a failure is (see opmap.diagnosis.sides).
 
-    `directml` says what DirectML itself does with a case that fails on the DirectML EP, `dxdispatch` what the program
-    DxDispatch does; null if it was not asked.
+    `directml` says what DirectML itself does with a case that fails on the DirectML EP; null if it was not asked.
     """
 
     odd_one_out: OddOneOut | None
@@ -171,7 +170,6 @@ class SidesDocument(msgspec.Struct, frozen=True):
     sides: list[SideDocument]
     left_out: dict[str, str]
     directml: Answer | None = None
-    dxdispatch: Answer | None = None
 
 
 class SmallestDocument(msgspec.Struct, frozen=True):

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from dxdispatch_models import EXPECTED, changed, lying, output, problem
 
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.layouts import in_layout
 from opmap.errors import InputError
+from opmap.evidence.reproducers.dxdispatch_files import DXDISPATCH, dxdispatch_files
 from opmap.limits import MAX_FILE_BYTES
 from opmap.mapping.dxdispatch import read
 
@@ -260,3 +263,21 @@ class TestFiles:
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(InputError, match="must be a file, got a device, a pipe or a socket"):
             read(tmp_path / "pipe")
+
+
+class TestExported:
+    """The file that `opmap export` writes, read again."""
+
+    @pytest.mark.parametrize("layout", ["strides", "padding"])
+    @pytest.mark.parametrize("id", ["gather/example.1", "gather_elements/uint8/d2.axis1/int64.neg/addr0.ad5be3"])
+    def test_layout(self, id, layout, tmp_path):
+        """A tensor with strides lies in its resource as the strides say."""
+        (case,) = catalogue("smoke", [id])
+        case = in_layout(case, layout)
+        for name, content in dxdispatch_files(case, case.round).items():
+            (tmp_path / name).write_bytes(content)
+        (dispatch,) = read(tmp_path / DXDISPATCH)
+        assert case.desc == dispatch.desc
+        assert {n: list(t.bits) for n, t in case.tensors.items()} == {
+            n: list(t.bits) for n, t in dispatch.tensors.items()
+        }
