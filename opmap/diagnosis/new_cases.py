@@ -8,22 +8,21 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Literal, TypeAlias
 
-from ..catalogue.case import INDEX_PATHS, Case, case_id, retyped
+from ..catalogue.case import INDEX_PATHS, Case, case_id
 from ..catalogue.in_variants import accepts
 from ..catalogue.layouts import LAYOUTS, as_stored, in_layout, without_layout
 from ..catalogue.parameters import allows_pattern
 from ..catalogue.random_cases import data_types, dimension_counts, draw_descriptor, index_types
 from ..catalogue.values import INDEX_PATTERNS, Filled, rounds, signed
 from ..catalogue.variants import PLAIN, VARIANTS
-from ..descriptors import OperatorDesc, complete_sizes
-from ..errors import OpmapError
+from ..descriptors import OperatorDesc
 from ..operators import OPERATORS
 from ..operators.random_source import SeededSource, pick
 from ..tensors import DataType, Tensor, to_bits
+from .draft import Draft
 
 MOST_ELEMENTS = 1 << 11
 """The most elements of a tensor of a new case, unless `NewCases.most_elements` is changed."""
@@ -42,40 +41,6 @@ _PERIOD = 61
 _SEEDS = 1 << 20
 
 
-@dataclass
-class _Draft:
-    """The parts of a descriptor that determine the others."""
-
-    cls: type[OperatorDesc]
-    sizes: dict[str, tuple[int, ...]]
-    numbers: dict[str, int]
-    data_type: DataType
-    index_type: DataType
-
-    @classmethod
-    def of(cls, desc: OperatorDesc) -> _Draft:
-        indices = desc.index_tensors()
-        data_type = desc.inputs[desc.data_tensors()[0]].data_type
-        return cls(
-            type(desc),
-            {name: tensor.sizes for name, tensor in desc.inputs.items()},
-            dict(desc.numbers),
-            data_type,
-            desc.inputs[indices[0]].data_type if indices else data_type,
-        )
-
-    def finished(self, most_elements: int) -> OperatorDesc | None:
-        """The descriptor; None if it is not valid or too large."""
-        if any(min(s, default=0) < 1 or prod(s) > most_elements for s in self.sizes.values()):
-            return None
-        try:
-            desc = retyped(complete_sizes(self.cls, self.sizes, self.numbers), self.data_type, self.index_type)
-            valid = desc.output.element_count <= most_elements and not desc.violations()
-        except (OpmapError, ValueError, LookupError, ArithmeticError):
-            return None
-        return desc if valid else None
-
-
 class NewCases:
     """Makes new cases. They may have the variants and layouts of `cases`."""
 
@@ -84,7 +49,7 @@ class NewCases:
         self.variants = tuple(dict.fromkeys(case.layout or case.variant for case in cases))
         self.aims: tuple[int, ...] = ()
         self.most_elements = MOST_ELEMENTS
-        self._moves: tuple[Callable[[_Draft], None], ...] = (
+        self._moves: tuple[Callable[[Draft], None], ...] = (
             self._data_type,
             self._index_type,
             self._size,
@@ -100,11 +65,15 @@ class NewCases:
 
     def near(self, case: Case) -> Case | None:
         """Returns a case that differs from `case` in up to three steps; None if this try gave no valid case."""
-        draft = _Draft.of(case.desc)
+        draft = Draft.of(case.desc)
         for _ in range(self._below(4)):
             pick(self.source, self._moves)(draft)
-        desc = draft.finished(self.most_elements)
-        return None if desc is None else self._valued(desc, case)
+        if any(min(s, default=0) < 1 or prod(s) > self.most_elements for s in draft.sizes.values()):
+            return None
+        desc = draft.completed()
+        if desc is None or desc.output.element_count > self.most_elements:
+            return None
+        return self._valued(desc, case)
 
     def fresh(self, case: Case, operator: str | None = None) -> Case | None:
         """Returns a random case of this operator, or mostly that of `case`. It has some of the types of `case`."""
@@ -189,7 +158,7 @@ class NewCases:
     def _below(self, end: int) -> int:
         return self.source.integer(0, end - 1)
 
-    def _operator(self, draft: _Draft) -> None:
+    def _operator(self, draft: Draft) -> None:
         """Takes another operator with the same sizes, if its tensors have the same names.
 
         Numbers that both have are kept.
@@ -200,10 +169,10 @@ class NewCases:
             draft.cls = cls
             draft.numbers = {name: draft.numbers.get(name, self._below(8)) for name in spec.field_names("uint")}
 
-    def _data_type(self, draft: _Draft) -> None:
+    def _data_type(self, draft: Draft) -> None:
         draft.data_type = pick(self.source, data_types(draft.cls.operator))
 
-    def _index_type(self, draft: _Draft) -> None:
+    def _index_type(self, draft: Draft) -> None:
         types = index_types(draft.cls.operator)
         draft.index_type = pick(self.source, types) if types else draft.data_type
 
@@ -214,7 +183,7 @@ class NewCases:
             return max(before + self.source.integer(-1, 1), 1)
         return pick(self.source, SIZES)
 
-    def _size(self, draft: _Draft) -> None:
+    def _size(self, draft: Draft) -> None:
         """Changes one size: of one dimension, of it in all tensors, or also of another dimension of this size."""
         places = [(name, i) for name, sizes in draft.sizes.items() for i in range(len(sizes))]
         name, at = pick(self.source, places)
@@ -230,7 +199,7 @@ class NewCases:
         for n, i in chosen:
             draft.sizes[n] = (*draft.sizes[n][:i], after, *draft.sizes[n][i + 1 :])
 
-    def _number(self, draft: _Draft) -> None:
+    def _number(self, draft: Draft) -> None:
         if draft.numbers:
             name = pick(self.source, tuple(draft.numbers))
             draft.numbers[name] = self._below(8) if self._below(2) else max(draft.numbers[name] + self._step(), 0)
@@ -238,7 +207,7 @@ class NewCases:
     def _step(self) -> int:
         return (-1, 1)[self._below(2)]
 
-    def _more_dimensions(self, draft: _Draft) -> None:
+    def _more_dimensions(self, draft: Draft) -> None:
         """Adds one dimension to all tensors, at one place or at places of their own. Some numbers go up by one."""
         count, size = len(next(iter(draft.sizes.values()))), pick(self.source, (1, 1, 2, 3))
         at, together = self.source.integer(0, count), self._below(2)
@@ -247,7 +216,7 @@ class NewCases:
             draft.sizes[name] = (*sizes[:place], size, *sizes[place:])
         self._shift_numbers(draft, 1)
 
-    def _fewer_dimensions(self, draft: _Draft) -> None:
+    def _fewer_dimensions(self, draft: Draft) -> None:
         count = len(next(iter(draft.sizes.values())))
         if count == 1:
             return
@@ -256,20 +225,20 @@ class NewCases:
             draft.sizes[name] = sizes[:at] + sizes[at + 1 :]
         self._shift_numbers(draft, -1)
 
-    def _shift_numbers(self, draft: _Draft, step: int) -> None:
+    def _shift_numbers(self, draft: Draft, step: int) -> None:
         mode = self._below(3)
         for name in draft.numbers:
             if mode == 0 or (mode == 1 and self._below(2)):
                 draft.numbers[name] = max(draft.numbers[name] + step, 0)
 
-    def _exchange(self, draft: _Draft) -> None:
+    def _exchange(self, draft: Draft) -> None:
         count = len(next(iter(draft.sizes.values())))
         order = list(range(count))
         first, second = self._below(count), self._below(count)
         order[first], order[second] = second, first
         draft.sizes = {name: tuple(sizes[i] for i in order) for name, sizes in draft.sizes.items()}
 
-    def _equal(self, draft: _Draft) -> None:
+    def _equal(self, draft: Draft) -> None:
         """Gives one tensor the sizes of another one."""
         first, second = pick(self.source, tuple(draft.sizes)), pick(self.source, tuple(draft.sizes))
         draft.sizes[first] = draft.sizes[second]

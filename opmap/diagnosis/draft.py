@@ -1,0 +1,42 @@
+"""A draft of a descriptor: the parts that determine the others, to be changed and completed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..descriptors import OperatorDesc, complete_sizes
+from ..errors import OpmapError
+from ..tensors import DataType
+
+
+@dataclass
+class Draft:
+    """The sizes of all inputs, the numbers, and the two data types of a descriptor. A change may make it invalid."""
+
+    cls: type[OperatorDesc]
+    sizes: dict[str, tuple[int, ...]]
+    numbers: dict[str, int]
+    data_type: DataType
+    index_type: DataType
+
+    @classmethod
+    def of(cls, desc: OperatorDesc) -> Draft:
+        """Returns the draft of a descriptor. Without index tensors, both types are the same."""
+        indices, data_type = desc.index_tensors(), desc.inputs[desc.data_tensors()[0]].data_type
+        return cls(
+            type(desc),
+            {name: tensor.sizes for name, tensor in desc.inputs.items()},
+            dict(desc.numbers),
+            data_type,
+            desc.inputs[indices[0]].data_type if indices else data_type,
+        )
+
+    def completed(self) -> OperatorDesc | None:
+        """Returns the descriptor; None if it is not valid."""
+        try:
+            desc = complete_sizes(
+                self.cls, self.sizes, self.numbers, data_type=self.data_type, index_type=self.index_type
+            )
+            return None if desc.violations() else desc
+        except (OpmapError, ValueError, LookupError, ArithmeticError):
+            return None
