@@ -488,12 +488,6 @@ def _results_of_plan(cls: Hashable, parts: tuple[tuple[tuple[str, object], ...],
     return Room()
 
 
-def forget_results() -> None:
-    """Empties the rooms of all descriptors."""
-    results_of.cache_clear()
-    _results_of_form.cache_clear()
-
-
 def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> dict[str, Any]:
     """Returns the values that formulas may use: fields, and `.Sizes`, `.DimensionCount`, `.DataType` of tensors."""
     names: dict[str, Any] = dict(numbers)

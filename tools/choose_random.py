@@ -1,6 +1,6 @@
 """Writes opmap/catalogue/covering/random.json: the numbers of the random cases that a tier has beside its other cases.
 
-The tool draws a pool of random cases of each operator, as `opmap faults --conditional` does, but with other seeds. It lists
+The tool draws a pool of random cases of each operator, as `python tools/bench conditional` does, but with other seeds. It lists
 every fault that the command can draw from a case of the pool, with the chance of this fault. It leaves out the faults that
 the tier catches without its chosen cases. Then it takes one case of the pool after the other: the one that catches most of
 what is left, for the elements that it costs. From a tenth of the pool nothing is taken. The tool prints how many faults of
@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from bench.conditional import EFFECTS, ENTRIES, STRENGTHS, read_features, shown_effects, value_of
 
 from opmap.catalogue import covering_arrays
 from opmap.catalogue.case import Case
@@ -36,7 +37,6 @@ from opmap.catalogue.catalogue import catalogue
 from opmap.catalogue.parameters import is_large
 from opmap.catalogue.random_cases import chosen_numbers, drawn_case
 from opmap.catalogue.values import seed_of
-from opmap.faults.conditional import EFFECTS, ENTRIES, STRENGTHS, read_features, shown_effects, value_of
 from opmap.operators import OPERATORS
 from opmap.operators.size_classes import MAX_BYTES
 from opmap.vocabulary import Tier

@@ -6,6 +6,7 @@ Light to import, so that `--help` is quick: this module loads neither NumPy nor 
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -16,7 +17,6 @@ from ..manual.case_ids import MEANING
 from ..vocabulary import TIERS
 from .options import (
     DIRECTML_OPTIONS,
-    DML_RUNTIME,
     FEATURE_LEVEL,
     IN_PROCESS,
     INDEX_CONVERSION,
@@ -62,15 +62,13 @@ def _features() -> str:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line. `command` in its result is the name of the command."""
-    parser = _Parser(
+    parser = Parser(
         prog="opmap",
         description="Compares ONNX Runtime's DirectML execution provider with DirectML's own documentation, bit for bit.",
         epilog="exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted",
     )
     parser.add_argument("--version", action=_Version, help="print the version and exit")
-    commands = parser.add_subparsers(
-        title="commands", metavar="COMMAND", required=True, dest="command", parser_class=_CommandParser
-    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     for name, command in COMMANDS.items():
         added = commands.add_parser(
             name,
@@ -83,28 +81,27 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line, without the usage."""
+MOVED = {
+    "opmap bench": "python tools/bench, in the repository",
+    "opmap faults --conditional": "python tools/bench conditional, in the repository",
+}
+"""Commands and options that opmap had before: what to use in their place."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that reports an error in one line, without the usage. The parser of a command refuses what it does not know."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {short_line(message)} (see {self.prog} --help)\n")
 
-
-class _Help(argparse.HelpFormatter):
-    """Fills the text of one line, and keeps the lines of a longer one."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if "\n" in text else super()._fill_text(text, width, indent)
-
-
-class _CommandParser(_Parser):
-    """The parser of one command. It refuses what it does not know by itself, so that the message names the command."""
-
     def parse_known_args(  # type: ignore[override]  # typeshed has four overloads, argparse calls it with two arguments
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        values, unknown = super().parse_known_args(args, namespace)
+        words = list(sys.argv[1:] if args is None else args)
+        self._refuse_moved(words[:1])
+        values, unknown = super().parse_known_args(words, namespace)
         if unknown:
+            self._refuse_moved(unknown)
             name, _, _ = unknown[0].partition("=")
             if not name.startswith("-"):
                 self.error(f"unexpected argument {shown(name)}")
@@ -114,6 +111,19 @@ class _CommandParser(_Parser):
             similar = difflib.get_close_matches(name, self._option_string_actions, n=1)
             self.error(f"unknown option {name}{f', did you mean {similar[0]}?' if similar else ''}")
         return values, unknown
+
+    def _refuse_moved(self, words: Sequence[str]) -> None:
+        for word in words:
+            old = f"{self.prog} {word.partition('=')[0]}"
+            if old in MOVED:
+                self.exit(2, f"{old} is gone: use {MOVED[old]}\n")
+
+
+class _Help(argparse.HelpFormatter):
+    """Fills the text of one line, and keeps the lines of a longer one."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 class _Version(argparse.Action):
@@ -287,17 +297,6 @@ def _docs(parser: argparse.ArgumentParser) -> None:
 
 def _faults(parser: argparse.ArgumentParser) -> None:
     _add(parser, (TIER,))
-    parser.add_argument(
-        "--conditional",
-        action="store_true",
-        help="draw random faults that need one, two or three features of a case, and print the share that the tier catches",
-    )
-    parser.add_argument(
-        "--number", type=count, metavar="N", help="with --conditional: faults of each strength (default: 1000)"
-    )
-    parser.add_argument(
-        "--seed", type=number, metavar="N", help="with --conditional: the same seed draws the same faults (default: 0)"
-    )
     _add_json(parser)
 
 
@@ -306,24 +305,6 @@ def _catalog(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--list", action="store_true", help="print the ids of the cases, one per line")
     output.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _bench(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--part",
-        action="append",
-        choices=("suite", "interpreter", "pytest", "start", "memory", "directml"),
-        help="measure only this; may be repeated (default: all)",
-    )
-    TIER.add(
-        parser.add_argument, default="standard", help="whose cases the parts suite and directml run (default: standard)"
-    )
-    parser.add_argument("--cases", type=count, metavar="N", help="only the first N cases of the tier")
-    parser.add_argument(
-        "--rounds", type=count, default=3, metavar="N", help="how often all is measured; the medians count (default: 3)"
-    )
-    DML_RUNTIME.add(parser.add_argument)
-    _JSON_DOCUMENT.add(parser.add_argument)
 
 
 def _fuzz(parser: argparse.ArgumentParser) -> None:
@@ -486,14 +467,9 @@ COMMANDS: dict[str, Command] = {
         add_options=_docs,
     ),
     "faults": Command(
-        help="List the planted faults, and show which cases of a tier catch each of them. With --conditional: random faults.",
+        help="List the planted faults, and show which cases of a tier catch each of them.",
         example="opmap faults --tier standard",
         add_options=_faults,
-    ),
-    "bench": Command(
-        help="Measure what opmap itself costs, beside bare ONNX Runtime and beside loops written by hand.",
-        example="opmap bench --part suite --rounds 5",
-        add_options=_bench,
     ),
     "catalog": Command(
         help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",

@@ -6,7 +6,7 @@ import errno
 import importlib
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..engines.machine.garbage import collect_less_often
 from ..errors import OpmapError
@@ -16,14 +16,24 @@ from .command_options import parser
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. An error becomes one line on stderr."""
-    open_closed_streams()
+
+    def run() -> int:
+        options = parser().parse_args(arguments)
+        return int(importlib.import_module(f"{__package__}.commands.{options.command}").run(options))
+
     if arguments is None:
         collect_less_often()
+    return exit_code(run)
+
+
+def exit_code(run: Callable[[], int]) -> int:
+    """Runs a program's main function and returns its exit code. An error becomes one line on stderr."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(arguments)
+        code = _answered(run)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -35,11 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _bad(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror or error}")
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _answered(run: Callable[[], int]) -> int:
     try:
-        options = parser().parse_args(arguments)
-        command = importlib.import_module(f"{__package__}.commands.{options.command}")
-        return int(command.run(options))
+        return run()
     except OpmapError as error:
         return _bad(error)
     except KeyboardInterrupt:

@@ -1,7 +1,6 @@
 """Planted faults: named wrong ways to move data, each a provider of its own. They test the suite itself.
 
-`score` says which of them a set of cases catches, and `conditional` which random faults that happen only under a condition.
-Failures of real providers are in `verdicts`.
+`score` says which of them a set of cases catches. What real providers return is judged in `judge`.
 """
 
 from .fault import Fault, FaultProvider

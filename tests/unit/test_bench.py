@@ -1,22 +1,25 @@
-"""`opmap bench` measures what it says. Its seconds are recorded and never tested."""
+"""`python tools/bench` measures what it says. Its seconds are recorded and never tested."""
 
 import json
 import subprocess
 import sys
 from itertools import count
+from pathlib import Path
 
-import msgspec
+import bench
 import pytest
+from bench import children, document, interpreting, pace, suite
+from bench.__main__ import main
+from bench.loops import LOOPS
+from judged_sessions import Planted, second_run
 
-from opmap import bench, cli
-from opmap.bench import children, document, interpreting, pace, suite
-from opmap.catalogue.catalogue import catalogue
-from opmap.engines.providers import ProviderMissing
+from opmap import Session, SessionOptions
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import CPU
 from opmap.errors import InputError, OpmapError
-from opmap.judge.session_batcher import Joined
-from opmap.operators.loops import LOOPS
-from opmap.session import Session, open_judge
-from opmap.vocabulary import Verdict
+from opmap.judge.judge import Judge
+
+TOOL = Path(bench.__file__).parent
 
 ELEMENTS = 1000
 
@@ -121,48 +124,48 @@ class TestChildren:
 
 
 class TestPace:
-    """Cases per second in fresh sessions, in shared ones and in packs."""
+    """Every way runs every case, and a verdict that is another one than in a fresh session is named."""
 
-    def test_command(self, monkeypatch, capfd):
-        """Here on the CPU EP: each way runs all cases in each size of packs, with the same verdicts."""
+    @pytest.mark.parametrize("fault", [None, second_run])
+    def test_ways(self, fault):
+        cases = Session(SessionOptions(filter=("gather_elements/int8/*",))).cases
+        steps = []
+        judge = Judge(OpenProvider(CPU, "", "hardware", Planted(fault)))
+
+        found = pace.paces(judge, cases, (3, 5), block=9, advance=lambda: steps.append(None))
+
+        assert ["fresh", "shared", "packed 3", "packed 5"] == [one.name for one in found]
+        assert {len(cases)} == {one.cases for one in found}
+        assert 4 * len(cases) == len(steps)
+        assert 1.0 == found[0].against_fresh and all(one.per_second > 0 for one in found)
+        assert [] == found[0].differing
+        assert (fault is not None) == bool(found[1].differing)
+        assert set(found[1].differing) < {case.id for case in cases}
+
+    def test_tier(self, monkeypatch, capfd):
+        """The command measures the first cases of a tier, here on the CPU EP."""
         real = pace.measure
         monkeypatch.setattr(pace, "measure", lambda *given, **named: real(*given, **named, packs=(2,), provider="cpu"))
-        command = ["bench", "--part", "directml", "--tier", "smoke", "--cases", "5"]
-        assert 0 == cli.main([*command, "--json"])
+        command = ["--part", "directml", "--tier", "smoke", "--cases", "5"]
+        assert 0 == main([*command, "--json"])
         found = json.loads(capfd.readouterr().out)["directml"]
         assert [("fresh", 5, []), ("shared", 5, []), ("packed 2", 5, [])] == [
             (one["name"], one["cases"], one["differing"]) for one in found
         ]
-        assert 1 == found[0]["against_fresh"] and all(one["seconds"] > 0 for one in found)
-        assert 0 == cli.main(command)
+        assert 0 == main(command)
         assert "packed 2" in capfd.readouterr().out
 
-    def test_differing(self, monkeypatch):
-        """A case whose verdict is another one when batched is named."""
-        judge = open_judge("cpu")
-        cases = [case for case in catalogue("smoke", variants=False) if case.variant == "plain"][:4]
-        real = Joined.take
-
-        def take(joined, item):
-            ready = real(joined, item)
-            wrong = ready and item is cases[2] and joined.together.pack > 1
-            return ([msgspec.structs.replace(ready[0][0], verdict=Verdict.MISMATCH)], ready[1]) if wrong else ready
-
-        monkeypatch.setattr(Joined, "take", take)
-        assert [[], [], [cases[2].id]] == [one.differing for one in pace.paces(judge, cases, (4,))]
-
-    def test_missing(self, monkeypatch):
-        """Without the DirectML EP there is nothing to measure."""
-        monkeypatch.setattr(Session, "open", lambda session: ProviderMissing("no such EP"))
-        assert None is bench.measure({"directml"}).directml
+    def test_missing(self):
+        """Without the provider there is nothing to measure."""
+        assert None is pace.measure("smoke", 5, provider="NoSuchExecutionProvider")
 
 
 class TestCommand:
-    """`opmap bench`."""
+    """`python tools/bench`."""
 
     def test_json(self, capfd):
         """One document with the ratios, the pace, the machine and the versions."""
-        assert 0 == cli.main(["bench", "--part", "suite", "--tier", "smoke", "--cases", "3", "--rounds", "1", "--json"])
+        assert 0 == main(["--part", "suite", "--tier", "smoke", "--cases", "3", "--rounds", "1", "--json"])
         found = json.loads(capfd.readouterr().out)
         assert "opmap-bench/1" == found["schema"]
         assert found["overhead_ratio"] == found["suite"]["overhead_ratio"] > 0
@@ -173,10 +176,10 @@ class TestCommand:
 
     def test_table(self, capfd):
         """The table names what is wanted beside what was measured."""
-        assert 0 == cli.main(["bench", "--part", "suite", "--tier", "smoke", "--cases", "3", "--rounds", "1"])
+        assert 0 == main(["--part", "suite", "--tier", "smoke", "--cases", "3", "--rounds", "1"])
         out = capfd.readouterr().out
         assert "the suite over bare sessions" in out
-        assert "at most 2" in out
+        assert "at most 3" in out
         assert "interpret " in out
 
     @pytest.mark.parametrize(
@@ -189,14 +192,14 @@ class TestCommand:
     )
     def test_wrong_input(self, arguments, said, capfd):
         """One line, and exit code 2."""
-        assert 2 == cli.main(["bench", *arguments])
+        assert 2 == main(arguments)
         error = capfd.readouterr().err
         assert said in error
         assert 1 == error.count("\n")
 
-    def test_parts(self):
-        """The command offers what can be measured."""
-        done = subprocess.run([sys.executable, "-m", "opmap", "bench", "--help"], capture_output=True, text=True)
+    def test_program(self):
+        """It runs from any folder, and offers what can be measured."""
+        done = subprocess.run([sys.executable, TOOL, "--help"], capture_output=True, text=True)
         assert "{" + ",".join(bench.PARTS) + "}" in done.stdout
 
     def test_targets(self):

@@ -7,19 +7,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.comparisons import Comparison
-from opmap.catalogue.feature_table import FeatureTable
-from opmap.catalogue.parameters import cases_with
-from opmap.catalogue.random_cases import MAX_BITS, chosen_numbers, drawn_case
-from opmap.catalogue.values import seed_of
-from opmap.cli import main
-from opmap.descriptors import TensorDesc, complete
-from opmap.faults import FAULTS
-from opmap.faults.case_arrays import CaseArrays
-from opmap.faults.conditional import (
+from bench.__main__ import main
+from bench.conditional import (
     EFFECTS,
     ENTRIES,
     STRENGTHS,
@@ -35,6 +24,17 @@ from opmap.faults.conditional import (
     summary,
     value_of,
 )
+
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.comparisons import Comparison
+from opmap.catalogue.feature_table import FeatureTable
+from opmap.catalogue.parameters import cases_with
+from opmap.catalogue.random_cases import MAX_BITS, chosen_numbers, drawn_case
+from opmap.catalogue.values import seed_of
+from opmap.descriptors import TensorDesc, complete
+from opmap.faults import FAULTS
+from opmap.faults.case_arrays import CaseArrays
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource, pick
 from opmap.tensors import DataType
@@ -232,18 +232,18 @@ class TestSummary:
 
 
 class TestCommand:
-    """`opmap faults --conditional`."""
+    """`python tools/bench conditional`."""
 
     def test_text(self, capsys):
         """`smoke` has no share that it must reach: exit code 0."""
-        assert 0 == main(["faults", "--conditional", "--number", "30", "--seed", "2"])
+        assert 0 == main(["conditional", "--number", "30", "--seed", "2"])
         out = capsys.readouterr().out
         assert out.startswith(f"conditional faults in the {len(smoke())} cases of smoke, seed 2\n1 feature ")
         assert "of 30 caught" in out
 
     def test_json(self, capsysbinary):
         """The document has the numbers of `measure`."""
-        assert 0 == main(["faults", "--conditional", "--number", "30", "--json"])
+        assert 0 == main(["conditional", "--number", "30", "--json"])
         document = json.loads(capsysbinary.readouterr().out)
         assert ("opmap-conditional-faults/1", "smoke", 0) == tuple(document[n] for n in ("schema", "tier", "seed"))
         expected = measure(smoke(), number=30)
@@ -253,18 +253,12 @@ class TestCommand:
     def test_a_weak_catalogue_is_red(self, capsys, monkeypatch):
         """A `standard` that misses more than it may: exit code 1."""
         monkeypatch.setattr("opmap.catalogue.selection.catalogue", lambda *_, **__: [gather(4)])
-        assert 1 == main(["faults", "--conditional", "--tier", "standard", "--number", "10"])
+        assert 1 == main(["conditional", "--tier", "standard", "--number", "10"])
         assert ", must be 100.0 %" in capsys.readouterr().out
 
     @pytest.mark.parametrize(("numbers", "code"), [(chosen_numbers, 0), (lambda *_: (), 1)], ids=["", "without chosen"])
     def test_standard_needs_its_chosen_cases(self, numbers, code, capsys, monkeypatch):
         """`standard` is strong enough, and without its chosen random cases it is not."""
         monkeypatch.setattr("opmap.catalogue.catalogue.chosen_numbers", numbers)
-        assert code == main(["faults", "--conditional", "--tier", "standard", "--number", "200"])
+        assert code == main(["conditional", "--tier", "standard", "--number", "200"])
         assert ("must be" in capsys.readouterr().out) == bool(code)
-
-    @pytest.mark.parametrize("option", ["--seed", "--number"])
-    def test_options_without_conditional(self, option, capsys):
-        """`--seed` and `--number` say nothing about the planted faults: exit code 2."""
-        assert 2 == main(["faults", option, "3"])
-        assert f"{option} must stand with --conditional" in capsys.readouterr().err

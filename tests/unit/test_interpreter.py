@@ -10,15 +10,15 @@ import tracemalloc
 from array import array
 
 import pytest
+from bench import interpreting
+from bench.loops import LOOPS
 from concrete_lines import compiled, run_line
 from hypothesis import given
 
 from opmap import strategies
-from opmap.bench import interpreting
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
-from opmap.operators.loops import LOOPS
 from opmap.pseudocode import compiling, gives, naive, parse_lines, run
 from opmap.tensors import DataType, Tensor
 

@@ -117,23 +117,6 @@ class AdapterDesc1(ctypes.Structure):
     ]
 
 
-class MemoryCounters(ctypes.Structure):
-    """PROCESS_MEMORY_COUNTERS."""
-
-    _fields_ = (
-        ("cb", DWORD),
-        ("PageFaultCount", DWORD),
-        ("PeakWorkingSetSize", c_size_t),
-        ("WorkingSetSize", c_size_t),
-        ("QuotaPeakPagedPoolUsage", c_size_t),
-        ("QuotaPagedPoolUsage", c_size_t),
-        ("QuotaPeakNonPagedPoolUsage", c_size_t),
-        ("QuotaNonPagedPoolUsage", c_size_t),
-        ("PagefileUsage", c_size_t),
-        ("PeakPagefileUsage", c_size_t),
-    )
-
-
 class VersionInfo(ctypes.Structure):
     """RTL_OSVERSIONINFOW."""
 
@@ -299,16 +282,6 @@ def loaded_modules(names: Iterable[str]) -> list[Module]:
 def _this_process() -> int:
     handle: int = _function("kernel32", "GetCurrentProcess", HANDLE)()
     return handle
-
-
-def peak_memory() -> int:
-    """Returns the most memory that this process has held so far, in bytes: the peak of its working set."""
-    counters = MemoryCounters(cb=sizeof(MemoryCounters))
-    get = _function("kernel32", "K32GetProcessMemoryInfo", BOOL, HANDLE, POINTER(MemoryCounters), DWORD)
-    if not get(_this_process(), byref(counters), sizeof(counters)):
-        raise _last_error()
-    peak: int = counters.PeakWorkingSetSize
-    return peak
 
 
 def _module_handles() -> list[int]:

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..catalogue.case import Case
-from ..catalogue.comparisons import Comparison, Conjunction, at_least, at_most
-from ..catalogue.feature_table import FeatureTable
-from ..catalogue.features import Value, features_of
-from ..catalogue.parameters import is_large
-from ..catalogue.random_cases import drawn_case
-from ..catalogue.values import seed_of
-from ..operators import OPERATORS
-from ..operators.random_source import RandomSource, SeededSource, pick
-from ..operators.size_classes import leading_ones
-from ..vocabulary import Tier
-from .case_arrays import CaseArrays
-from .registry import FAULTS
+from opmap.catalogue.case import Case
+from opmap.catalogue.comparisons import Comparison, Conjunction, at_least, at_most
+from opmap.catalogue.feature_table import FeatureTable
+from opmap.catalogue.features import Value, features_of
+from opmap.catalogue.parameters import is_large
+from opmap.catalogue.random_cases import drawn_case
+from opmap.catalogue.values import seed_of
+from opmap.faults.case_arrays import CaseArrays
+from opmap.faults.registry import FAULTS
+from opmap.operators import OPERATORS
+from opmap.operators.random_source import RandomSource, SeededSource, pick
+from opmap.operators.size_classes import leading_ones
+from opmap.vocabulary import Tier
 
 STRENGTHS = (1, 2, 3)
 """The numbers of features that a condition names."""
@@ -237,7 +237,7 @@ MOST_MISSED = 10
 
 
 def summary(tier: Tier, cases: int, seed: int, strengths: Sequence[Strength]) -> Iterator[str]:
-    """Gives the lines that `opmap faults --conditional` prints: a line per strength, then the faults that were missed."""
+    """Gives the lines that `python tools/bench conditional` prints: a line per strength, then the faults that were missed."""
     yield f"conditional faults in the {cases} cases of {tier}, seed {seed}"
     for s in strengths:
         due = s.due(tier)
@@ -253,7 +253,7 @@ def summary(tier: Tier, cases: int, seed: int, strengths: Sequence[Strength]) ->
 
 
 def encode(tier: Tier, cases: int, seed: int, strengths: Sequence[Strength]) -> dict[str, object]:
-    """Returns the JSON document that `opmap faults --conditional --json` prints. It has every missed fault."""
+    """Returns the JSON document that `python tools/bench conditional --json` prints. It has every missed fault."""
     return {
         "schema": "opmap-conditional-faults/1",
         "tier": tier,

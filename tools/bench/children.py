@@ -15,8 +15,9 @@ from statistics import median
 
 import msgspec
 
-from ..errors import OpmapError, one_line
-from ..vocabulary import Tier
+import opmap
+from opmap.errors import OpmapError, one_line
+from opmap.vocabulary import Tier
 
 Command = Sequence[str]
 
@@ -98,7 +99,7 @@ def pytest_cost(tier: Tier = "smoke", rounds: int = 3, advance: Callable[[], Non
 
 def memory(elements: int = 10_000_000, advance: Callable[[], None] = lambda: None) -> Memory:
     """Returns the peak of memory of each operator's case with so many output elements, each in a process of its own."""
-    from ..operators.loops import LARGE
+    from .loops import LARGE
 
     peaks: dict[str, int] = {}
     for name in LARGE:
@@ -130,8 +131,8 @@ def _module(name: str, *arguments: str) -> str:
 
 def _run(command: Command, folder: str) -> str:
     """Runs a process in a folder, with this package. Returns what it prints. Raises OpmapError if it fails."""
-    package = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    folders = [str(Path(file).resolve().parents[1]) for file in (__file__, opmap.__file__)]
+    path = os.pathsep.join(filter(None, [*folders, os.environ.get("PYTHONPATH")]))
     # An installed package has its bytecode. A source tree may have none, so the children share a folder for it.
     environment: Mapping[str, str] = {
         **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},

@@ -10,10 +10,11 @@ from time import perf_counter
 
 import msgspec
 
-from ..descriptors import OperatorDesc, complete_sizes
-from ..operators import OPERATORS
-from ..operators.loops import LOOPS, Written
-from ..tensors import DataType, Tensor
+from opmap.descriptors import OperatorDesc, complete_sizes
+from opmap.operators import OPERATORS
+from opmap.tensors import DataType, Tensor
+
+from .loops import LOOPS, Written
 
 ELEMENTS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 """The numbers of output elements that are measured."""

@@ -12,23 +12,23 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from ..catalogue.case import Case
-from ..catalogue.catalogue import catalogue
-from ..catalogue.values import Filled
-from ..catalogue.variants import PLAIN, VARIANTS
-from ..descriptors import forget_results
-from ..engines.arrays import to_array
-from ..engines.steps import Clear, Examine, Open, Run
-from ..errors import InputError
-from ..files import to_json
-from ..judge import judge as judging
-from ..judge.compare import differences
-from ..judge.judge import Judge, decide
-from ..judge.record import encode
-from ..session import Session
-from ..session.session_options import SessionOptions
-from ..tensors import Tensor
-from ..vocabulary import Tier, Verdict
+from opmap import descriptors
+from opmap.catalogue.case import Case
+from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.values import Filled
+from opmap.catalogue.variants import PLAIN, VARIANTS
+from opmap.engines.arrays import to_array
+from opmap.engines.steps import Clear, Examine, Open, Run
+from opmap.errors import InputError
+from opmap.files import to_json
+from opmap.judge import judge as judging
+from opmap.judge.compare import differences
+from opmap.judge.judge import Judge, decide
+from opmap.judge.record import encode
+from opmap.session import Session
+from opmap.session.session_options import SessionOptions
+from opmap.tensors import Tensor
+from opmap.vocabulary import Tier, Verdict
 
 CHUNK = 200
 """The number of cases after which the bare sessions and the suite change places."""
@@ -115,7 +115,8 @@ def measure(
 
 def _fresh(cases: Sequence[Case]) -> list[Case]:
     """Returns the cases as new objects, without cached results. Cached results of equal descriptors are removed too."""
-    forget_results()
+    descriptors.results_of.cache_clear()
+    descriptors._results_of_form.cache_clear()
     judging._json_of.cache_clear()
     fresh = []
     for case in cases:

@@ -1,4 +1,4 @@
-"""Runs the cases of a tier in pytest, and prints what pytest added to each: `python -m opmap.bench.pytest_child TIER`."""
+"""Runs the cases of a tier in pytest, and prints what pytest added to each: `python -m bench.pytest_child TIER`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ..session import Session
+from opmap.session import Session
 
 TEST = b"def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
 

@@ -7,13 +7,13 @@ from time import perf_counter
 
 import msgspec
 
-from ..catalogue.case import Case
-from ..catalogue.variants import PLAIN
-from ..judge.judge import Judge
-from ..judge.session_batcher import Joined, SessionBatcher
-from ..session import Session
-from ..session.session_options import SessionOptions
-from ..vocabulary import Tier
+from opmap.catalogue.case import Case
+from opmap.catalogue.variants import PLAIN
+from opmap.judge.judge import Judge
+from opmap.judge.session_batcher import Joined, SessionBatcher
+from opmap.session import Session
+from opmap.session.session_options import SessionOptions
+from opmap.vocabulary import Tier
 
 PACKS = (4, 8, 16, 32, 64)
 """The sizes of packs that are measured if no others are asked for."""
