@@ -1,19 +1,24 @@
-"""The causes of a red run: in the terminal, one group of lines for each; and as the document of diagnosis.json."""
+"""One view of a cause, which every report shows; and the causes as the document of diagnosis.json."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from ..catalogue.case import Case
+from ..catalogue.variants import PLAIN
+from ..diagnosis.causes import Failure
 from ..diagnosis.diagnose import Diagnosis
-from ..diagnosis.sides import sides_json
+from ..diagnosis.relation import Relation
+from ..diagnosis.sides import Sides, sides_json
 from ..errors import printable
 from ..mapping.dxdispatch import model_json
 from ..pseudocode import show
+from ..vocabulary import Verdict
 from .documents import (
     DIAGNOSIS_SCHEMA,
     AskedDocument,
@@ -25,7 +30,8 @@ from .documents import (
     SidesDocument,
     SmallestDocument,
 )
-from .smallest import print_smallest
+from .sections import Section
+from .wrong_elements import wrong_elements
 
 MOST_SHOWN, MOST_CHECKED = 10, 5
 """The most causes that are printed; and that `opmap validate` runs again, to see whether they are stable."""
@@ -34,46 +40,112 @@ MOST_ELEMENTS = 2**16
 """The most elements of all tensors of a case that the document holds as a DxDispatch file."""
 
 
+@dataclass(frozen=True)
+class CauseView:
+    """A cause, or one failure, in texts: what the terminal, Markdown, HTML and the text of an issue show.
+
+    `relation` is what happened to the outputs, `count` the cases, `explained` the wrong elements that the relation explains;
+    `lines` have a name each. `wrong` is the table of the wrong elements of the smallest case, if it has some.
+    """
+
+    relation: str
+    count: str = ""
+    explained: str = ""
+    lines: Sequence[tuple[str, str]] = ()
+    wrong: Section | None = None
+
+    @classmethod
+    def of(cls, group: Group, wrong: Section | None = None) -> CauseView:
+        """Returns the view of a cause."""
+        relation, smallest, asked = group.relation, group.smallest, group.asked
+        explained, elements = relation.explains
+        where = condition_text(group.condition, group.closest, asked=asked.runs > 0)
+        lines = [
+            ("or", f"the same on these cases: {', '.join(relation.ties)}" if relation.ties else None),
+            ("where", where),
+            ("asked", _asked(asked) if asked.runs else None),
+            ("stable", group.stability_text),
+            *_sides(group.side.text if group.side else None),
+            ("smallest", f"{smallest.case}: {smallest.text}"),
+            ("there", smallest.message),
+            ("again", group.again),
+        ]
+        return cls(
+            relation_text(relation.text, relation.fault),
+            f"{group.cases:,} case{'' if group.cases == 1 else 's'} ({', '.join(group.verdicts)})",
+            f"explains {explained:,} of {elements:,} wrong elements" if elements else "",
+            [(name, text) for name, text in lines if text],
+            wrong,
+        )
+
+    @classmethod
+    def of_failure(
+        cls, failure: Failure, relation: Relation, sides: Sides | None = None, again: str | None = None
+    ) -> CauseView:
+        """Returns the view of one failure whose relation is known."""
+        record = failure.record
+        lines = [("there", record.message), *_sides(str(sides) if sides else None), ("again", again)]
+        shown = [(name, text) for name, text in lines if text]
+        wrong = wrong_elements(failure.case, record.actual)
+        return cls(relation_text(relation.text, relation.fault), lines=shown, wrong=wrong)
+
+    @property
+    def title(self) -> str:
+        """The cases, the relation, and what it explains, in one line."""
+        count = f"{self.count}: " if self.count else ""
+        return f"{count}{self.relation}{f'; {self.explained}' if self.explained else ''}"
+
+    def print(self, console: Console, name: str) -> None:
+        """Prints the lines, with a name before the title, and the wrong elements."""
+        print_lines(console, [(name, self.title)], "bold red")
+        print_lines(console, [(f"  {line}", text) for line, text in self.lines])
+        if self.wrong:
+            self.wrong.print(console)
+
+    def texts(self, name: str) -> list[str]:
+        """Returns the same lines as texts."""
+        return [f"{line}: {text}" for line, text in ((name, self.title), *self.lines)]
+
+
+def failure_text(failure: Failure) -> str:
+    """Returns a failure in one line: its case, its verdict, and its tensors."""
+    case, record = failure.case, failure.record
+    stage = f" at {record.stage}" if record.verdict == Verdict.ERROR else ""
+    variant = "" if case.variant == PLAIN else f", variant {case.variant}"
+    return f"{case.id} ({record.verdict}{stage}): {describe_case(case)}{variant}"
+
+
+def relation_text(text: str, fault: str | None) -> str:
+    """Returns a relation with the fault that gives the same outputs, if there is one."""
+    return f"{text} (as fault:{fault})" if fault else text
+
+
+def _asked(asked: AskedDocument) -> str:
+    contradicting = f"{asked.contradicting or 'none'} contradict{'' if asked.contradicting > 1 else 's'}"
+    return f"{asked.runs} descriptors asked: {asked.failing} fail, {asked.passing} pass, {contradicting}"
+
+
+def _sides(text: str | None) -> list[tuple[str, str]]:
+    return [("sides", line) for line in (text or "").splitlines()]
+
+
+def print_lines(console: Console, lines: Iterable[tuple[str, str]], style: str = "dim") -> None:
+    """Prints lines with a name each, of at most 10 characters."""
+    for name, text in lines:
+        console.print(Text.assemble((f"{name:10}", style), printable(f" {text}")), soft_wrap=True, highlight=False)
+
+
 def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]) -> None:
     """Prints the largest causes, and the wrong elements of the first one's smallest case.
 
     `again` gives the command that runs a case of the catalogue again.
     """
     for number, diagnosis in enumerate(diagnoses[:MOST_SHOWN], 1):
-        for name, text in cause_lines(number, diagnosis, again):
-            line = Text.assemble(
-                (f"{name:10}", "bold red" if name.startswith("cause") else "dim"), printable(f" {text}")
-            )
-            console.print(line, soft_wrap=True, highlight=False)
-        if number == 1:
-            print_smallest(console, diagnosis.smallest)
+        smallest = diagnosis.smallest
+        wrong = wrong_elements(smallest.case, smallest.record.actual) if number == 1 else None
+        CauseView.of(cause_group(diagnosis, again), wrong).print(console, f"cause {number}")
     if len(diagnoses) > MOST_SHOWN:
         console.print(f"... and {len(diagnoses) - MOST_SHOWN} more causes")
-
-
-def cause_lines(number: int, diagnosis: Diagnosis, again: Callable[[Case], str]) -> list[tuple[str, str]]:
-    """Returns the lines of one cause, each with its name."""
-    cause, smallest = diagnosis.cause, diagnosis.smallest
-    relation = cause.relation
-    fault = f" (as fault:{relation.fault})" if relation.fault else ""
-    explained = f"; explains {relation.explained} of {relation.wrong} wrong elements" if relation.wrong else ""
-    lines = [(f"cause {number}", f"{_count(diagnosis)}: {relation.text}{fault}{explained}")]
-    if relation.ties:
-        lines.append(("  or", f"the same on these cases: {', '.join(relation.ties)}"))
-    asked = diagnosis.asked
-    where = condition_text(_condition(diagnosis), _closest(diagnosis), asked=bool(asked))
-    lines.append(("  where", where))
-    if asked:
-        lines.append(("  asked", str(asked)))
-    if diagnosis.stability:
-        lines.append(("  stable", diagnosis.stability.text))
-    if diagnosis.sides:
-        lines += [("  sides", line) for line in str(diagnosis.sides).splitlines()]
-    lines.append(("  smallest", f"{smallest.case.id}: {describe_case(smallest.case)}"))
-    if smallest.record.message:
-        lines.append(("  there", smallest.record.message))
-    lines.append(("  again", again(cause.smallest.case)))
-    return lines
 
 
 def condition_text(condition: ConditionDocument | None, closest: ClosestDocument | None, *, asked: bool) -> str:
@@ -107,12 +179,6 @@ def _closest(diagnosis: Diagnosis) -> ClosestDocument | None:
     return msgspec.convert({**condition, "failing": closest.failing, "passing": closest.passing}, ClosestDocument)
 
 
-def _count(diagnosis: Diagnosis) -> str:
-    cases = len(diagnosis.cause.failures)
-    verdicts = sorted({str(failure.record.verdict) for failure in diagnosis.cause.failures})
-    return f"{cases} case{'s' if cases > 1 else ''} ({', '.join(verdicts)})"
-
-
 def describe_case(case: Case) -> str:
     """Returns the tensors of a case with their types and sizes, and its numbers, by DirectML's names."""
     desc = case.desc
@@ -124,11 +190,12 @@ def diagnosis_document(
     provider: str, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]
 ) -> DiagnosisDocument:
     """Returns the document that `diagnose --json` prints and diagnosis.json holds. `again` is that of print_causes."""
-    groups = [_group(diagnosis, again) for diagnosis in diagnoses]
+    groups = [cause_group(diagnosis, again) for diagnosis in diagnoses]
     return DiagnosisDocument(schema=DIAGNOSIS_SCHEMA, provider=provider, groups=groups)
 
 
-def _group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
+def cause_group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
+    """Returns a cause as the documents hold it."""
     cause, stability, asked = diagnosis.cause, diagnosis.stability, diagnosis.asked
     relation, smallest, record = cause.relation, diagnosis.smallest.case, diagnosis.smallest.record
     return Group(
@@ -152,7 +219,9 @@ def _group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
             _dxdispatch(smallest),
             record.actual,
         ),
-        asked=AskedDocument(asked.runs, asked.failing, asked.passing) if asked else AskedDocument(0, 0, 0),
+        asked=AskedDocument(asked.runs, asked.failing, asked.passing, asked.contradicting)
+        if asked
+        else AskedDocument(0, 0, 0),
         again=again(cause.smallest.case),
     )
 

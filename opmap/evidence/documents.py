@@ -187,11 +187,15 @@ class SmallestDocument(msgspec.Struct, frozen=True):
 
 
 class AskedDocument(msgspec.Struct, frozen=True):
-    """How many new descriptors were run to make a condition exact, and how many of them fail and pass."""
+    """How many new descriptors were run to make a condition exact, and how many of them fail and pass.
+
+    `contradicting` is how many answers no condition explains.
+    """
 
     runs: int
     failing: int
     passing: int
+    contradicting: int = 0
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

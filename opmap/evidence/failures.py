@@ -15,7 +15,7 @@ from ..diagnosis.diagnose import Diagnosis
 from ..engines.providers import OpenProvider
 from ..errors import InputError
 from ..files import read_bytes
-from .cause_view import cause_lines
+from .cause_view import CauseView, cause_group
 from .export import ISSUE, PROGRAM, export_folder, folder_name
 from .reproducers.model_folders import write_files
 
@@ -99,7 +99,7 @@ def write_failures(
     for number, diagnosis in enumerate(diagnoses[:MOST_CAUSES], 1):
         if diagnosis.cause.only_batched:
             continue
-        lines = [f"{name.strip()}: {text}" for name, text in cause_lines(number, diagnosis, again)]
+        lines = CauseView.of(cause_group(diagnosis, again)).texts(f"cause {number}")
         failures = [diagnosis.smallest, *diagnosis.cause.failures]
         for case, failure in {failure.case.id: (failure.case, failure) for failure in failures[:MOST_OF_EACH]}.values():
             files = export_folder(

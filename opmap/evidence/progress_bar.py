@@ -11,7 +11,7 @@ from rich.table import Column
 from rich.text import Text
 
 from ..vocabulary import Verdict
-from .tables import style
+from .sections import style
 
 _BESIDE = 38
 """The width of all but the name and the number, in characters: a short bar, `1,200/s`, `1:02:03 left`, and spaces."""

@@ -15,16 +15,17 @@ from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.judged_run import JudgedRun
 from ..errors import OpmapError
 from ..files import to_json
-from ..judge.record import Record, TensorRecord
+from ..judge.record import Record
 from ..limits import MAX_GLOB
 from ..mapping.dxdispatch import read_model
 from ..vocabulary import CONTRACT, PROBE, TIERS
-from .cause_view import condition_text, describe_case, diagnosis_document
+from .cause_view import CauseView, diagnosis_document
 from .documents import DiagnosisDocument, Group
 from .export import folder_name
 from .failures import FOLDER
 from .report_picture import Picture, picture
 from .written_bundle import WrittenBundle
+from .wrong_elements import comparable_bits
 
 MOST_GROUPS, MOST_PICTURES = 100, 20
 """The most groups that a report shows, and the most that it shows with a picture; the largest ones come first."""
@@ -32,25 +33,14 @@ MOST_GROUPS, MOST_PICTURES = 100, 20
 
 @dataclass(frozen=True)
 class ShownGroup:
-    """One cause, in texts that the page shows. `ids` are its cases, `folder` is its reproducer's, relative to the bundle."""
+    """One cause, as the page shows it. `ids` are its cases, `folder` is its reproducer's, relative to the bundle."""
 
     number: int
-    cases: int
+    view: CauseView
     operators: Sequence[str]
-    relation: str
-    fault: str | None
-    ties: Sequence[str]
-    explained: str | None
-    condition: str
-    stability: str
-    sides: str | None
-    smallest: str
-    described: str | None
-    message: str | None
-    again: str
+    ids: Sequence[str]
     folder: str | None
-    ids: Sequence[str] = ()
-    picture: Picture | None = None
+    picture: Picture | None
 
 
 @dataclass(frozen=True)
@@ -100,36 +90,12 @@ def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisDocu
 def _group(
     number: int, group: Group, bundle: WrittenBundle, records: Mapping[str, Record], cases: Mapping[str, Case]
 ) -> ShownGroup:
-    relation, smallest = group.relation, group.smallest
-    explained, wrong = relation.explains
-    case, record = cases.get(smallest.case) or _of_dispatch(group), records.get(smallest.case)
-    return ShownGroup(
-        number=number,
-        cases=group.cases,
-        operators=[name.removeprefix("DML_OPERATOR_") for name in group.operators],
-        relation=relation.text,
-        fault=relation.fault,
-        ties=relation.ties,
-        explained=f"{explained:,} of {wrong:,} wrong elements" if wrong else None,
-        condition=condition_text(group.condition, group.closest, asked=group.asked.runs > 0),
-        stability=_stability(group),
-        sides=group.side.text or None if group.side else None,
-        smallest=smallest.case,
-        described=describe_case(case) if case else None,
-        message=record.message if record else smallest.message,
-        again=group.again,
-        folder=_folder(bundle, smallest.case),
-        ids=group.ids,
-        picture=_picture(case, record.actual if record else smallest.actual)
-        if case and number <= MOST_PICTURES
-        else None,
-    )
-
-
-def _stability(group: Group) -> str:
-    if group.stability is None:
-        return "not known: the smallest case was not run again"
-    return group.stability_text or " ".join(filter(None, (group.stability, group.after)))
+    id = group.smallest.case
+    shown = None
+    if number <= MOST_PICTURES and (case := cases.get(id) or _of_dispatch(group)):
+        record = records.get(id)
+        shown = picture(case, comparable_bits(case, record.actual if record else group.smallest.actual))
+    return ShownGroup(number, CauseView.of(group), group.operators, group.ids, _folder(bundle, id), shown)
 
 
 def _of_dispatch(group: Group) -> Case | None:
@@ -144,14 +110,6 @@ def _of_dispatch(group: Group) -> Case | None:
         return Case(group.smallest.case, dispatch.desc, dispatch.tensors)
     except (OpmapError, ValueError):
         return None
-
-
-def _picture(case: Case, actual: TensorRecord | None) -> Picture | None:
-    """Returns the picture of a case with its wrong output, if this has the type and the sizes of the case's output."""
-    output = case.desc.output
-    comparable = actual and (actual.DataType, actual.Sizes) == (output.data_type.name, list(output.sizes))
-    bits = [int(b or "0", 16) for b in actual.Bits] if comparable and actual and actual.Bits is not None else None
-    return picture(case, bits)
 
 
 def again(bundle: WrittenBundle, case: str) -> str:

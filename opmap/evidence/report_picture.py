@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
-
 from ..catalogue.case import Case
 from ..diagnosis.relations_wrong import WrongOutput
 from ..judge.compare import unravel
 from ..pseudocode import show, strides_of
-from ..tensors import DataType, from_bits, plain
+from ..tensors import DataType
+from .wrong_elements import values
 
 MOST_ROWS, MOST_COLUMNS = 8, 6
 """The most rows and columns of a tensor that are drawn. The others are left out, and a note says so."""
@@ -322,12 +321,9 @@ def _skips(window: Sequence[int], n: int) -> float:
 
 
 def _values(shown: _Shown, bits: Sequence[int | None]) -> list[str]:
-    """Returns the values as texts; a NaN with its bits; `?` for an element without a documented value."""
-    numbers = np.array([b or 0 for b in bits], f"<u{shown.data_type.size}").tolist()
-    texts = [str(plain(number)) for number in from_bits(shown.data_type, numbers)]
-    width = shown.data_type.size * 2
-    named = [f"{text} {b:0{width}x}" if text == "NaN" else text for text, b in zip(texts, numbers, strict=True)]
-    return ["?" if b is None else text for text, b in zip(named, bits, strict=True)]
+    """Returns the values as texts; `?` for an element without a documented value."""
+    texts = values(shown.data_type, [b or 0 for b in bits])
+    return ["?" if b is None else text for text, b in zip(texts, bits, strict=True)]
 
 
 def _short(text: str) -> str:

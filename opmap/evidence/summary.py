@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import InputError
 from ..judge.record import Record
-from .cause_view import MOST_SHOWN
+from .cause_view import MOST_SHOWN, CauseView
 from .documents import DiagnosisDocument, Group, Option
-from .markdown import block, code, plain, table
-from .tables import Counts, count_tables
+from .markdown import block, code, plain
+from .tables import count_tables
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable of the environment that names the file which GitHub shows on the page of a run."""
@@ -43,7 +43,7 @@ def summary(
     ]
     if len(groups) > MOST_SHOWN:
         parts.append(f"... and {len(groups) - MOST_SHOWN} more causes\n")
-    parts += map(_table, count_tables(records))
+    parts += [section.markdown() for section in count_tables(records)]
     parts += _unexplained(records, {case for group in groups for case in group.ids})
     if problems:
         parts.append(f"## Problems\n\n{block(_first(problems))}")
@@ -89,31 +89,10 @@ def _shown(selection: Mapping[str, Option], name: str) -> str:
 
 
 def _cause(number: int, group: Group) -> str:
-    relation, smallest = group.relation, group.smallest
-    explained, wrong = relation.explains
-    fault = f" (as {code(f'fault:{relation.fault}')})" if relation.fault else ""
-    count = f"{group.cases:,} case{'s' if group.cases > 1 else ''} ({', '.join(group.verdicts)})"
-    lines = [
-        f"## Cause {number}: {plain(relation.text)}\n",
-        f"- {count}{fault}" + (f"; explains {explained:,} of {wrong:,} wrong elements" if wrong else ""),
-        f"- where: {plain(group.where)}",
-    ]
-    if group.stability_text:
-        lines.append(f"- stable: {plain(group.stability_text)}")
-    if group.side and group.side.text:
-        lines.append(f"- sides: {plain(group.side.text)}")
-    lines.append(f"- smallest: {code(smallest.case)}: {plain(smallest.text)}")
-    if smallest.message:
-        lines.append(f"- there: {plain(smallest.message)}")
-    lines.append(f"- again: {code(group.again)}\n")
-    return "\n".join(lines)
-
-
-def _table(counts: Counts) -> str:
-    right = [n for n, foot in enumerate(counts.footer) if foot.isdecimal()]
-    footer = [f"**{cell}**" if cell else "" for cell in counts.footer]
-    rows = [[plain(cell) for cell in row] for row in counts.rows]
-    return f"## {plain(counts.title)}\n\n{table(counts.header, [*rows, footer], right=right)}"
+    view = CauseView.of(group)
+    lines = [f"- {view.count}; {view.explained}" if view.explained else f"- {view.count}"]
+    lines += [f"- {name}: {code(text) if name == 'again' else plain(text)}" for name, text in view.lines]
+    return "\n".join([f"## Cause {number}: {plain(view.relation)}\n", *lines, ""])
 
 
 def _unexplained(records: Sequence[Record], explained: set[str]) -> list[str]:

@@ -20,7 +20,7 @@ from opmap.cli import main
 from opmap.diagnosis.causes import Failure
 from opmap.evidence import terminal
 from opmap.evidence.progress_bar import bar
-from opmap.evidence.smallest import MOST_WRONG, print_smallest
+from opmap.evidence.wrong_elements import MOST_WRONG, wrong_elements
 from opmap.judge.record import Record, TensorRecord
 from opmap.vocabulary import Verdict
 
@@ -168,7 +168,8 @@ class TestSmallest:
 
     def lines(self, failure: Failure, width: int = 100) -> list[str]:
         stream = io.StringIO()
-        print_smallest(Console(file=stream, width=width), failure)
+        if section := wrong_elements(failure.case, failure.record.actual):
+            section.print(Console(file=stream, width=width))
         return [line.rstrip() for line in stream.getvalue().splitlines()]
 
     def test_elements(self):
@@ -189,7 +190,7 @@ class TestSmallest:
         assert "  ... and 4 more wrong elements of this case" == lines[-1]
 
     def test_alike(self):
-        """Two values that look alike are shown with their bits."""
+        """Two NaNs are shown with their bits."""
         nans = (
             (case, at, bits)
             for case in catalogue("smoke")
@@ -200,7 +201,7 @@ class TestSmallest:
         case, at, bits = next(nans)
         lines = self.lines(self.failure(case.id, {at: bits ^ 1}), 200)
 
-        assert f"nan ({bits:08x})  nan ({bits ^ 1:08x})" in lines[1]
+        assert f"NaN {bits:08x}  NaN {bits ^ 1:08x}" in lines[1]
 
     @pytest.mark.parametrize("width", [60, 80])
     def test_width(self, width):

@@ -13,6 +13,7 @@ from ...catalogue.selection import Selection, find_case
 from ...diagnosis.causes import failure_of
 from ...diagnosis.sides import whose_fault
 from ...errors import InputError
+from ...evidence.cause_view import CauseView
 from ...evidence.export import ISSUE, PROGRAM, export_folder, folder_name
 from ...evidence.redaction import Redactor
 from ...evidence.reproducers.model_folders import write_files
@@ -23,7 +24,6 @@ from ...judge.judge import Judge
 from ...judge.record import Record
 from ...session import Session
 from ...session.session_options import SessionOptions
-from ...vocabulary import Verdict
 from .dispatches import read_case
 
 _OF_PROVIDER = (
@@ -166,17 +166,14 @@ def _provider_options(options: Namespace) -> dict[str, str]:
 
 def _diagnosis(session: Session, case: Case, record: Record, options: Namespace) -> list[str]:
     """Returns the relation of a wrong output to the right one, and whose fault it is."""
-    failure, lines = failure_of(case, record), []
-    if record.verdict == Verdict.MISMATCH and failure.relations:
-        relation = failure.relations[0]
-        lines.append(f"relation: {relation.text}{f' (as fault:{relation.fault})' if relation.fault else ''}")
+    failure, sides = failure_of(case, record), None
     if not options.no_sides:
         try:
             with progress(None, "sides"):
-                lines += str(whose_fault(case, record, session.fresh, dangerous=options.rerun_dangerous)).splitlines()
+                sides = whose_fault(case, record, session.fresh, dangerous=options.rerun_dangerous)
         except KeyboardInterrupt:
             print_error("interrupted: whose fault it is was not found")
-    return lines
+    return CauseView.of_failure(failure, failure.relations[0], sides).texts("relation")
 
 
 def _again(session: Session, case: Case) -> str:

@@ -1,0 +1,87 @@
+"""A section of a report: a title, and a table or lines. The terminal, Markdown and HTML show the same sections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import printable
+from ..vocabulary import Verdict
+from .markdown import block, plain, table
+
+_STYLES: dict[str, str] = {
+    **{verdict: "red" for verdict in Verdict},
+    Verdict.PASS: "green",
+    Verdict.KNOWN_FAILURE: "yellow",
+    Verdict.OBSERVED: "cyan",
+    Verdict.UNSUPPORTED: "cyan",
+    Verdict.NOT_RUN: "yellow",
+    Verdict.SKIPPED: "yellow",
+    "expected": "green",
+    "actual": "red",
+    "new cause": "bold red",
+    "fixed": "green",
+}
+"""A verdict, or another word of a table -> its colour."""
+
+
+def style(word: str) -> str:
+    """Returns the colour of a verdict, or of another word of a table; none for any other text."""
+    return _STYLES.get(word, "")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title, and a table or lines below it. `footer` has the sums of a table. Without a title it belongs to lines above it."""
+
+    title: str
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    footer: Sequence[str] = ()
+    lines: Sequence[str] = ()
+
+    @property
+    def right(self) -> set[int]:
+        """The numbers of the columns that hold nothing but numbers."""
+        columns = enumerate(zip(*self.rows, strict=True))
+        return {n for n, cells in columns if all(cell.replace(",", "").isdecimal() or not cell for cell in cells)}
+
+    def print(self, console: Console) -> None:
+        """Prints the section in the terminal. A column, and a cell, that is named by a verdict has its colour."""
+        if self.title:
+            console.print(Text(printable(self.title)), style="italic", soft_wrap=True)
+        if self.header:
+            console.print(self._table() if self.title else Padding(self._table(), (0, 0, 0, 2)))
+        for line in self.lines:
+            console.print(Text(f"  {printable(line)}"), soft_wrap=True)
+
+    def _table(self) -> Table:
+        plain_look = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        shown = Table(show_footer=bool(self.footer)) if self.title else plain_look
+        for number, name in enumerate(self.header):
+            right = number in self.right
+            shown.add_column(
+                Text(printable(name)),
+                Text(printable(self.footer[number]) if self.footer else ""),
+                justify="right" if right else "left",
+                style=style(name),
+                overflow="fold",
+                no_wrap=(right and bool(style(name))) or not (self.title or number),
+            )
+        for row in self.rows:
+            shown.add_row(*(Text(printable(cell), style(cell)) for cell in row))
+        return shown
+
+    def markdown(self) -> str:
+        """Returns the section as Markdown."""
+        content = block(self.lines)
+        if self.header:
+            rows = [[plain(cell) for cell in row] for row in self.rows]
+            footer = [[f"**{plain(cell)}**" if cell else "" for cell in self.footer]] if self.footer else []
+            content = table(list(map(plain, self.header)), [*rows, *footer], right=self.right)
+        return f"## {plain(self.title)}\n\n{content}"

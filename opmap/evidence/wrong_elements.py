@@ -1,0 +1,71 @@
+"""The first wrong elements of a failed case: what each must be, what it is, and where that value stands in the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..catalogue.case import Case
+from ..diagnosis.relations_wrong import WrongOutput
+from ..judge.compare import unravel
+from ..judge.record import TensorRecord
+from ..tensors import DataType
+from .sections import Section
+
+MOST_WRONG = 6
+"""The most wrong elements that are shown."""
+
+MAX_SHOWN_ELEMENTS = 2**20
+"""The largest output, in elements, of which wrong elements are shown."""
+
+
+def wrong_elements(case: Case, actual: TensorRecord | None) -> Section | None:
+    """Returns the table of the wrong elements of a case; None if there is no output that can be compared, or none is wrong."""
+    bits = comparable_bits(case, actual)
+    wrong = WrongOutput.of(case, bits) if bits is not None else None
+    if wrong is None or not len(wrong.wrong):
+        return None
+    names, rows = ["wrong", "must be", "expected", "actual", "as if from"], list(_rows(wrong))
+    shown = len(names) if any(row[-1] for row in rows) else len(names) - 1
+    more = len(wrong.wrong) - len(rows)
+    lines = [f"... and {more:,} more wrong elements of this case"] if more else []
+    return Section("", names[:shown], [row[:shown] for row in rows], lines=lines)
+
+
+def comparable_bits(case: Case, actual: TensorRecord | None) -> list[int] | None:
+    """Returns the bit patterns of an output; None if it does not list any, or is not of the type and sizes of its case."""
+    output = case.desc.output
+    if actual is None or actual.Bits is None or output.element_count > MAX_SHOWN_ELEMENTS:
+        return None
+    if (actual.DataType, list(actual.Sizes)) != (output.data_type.name, list(output.sizes)):
+        return None
+    return [int(bits or "0", 16) for bits in actual.Bits]
+
+
+def values(data_type: DataType, bits: Sequence[int]) -> list[str]:
+    """Returns the values of bit patterns as texts; a NaN with its bits."""
+    texts = map(str, np.array(bits, f"<u{data_type.size}").view(data_type.name.lower()))
+    width = 2 * data_type.size
+    return [f"NaN {b:0{width}x}" if text == "nan" else text for text, b in zip(texts, bits, strict=True)]
+
+
+def _rows(wrong: WrongOutput) -> Iterator[list[str]]:
+    """Yields a row for each of the first wrong elements."""
+    desc, tensors = wrong.case.desc, wrong.case.tensors
+    for number, place in enumerate(wrong.wrong[:MOST_WRONG].tolist()):
+        at = unravel(place, desc.output.sizes)
+        expected, actual = values(desc.output.data_type, [int(wrong.right[place]), int(wrong.wrong_bits[number])])
+        documented = desc.trace(at, tensors).text.partition(" = ")[2]
+        yield [f"output{list(at)}", documented, expected, actual, _source(wrong, int(wrong.read[number]))]
+
+
+def _source(wrong: WrongOutput, address: int) -> str:
+    """Returns the element of an input that has this address; nothing if it is not known."""
+    fields = wrong.case.desc.spec().pseudocode.tensors
+    for name in wrong.case.desc.access.sources if address >= 0 else ():
+        tensor = wrong.case.tensors[fields[name]]
+        if address < len(tensor.bits):
+            return f"{name}{list(unravel(address, tensor.sizes))}"
+        address -= len(tensor.bits)
+    return ""
