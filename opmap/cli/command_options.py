@@ -503,7 +503,7 @@ COMMANDS: dict[str, Command] = {
         add_options=_merge,
     ),
     "diff": Command(
-        help="Compare results bundles: the causes of failures that came, went or changed, then the verdicts of the cases.",
+        help="Compare results bundles: the causes of failures that are new, fixed or changed, then the verdicts of the cases.",
         example="opmap diff yesterday today",
         add_options=_diff,
     ),

@@ -11,6 +11,7 @@ from importlib import metadata
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..errors import short_line
 from ..files import write_output
 
 
@@ -27,6 +28,7 @@ def page(template: str, *, styles: Sequence[str] = (), script: str | None = None
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["short_line"] = short_line
     policy, sources = "default-src 'none'", {}
     for kind, names in (("style", ("report.css", *styles)), ("script", (script,) if script else ())):
         source = "".join(_source(environment, name) for name in names)

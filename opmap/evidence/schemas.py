@@ -6,17 +6,17 @@ import msgspec
 
 from ..errors import InputError, shown
 from ..judge.record import SCHEMA, Record
-from .comparison import SCHEMA as DIFF_SCHEMA
-from .comparison import DiffDocument
-from .comparison_table import SCHEMA as TABLE_SCHEMA
-from .comparison_table import TableDocument
 from .documents import (
     DIAGNOSIS_SCHEMA,
+    DIFF_SCHEMA,
     SURVEY_SCHEMA,
+    TABLE_SCHEMA,
     TIMES_SCHEMA,
     DiagnosisDocument,
+    DiffDocument,
     RunDocument,
     SurveyDocument,
+    TableDocument,
     TimesDocument,
 )
 

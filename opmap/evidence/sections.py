@@ -24,7 +24,7 @@ _STYLES: dict[str, str] = {
     Verdict.SKIPPED: "yellow",
     "expected": "green",
     "actual": "red",
-    "new cause": "bold red",
+    "new": "bold red",
     "fixed": "green",
 }
 """A verdict, or another word of a table -> its colour."""
@@ -49,7 +49,9 @@ class Section:
     def right(self) -> set[int]:
         """The numbers of the columns that hold nothing but numbers."""
         columns = enumerate(zip(*self.rows, strict=True))
-        return {n for n, cells in columns if all(cell.replace(",", "").isdecimal() or not cell for cell in cells)}
+        return {
+            n for n, cells in columns if all(cell.replace(",", "").isdecimal() or cell in ("", "?") for cell in cells)
+        }
 
     def print(self, console: Console) -> None:
         """Prints the section in the terminal. A column, and a cell, that is named by a verdict has its colour."""

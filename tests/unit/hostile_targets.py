@@ -31,8 +31,7 @@ from opmap.engines import frames
 from opmap.engines.steps import Clear, Run
 from opmap.errors import OpmapError
 from opmap.evidence.bundle import Bundle
-from opmap.evidence.comparison import ReadRun, compare
-from opmap.evidence.comparison_text import markdown, print_comparison
+from opmap.evidence.diff import ReadRun, compare, diff_view
 from opmap.evidence.merge import Merging
 from opmap.evidence.written_bundle import read_bundle
 from opmap.judge.record import Record, TensorRecord
@@ -399,9 +398,9 @@ def _written_target(name: str, document: object) -> Target:
         shutil.copytree(good, bad)
         (bad / name).write_bytes(data)
         bundles = [read_bundle(good), read_bundle(bad)]
-        document = compare(*map(ReadRun, bundles))
-        markdown(document)
-        print_comparison(Console(file=io.StringIO()), document)
+        view = diff_view(compare(*map(ReadRun, bundles)))
+        view.markdown()
+        view.print(Console(file=io.StringIO()))
         shutil.rmtree(folder / "merged", ignore_errors=True)
         Merging(bundles).write(folder / "merged")
 

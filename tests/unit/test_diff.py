@@ -1,4 +1,4 @@
-"""`opmap diff`: which causes came and went, which cases are worse, and what else is other."""
+"""`opmap diff`: which causes are new and fixed, which cases are worse, and what else is other."""
 
 from __future__ import annotations
 
@@ -79,14 +79,13 @@ class TestCauses:
         code, document = diff("clamped", "zero")
 
         assert (1, True) == (code, document["worse"])
-        assert [("came", "negative-index-as-zero"), ("went", "index-clamped-early")] == [
+        assert [("new", "negative-index-as-zero"), ("fixed", "index-clamped-early")] == [
             (cause["change"], cause["fault"]) for cause in document["causes"]
         ]
         for more in ([], ["--markdown"]):
             assert 1 == main(["diff", "clamped", "zero", *more])
             out = capsys.readouterr().out
             assert "fault:negative-index-as-zero" in out and "fault:index-clamped-early" in out
-            assert "a negative index means element 0" in out and "the last element of the axis cannot be reached" in out
 
     def test_same(self, diff, bundles, capsys):
         """Nothing changed between a run and itself."""
@@ -97,14 +96,14 @@ class TestCauses:
             *(document[name] for name in ("worse", "causes", "cases", "environment")),
         )
         assert 0 == main(["diff", "clamped", "clamped"])
-        assert "none came, went or changed" in capsys.readouterr().out
+        assert "none is new, fixed or changed" in capsys.readouterr().out
 
     def test_better(self, diff):
         """A repaired fault is no reason for exit code 1."""
         code, document = diff("clamped", "cpu")
 
         assert 0 == code
-        assert ["went"] == [cause["change"] for cause in document["causes"]]
+        assert ["fixed"] == [cause["change"] for cause in document["causes"]]
         assert {"better", "new"} == {change for _, change in kinds(document)}
 
     def test_changed(self, diff, bundles, capsys):
@@ -119,7 +118,7 @@ class TestCauses:
         (cause,) = document["causes"]
         assert ("changed", "Axis >= 1") == (cause["change"], cause["new"]["where"])
         main(["diff", "clamped", "other"])
-        assert " -> Axis >= 1" in capsys.readouterr().out
+        assert "-> Axis >= 1" in " ".join(re.sub("[│ ]+", " ", capsys.readouterr().out).split())
 
     def test_same_condition_first(self, diff, bundles):
         """Of two causes with one relation, those with the same condition are the same."""
@@ -170,7 +169,7 @@ class TestCauses:
 
         rename("other", OTHER, [])
         rename("clamped", "index-clamped-early", [])
-        assert ["came", "went"] == [cause["change"] for cause in diff("clamped", "other")[1]["causes"]]
+        assert ["new", "fixed"] == [cause["change"] for cause in diff("clamped", "other")[1]["causes"]]
 
     def test_both_of_a_tie(self, diff, bundles):
         """Two causes of one run stay two, although one could be the other."""
@@ -184,11 +183,11 @@ class TestCauses:
         shutil.copytree("clamped", "other")
         change_json(bundles / "other" / "diagnosis.json", both)
 
-        assert ["came"] == [cause["change"] for cause in diff("clamped", "other")[1]["causes"]]
+        assert ["new"] == [cause["change"] for cause in diff("clamped", "other")[1]["causes"]]
         assert 2 == len(diff("clamped", "other", "other")[1]["causes"])
 
     def test_no_diagnosis(self, diff, bundles, capsys):
-        """Without a diagnosis no cause came or went: that is said."""
+        """Without a diagnosis no cause is new or fixed: that is said."""
         (bundles / "clamped" / "diagnosis.json").unlink()
 
         _, document = diff("clamped", "zero")
@@ -196,7 +195,7 @@ class TestCauses:
         assert (False, []) == (document["causes_known"], document["causes"])
         assert ["clamped: there is no diagnosis.json, so that causes are not compared"] == document["notes"]
         main(["diff", "clamped", "zero"])
-        assert "causes      not compared" in capsys.readouterr().out
+        assert "Causes\n  not compared" in capsys.readouterr().out
 
 
 class TestCases:
@@ -260,9 +259,9 @@ class TestCases:
         main(["diff", "cpu", "clamped"])
 
         lines = capsys.readouterr().out.splitlines()
-        worse = [line for line in lines if line.startswith("worse  ")]
-        assert 11 == len(worse) and " more" in worse[-1]
-        assert lines[-1].startswith("worse: 1 cause came, ")
+        first = lines.index("Cases that are worse than before") + 1
+        assert lines[first + 9].startswith("  gather") and re.fullmatch(r"  \.\.\. and \d+ more", lines[first + 10])
+        assert lines[-1].startswith("worse: 1 new cause, ")
 
 
 class TestEnvironment:
@@ -334,9 +333,9 @@ class TestPage:
         assert 1 == main(["diff", "cpu", "clamped", "--markdown"])
         assert text == capsys.readouterr().out
         assert re.findall("^## (.*)", text, re.MULTILINE) == re.findall("<h2>(.*)</h2>", page)
-        for said in ("1 cause came", "fault:index-clamped-early", "gather/example.1: pass -> mismatch"):
+        for said in ("1 new cause", "fault:index-clamped-early", "gather/example.1: pass -> mismatch"):
             assert said in page and said in text
-        assert '<b class="verdict bad">came</b>' in page
+        assert '<b class="verdict bad">new</b>' in page
 
     def test_several(self, bundles):
         """The table of several runs."""

@@ -1,16 +1,17 @@
-"""Compares two results bundles: the causes of failures, the verdicts of the cases, and the environment."""
+"""Compares results bundles: the causes of failures, the verdicts of the cases, and the environment."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from pathlib import PureWindowsPath
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from rich.console import Console
 
 from ..diagnosis.relation import Label
 from ..errors import cut, printable
@@ -19,88 +20,31 @@ from ..judge.record import Record
 from ..limits import MAX_SHOWN
 from ..vocabulary import Verdict
 from .bundle import DIAGNOSIS
-from .documents import Facts, Group, Part
+from .cause_view import relation_text
+from .documents import (
+    CaseChange,
+    CauseChange,
+    CauseRow,
+    CauseSide,
+    Change,
+    DiffDocument,
+    FactChange,
+    Facts,
+    Group,
+    Part,
+    SlowCase,
+    TableDocument,
+)
+from .markdown import code, plain
+from .sections import Section
 from .times import newly_slow, timed
 from .written_bundle import WrittenBundle
 
-SCHEMA = "opmap-diff/1"
+MOST_CASES = 10
+"""The most cases of each kind of change that the terminal and Markdown list."""
 
-Change: TypeAlias = Literal["worse", "bits", "changed", "new", "gone", "better"]
-"""What became of a case.
-
-`worse`: it passed and passes no more, or it did not fail and fails now. `bits`: it fails with other wrong bits.
-`changed`: it has another verdict, which is neither worse nor better. `better`: it failed and fails no more, or it did not pass
-and passes now."""
-
-
-class CauseSide(msgspec.Struct, frozen=True):
-    """A cause in one of the two runs: see `opmap schema diagnosis`."""
-
-    cases: int
-    verdicts: list[Verdict]
-    where: str
-    stability: str | None
-    smallest: str
-
-
-class CauseChange(msgspec.Struct, frozen=True):
-    """A cause that came, went or changed. `old` is null if it came, and `new` if it went."""
-
-    change: Literal["came", "went", "changed"]
-    text: str
-    fault: str | None
-    old: CauseSide | None
-    new: CauseSide | None
-
-
-class FactChange(msgspec.Struct, frozen=True):
-    """An option, or a fact about the machine and the software, that differs. A value is null if the run does not have it."""
-
-    name: str
-    old: str | None
-    new: str | None
-
-
-class CaseChange(msgspec.Struct, frozen=True):
-    """A case whose result changed. `place` says where it ran if a bundle has results of several places; else it is null.
-
-    `old` is null if the case is new, `new` is null if it is gone. `message` is that of the new record.
-    """
-
-    case: str
-    place: str | None
-    change: Change
-    old: Verdict | None
-    new: Verdict | None
-    message: str | None
-
-
-class SlowCase(msgspec.Struct, frozen=True):
-    """A case that is newly slow. `old` and `new` are its times in seconds, `ratio` how much slower it is beside the medians."""
-
-    case: str
-    old: float
-    new: float
-    ratio: float
-
-
-class DiffDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What `opmap diff OLD NEW --json` prints. `verdicts` has the number of cases by verdict, before and now.
-
-    `causes_known` is false if one of the two has no diagnosis; then no causes are compared.
-    """
-
-    schema: str = SCHEMA
-    old: str
-    new: str
-    worse: bool
-    causes_known: bool
-    causes: list[CauseChange]
-    verdicts: dict[Verdict, tuple[int, int]]
-    environment: list[FactChange]
-    cases: list[CaseChange]
-    slow: list[SlowCase]
-    notes: list[str]
+MOST_CASES_IN_PAGE = 1_000
+"""The most cases of each kind of change in the HTML page."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +102,7 @@ def compare(old: ReadRun, new: ReadRun) -> DiffDocument:
     return DiffDocument(
         old=old.name,
         new=new.name,
-        worse=any(change.change == "came" for change in causes) or any(is_worse(change) for change in cases),
+        worse=any(change.change == "new" for change in causes) or any(is_worse(change) for change in cases),
         causes_known=causes_known,
         causes=causes,
         verdicts={v: (old.verdicts[v], new.verdicts[v]) for v in Verdict if old.verdicts[v] or new.verdicts[v]},
@@ -167,6 +111,36 @@ def compare(old: ReadRun, new: ReadRun) -> DiffDocument:
         slow=list(_slow(old, new)),
         notes=list(_notes(old, new)),
     )
+
+
+def compare_all(runs: Sequence[ReadRun]) -> TableDocument:
+    """Returns the table of runs and causes."""
+    rows: list[tuple[Group, list[int]]] = []
+    for number, run in enumerate(runs):
+        counts_of = {id(group): counts for group, counts in rows}
+        for before, now in paired([group for group, _ in rows], _of_each_label(run.groups)):
+            if now:
+                counts = counts_of[id(before)] if before else [0] * len(runs)
+                counts[number] = now.cases
+                if not before:
+                    rows.append((now, counts))
+    return TableDocument(
+        runs=[run.name for run in runs],
+        causes_known=[run.bundle.diagnosis is not None for run in runs],
+        causes=[CauseRow(group.relation.text, group.relation.fault, counts) for group, counts in rows],
+        verdicts={v: [run.verdicts[v] for run in runs] for v in Verdict if any(run.verdicts[v] for run in runs)},
+        worse=[False, *(compare(old, new).worse for old, new in pairwise(runs))],
+    )
+
+
+def _of_each_label(groups: Sequence[Group]) -> list[Group]:
+    """Returns a group for each label, with the cases of all groups that have it."""
+    cases = Counter[Label]()
+    first: dict[Label, Group] = {}
+    for group in groups:
+        cases[group.label] += group.cases
+        first.setdefault(group.label, group)
+    return [msgspec.structs.replace(group, cases=cases[label]) for label, group in first.items()]
 
 
 def is_worse(change: CaseChange) -> bool:
@@ -178,12 +152,12 @@ def is_worse(change: CaseChange) -> bool:
 
 
 def _causes(old: Sequence[Group], new: Sequence[Group]) -> Iterator[CauseChange]:
-    """Yields the causes that came, went and changed (see `paired`)."""
+    """Yields the causes that are new, are fixed, and changed (see `paired`)."""
     for before, now in sorted(paired(old, new), key=lambda pair: (pair[0] is not None, pair[1] is not None)):
-        old_side, new_side = _side(before) if before else None, _side(now) if now else None
+        old_side, new_side = _side(before), _side(now)
         shown = now or before
         if shown and old_side != new_side:
-            change: Literal["came", "went", "changed"] = "came" if not before else "changed" if now else "went"
+            change: Literal["new", "fixed", "changed"] = "new" if not before else "changed" if now else "fixed"
             yield CauseChange(change, shown.relation.text, shown.relation.fault, old_side, new_side)
 
 
@@ -214,8 +188,11 @@ def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | Non
                 waiting.setdefault(key, deque()).append(number)
         unpaired = []
         for group in rest:
-            first = (_next(waiting.get(key), left) for key in of_new(group))
-            partner = next((candidate for candidate in first if candidate is not None), None)
+            queues = [waiting[key] for key in of_new(group) if key in waiting]
+            for queue in queues:
+                while queue and queue[0] not in left:
+                    queue.popleft()
+            partner = next((queue[0] for queue in queues if queue), None)
             if partner is None:
                 unpaired.append(group)
             else:
@@ -224,14 +201,9 @@ def paired(old: Sequence[Group], new: Sequence[Group]) -> list[tuple[Group | Non
     return [*pairs, *((group, None) for group in left.values()), *((None, group) for group in rest)]
 
 
-def _next(numbers: deque[int] | None, left: Container[int]) -> int | None:
-    """Returns the first number that is in `left`, and removes those before it."""
-    while numbers and numbers[0] not in left:
-        numbers.popleft()
-    return numbers[0] if numbers else None
-
-
-def _side(group: Group) -> CauseSide:
+def _side(group: Group | None) -> CauseSide | None:
+    if group is None:
+        return None
     return CauseSide(group.cases, group.verdicts, group.where, group.stability, group.smallest.case)
 
 
@@ -366,3 +338,120 @@ def _notes(old: ReadRun, new: ReadRun) -> Iterator[str]:
             yield f"{run.name}: there is no {DIAGNOSIS}, so that causes are not compared"
     if old.bundle.run.selection.get("case_ids") != new.bundle.run.selection.get("case_ids"):
         yield "the ids of the cases have another version: the same case may be gone under one id and new under another"
+
+
+# --- what is shown ---
+
+
+@dataclass(frozen=True)
+class DiffView:
+    """What a comparison shows: its verdict, the runs from the oldest to the newest, and its sections."""
+
+    verdict: str
+    worse: bool
+    runs: Sequence[str]
+    sections: Sequence[Section]
+
+    def print(self, console: Console) -> None:
+        """Prints the sections, and the verdict last."""
+        console.print(printable(" → ".join(self.runs)), soft_wrap=True, highlight=False, markup=False)
+        for section in self.sections:
+            section.print(console)
+        console.print(self.verdict, style="bold red" if self.worse else "bold green", highlight=False)
+
+    def markdown(self) -> str:
+        """Returns the comparison as Markdown."""
+        runs = " → ".join(map(code, self.runs))
+        parts = [f"# opmap diff: {plain(self.verdict)}\n\n{runs}\n", *(section.markdown() for section in self.sections)]
+        return "\n".join(parts)
+
+
+def diff_view(document: DiffDocument | TableDocument, most: int = MOST_CASES) -> DiffView:
+    """Returns what a comparison shows, with at most `most` cases of each kind of change."""
+    if isinstance(document, TableDocument):
+        worse = [name for name, is_worse in zip(document.runs, document.worse, strict=True) if is_worse]
+        verdict = f"{len(worse) or 'none'} of {len(document.runs)} runs {'is' if len(worse) < 2 else 'are'} worse than the run before"
+        return DiffView(verdict, bool(worse), document.runs, [_table(document, worse)])
+    causes = sum(change.change == "new" for change in document.causes)
+    cases = sum(map(is_worse, document.cases))
+    texts = [
+        f"{causes} new cause{'s' if causes > 1 else ''}" if causes else "",
+        f"{cases:,} case{'s are' if cases > 1 else ' is'} worse" if cases else "",
+    ]
+    verdict = f"worse: {', '.join(filter(None, texts))}" if document.worse else "nothing got worse"
+    return DiffView(verdict, document.worse, [document.old, document.new], list(_sections(document, most)))
+
+
+def _table(document: TableDocument, worse: Sequence[str]) -> Section:
+    """Returns the table of several runs: a row per cause and verdict, a column per run."""
+    rows = []
+    for cause in document.causes:
+        counts = zip(cause.cases, document.causes_known, strict=True)
+        cells = (f"{count or ''}" if is_known else "?" for count, is_known in counts)
+        rows.append([relation_text(cause.text, cause.fault), *cells])
+    rows += [[verdict, *(f"{count or ''}" for count in counts)] for verdict, counts in document.verdicts.items()]
+    lines = [f"{name}: worse than the run before" for name in worse]
+    return Section("Causes and verdicts", ["cause, verdict", *document.runs], rows, lines=lines)
+
+
+_KINDS: dict[Change, str] = {
+    "worse": "Cases that are worse than before",
+    "bits": "Cases that fail as before, with other wrong bits",
+    "changed": "Cases that have another verdict, neither worse nor better",
+    "new": "Cases that are new",
+    "gone": "Cases that are gone",
+    "better": "Cases that are better than before",
+}
+"""What became of a case -> the title of such cases."""
+
+
+def _sections(document: DiffDocument, most: int) -> Iterator[Section]:
+    causes = [_cause(cause) for cause in document.causes]
+    nothing = "none is new, fixed or changed" if document.causes_known else "not compared"
+    yield Section(
+        "Causes",
+        ["change", "cause", "where", "smallest case"] if causes else (),
+        causes,
+        lines=[] if causes else [nothing],
+    )
+    counts = [[verdict, f"{old:,}", f"{new:,}"] for verdict, (old, new) in document.verdicts.items()]
+    yield Section("Verdicts", ["verdict", "before", "now"], counts)
+    if document.environment:
+        facts = [
+            [fact.name, *("none" if v is None else v for v in (fact.old, fact.new))] for fact in document.environment
+        ]
+        yield Section("Environment", ["what", "before", "now"], facts)
+    lists = [(title, [_case(c) for c in document.cases if c.change == kind]) for kind, title in _KINDS.items()]
+    lists += [("Cases that are newly slow", list(map(_slow_case, document.slow))), ("Notes", document.notes)]
+    for title, lines in lists:
+        if lines:
+            more = [f"... and {len(lines) - most:,} more"] if len(lines) > most else []
+            yield Section(title, lines=[*lines[:most], *more])
+
+
+def _cause(cause: CauseChange) -> list[str]:
+    """Returns the cells of a cause: what became of it, its cases and relation, its condition, its smallest case."""
+    sides = [side for side in (cause.old, cause.new) if side]
+    verdicts = ", ".join(sides[-1].verdicts)
+    cases = " -> ".join(dict.fromkeys(f"{side.cases:,}" for side in sides))
+    text = f"{cases} case{'' if cases == '1' else 's'} ({verdicts}): {relation_text(cause.text, cause.fault)}"
+    where = " -> ".join(dict.fromkeys(side.where for side in sides))
+    stable = dict.fromkeys(str(side.stability) for side in sides)
+    return [
+        cause.change,
+        text,
+        f"{where}; stable: {' -> '.join(stable)}" if len(stable) > 1 else where,
+        sides[-1].smallest,
+    ]
+
+
+def _case(change: CaseChange) -> str:
+    place = f" on {change.place}" if change.place else ""
+    verdicts = [str(verdict) for verdict in dict.fromkeys((change.old, change.new)) if verdict]
+    message = f": {change.message}" if change.message and change.change in ("worse", "bits", "new") else ""
+    return f"{change.case}{place}: {' -> '.join(verdicts)}{message}"
+
+
+def _slow_case(slow: SlowCase) -> str:
+    times = f"{slow.old:,.3f} s -> {slow.new:,.3f} s"
+    return f"{slow.case}: {times}, {slow.ratio:,.0f} times as slow beside the other cases"
