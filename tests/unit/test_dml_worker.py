@@ -26,6 +26,7 @@ cases = pytest.fixture(first_cases, scope="module")
 
 
 @linux
+@pytest.mark.rig
 @pytest.mark.skipif(not os.environ.get(dml_linux.VARIABLE), reason=f"{dml_linux.VARIABLE} is not set")
 class TestDirectMLOnLinux:
     """The worker on the DirectML EP, in the rig that OPMAP_DML_RUNTIME names."""
