@@ -17,7 +17,7 @@ from ..catalogue.variants import PLAIN
 from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record, TensorRecord
-from ..known.failure_patterns import stable_text
+from ..known.written_failures import stable_text
 from ..vocabulary import Verdict
 from .conditions import Condition, separate
 from .judged_run import JudgedRun

@@ -49,12 +49,6 @@ def table(defects: Sequence[Defect]) -> Table:
     return table
 
 
-def markdown(defects: Sequence[Defect]) -> str:
-    """Returns the table as Markdown, as README.md and the manual have it."""
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    return "\n".join(lines + ["| " + " | ".join((f"`{id}`", *cells)) + " |" for id, *cells in rows(defects)])
-
-
 def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
     """Returns what `opmap known --json` prints: an object for each defect and each package that has it."""
     return [

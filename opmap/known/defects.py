@@ -13,14 +13,13 @@
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
 
-    [[defects.fails]]                           # as in a file of known failures (see verdicts.known_failures)
+    [[defects.fails]]                           # as in a file of known failures (see known_failures)
     case = "*/fed-data"
     verdict = "mismatch"
     message = "consistent with"
 
-An entry of `fails` has the keys `case` (one glob or several), `operator`, `type`, `variant`, `verdict`, `stage`, `message`,
-`may_pass`, `dangerous` and `tier`. The defect adds the provider, package, versions and device class. With `package`, the
-entry is for this package only.
+An entry of `fails` is one of known failures whose provider, package, versions, device class and reason are those of the
+defect. Its `case` may be several globs. With `package`, the entry is for this package only.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from packaging.specifiers import SpecifierSet
@@ -38,7 +37,6 @@ from packaging.specifiers import SpecifierSet
 from ..engines.machine.facts import DeviceClass
 from ..engines.sessions import DIRECTML
 from ..errors import InputError
-from ..vocabulary import TIERS
 from .known_failures import KnownFailure
 
 Kind = Literal["silent", "crash", "hang", "refusal"]
@@ -64,22 +62,6 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ", ".join(filter(None, (self.versions and self.versions.removeprefix("=="), repaired)))
 
 
-class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a defect shows: which cases and probes fail, and what their records say. `case` may be several globs."""
-
-    case: str | tuple[str, ...] | None = None
-    operator: str | None = None
-    type: str | None = None
-    variant: str | None = None
-    package: str | None = None
-    verdict: str
-    stage: str | None = None
-    message: str | None = None
-    may_pass: bool = False
-    dangerous: bool | None = None
-    tier: str = TIERS[0]
-
-
 class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One defect of the DirectML EP. `seen` has the packages in which it was looked for."""
 
@@ -93,7 +75,7 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     reproducer: str
     sequences: tuple[tuple[str, ...], ...] = ()
     seen: dict[str, Seen]
-    fails: tuple[Failure, ...]
+    fails: tuple[dict[str, Any], ...]
 
     def __str__(self) -> str:
         return self.id
@@ -105,26 +87,17 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def known_failures(self) -> Iterator[KnownFailure]:
         """Gives an entry for each way in which the defect shows, on each package and device class where it was seen."""
-        reason = f"{self.title} (opmap known {self.id})"
-        for failure in self.fails:
-            keys = msgspec.structs.asdict(failure)
-            if keys["dangerous"] is None and self.kind == "hang":
-                keys["dangerous"] = True
-            only, case = keys.pop("package"), keys.pop("case")
+        for keys in self.fails:
             for package, seen in self.seen.items():
-                if not seen.versions or only not in (None, package):
+                if not seen.versions or keys.get("package", package) != package:
                     continue
-                cases = case if isinstance(case, tuple) else (case,)
+                case = keys.get("case")
+                cases = case if isinstance(case, list) else [case]
                 for device_class, glob in itertools.product(self.device_class, cases):
-                    yield KnownFailure(
-                        case=glob,
-                        provider=DIRECTML,
-                        package=package,
-                        onnxruntime=seen.versions,
-                        device_class=device_class,
-                        reason=reason,
-                        **keys,
-                    )
+                    place = {"provider": DIRECTML, "package": package, "onnxruntime": seen.versions}
+                    reason = f"{self.title} (opmap known {self.id})"
+                    more = {"case": glob, "device_class": device_class, "reason": reason}
+                    yield msgspec.convert({**keys, **place, **more}, KnownFailure)
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,8 +1,10 @@
-"""The file of known failures. Each entry says which cases fail where and how, and why.
+"""Known failures: reads their file, finds the entries that match a case, and says what they make of its verdict.
 
-A case with an entry is still run. The run is red if the case does not fail as the entry says (see `active_failures`).
+Each entry says which cases fail where and how, and why.
 
-    schema = "opmap-known-failures/5"
+A case with an entry is still run. The run is red if the case does not fail as the entry says.
+
+    schema = "opmap-known-failures/1"
     case_ids = 1
 
     [[known]]
@@ -38,56 +40,46 @@ entries match a case, the first one counts.
 `relation` and `fault` say the cause, and so does `digest`, beside the id of one case: the SHA-256 of its wrong output. Without
 one of them, an entry accepts every fault that fails in its way.
 
-Files of the schemas /1 and /2 have neither `variant`, `package`, `message`, `may_pass` nor `dangerous`, files up to /3 have
-no `kinds`, and files up to /4 say no cause.
+Files of the schemas /2 to /5 are read as the same format.
 """
 
 from __future__ import annotations
 
 import datetime
-import json
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from glob import escape
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
 
-from ..catalogue.case import CASE_IDS
-from ..catalogue.globs import check_glob
+from ..catalogue.case import CASE_IDS, Case
+from ..catalogue.catalogue import catalogue
+from ..catalogue.contract_probes import ContractProbe
+from ..catalogue.probes import Probe
 from ..engines.machine.facts import DeviceClass
 from ..engines.machine.runtimes import FAMILY
-from ..errors import InputError, one_line, shown
-from ..files import convert_toml, parse_toml, read_text, remove, write_file
+from ..engines.providers import full_name
+from ..errors import InputError, shown
+from ..files import convert_toml, parse_toml, read_text
+from ..judge.judge import Judge
 from ..judge.record import Record
-from ..limits import MAX_GLOBS, MAX_TEXT, MAX_VERSION
+from ..judge.run import settle
+from ..judge.tally import NOT_RUN
+from ..limits import MAX_GLOB, MAX_GLOBS, MAX_TEXT, MAX_VERSION
 from ..operators import OPERATORS
 from ..tensors import DataType
-from ..vocabulary import DANGEROUS, TIERS, VALUE_KINDS, Stage, Tier, Verdict
-from .failure_patterns import CommonCause, Group, kinds_of, no_cause, patterns, stable_text
+from ..vocabulary import DANGEROUS, TIERS, VALUE_KINDS, Stage, Tier, Verdict, tiers_in
 
-if TYPE_CHECKING:
-    from .active_failures import Environment
-
-SCHEMA = "opmap-known-failures/5"
-OLD_SCHEMAS = tuple(f"opmap-known-failures/{version}" for version in range(1, 5))
-
-NEW_KEYS = {
-    "opmap-known-failures/3": ("variant", "package", "message", "may_pass", "dangerous"),
-    "opmap-known-failures/4": ("kinds",),
-    "opmap-known-failures/5": ("relation", "fault", "digest"),
-}
-"""The first schema that has them -> keys that files of the schemas before it do not have."""
+SCHEMA = "opmap-known-failures/1"
+SCHEMAS = tuple(f"opmap-known-failures/{version}" for version in range(1, 6))
+"""The schemas that a file may name. All are the same format."""
 
 SHOWN_DIGITS = 12
 """The number of digits of a digest that a message shows."""
-
-TODO = "TODO: why"
-"""The reason in an entry that opmap wrote. `load` refuses it, so that a person fills in the reason."""
 
 EXCUSABLE = tuple(v for v in Verdict if not v.good and v not in (Verdict.NOT_RUN, Verdict.UNEXPECTED_PASS))
 """The verdicts that an entry may expect."""
@@ -101,9 +93,19 @@ CAUSE_KEYS = ("relation", "fault", "digest")
 VERSION_KEYS = ("driver", "directml", "onnxruntime", "feature_level")
 """The keys of an entry that hold a range of versions."""
 
+_ALLOWED: Mapping[str, Sequence[str]] = {
+    "operator": (*OPERATORS, "ONNX ..."),
+    "type": tuple(t.name for t in DataType),
+    "device_class": get_args(DeviceClass),
+    "verdict": EXCUSABLE,
+    "stage": tuple(Stage),
+    "tier": TIERS,
+}
+"""The keys of an entry that hold one of several words."""
+
 
 class PlaceKeys(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys that say where: an entry gives globs and ranges, a `Environment` gives the values of one run."""
+    """The keys that say where: an entry gives globs and ranges, an `Environment` gives the values of one run."""
 
     provider: str
     package: str | None = None
@@ -113,6 +115,10 @@ class PlaceKeys(msgspec.Struct, frozen=True, kw_only=True):
     onnxruntime: str | None = None
     device_class: str | None = None
     feature_level: str | None = None
+
+
+class Environment(PlaceKeys, frozen=True, kw_only=True):
+    """Where a run takes place. None means: unknown."""
 
 
 class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -173,24 +179,17 @@ class KnownFailure(PlaceKeys, frozen=True, forbid_unknown_fields=True, kw_only=T
         return f"{self.reason}{f' ({self.issue})' if self.issue else ''}"
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    schema: str
-    case_ids: int = 1
-    known: list[KnownFailure] = []
-
-
-MIGRATIONS: dict[int, Callable[[str], str | None]] = {}
-"""Version of the case ids -> a function that rewrites a glob for the next version. None means: there is no such glob."""
-
-
 # --- reading ---
 
 
-def load(path: str | Path) -> tuple[KnownFailure, ...]:
-    """Returns the entries of a TOML file. Globs over older case ids are rewritten for the present ones.
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: str
+    case_ids: int = CASE_IDS
+    known: list[KnownFailure] = []
 
-    Raises InputError with the file and the place in it.
-    """
+
+def load(path: str | Path) -> tuple[KnownFailure, ...]:
+    """Returns the entries of a TOML file. Raises InputError with the file and the place in it."""
     try:
         return _read(read_text(path))
     except InputError as error:
@@ -200,116 +199,63 @@ def load(path: str | Path) -> tuple[KnownFailure, ...]:
 
 def _read(text: str) -> tuple[KnownFailure, ...]:
     # the versions come first: a file of a newer opmap may have keys that this version does not know
-    versions = parse_toml(text)
-    schema, case_ids = versions.get("schema"), versions.get("case_ids", 1)
-    if schema not in (SCHEMA, *OLD_SCHEMAS):
+    document = parse_toml(text)
+    schema, case_ids = document.get("schema"), document.get("case_ids", CASE_IDS)
+    if schema not in SCHEMAS:
         raise InputError(f"must be {SCHEMA!r}, got {shown(schema)}", path="$.schema")
-    if type(case_ids) is not int or not 1 <= case_ids <= CASE_IDS:
-        wanted = f"a version of the case ids from 1 to {CASE_IDS}"
-        raise InputError(f"must be {wanted}, got {shown(case_ids)}", path="$.case_ids")
-    entries = convert_toml(versions, _File).known
-    _check_limits(entries)
-    for first, new_keys in NEW_KEYS.items():
-        for i, keys in enumerate(versions.get("known", []) if schema < first else ()):
-            for key in filter(keys.get, new_keys):
-                raise InputError(f"needs the schema {first!r}, got {schema!r}", path=f"$.known[{i}].{key}")
-    if schema in OLD_SCHEMAS[:2]:
-        entries = [msgspec.structs.replace(entry, dangerous=False) for entry in entries]
-    for i, entry in enumerate(entries):
-        for key, problem in problems(entry, free_issue=schema == OLD_SCHEMAS[0]):
-            raise InputError(problem, path=f"$.known[{i}].{key}" if key else f"$.known[{i}]")
-    return tuple(_migrated(entry, f"$.known[{i}].case", case_ids) for i, entry in enumerate(entries))
-
-
-def _check_limits(entries: Sequence[KnownFailure]) -> None:
-    """Raises InputError if a text of an entry is too long, or if there are too many globs."""
-    globs = sum(entry.case is None or _is_glob(entry.case) for entry in entries)
+    if type(case_ids) is not int or case_ids != CASE_IDS:
+        raise InputError(f"must be the version {CASE_IDS} of the case ids, got {shown(case_ids)}", path="$.case_ids")
+    entries = convert_toml(document, _File).known
+    globs = sum(entry.case is None or is_glob(entry.case) for entry in entries)
     if globs > MAX_GLOBS:
         raise InputError(f"must have at most {MAX_GLOBS} entries with a glob or without a case, got {globs}")
     for i, entry in enumerate(entries):
-        for key in entry.__struct_fields__:
-            value = getattr(entry, key)
-            try:
-                if isinstance(value, str) and key in GLOB_KEYS:
-                    check_glob(value)
-                limit = MAX_VERSION if key in VERSION_KEYS else MAX_TEXT
-                if isinstance(value, str) and len(value) > limit:
-                    raise InputError(f"must be at most {limit} characters, got {len(value)}")
-            except InputError as error:
-                raise InputError(error.message, path=f"$.known[{i}].{key}") from None
+        for key, problem in problems(entry):
+            raise InputError(problem, path=f"$.known[{i}].{key}" if key else f"$.known[{i}]")
+    return tuple(entries)
 
 
-def _migrated(entry: KnownFailure, path: str, version: int) -> KnownFailure:
-    """Returns the entry with its glob rewritten from this version of the case ids to the present one."""
-    case = entry.case
-    while case is not None and version < CASE_IDS:
-        rewritten = MIGRATIONS[version](case)
-        if rewritten is None:
-            raise InputError(f"{case!r} has no counterpart in version {version + 1} of the case ids", path=path)
-        case, version = rewritten, version + 1
-    return msgspec.structs.replace(entry, case=case)
-
-
-def problems(entry: KnownFailure, *, free_issue: bool = False) -> Iterator[tuple[str, str]]:
-    """Yields (key, message) for each problem of an entry. With `free_issue`, `issue` may be any text."""
+def problems(entry: KnownFailure) -> Iterator[tuple[str, str]]:
+    """Yields (key, message) for each problem of an entry. The names in `relation` and `fault` are not looked up."""
+    values = {key: value for key, value in msgspec.structs.asdict(entry).items() if value is not None}
+    for key, value in values.items():
+        limit = MAX_GLOB if key in GLOB_KEYS else MAX_VERSION if key in VERSION_KEYS else MAX_TEXT
+        if isinstance(value, str) and len(value) > limit:
+            yield key, f"must be at most {limit} characters, got {len(value)}"
     if entry.case is entry.operator is entry.type is entry.variant is None:
         yield "", "must name a case, an operator, a type or a variant"
-    allowed_values: dict[str, Sequence[str]] = {
-        "operator": (*OPERATORS, "ONNX ..."),
-        "type": tuple(t.name for t in DataType),
-        "device_class": get_args(DeviceClass),
-        "verdict": EXCUSABLE,
-        "stage": tuple(Stage),
-        "tier": TIERS,
-    }
-    for key, allowed in allowed_values.items():
-        value: str | None = getattr(entry, key)
-        if value is None or (key == "operator" and value.startswith("ONNX ")):
-            continue
-        if (short_operator(value) if key == "operator" else value) not in allowed:
+    for key, allowed in _ALLOWED.items():
+        value = short_operator(values.get(key, allowed[0]))
+        if value not in allowed and not (key == "operator" and value.startswith("ONNX ")):
             yield key, f"must be one of {', '.join(allowed)}, got {value!r}"
     if entry.package is not None and not entry.package.startswith(FAMILY):
         yield "package", f"must be a distribution of ONNX Runtime, as onnxruntime-directml, got {entry.package!r}"
     for key in VERSION_KEYS:
-        value = getattr(entry, key)
-        if value is not None and version_range(value) is None:
-            yield key, f"must be a version or a range of versions, as '>=1.2, <1.5', got {value!r}"
+        if key in values and version_range(values[key]) is None:
+            yield key, f"must be a version or a range of versions, as '>=1.2, <1.5', got {values[key]!r}"
     if entry.reason.strip().upper().startswith("TODO"):
         yield "reason", f"must say why in place of {entry.reason!r}: that is for a person to fill in"
-    if not entry.reason.strip():
-        yield "reason", "must say why"
-    if entry.message is not None and not entry.message.strip():
-        yield "message", "must hold a text, or be left out"
-    if entry.kinds is not None:
-        if not entry.kinds or not set(entry.kinds) <= VALUE_KINDS.keys():
-            yield "kinds", f"must be a list of {', '.join(VALUE_KINDS)}, got {shown(list(entry.kinds))}"
-        elif len(entry.kinds) > len(VALUE_KINDS):
-            yield "kinds", f"must have each kind once, got {len(entry.kinds)} kinds"
-        elif entry.verdict != Verdict.MISMATCH:
-            yield "kinds", f"must stand beside the verdict mismatch, got {entry.verdict}"
-    yield from _problems_of_cause(entry)
-    if entry.issue is not None and not free_issue and not re.fullmatch(r"https?://\S+", entry.issue):
-        yield "issue", f"must be an address, as https://..., got {entry.issue!r}"
-
-
-def _problems_of_cause(entry: KnownFailure) -> Iterator[tuple[str, str]]:
-    """Yields (key, message) for what is wrong with `relation`, `fault` and `digest`, without the names in them."""
-    compared = entry.verdict == Verdict.MISMATCH and entry.stage in (None, Stage.COMPARE)
-    for key in (key for key in CAUSE_KEYS if getattr(entry, key) is not None):
-        if not getattr(entry, key):
-            yield key, "must hold a text, or be left out"
-        if not compared:
+    for key in ("reason", "message", *CAUSE_KEYS):
+        if key in values and not values[key].strip():
+            yield key, "must say why" if key == "reason" else "must hold a text, or be left out"
+    if entry.kinds is not None and (not entry.kinds or not set(entry.kinds) <= VALUE_KINDS.keys()):
+        yield "kinds", f"must be a list of {', '.join(VALUE_KINDS)}, got {shown(list(entry.kinds))}"
+    for key in ("kinds", *CAUSE_KEYS):
+        if key in values and (entry.verdict != Verdict.MISMATCH or entry.stage not in (None, Stage.COMPARE)):
             stage = f" at stage {entry.stage}" if entry.stage else ""
             yield key, f"must stand beside the verdict mismatch at stage compare, got {entry.verdict}{stage}"
     if entry.digest is not None:
         if not re.fullmatch("[0-9a-f]{64}", entry.digest):
             yield "digest", f"must be a SHA-256 in 64 lowercase hexadecimal digits, got {shown(entry.digest)}"
-        elif entry.case is None or _is_glob(entry.case):
+        elif entry.case is None or is_glob(entry.case):
             got = f"the glob {entry.case!r}" if entry.case else "no case"
             yield "digest", f"must stand beside the id of one case, got {got}: the wrong bits of two cases differ"
+    if entry.issue is not None and not re.fullmatch(r"https?://\S+", entry.issue):
+        yield "issue", f"must be an address, as https://..., got {entry.issue!r}"
 
 
-def _is_glob(case: str) -> bool:
+def is_glob(case: str) -> bool:
+    """Returns whether a text has a sign of a glob."""
     return bool(re.search(r"[*?[]", case))
 
 
@@ -328,89 +274,237 @@ def version_range(text: str) -> SpecifierSet | None:
     return versions if len(versions) else None
 
 
-# --- writing ---
+# --- matching ---
+
+Item: TypeAlias = Case | Probe | ContractProbe
+"""What an entry can match."""
+
+OtherCause: TypeAlias = Callable[[KnownFailure, Case, Record], "str | None"]
+"""Returns the cause of a failed case in words, if it is not the one that an entry says; else None."""
 
 
-def check_new(path: str | Path) -> None:
-    """Raises InputError if `write` could not write this file. A run checks this before it starts."""
-    with _writing(path):
-        _refuse_existing(path)
-        write_file(path, b"")
-        remove(path)
+class ActiveFailures:
+    """The entries that apply in one place: those of a user's file, and those that opmap ships.
 
-
-def write(
-    path: str | Path,
-    records: Iterable[Record],
-    place: Environment,
-    tier: Tier,
-    items: Iterable[object] = (),
-    cause: CommonCause = no_cause,
-) -> int:
-    """Writes entries for the failed records, and returns how many. The reasons are left for a person to fill in.
-
-    `items` are all cases and probes of the tier that the provider has. If all of them that a pattern matches failed in one
-    way, there is one entry with this pattern (see `failure_patterns`). Every other failure gets its own entry. `cause` gives
-    the keys that say the cause. An unexpected pass gets no entry: its entry has to be removed. Raises
-    InputError if the file exists or cannot be written.
+    `file` is named in messages about the user's entries. `today` (default: the present day) decides which of them have
+    expired. A shipped entry is looked at only if no entry of the user matches. `other_cause` compares the cause of a failure
+    with the one that an entry says. Without it, an entry that says one accepts nothing.
     """
-    records = list(records)
-    failures = [r for r in records if r.verdict in EXCUSABLE]
-    groups = patterns(items, records, cause) if failures else {}
-    described = {record.case for group in groups.values() for record in group.failures}
-    entries: list[tuple[dict[str, object], str]] = []
-    for pattern, group in groups.items():
-        keys = pattern._asdict() | _failure(group.failures, may_pass=group.passed) | dict(group.cause)
-        entries.append((keys, _comment(group)))
-    for record in failures:
-        if record.case not in described:
-            keys = {"case": record.case} | _failure([record]) | dict(cause([record]) or {})
-            entries.append((keys, record.message or record.verdict))
-    where = {"provider": escape(place.provider), "adapter": place.adapter and escape(place.adapter)}
-    end = {"tier": None if tier == TIERS[0] else tier, "reason": TODO}
-    lines = [f"schema = {_quoted(SCHEMA)}", f"case_ids = {CASE_IDS}"]
-    for keys, comment in entries:
-        lines += ["", f"# {one_line(comment)}", "[[known]]"]
-        lines += [f"{key} = {_quoted(value)}" for key, value in (keys | where | end).items() if value]
-    with _writing(path):
-        _refuse_existing(path)
-        write_file(path, ("\n".join(lines) + "\n").encode(errors="replace"))
-    return len(entries)
+
+    def __init__(
+        self,
+        entries: Sequence[KnownFailure],
+        place: Environment,
+        *,
+        shipped: Iterable[KnownFailure] = (),
+        file: str = "",
+        today: datetime.date | None = None,
+        other_cause: OtherCause | None = None,
+    ):
+        today = today or datetime.date.today()
+        self.entries, self.place, self.file, self._other_cause = entries, place, file, other_cause
+        self.expired = [i for i, e in enumerate(entries) if e.until is not None and e.until < today]
+        self.active = [i for i, e in enumerate(entries) if i not in self.expired and applies(e, place)]
+        self._own = _Matcher({i: entries[i] for i in self.active})
+        self._shipped = _Matcher(dict(enumerate(e for e in shipped if applies(e, place))))
+
+    def find(self, item: Item) -> int | None:
+        """Returns the number of the user's first active entry that matches a case or probe, or None."""
+        return next(self._own.numbers(item), None)
+
+    def expectations(self, item: Item) -> list[KnownFailure]:
+        """Returns the entries that match a case or probe: the user's first one, or else all shipped ones."""
+        number = self.find(item)
+        if number is not None:
+            return [self.entries[number]]
+        return [self._shipped.entries[i] for i in self._shipped.numbers(item)]
+
+    def danger(self, item: Item) -> KnownFailure | None:
+        """Returns the entry because of which a case or probe must not be run; None if it may be run."""
+        return next((entry for entry in self.expectations(item) if entry.is_dangerous), None)
+
+    def apply(self, item: Item, record: Record) -> Record:
+        """Returns the record of a case or probe after its entries were taken into account.
+
+        The expected failure becomes `known-failure`. A good verdict becomes `unexpected-pass`, unless an entry says that
+        the item may pass. Any other verdict stays, and the expected verdict is added to its message. The same holds for
+        the expected failure with another cause than the entry's.
+        """
+        expectations = self.expectations(item)
+        if not expectations or record.verdict in (Verdict.NOT_RUN, *_KNOWN):
+            return record
+        verdict: Verdict = record.verdict
+        entry, message = expectations[0], f": {record.message}" if record.message else ""
+        other_causes = {e: self._cause_but(e, item, record) for e in expectations if e.describes(record)}
+        fitting = next((e for e, cause in other_causes.items() if cause is None), None)
+        if fitting:
+            verdict, text = Verdict.KNOWN_FAILURE, f"known {fitting.expected}: {fitting.why}{message}"
+        elif record.good:
+            if any(e.may_pass for e in expectations) or (self.find(item) is None and record.verdict in NOT_RUN):
+                return record
+            verdict = Verdict.UNEXPECTED_PASS
+            got = "" if record.verdict == Verdict.PASS else f", got {record.verdict}{message}"
+            text = f"expected {entry.expected}: {entry.why}{got}"
+        elif other_causes:
+            entry, cause = next(iter(other_causes.items()))
+            causes = f"known: {entry.cause}, got: {cause}"
+            text = f"expected {entry.verdict} for another cause ({causes}): {entry.why}{message}"
+        else:
+            got = f"{record.verdict}{f' at {record.stage}' if record.stage else ''}"
+            text = f"expected {entry.expected}: {entry.why}, got {got}{message}"
+        return msgspec.structs.replace(record, verdict=verdict, message=text)
+
+    def _cause_but(self, entry: KnownFailure, item: Item, record: Record) -> str | None:
+        """Returns the cause of a failure in words, if it differs from the entry's cause; else None."""
+        if not entry.cause:
+            return None
+        if self._other_cause is None or not isinstance(item, Case):
+            return "a cause that is not known"
+        return self._other_cause(entry, item, record)
+
+    def settle(self, item: Item, records: Sequence[Record]) -> Record:
+        """Returns one record for an item that was judged several times, after its entries were taken into account.
+
+        Different results are a `mismatch`, except for an item that may pass: its first failure counts.
+        """
+        if not any(entry.may_pass for entry in self.expectations(item)):
+            return self.apply(item, settle(records))
+        applied = [self.apply(item, record) for record in records]
+        order = [Verdict.KNOWN_FAILURE, Verdict.PASS]  # behind every red verdict
+        return min(applied, key=lambda record: order.index(record.verdict) if record.verdict in order else -1)
+
+    def passed(self, items: Iterable[Item], records: Iterable[Record]) -> int:
+        """Returns how many of the items have a good result, although an entry says that they may fail."""
+        good = {record.case for record in records if record.good and record.verdict not in (*NOT_RUN, *_KNOWN)}
+        return sum(item.id in good and any(e.may_pass for e in self.expectations(item)) for item in items)
+
+    def problems(self, items: Iterable[Item], tier: Tier) -> list[str]:
+        """Returns a line for each of the user's entries that has expired, or that is active and matches none of the items.
+
+        `items` are all cases of the tier and all probes, not only the selected ones.
+        """
+        lines = [f"{self._name(i)} expired on {self.entries[i].until}: {self.entries[i].why}" for i in self.expired]
+        unmatched = {i for i in self.active if self.entries[i].tier in tiers_in(tier)}
+        if unmatched:
+            unmatched -= {self.find(item) for item in items}
+        return lines + [
+            f"{self._name(i)} matches no case of tier {tier}, or only cases that an earlier entry matches"
+            for i in sorted(unmatched)
+        ]
+
+    def _name(self, i: int) -> str:
+        return f"{self.file}: $.known[{i}]: {self.entries[i]}"
 
 
-def _refuse_existing(path: str | Path) -> None:
-    if os.path.lexists(path) or not Path(path).absolute().parent.is_dir():
-        raise InputError("--write-known-failures must be a new file in an existing folder", file=str(path))
+_KNOWN = (Verdict.KNOWN_FAILURE, Verdict.UNEXPECTED_PASS)
+"""The verdicts that entries have given."""
 
 
-@contextmanager
-def _writing(path: str | Path) -> Iterator[None]:
-    """Makes an error of the operating system one line."""
+class _Matcher:
+    """Finds the entries that match an item. `entries` are the active ones by their numbers."""
+
+    def __init__(self, entries: Mapping[int, KnownFailure]):
+        self.entries = entries
+        # a written file has an entry per case: a dictionary finds those, so that only globs are tried one by one
+        self._by_id: dict[str, list[int]] = {}
+        self._globs: list[tuple[int, re.Pattern[str]]] = []
+        for i, entry in entries.items():
+            if entry.case is not None and not is_glob(entry.case):
+                self._by_id.setdefault(entry.case, []).append(i)
+            else:
+                self._globs.append((i, re.compile(translate(entry.case or "*"))))
+
+    def numbers(self, item: Item) -> Iterator[int]:
+        """Gives the numbers of the entries that match, in their order."""
+        candidates = [*self._by_id.get(item.id, ()), *(i for i, glob in self._globs if glob.match(item.id))]
+        return (i for i in sorted(candidates) if _matches(item, self.entries[i]))
+
+
+def applies(entry: KnownFailure, place: Environment) -> bool:
+    """Returns whether an entry is about this place. A key of the entry never matches an unknown fact of the place."""
+    names = (full_name(entry.provider), place.provider), (entry.adapter, place.adapter)
+    if not all(glob is None or _like(name, glob) for glob, name in names):
+        return False
+    if entry.device_class not in (None, place.device_class) or entry.package not in (None, place.package):
+        return False
+    return all(
+        _in_range(getattr(place, key), getattr(entry, key)) for key in VERSION_KEYS if getattr(entry, key) is not None
+    )
+
+
+def locate(judge: Judge, entries: Sequence[KnownFailure]) -> Environment:
+    """Returns the place of a judge's runs. Its driver and DirectML are known only if an entry needs them.
+
+    To find these two out, it runs one case first: DirectML.dll is loaded when the first session is made.
+    """
+    provider = judge.provider
+    place = Environment(
+        provider=provider.name,
+        package=provider.package,
+        adapter=provider.adapter,
+        onnxruntime=None if provider.direct else provider.version,
+        device_class=provider.device_class,
+        feature_level=judge.feature_level,
+    )
+    asking = [msgspec.structs.replace(e, driver=None, directml=None) for e in entries if e.driver or e.directml]
+    if not any(applies(entry, place) for entry in asking) or not (provider.directml or provider.direct):
+        return place
+    judge(next(iter(catalogue("smoke"))))
+    facts = provider.environment()
+    modules: Any = facts["loaded_modules"].value if "loaded_modules" in facts else None
+    dlls = {m["file_version"] for m in modules or [] if _is_directml(m)}
+    directml = dlls.pop() if len(dlls) == 1 else None  # of several versions none is known to be the right one
+    return msgspec.structs.replace(place, driver=provider.driver(facts), directml=directml)
+
+
+def active_failures(
+    judge: Judge | Exception,
+    provider: str,
+    entries: Sequence[KnownFailure],
+    file: str,
+    *,
+    shipped: Sequence[KnownFailure] = (),
+    other_cause: OtherCause | None = None,
+) -> ActiveFailures:
+    """Returns the entries of a file that apply where a judge runs, and the shipped ones.
+
+    If the provider is missing, `judge` is the error that says so, and the place is known by the provider's name alone.
+    """
+    place = (
+        locate(judge, [*entries, *shipped]) if isinstance(judge, Judge) else Environment(provider=full_name(provider))
+    )
+    return ActiveFailures(entries, place, shipped=shipped, file=file, other_cause=other_cause)
+
+
+def _is_directml(module: Mapping[str, str]) -> bool:
+    return re.split(r"[\\/]", module["path"])[-1].lower() == "directml.dll"
+
+
+def _matches(item: Item, entry: KnownFailure) -> bool:
+    """Returns whether a case or probe has the operator, the type and the variant of an entry."""
+    if entry.operator is entry.type is entry.variant is None:
+        return True
+    operator = None if entry.operator is None else short_operator(entry.operator)
+    if not isinstance(item, Case):
+        return entry.type is entry.variant is None and operator in item.operators
+    if entry.variant is not None and not fnmatchcase(item.variant, entry.variant):
+        return False
+    return operator in (None, item.desc.operator) and entry.type in (None, item.desc.output.data_type.name)
+
+
+def _like(name: str | None, glob: str) -> bool:
+    """Returns whether a name matches a glob, in any case. An unknown name matches none."""
+    return name is not None and re.match(translate(glob.casefold()), name.casefold()) is not None
+
+
+def _in_range(version: str | None, wanted: str) -> bool:
+    """Returns whether a version lies in a range. An unknown version, or a text that is no version, lies in none."""
+    versions = version_range(wanted)
     try:
-        yield
-    except OSError as error:
-        raise InputError(f"--write-known-failures: {error.strerror or error}", file=str(path)) from None
-
-
-def _failure(failures: Sequence[Record], *, may_pass: bool = False) -> dict[str, object]:
-    """Returns the keys of an entry that say how these cases failed, all in one way."""
-    first = failures[0]
-    return {
-        "device_class": first.device_class,
-        "verdict": first.verdict,
-        "stage": first.stage,
-        "message": stable_text(first),
-        "kinds": kinds_of(failures),
-        "may_pass": may_pass,
-    }
-
-
-def _comment(group: Group) -> str:
-    first = group.failures[0]
-    passed = "; the others passed" if group.passed else ""
-    return f"{len(group.failures)} cases{passed}; the first is {first.case}: {first.message or first.verdict}"
-
-
-def _quoted(value: object) -> str:
-    """Returns a text, a list of texts or True as TOML has it."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return (
+            version is not None
+            and versions is not None
+            and versions.contains(Version(version.replace("_", ".")), prereleases=True)
+        )
+    except InvalidVersion:
+        return False

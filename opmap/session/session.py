@@ -47,8 +47,7 @@ if TYPE_CHECKING:  # loaded only if a run has known failures
     from ..diagnosis.known_causes import KnownCauses
     from ..diagnosis.relation import Earlier
     from ..evidence.documents import DiagnosisDocument
-    from ..known.active_failures import ActiveFailures
-    from ..known.known_failures import KnownFailure
+    from ..known.known_failures import ActiveFailures, KnownFailure
 
 Advance: TypeAlias = Callable[[], None]
 """A function that is called after each step, to show progress."""
@@ -86,7 +85,7 @@ class Session:
 
                 check_causes(self.known_failures, options.known_failures)
         if options.write_known_failures:
-            from ..known.known_failures import check_new
+            from ..known.written_failures import check_new
 
             check_new(options.write_known_failures)
         self.results = Run(max_failures=options.max_failures, whole=whole)
@@ -428,7 +427,7 @@ class Session:
         return shipped_failures()
 
     def _active_failures(self, shipped: Sequence[KnownFailure] = ()) -> ActiveFailures:
-        from ..known.active_failures import active_failures
+        from ..known.known_failures import active_failures
 
         options = self.options
         file = options.known_failures or ""
@@ -475,7 +474,7 @@ class Session:
         Raises InputError if the file exists or cannot be written.
         """
         from ..diagnosis.known_causes import WrittenCauses
-        from ..known.known_failures import write
+        from ..known.written_failures import write
 
         place = (self.active_failures or self._active_failures()).place
         items = (case for case in self._catalogue() if self._has_variant(case))

@@ -6,8 +6,7 @@ import json
 
 from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
-from opmap.known.active_failures import Environment
-from opmap.known.known_failures import SCHEMA, KnownFailure
+from opmap.known.known_failures import SCHEMA, Environment, KnownFailure
 
 CASES = {case.id: case for case in catalogue("smoke")}
 CASE = CASES["gather/example.1"]

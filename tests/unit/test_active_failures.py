@@ -16,8 +16,7 @@ from opmap.engines.providers import OpenProvider
 from opmap.engines.steps import Open, Result
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
-from opmap.known.active_failures import ActiveFailures, Environment, applies, locate
-from opmap.known.known_failures import EXCUSABLE
+from opmap.known.known_failures import EXCUSABLE, ActiveFailures, Environment, applies, locate
 from opmap.session import open_judge
 from opmap.vocabulary import Stage, Verdict
 
@@ -43,16 +42,12 @@ class TestPlace:
             ({"driver": ">=31.0.101.0, <31.0.101.5000"}, True),
             ({"driver": "<31.0.101.999"}, False),
             ({"driver": "31.0.101.4999"}, True),
-            ({"driver": "==31.0.*"}, True),
             ({"driver": ">31.0.101.4999"}, False),
-            ({"directml": "<1.15.5"}, True),
             ({"directml": "1.15.4"}, True),
             ({"directml": ">=1.15.10"}, False),
             ({"onnxruntime": "==1.24.*"}, True),
             ({"onnxruntime": "<1.24"}, False),
-            ({"device_class": "hardware"}, True),
             ({"device_class": "emulated"}, False),
-            ({"package": "onnxruntime-directml"}, True),
             ({"package": "onnxruntime-windowsml"}, False),
             ({"feature_level": "5_1"}, True),
             ({"feature_level": ">=5_0, <6_0"}, True),
@@ -175,29 +170,20 @@ class TestVerdicts:
         assert f"mismatch with '{text}': planted" in record.message
 
     @pytest.mark.parametrize(
-        "kinds, expected",
+        "accepted, kinds, expected",
         [
-            (["nan-payload"], "known-failure"),
-            (["nan-payload", "zero-sign"], "mismatch"),
-            (["zero-sign"], "mismatch"),
-            (None, "mismatch"),
+            (["nan-payload"], ["nan-payload"], "known-failure"),
+            (["nan-payload"], ["nan-payload", "zero-sign"], "mismatch"),
+            (["nan-payload"], None, "mismatch"),
+            (None, ["nan-payload"], "known-failure"),
         ],
     )
-    def test_kinds(self, kinds, expected):
-        """An entry of a whole type accepts its kinds of wrong values and no others; a wrong address is no such kind."""
-        accepts = entry(case=None, type="FLOAT32", kinds=("nan-payload",), may_pass=True)
+    def test_kinds(self, accepted, kinds, expected):
+        """An entry accepts its kinds of wrong values and no others; a wrong address is no such kind."""
+        known = entry(case=None, type="FLOAT32", kinds=accepted and tuple(accepted), may_pass=True)
         record = Record(case=CASE.id, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message="said", kinds=kinds)
 
-        judged = ActiveFailures([accepts], HERE).apply(CASE, record)
-
-        assert expected == judged.verdict
-        assert "mismatch of NaN payload: planted" in judged.message
-
-    def test_every_kind(self):
-        """An entry for a mismatch that names no kind accepts each."""
-        record = Record(case=CASE.id, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, kinds=["nan-payload"])
-
-        assert "known-failure" == ActiveFailures([entry()], HERE).apply(CASE, record).verdict
+        assert expected == ActiveFailures([known], HERE).apply(CASE, record).verdict
 
     @pytest.mark.parametrize("verdict", ["pass", "observed", "unsupported"])
     def test_unexpected_pass(self, verdict):
@@ -209,9 +195,7 @@ class TestVerdicts:
         [
             ("error", "load", {"verdict": "error", "stage": "run"}),
             ("error", "run", {"verdict": "mismatch"}),
-            ("mismatch", "compare", {"verdict": "error"}),
             ("mismatch", None, {"verdict": "mismatch", "stage": "compare"}),
-            ("timeout", "run", {"verdict": "crash"}),
         ],
     )
     def test_wrong_verdict_or_stage(self, verdict, stage, keys):

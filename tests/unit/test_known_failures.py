@@ -14,8 +14,8 @@ from opmap.cli import main
 from opmap.errors import InputError
 from opmap.judge.record import Record
 from opmap.known import known_failures
-from opmap.known.active_failures import applies
-from opmap.known.known_failures import EXCUSABLE, SCHEMA, KnownFailure, load, write
+from opmap.known.known_failures import EXCUSABLE, SCHEMA, KnownFailure, applies, load
+from opmap.known.written_failures import write
 from opmap.vocabulary import Stage, Verdict
 
 
@@ -37,8 +37,6 @@ class TestFile:
         "keys, path, said",
         [
             ({"verdict": "pass"}, "verdict", "must be one of mismatch, error,"),
-            ({"verdict": "observed"}, "verdict", "got 'observed'"),
-            ({"verdict": "not-run"}, "verdict", "got 'not-run'"),
             ({"stage": "start"}, "stage", "must be one of read, validate,"),
             ({"reason": " "}, "reason", "must say why"),
             (
@@ -46,11 +44,8 @@ class TestFile:
                 "reason",
                 "must say why in place of 'TODO: why': that is for a person to fill in",
             ),
-            ({"reason": " todo later"}, "reason", "for a person"),
             ({"issue": "#12"}, "issue", "must be an address"),
             ({"driver": "new"}, "driver", "must be a version or a range of versions"),
-            ({"driver": ">=1, <"}, "driver", "got '>=1, <'"),
-            ({"directml": ""}, "directml", "range of versions"),
             ({"feature_level": "five"}, "feature_level", "got 'five'"),
             ({"device_class": "virtual"}, "device_class", "must be one of hardware, emulated"),
             ({"operator": "GAHTER"}, "operator", "GATHER_ND1"),
@@ -58,26 +53,32 @@ class TestFile:
             ({"package": "onnxrt"}, "package", "must be a distribution of ONNX Runtime, as"),
             ({"message": ""}, "message", "must hold a text"),
             ({"kinds": []}, "kinds", "must be a list of nan-payload, denormals-as-zero, zero-sign, got []"),
-            ({"kinds": ["nan"]}, "kinds", "got ['nan']"),
-            ({"kinds": ["zero-sign"] * 4}, "kinds", "must have each kind once, got 4 kinds"),
-            ({"kinds": ["zero-sign"], "verdict": "error"}, "kinds", "beside the verdict mismatch, got error"),
+            ({"kinds": ["zero-sign"], "verdict": "error"}, "kinds", "at stage compare, got error"),
             ({"kinds": "zero-sign"}, "kinds", "array"),
             ({"tier": "huge"}, "tier", "smoke, standard, full"),
             ({"until": '"soon"'}, "until", "Expected date"),
-            ({"case": 1}, "case", "str"),
             ({"extra": "x"}, "", "extra"),
         ],
     )
-    def test_bad_entry(self, keys, path, said, tmp_path, capsys):
-        """A bad entry gives exit code 2 and one line."""
+    def test_bad_entry(self, keys, path, said, tmp_path):
+        """A bad entry is named with its place in the file."""
         file = toml(tmp_path / "known.toml", ENTRY, ENTRY | keys)
+
+        with pytest.raises(InputError) as error:
+            load(file)
+
+        text = str(error.value)
+        assert text.startswith(file) and f"$.known[1]{'.' if path else ''}{path}" in text and said in text
+
+    def test_one_line(self, tmp_path, capsys):
+        """The command ends with exit code 2 and one line that names the file."""
+        file = toml(tmp_path / "known.toml", ENTRY | {"verdict": "pass"})
 
         code = validate("--provider", "cpu", "--known-failures", file)
 
         err = capsys.readouterr().err
-        assert 2 == code
-        assert 1 == err.count("\n")
-        assert file in err and f"$.known[1]{'.' if path else ''}{path}" in err and said in err
+        assert (2, 1) == (code, err.count("\n"))
+        assert f"{file}: $.known[0].verdict" in err
 
     def test_nothing_named(self, tmp_path):
         """An entry that names no case, operator, type or variant is refused."""
@@ -89,12 +90,9 @@ class TestFile:
     @pytest.mark.parametrize(
         "head, said",
         [
-            ("", r"\$\.schema: must be 'opmap-known-failures/5', got None"),
+            ("", r"\$\.schema: must be 'opmap-known-failures/1', got None"),
             ('schema = "opmap-known-failures/6"\nnovel = 1', "got 'opmap-known-failures/6'"),
-            (
-                f'schema = "{SCHEMA}"\ncase_ids = 2',
-                r"\$\.case_ids: must be a version of the case ids from 1 to 1, got 2",
-            ),
+            (f'schema = "{SCHEMA}"\ncase_ids = 2', r"\$\.case_ids: must be the version 1 of the case ids, got 2"),
             (f'schema = "{SCHEMA}"\ncase_ids = "1"', "got '1'"),
             ("schema = [", "Invalid"),
         ],
@@ -104,69 +102,22 @@ class TestFile:
         with pytest.raises(InputError, match=said):
             load(toml(tmp_path / "known.toml", head=head))
 
-    def test_old_schema(self, tmp_path):
-        """A file of the first schema can be read; its issue may be any text."""
-        file = toml(
-            tmp_path / "known.toml", ENTRY | {"issue": "see the wiki"}, head='schema = "opmap-known-failures/1"'
-        )
-
-        assert (KnownFailure(**ENTRY, issue="see the wiki", dangerous=False),) == load(file)
-
-    def test_second_schema(self, tmp_path):
-        """A file of the second schema can be read. Its hangs are still run: they had no other meaning then."""
-        head = 'schema = "opmap-known-failures/2"'
-        (known,) = load(toml(tmp_path / "known.toml", ENTRY | {"verdict": "timeout"}, head=head))
-
-        assert not known.is_dangerous
-
-    def test_third_schema(self, tmp_path):
-        """A file of the third schema can be read. Its hangs are not run."""
-        keys = {"verdict": "timeout", "variant": "eager", "message": "x"}
-        (known,) = load(toml(tmp_path / "known.toml", ENTRY | keys, head='schema = "opmap-known-failures/3"'))
-
-        assert ("eager", "x", True) == (known.variant, known.message, known.is_dangerous)
-
-    @pytest.mark.parametrize(
-        "schema, needed, keys",
-        [
-            (2, 3, {"variant": "eager"}),
-            (2, 3, {"package": "onnxruntime"}),
-            (1, 3, {"message": "x"}),
-            (2, 3, {"may_pass": True}),
-            (3, 4, {"kinds": ["nan-payload"]}),
-            (1, 4, {"kinds": ["nan-payload"]}),
-            (4, 5, {"relation": "shift"}),
-            (4, 5, {"fault": "index-clamped"}),
-            (3, 5, {"digest": "0" * 64}),
-        ],
-    )
-    def test_new_keys(self, schema, needed, keys, tmp_path):
-        """A file of an old schema that has a new key is refused: an older opmap could not read it."""
-        head = f'schema = "opmap-known-failures/{schema}"'
-        file = toml(tmp_path / "known.toml", ENTRY | keys, head=head)
-
-        said = rf"\$\.known\[0\]\.{next(iter(keys))}: needs the schema 'opmap-known-failures/{needed}'"
-        with pytest.raises(InputError, match=said):
-            load(file)
-
-    def test_migration(self, tmp_path, monkeypatch):
-        """Globs over older case ids are rewritten version by version; one without a counterpart is named."""
-        monkeypatch.setattr(known_failures, "CASE_IDS", 3)
-        steps = {
-            1: lambda glob: glob.replace("gather/", "g/"),
-            2: lambda glob: None if "gone" in glob else f"dml/{glob}",
+    def test_schemas(self, tmp_path):
+        """Files that name one of the schemas /2 to /5 are read as the same format."""
+        keys = ENTRY | {
+            "variant": "eager",
+            "message": "x",
+            "kinds": ["zero-sign"],
+            "relation": "shift",
+            "may_pass": True,
         }
-        monkeypatch.setattr(known_failures, "MIGRATIONS", steps)
+        entries = [
+            load(toml(tmp_path / "known.toml", keys, head=f'schema = "opmap-known-failures/{version}"'))
+            for version in range(1, 6)
+        ]
 
-        for version, expected in ((1, "dml/g/example.1"), (2, "dml/gather/example.1"), (3, "gather/example.1")):
-            file = toml(tmp_path / "known.toml", ENTRY, head=f'schema = "{SCHEMA}"\ncase_ids = {version}')
-            assert expected == load(file)[0].case
-        with pytest.raises(InputError, match=r"\$\.known\[0\]\.case: 'g/gone' has no counterpart in version 3"):
-            load(toml(tmp_path / "gone.toml", ENTRY | {"case": "gather/gone"}))
-
-    def test_every_version(self):
-        """There is a migration from every version of the case ids."""
-        assert list(range(1, known_failures.CASE_IDS)) == sorted(known_failures.MIGRATIONS)
+        assert [(KnownFailure(**keys | {"kinds": ("zero-sign",)}),)] * 5 == entries
+        assert "opmap-known-failures/1" == SCHEMA
 
 
 class TestWrite:
@@ -200,7 +151,7 @@ class TestWrite:
         ]
         file = tmp_path / "new.toml"
 
-        count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" [é]\x7f*'), "standard")
+        count = write(file, records, msgspec.structs.replace(HERE, adapter='The "best" \ud800 [é]\x7f*'), "standard")
 
         text = file.read_text(encoding="utf-8")
         known = tomllib.loads(text)["known"]
@@ -208,7 +159,7 @@ class TestWrite:
         assert {
             "case": "c/mismatch",
             "provider": "DmlExecutionProvider",
-            "adapter": 'The "best" [[]é]\x7f[*]',
+            "adapter": 'The "best" ? [[]é]\x7f[*]',
             "device_class": "emulated",
             "verdict": "mismatch",
             "stage": "run",
@@ -264,14 +215,10 @@ class TestRed:
         [
             ("fault:output-zero", {}, 0, ""),
             ("fault:none", {}, 1, "unexpected-pass"),
-            ("fault:output-zero", {"verdict": "error"}, 1, "expected error: planted, got mismatch at compare"),
             ("fault:output-zero", {"stage": "run"}, 1, "expected mismatch at run: planted"),
             ("fault:output-zero", {"until": "2020-02-02"}, 1, "expired on 2020-02-02"),
-            ("fault:none", {"until": "2020-02-02"}, 1, "expired on 2020-02-02"),
             ("fault:none", {"case": "gather/gone"}, 1, "'gather/gone' matches no case of tier smoke"),
             ("fault:none", {"case": "gather/gone", "device_class": "hardware"}, 0, ""),
-            ("fault:none", {"case": "gather/gone", "provider": "cpu"}, 0, ""),
-            ("fault:none", {"case": "gather_nd/example.1"}, 0, ""),
             ("fault:none", {"case": "probe/gather/bool"}, 0, ""),
         ],
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-import msgspec
-
 from ...evidence.known_defects import documents, reproducer, table
 from ...evidence.terminal import console, print_line, print_text, write_json
 from ...known import KINDS, Defect, defects, find_defect
@@ -37,8 +35,7 @@ def _print_defect(defect: Defect) -> None:
     print_line(f"# source: {defect.source}")
     print_line(f"# issue: {defect.issue or 'none found'}")
     for failure in defect.fails:
-        keys = msgspec.structs.asdict(failure)
-        texts = ", ".join(f"{key} {value}" for key, value in keys.items() if value and key != "may_pass")
-        print_line(f"# fails: {texts}{' (or passes)' if failure.may_pass else ''}")
+        texts = ", ".join(f"{key} {value}" for key, value in failure.items() if key != "may_pass")
+        print_line(f"# fails: {texts}{' (or passes)' if failure.get('may_pass') else ''}")
     print_line(f"# shown by: {defect.reproducer}")
     print_text(reproducer(defect).removesuffix("\n"))

@@ -11,7 +11,7 @@ from ...catalogue.case import Case
 from ...catalogue.variants import Inputs
 from ...engines.arrays import to_array
 from ...files import to_json
-from ...mapping.dxdispatch import laid_out, model_json
+from ...mapping.dxdispatch import model_json
 from ...tensors import Tensor, from_bits, plain
 
 DXDISPATCH, EXPECTED = "dxdispatch.json", "dxdispatch_expected.json"
@@ -30,26 +30,20 @@ def dxdispatch_files(case: Case, round: Inputs) -> dict[str, bytes]:
     has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
     """
     files: dict[str, bytes] = {}
-    memory = {name: laid_out(round.desc.tensors[name], tensor) for name, tensor in round.tensors.items()}
-    sources = {name: _added(files, name, tensor) for name, tensor in memory.items() if not _is_listed(tensor)}
-    document = model_json(case.id, round.desc, round.tensors, sources=sources)
+    document = model_json(case.id, round.desc, round.tensors, store=lambda name, memory: _stored(files, name, memory))
     document["commands"].append({"type": "writeFile", "resource": round.output_field, "targetPath": f"./{OUTPUT}"})
     files[DXDISPATCH] = to_json(document) + b"\n"
     files[EXPECTED] = to_json({round.output_field: _expected(round, files)}) + b"\n"
     return files
 
 
-def _is_listed(tensor: Tensor) -> bool:
-    return len(tensor.bits) <= _MOST_LISTED
-
-
 def _expected(round: Inputs, files: dict[str, bytes]) -> dict[str, object]:
     output, bits = round.desc.output, round.expected
     document: dict[str, object] = {"DataType": output.data_type.name, "Sizes": list(output.sizes)}
     filled = Tensor(output.data_type, output.sizes, [b or 0 for b in bits])
-    lacking = [i for i, b in enumerate(bits) if b is None]
-    if not _is_listed(filled):
-        return {**document, "sourcePath": _added(files, round.output_field, filled), "Undocumented": lacking}
+    file = _stored(files, round.output_field, filled)
+    if file:
+        return {**document, "sourcePath": file, "Undocumented": [i for i, b in enumerate(bits) if b is None]}
     return {**document, **_listed(filled, bits)}
 
 
@@ -62,8 +56,10 @@ def _listed(filled: Tensor, bits: Sequence[int | None]) -> dict[str, object]:
     }
 
 
-def _added(files: dict[str, bytes], name: str, tensor: Tensor) -> str:
-    """Adds a tensor as a .npy file, and returns the file's name."""
+def _stored(files: dict[str, bytes], name: str, tensor: Tensor) -> str | None:
+    """Adds a large tensor as a .npy file, and returns the file's name. A tensor that is to be listed gives None."""
+    if len(tensor.bits) <= _MOST_LISTED:
+        return None
     buffer = io.BytesIO()
     np.save(buffer, to_array(tensor), allow_pickle=False)
     file = f"dxdispatch/{name}.npy"

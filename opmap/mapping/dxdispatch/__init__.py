@@ -6,6 +6,6 @@ descriptors) and commands: https://github.com/microsoft/DirectML/blob/master/DxD
 
 from .descriptor_json import desc_json
 from .reading import Dispatch, read, read_model
-from .writing import laid_out, model_json
+from .writing import model_json
 
-__all__ = ["Dispatch", "desc_json", "laid_out", "model_json", "read", "read_model"]
+__all__ = ["Dispatch", "desc_json", "model_json", "read", "read_model"]

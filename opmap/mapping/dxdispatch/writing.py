@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypedDict
 
 from ...descriptors import OperatorDesc, TensorDesc
@@ -20,21 +20,23 @@ class ModelJson(TypedDict):
 
 
 def model_json(
-    name: str, desc: OperatorDesc, tensors: Mapping[str, Tensor], *, sources: Mapping[str, str] | None = None
+    name: str,
+    desc: OperatorDesc,
+    tensors: Mapping[str, Tensor],
+    *,
+    store: Callable[[str, Tensor], str | None] = lambda name, memory: None,
 ) -> ModelJson:
     """Returns a whole DxDispatch model that runs one descriptor and prints its output.
 
     `name` is the dispatchable's name; `tensors` are the inputs by DirectML's field names, packed: they are laid out as their
     strides say. A tensor with values that JSON cannot hold exactly (a NaN with a payload) is written as a list of bytes.
-    `sources` are the files, by field name, that hold the memory of a tensor (`laid_out`): its values are not listed.
+    `store` is given the name of each input and its memory. If it returns the name of a file, the values are not listed.
     """
     resources: dict[str, dict[str, object]] = {}
-    values: object
     for field_name, tensor in tensors.items():
-        if sources and field_name in sources:
-            data_type, values = tensor.data_type, {"sourcePath": sources[field_name]}
-        else:
-            data_type, values = _listed(laid_out(desc.tensors[field_name], tensor))
+        memory = _laid_out(desc.tensors[field_name], tensor)
+        file = store(field_name, memory)
+        data_type, values = (tensor.data_type, {"sourcePath": file}) if file else _listed(memory)
         resources[field_name] = {"initialValuesDataType": data_type.name, "initialValues": values}
     outputs = desc.spec().field_names("output")
     for output in outputs:
@@ -55,7 +57,7 @@ def _listed(tensor: Tensor) -> tuple[DataType, object]:
     return data_type, values
 
 
-def laid_out(desc: TensorDesc, tensor: Tensor) -> Tensor:
+def _laid_out(desc: TensorDesc, tensor: Tensor) -> Tensor:
     """Returns the memory of a packed tensor in the layout of a desc: one dimension, with zeros where no element lies."""
     if desc.packed and desc.whole_element_count == len(tensor.bits):
         return tensor

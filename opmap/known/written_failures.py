@@ -1,4 +1,4 @@
-"""Groups the failures of a run, so that one entry of a file of known failures describes many of them.
+"""Writes a file of known failures from the failures of a run. One entry describes many of them where it can.
 
 A pattern says which cases an entry matches. It is used only if every case of the tier that it matches failed in the same way,
 and for the same cause as far as the caller can tell. Where the values decide (the failures have kinds), cases that it
@@ -7,16 +7,27 @@ matches may also have passed.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from glob import escape
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ..catalogue.case import Case
+from ..catalogue.case import CASE_IDS, Case
+from ..errors import InputError, one_line
+from ..files import remove, write_file
 from ..judge.record import Record
 from ..judge.run import UNSTABLE
-from ..vocabulary import VALUE_KINDS, Stage, Verdict
+from ..vocabulary import TIERS, VALUE_KINDS, Stage, Tier, Verdict
+from .known_failures import EXCUSABLE, SCHEMA, Environment
+
+TODO = "TODO: why"
+"""The reason in an entry that opmap wrote. `load` refuses it, so that a person fills in the reason."""
 
 MANY = 3
 """The smallest number of failures that get one entry in place of an entry each."""
@@ -53,36 +64,25 @@ class Pattern(NamedTuple):
         return self.case is not None, sum(key is not None for key in self)
 
 
-class FailureSignature(NamedTuple):
-    """How a case failed. Two cases with equal ways fail because of one fault, as far as records can tell."""
-
-    verdict: Verdict
-    stage: Stage | None
-    only_values: bool
-    path: str | None
-    text: tuple[str, ...]
-
-
 @dataclass
 class Group:
     """The cases of the tier that a pattern matches.
 
-    `failures` failed in these `ways`. `passed`: whether some passed. `has_others`: whether some did neither, or did not
+    `failures` have these `signatures`. `passed`: whether some passed. `has_others`: whether some did neither, or did not
     run. `cause` holds the keys of an entry that say the cause of all failures.
     """
 
     failures: list[Record] = field(default_factory=list)
-    ways: set[FailureSignature] = field(default_factory=set)
+    signatures: set[object] = field(default_factory=set)
     passed: bool = False
     has_others: bool = False
     cause: Mapping[str, str] = field(default_factory=dict)
 
     def usable(self, pattern: Pattern) -> bool:
         """Returns whether one entry with this pattern can describe the failures, and hides nothing else."""
-        if self.has_others or len(self.ways) != 1 or stable_text(self.failures[0]) is None:
+        if self.has_others or len(self.signatures) != 1 or stable_text(self.failures[0]) is None:
             return False
-        (way,) = self.ways
-        return not self.passed or (way.only_values and pattern.type is not None)
+        return not self.passed or (bool(self.failures[0].kinds) and pattern.type is not None)
 
 
 def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCause = no_cause) -> dict[Pattern, Group]:
@@ -91,7 +91,7 @@ def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCa
     `items` are the cases and probes of the tier, also those that were not run. Probes are in no pattern.
     """
     by_id = {record.case: record for record in records}
-    ways = {r.case: way(r) for r in records if r.failed and r.verdict != Verdict.UNEXPECTED_PASS}
+    signatures = {r.case: signature(r) for r in records if r.failed and r.verdict != Verdict.UNEXPECTED_PASS}
     groups: dict[Pattern, Group] = {}
     for case in items:
         if not isinstance(case, Case):
@@ -99,9 +99,9 @@ def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCa
         record = by_id.get(case.id)
         for pattern in _patterns_of(case):
             group = groups.setdefault(pattern, Group())
-            if record is not None and case.id in ways:
+            if record is not None and case.id in signatures:
                 group.failures.append(record)
-                group.ways.add(ways[case.id])
+                group.signatures.add(signatures[case.id])
             elif record is not None and record.good and record.verdict != Verdict.KNOWN_FAILURE:
                 group.passed = True
             else:
@@ -146,10 +146,10 @@ def _globs(case: Case) -> Iterator[str]:
 # --- how a case failed ---
 
 
-def way(record: Record) -> FailureSignature:
-    """Returns how a case failed."""
+def signature(record: Record) -> object:
+    """Returns how a case failed. Cases with equal signatures fail because of one fault, as far as records can tell."""
     text = () if _of_elements(record) else tuple(_pieces(record.message or ""))
-    return FailureSignature(record.verdict, record.stage, bool(record.kinds), record.path, text)
+    return record.verdict, record.stage, bool(record.kinds), record.path, text
 
 
 def stable_text(record: Record) -> str | None:
@@ -181,3 +181,91 @@ def _of_elements(record: Record) -> bool:
 
 def _pieces(message: str) -> list[str]:
     return [piece for piece in (piece.strip(" ,:;") for piece in _VARIABLE.split(message)) if piece]
+
+
+# --- the file ---
+
+
+def check_new(path: str | Path) -> None:
+    """Raises InputError if `write` could not write this file. A run checks this before it starts."""
+    with _writing(path):
+        _refuse_existing(path)
+        write_file(path, b"")
+        remove(path)
+
+
+def write(
+    path: str | Path,
+    records: Iterable[Record],
+    place: Environment,
+    tier: Tier,
+    items: Iterable[object] = (),
+    cause: CommonCause = no_cause,
+) -> int:
+    """Writes entries for the failed records, and returns how many. The reasons are left for a person to fill in.
+
+    `items` are all cases and probes of the tier that the provider has. If all of them that a pattern matches failed in one
+    way, there is one entry with this pattern. Every other failure gets its own entry. `cause` gives
+    the keys that say the cause. An unexpected pass gets no entry: its entry has to be removed. Raises
+    InputError if the file exists or cannot be written.
+    """
+    records = list(records)
+    failures = [r for r in records if r.verdict in EXCUSABLE]
+    groups = patterns(items, records, cause) if failures else {}
+    described = {record.case for group in groups.values() for record in group.failures}
+    entries: list[tuple[dict[str, object], str]] = []
+    for pattern, group in groups.items():
+        keys = pattern._asdict() | _failure(group.failures, may_pass=group.passed) | dict(group.cause)
+        entries.append((keys, _comment(group)))
+    for record in failures:
+        if record.case not in described:
+            keys = {"case": record.case} | _failure([record]) | dict(cause([record]) or {})
+            entries.append((keys, record.message or record.verdict))
+    where = {"provider": escape(place.provider), "adapter": place.adapter and escape(place.adapter)}
+    end = {"tier": None if tier == TIERS[0] else tier, "reason": TODO}
+    lines = [f"schema = {_quoted(SCHEMA)}", f"case_ids = {CASE_IDS}"]
+    for keys, comment in entries:
+        lines += ["", f"# {one_line(comment)}", "[[known]]"]
+        lines += [f"{key} = {_quoted(value)}" for key, value in (keys | where | end).items() if value]
+    with _writing(path):
+        _refuse_existing(path)
+        write_file(path, ("\n".join(lines) + "\n").encode(errors="replace"))
+    return len(entries)
+
+
+def _refuse_existing(path: str | Path) -> None:
+    if os.path.lexists(path) or not Path(path).absolute().parent.is_dir():
+        raise InputError("--write-known-failures must be a new file in an existing folder", file=str(path))
+
+
+@contextmanager
+def _writing(path: str | Path) -> Iterator[None]:
+    """Makes an error of the operating system one line."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"--write-known-failures: {error.strerror or error}", file=str(path)) from None
+
+
+def _failure(failures: Sequence[Record], *, may_pass: bool = False) -> dict[str, object]:
+    """Returns the keys of an entry that say how these cases failed, all in one way."""
+    first = failures[0]
+    return {
+        "device_class": first.device_class,
+        "verdict": first.verdict,
+        "stage": first.stage,
+        "message": stable_text(first),
+        "kinds": kinds_of(failures),
+        "may_pass": may_pass,
+    }
+
+
+def _comment(group: Group) -> str:
+    first = group.failures[0]
+    passed = "; the others passed" if group.passed else ""
+    return f"{len(group.failures)} cases{passed}; the first is {first.case}: {first.message or first.verdict}"
+
+
+def _quoted(value: object) -> str:
+    """Returns a text, a list of texts or True as TOML has it."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
