@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from ..engines.providers import OpenProvider
 from ..errors import InputError, cut
 from ..files import TEMPORARY, remove, to_json, write_file
 from ..limits import MAX_SHOWN
 from .documents import Option
-from .folder_lock import NAME as LOCK
-from .folder_lock import FolderLock
 from .json_files import read_json, read_lines
 
 T = TypeVar("T")
 
 RUN = "run.json"
+
+LOCK = f"{TEMPORARY}lock"
+"""The file whose lock a process holds while it writes into a folder. The lock of a process that is killed ends with it."""
 
 
 def formatted(value: object) -> bytes:
@@ -63,11 +65,16 @@ class ResultsFolder:
                 with suppress(FileExistsError):  # a file is in its place: `_check` refuses it
                     self.path.mkdir(parents=True, exist_ok=True)
             self._check(resume)
-            self._lock = FolderLock(self.path)
+            self._lock = FileLock(self.path / LOCK)
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout:
+                message = "must be a folder into which no other run writes: one is not finished"
+                raise InputError(message, file=str(self.path)) from None
             try:
                 self._check(resume)  # another run may have ended between the two
             except BaseException:
-                self._lock.release()
+                self.release()
                 raise
 
     def _check(self, resume: bool) -> None:
@@ -184,7 +191,10 @@ class ResultsFolder:
     def release(self) -> None:
         """Releases the folder for other runs. Nothing may be written after this call."""
         self.close()
-        self._lock.release()
+        if self._lock.is_locked:
+            with suppress(OSError):  # Windows removes it with the lock
+                (self.path / LOCK).unlink()
+            self._lock.release()
 
 
 def _line(value: object) -> bytes:

@@ -19,8 +19,7 @@ from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.errors import InputError
 from opmap.evidence.bundle import Bundle
-from opmap.evidence.folder_lock import FolderLock
-from opmap.evidence.results_folder import identity
+from opmap.evidence.results_folder import ResultsFolder, identity
 from opmap.judge.record import Record, encode
 from opmap.judge.run import settle
 from opmap.limits import MAX_FILE_BYTES, MAX_NESTING, MAX_RECORD_BYTES
@@ -317,18 +316,18 @@ class TestLock:
 
     def test_killed(self, tmp_path):
         """The lock of a process ends with it."""
-        script = "import sys, time; from opmap.evidence.folder_lock import FolderLock; from pathlib import Path\n"
-        script += "lock = FolderLock(Path(sys.argv[1])); print('locked', flush=True); time.sleep(60)"
+        script = "import sys, time; from opmap.evidence.results_folder import ResultsFolder\n"
+        script += "folder = ResultsFolder(sys.argv[1], 'lines'); print('locked', flush=True); time.sleep(60)"
         process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
         try:
             process.stdout.readline()
             with pytest.raises(InputError, match="no other run"):
-                FolderLock(tmp_path)
+                ResultsFolder(tmp_path, "lines")
         finally:
             process.kill()
             process.communicate()
 
-        FolderLock(tmp_path).release()
+        ResultsFolder(tmp_path, "lines").release()
 
         assert [] == list(tmp_path.iterdir())
 
