@@ -63,7 +63,7 @@ def accepts(variant: Variant, case: Case) -> bool:
         formed = variant.form.build(map_descriptor(case.desc), case.round)
     except MappingError:
         return False
-    return formed is not None and variant.way.accepts(case.round, formed)
+    return formed is not None and variant.run_mode.accepts(case.round, formed)
 
 
 def classes(desc: OperatorDesc) -> dict[str, str | None]:

@@ -113,8 +113,8 @@ def has_variant(provider: OpenProvider, variant: Variant) -> bool:
     if provider.runs_cases:
         return variant.base is None
     if provider.third_party:
-        runs_once = variant.way.name == PLAIN and variant.form.name != "external"
-        return variant.providers is None and (runs_once or (provider.sessions and variant.way.portable))
+        runs_once = variant.run_mode.name == PLAIN and variant.form.name != "external"
+        return variant.providers is None and (runs_once or (provider.sessions and variant.run_mode.portable))
     return variant.has(provider.name)
 
 

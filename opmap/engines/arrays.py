@@ -37,10 +37,15 @@ def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int]) -> str
     (output,) = outputs
     if not isinstance(output, np.ndarray):
         return f"{wanted}, got a list of a {type(output).__name__}"
-    if output.dtype.newbyteorder("<") != dtype.newbyteorder("<"):
-        return f"the output must be {dtype.name.upper()}, got {output.dtype.name.upper()}"
-    if output.shape != tuple(sizes):
-        return f"the output must have sizes {list(sizes)}, got {list(output.shape)}"
+    return wrong_array(output, dtype, sizes)
+
+
+def wrong_array(array: np.ndarray, dtype: np.dtype, sizes: Sequence[int], name: str = "the output") -> str | None:
+    """Returns the problem if an array does not have this data type and these sizes; else None. The byte order does not count."""
+    if array.dtype.newbyteorder("<") != dtype.newbyteorder("<"):
+        return f"{name} must be {dtype.name.upper()}, got {array.dtype.name.upper()}"
+    if array.shape != tuple(sizes):
+        return f"{name} must have sizes {list(sizes)}, got {list(array.shape)}"
     return None
 
 

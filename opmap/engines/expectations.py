@@ -24,6 +24,7 @@ import numpy as np
 
 from ..errors import ProviderError
 from . import steps
+from .arrays import wrong_array
 from .performer import Performer
 from .steps import AnyStep, Result
 
@@ -121,8 +122,8 @@ def _wrong_outputs(
         return "names", f"the outputs must be {', '.join(outputs) or 'none'}, got {', '.join(got) or 'none'}"
     for name, right in outputs.items():
         array = got[name].astype(got[name].dtype.newbyteorder("<"), copy=False)
-        if (array.dtype, array.shape) != (right.dtype, right.shape):
-            return "type", f"{name} must be {_kind(right)}, got {_kind(array)} {_shown(array)}"
+        if problem := wrong_array(array, right.dtype, right.shape, name):
+            return "type", problem
         wrong = _words(array) != _words(np.ma.getdata(right))
         wrong &= ~np.ma.getmaskarray(right).reshape(-1)
         if wrong.any():
@@ -145,10 +146,6 @@ def _meaning(array: np.ndarray, wrong: np.ndarray, known: Sequence[tuple[str, np
 def _words(array: np.ndarray) -> np.ndarray:
     """Returns the bits of the elements, flat."""
     return np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
-
-
-def _kind(array: np.ndarray) -> str:
-    return f"{array.dtype.name}{list(array.shape)}"
 
 
 def _shown(array: np.ndarray) -> str:

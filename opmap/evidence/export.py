@@ -16,6 +16,7 @@ import onnx
 from ..catalogue.case import Case
 from ..catalogue.variants import Formed
 from ..engines.arrays import to_array
+from ..engines.expectations import ExpectedStep
 from ..engines.machine.facts import Fact
 from ..engines.sessions import CPU, DIRECTML
 from ..engines.steps import Clear
@@ -29,10 +30,10 @@ from .cause_view import describe_case
 from .doctor import rows
 from .issue import Issue, issue_text
 from .redaction import Redactor
+from .reproducers.dry_run import dry_run
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.folder_program import MODEL, Recorded, folder_program
 from .reproducers.model_folders import folder_files, formed_model, tensor_proto
-from .reproducers.rehearsal import Performed, rehearsed
 
 PROGRAM, ISSUE = "repro.py", "issue.md"
 
@@ -112,13 +113,13 @@ def export_folder(
         issue.notes.append(f"There is no {MODEL}, no test data and no {PROGRAM}: {error}.")
     else:
         files |= folder_files(formed, case)
-        performed: Performed = []
+        steps: list[ExpectedStep] = []
         for formed_before, earlier_case in earlier:
-            performed += [*rehearsed(formed_before, earlier_case.round, earlier_case.variant), (Clear(), None)]
-        performed += rehearsed(formed, round, case.variant)
+            steps += [*dry_run(formed_before, earlier_case.round, earlier_case.variant), ExpectedStep(Clear())]
+        steps += dry_run(formed, round, case.variant)
         recorded = _recorded(formed, case, record, files)
         program = folder_program(
-            performed,
+            steps,
             files,
             title=f"{case.id}: {message or describe_case(case)}",
             provider=default,

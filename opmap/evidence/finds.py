@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from ..engines.steps import AnyStep
+from ..engines.expectations import ExpectedStep
 from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
 from .documents import Option
-from .reproducers.reproducer import Wanted, program
+from .reproducers.reproducer import program
 from .results_folder import RUN, ResultsFolder
 
 SCHEMA = "opmap-fuzz/1"
@@ -21,7 +21,10 @@ SCHEMA = "opmap-fuzz/1"
 
 def program_of(find: Find, provider: str) -> str:
     """Returns the program that reproduces a find. `provider` is the execution provider on which it was found."""
-    steps: list[tuple[AnyStep, Wanted]] = [(p.step, "refused" if p.refused else p.outputs) for p in planned(find.plan)]
+    steps = [
+        ExpectedStep(p.step, (p.outputs,) if p.outputs is not None else (), "always" if p.refused else "never")
+        for p in planned(find.plan)
+    ]
     return program(steps, title=f"{find.kind}: {find.text}", provider=provider)
 
 

@@ -15,7 +15,7 @@ from ..engines.sessions import DIRECTML
 from ..errors import InputError
 from ..known import Defect
 from ..vocabulary import TIERS
-from .reproducers.rehearsal import performed
+from .reproducers.dry_run import expected_steps
 from .reproducers.reproducer import program
 
 PACKAGES = ("onnxruntime-directml", "onnxruntime-windowsml")
@@ -76,7 +76,7 @@ def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
 def reproducer(defect: Defect) -> str:
     """Returns a program that shows a defect. It needs only numpy, onnx and onnxruntime."""
     title = f"{defect.title[0].upper()}{defect.title[1:]}. Control: {defect.control}."
-    return program(performed(find_item(defect.reproducer)), title=title, provider=DIRECTML)
+    return program(expected_steps(find_item(defect.reproducer)), title=title, provider=DIRECTML)
 
 
 def find_item(id: str) -> Case | ContractProbe:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from ..catalogue.variants import VariantRun
 from ..catalogue.variants.proofs import graphs
-from ..catalogue.variants.variant_run import SESSION
+from ..catalogue.variants.run_modes import SESSION
 from ..errors import InputError
 from ..mapping import convert
 from ..mapping.serialized_graph import compare, descriptor_class, read_graph

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..catalogue.case import Case
 from ..catalogue.variants import VARIANTS, Check, Formed, Inputs, Variant, VariantRun
-from ..catalogue.variants.contract import Proof
-from ..catalogue.variants.variant_run import SESSION
+from ..catalogue.variants.proofs import Proof
+from ..catalogue.variants.run_modes import SESSION
 from ..descriptors import FEATURE_LEVELS, OperatorDesc, TensorDesc, Violation
 from ..engines.arrays import dtype_of, from_array, wrong_outputs
 from ..engines.performer import Performer
@@ -274,7 +274,7 @@ def _go(variant: Variant, walk: VariantRun) -> ProviderError | None:
     """
     error: ProviderError | None = None
     try:
-        variant.way.go(walk)
+        walk.go(variant.run_mode)
     except ProviderError as failed:
         error = failed
     if walk.opened and not isinstance(error, WorkerLost):

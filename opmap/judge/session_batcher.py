@@ -18,8 +18,8 @@ import numpy as np
 from ..catalogue.case import Case
 from ..catalogue.variants import VARIANTS, VariantRun
 from ..catalogue.variants.packs import Pack, can_be_packed, packed_name
-from ..catalogue.variants.variant_run import SESSION
-from ..engines.steps import AnyStep, Evidence, Examine, Open, Result, Run, Setup
+from ..catalogue.variants.run_modes import SESSION, opened, ran
+from ..engines.steps import AnyStep, Evidence, Examine, Open, Result, Run
 from ..engines.worker import WorkerProvider
 from ..errors import ProviderError
 from ..vocabulary import DANGEROUS, Verdict
@@ -170,9 +170,9 @@ class SessionBatcher:
         walks, calls = [self._walk(ready) for ready in group], list[int]()
         error: ProviderError | None = None
         try:
-            walks[0].open(Setup())
+            walks[0].perform(opened(walks[0].formed))
             for walk in walks:
-                walk.run(walk.first)
+                walk.perform(ran(walk.formed, walk.first))
                 calls.append(self._calls)
             evidence = walks[0].examine()
         except ProviderError as failed:

@@ -6,7 +6,7 @@ from functools import cache
 import onnxruntime
 
 from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.variants.contract import Inputs
+from opmap.catalogue.variants.formed import Inputs
 from opmap.catalogue.variants.forms import FORMS
 from opmap.catalogue.variants.further_inputs import fresh_values, other_sizes
 from opmap.catalogue.variants.variant_run import VariantRun
@@ -71,13 +71,13 @@ def rounds(form, first):
 
 
 def answers(form, first, opened, feeds=None):
-    """Returns what a walk finds when a session answers these feeds, by default a round's own."""
-    walk = VariantRun(None, form, first, "")
+    """Returns what a run finds when a session answers these feeds, by default a round's own."""
+    run = VariantRun(None, form, first, "")
     # The feeds live until the outputs are checked: in ONNX Runtime 1.24 an output that is an input is the feed's memory.
     feeds = form.feeds(first) if feeds is None else feeds
     outputs = opened.run(None, feeds)
-    walk.check(first, Result(outputs=dict(zip((o.name for o in opened.get_outputs()), outputs, strict=True))))
-    return walk.checks
+    run.check(first, Result(outputs=dict(zip((o.name for o in opened.get_outputs()), outputs, strict=True))))
+    return run.checks
 
 
 def right(checks):

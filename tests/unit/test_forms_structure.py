@@ -5,7 +5,7 @@ import onnx
 import pytest
 from formed_cases import answers, cases, formed, formed_cases, right, session
 
-from opmap.catalogue.variants.contract import Formed, Inputs
+from opmap.catalogue.variants.formed import Formed, Inputs
 from opmap.catalogue.variants.forms import FORMS
 from opmap.catalogue.variants.further_inputs import fresh_values
 

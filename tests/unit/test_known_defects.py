@@ -18,11 +18,12 @@ from packaging.version import Version
 from opmap.catalogue.catalogue import catalogue
 from opmap.catalogue.contract_probes import contract_probes
 from opmap.cli import main
+from opmap.engines.expectations import ExpectedStep
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Examine, Open, Run
-from opmap.evidence.known_defects import COLUMNS, PACKAGES, find_item, performed, reproducer, rows, table
+from opmap.evidence.known_defects import COLUMNS, PACKAGES, expected_steps, find_item, reproducer, rows, table
 from opmap.evidence.reproducers.reproducer import program
 from opmap.judge.record import Record
 from opmap.known import KINDS, defects, shipped_failures
@@ -354,11 +355,11 @@ class TestReproducer:
     @pytest.mark.parametrize("last, code", [("right", 0), ("wrong", 1), ("maybe", 0)])
     def test_threads(self, last, code, tmp_path):
         """The outputs of runs at the same time are checked, those of each thread; a step that may fail may fail."""
-        *steps, (together, wanted) = performed(find_item("contract/threads/two-sessions"))
-        given = {"right": wanted, "wrong": wanted[::-1], "maybe": wanted}[last]
-        steps.append((msgspec.structs.replace(together, times=1), given))
+        *steps, concurrent = expected_steps(find_item("contract/threads/two-sessions"))
+        outputs = concurrent.outputs[::-1] if last == "wrong" else concurrent.outputs
+        steps.append(ExpectedStep(msgspec.structs.replace(concurrent.step, times=1), outputs))
         if last == "maybe":
-            steps.append((Run(session="one", feeds={}), "maybe"))
+            steps.append(ExpectedStep(Run(session="one", feeds={}), fails="perhaps"))
         (tmp_path / "program.py").write_text(program(steps, title="threads", provider=CPU), encoding="utf-8")
 
         assert (

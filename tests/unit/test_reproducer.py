@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from opmap.engines.expectations import ExpectedStep
 from opmap.engines.steps import Concurrent, Examine, Open, Run, Setup
 from opmap.evidence.reproducers.reproducer import program
 from opmap.fuzz.search import draw_sequence
@@ -53,7 +54,12 @@ class TestProgram:
             for number in range(4):
                 plan = draw_sequence(SeededSource(group * 4 + number), available("directml"))
                 text = program(
-                    [(p.step, "refused" if p.refused else p.outputs) for p in planned(plan)], title="t", provider=CPU
+                    [
+                        ExpectedStep(p.step, (p.outputs,) if p.outputs else (), "always" if p.refused else "never")
+                        for p in planned(plan)
+                    ],
+                    title="t",
+                    provider=CPU,
                 )
                 assert "opmap" not in text
                 performed.append(text)
@@ -67,7 +73,10 @@ class TestProgram:
 
     def test_wrong(self, tmp_path):
         """A wrong output is printed beside the wanted one, and the exit code is 1."""
-        steps = [(Open(session="s", model=identity()), None), (Run(session="s", feeds={"x": X}), {"y": X + 1})]
+        steps = [
+            ExpectedStep(Open(session="s", model=identity())),
+            ExpectedStep(Run(session="s", feeds={"x": X}), ({"y": X + 1},)),
+        ]
         ended = run(program(steps, title="wrong", provider=CPU), tmp_path)
         assert 1 == ended.returncode
         assert "WRONG" in ended.stdout
@@ -76,7 +85,7 @@ class TestProgram:
 
     def test_provider(self, tmp_path):
         """The execution provider is the first argument, by default that of the failure."""
-        steps = [(Open(session="s", model=identity()), None)]
+        steps = [ExpectedStep(Open(session="s", model=identity()))]
         text = program(steps, title="t", provider="NoExecutionProvider")
         assert 0 != run(text, tmp_path).returncode
         assert 0 == run(text, tmp_path, CPU).returncode
@@ -84,12 +93,15 @@ class TestProgram:
     @pytest.mark.parametrize(("feeds", "code"), [({}, 0), ({"x": X}, 1)])
     def test_refused(self, feeds, code, tmp_path):
         """A call that must be refused is wrong only if it is accepted."""
-        steps = [(Open(session="s", model=identity()), None), (Run(session="s", feeds=feeds), "refused")]
+        steps = [
+            ExpectedStep(Open(session="s", model=identity())),
+            ExpectedStep(Run(session="s", feeds=feeds), fails="always"),
+        ]
         assert code == run(program(steps, title="t", provider=CPU), tmp_path).returncode
 
     def test_an_error_is_wrong(self, tmp_path):
         """A call that fails ends the program with 1."""
-        steps = [(Open(session="s", model=identity()), None), (Run(session="s", feeds={}), None)]
+        steps = [ExpectedStep(Open(session="s", model=identity())), ExpectedStep(Run(session="s", feeds={}))]
         ended = run(program(steps, title="t", provider=CPU), tmp_path)
         assert 1 == ended.returncode
         assert "Required inputs" in ended.stderr
@@ -98,7 +110,10 @@ class TestProgram:
         """NaN payloads, -0 and long arrays come through exactly."""
         for bits in ([0x7FC00001, 0x80000000], [0x7F800000, 0xFF800000], [1, 0x7F7FFFFF]):
             array = np.array(bits, np.uint32).view(np.float32)
-            steps = [(Open(session="s", model=identity()), None), (Run(session="s", feeds={"x": array}), {"y": array})]
+            steps = [
+                ExpectedStep(Open(session="s", model=identity())),
+                ExpectedStep(Run(session="s", feeds={"x": array}), ({"y": array},)),
+            ]
             text = program(steps, title='quotes " and \\', provider=CPU)
             assert 0 == run(text, tmp_path).returncode
 
@@ -108,21 +123,21 @@ class TestProgram:
             config={"session.use_env_allocators": "0"}, level=0, profile=True, memory_pattern=True, cpu_nodes=True
         )
         steps = [
-            (Open(session="class", model=identity(name='a "b" \\ c'), setup=setup), None),
-            (Open(session="1 2", model=identity(), setup=Setup(disabled_optimizers=["ConstantFolding"])), None),
-            (Run(session="class", feeds={'a "b" \\ c': X}), {"y": X}),
-            (Concurrent(runs=[Run(session="1 2", feeds={"x": X})]), None),
-            (Examine(session="class"), None),
+            ExpectedStep(Open(session="class", model=identity(name='a "b" \\ c'), setup=setup)),
+            ExpectedStep(Open(session="1 2", model=identity(), setup=Setup(disabled_optimizers=["ConstantFolding"]))),
+            ExpectedStep(Run(session="class", feeds={'a "b" \\ c': X}), ({"y": X},)),
+            ExpectedStep(Concurrent(runs=[Run(session="1 2", feeds={"x": X})])),
+            ExpectedStep(Examine(session="class")),
         ]
         ended = run(program(steps, title="t", provider=CPU), tmp_path)
         assert 0 == ended.returncode, ended.stderr
 
     def test_model_text(self):
         """A model is written as ONNX text, if that says exactly the same."""
-        text = program([(Open(session="s", model=identity()), None)], title="t", provider=CPU)
+        text = program([ExpectedStep(Open(session="s", model=identity()))], title="t", provider=CPU)
         assert "Identity (x)" in text
         model = onnx.load_from_string(identity().tobytes())
         model.metadata_props.add(key="k", value="v")
         model.graph.node[0].doc_string = "not in the text"
         raw = np.frombuffer(model.SerializeToString(), np.uint8)
-        assert "base64" in program([(Open(session="s", model=raw), None)], title="t", provider=CPU)
+        assert "base64" in program([ExpectedStep(Open(session="s", model=raw))], title="t", provider=CPU)

@@ -14,7 +14,7 @@ from opmap.catalogue.catalogue import catalogue
 from opmap.catalogue.in_variants import accepts, classes, split_id
 from opmap.catalogue.selection import has_variant
 from opmap.catalogue.variants import PLAIN, VARIANTS, VariantRun, proofs
-from opmap.catalogue.variants.variant_run import SESSION
+from opmap.catalogue.variants.run_modes import SESSION
 from opmap.engines.performer import Performer
 from opmap.engines.providers import OpenProvider, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
@@ -34,13 +34,13 @@ OWN = [case for case in STANDARD[: STANDARD.index(ADDED[-1])] if VARIANTS[case.v
 MINE = OpenProvider(CPU, "1", "hardware", SessionProvider(CPU))
 
 
-def walk_of(case: Case, events=(), **evidence) -> VariantRun:
-    """Returns the walk of a case on the DirectML EP that ran one session once and has shown these events."""
+def run_of(case: Case, events=(), **evidence) -> VariantRun:
+    """Returns the run of a case on the DirectML EP that ran one session once and has shown these events."""
     formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.round)
-    walk = VariantRun(lambda step: None, formed, case.round, DIRECTML)
-    walk.steps.append(Run(session=SESSION))
-    walk.evidence[SESSION] = Evidence(events=[Event(op, ep, sizes) for op, ep, sizes in events], **evidence)
-    return walk
+    run = VariantRun(lambda step: None, formed, case.round, DIRECTML)
+    run.steps.append(Run(session=SESSION))
+    run.evidence[SESSION] = Evidence(events=[Event(op, ep, sizes) for op, ep, sizes in events], **evidence)
+    return run
 
 
 class TestRegistry:
@@ -50,16 +50,16 @@ class TestRegistry:
         """A name is a part of a case id, and no other part of an id looks like it."""
         assert all(re.fullmatch(r"[a-z0-9.-]+", name) and name == v.name for name, v in VARIANTS.items())
         assert {PLAIN, "init", "node"} == {name for name, v in VARIANTS.items() if v.base is None}
-        pairs = [(v.form.name, v.way.name, v.base) for v in VARIANTS.values()]
+        pairs = [(v.form.name, v.run_mode.name, v.base) for v in VARIANTS.values()]
         assert len(pairs) == len(set(pairs)), "two variants are the same pair"
 
     def test_every_form_and_way(self):
         """No form and no way is left over, except those that need nodes on another provider."""
         from opmap.catalogue.variants.forms import FORMS
-        from opmap.catalogue.variants.run_modes import WAYS
+        from opmap.catalogue.variants.run_modes import RUN_MODES
 
         assert {"loop", "sequence"} == set(FORMS) - {v.form.name for v in VARIANTS.values()}
-        assert set(WAYS) == {v.way.name for v in VARIANTS.values()}
+        assert set(RUN_MODES) == {v.run_mode.name for v in VARIANTS.values()}
 
     def test_proofs(self):
         """Every road of the DirectML EP has a proof beside its placement, except the roads of every case."""
@@ -198,36 +198,36 @@ class TestProofs:
     )
     def test_of_events(self, proof, right, wrong):
         case = next(c for c in OWN if c.id == "gather/example.1")
-        assert proof(walk_of(case, right)) is None
-        assert "must" in proof(walk_of(case, wrong))
+        assert proof(run_of(case, right)) is None
+        assert "must" in proof(run_of(case, wrong))
 
     def test_replayed(self):
         """Two runs, and one event."""
-        walk = walk_of(PLAIN_CASE, [self.FUSED])
-        assert proofs.replayed(walk)
-        walk.steps.append(Run(session=SESSION))
-        assert proofs.replayed(walk) is None
-        walk.evidence[SESSION] = Evidence(events=[Event(*self.FUSED)] * 2)
-        assert proofs.replayed(walk)
+        run = run_of(PLAIN_CASE, [self.FUSED])
+        assert proofs.replayed(run)
+        run.steps.append(Run(session=SESSION))
+        assert proofs.replayed(run) is None
+        run.evidence[SESSION] = Evidence(events=[Event(*self.FUSED)] * 2)
+        assert proofs.replayed(run)
 
     def test_on_device(self):
-        walk = walk_of(PLAIN_CASE)
-        assert proofs.on_device(walk)
-        walk.devices.update(data="dml", out="dml")
-        assert proofs.on_device(walk) is None
-        walk.devices["out"] = "cpu"
-        assert "every value must lie on dml, got cpu, dml" == proofs.on_device(walk)
+        run = run_of(PLAIN_CASE)
+        assert proofs.on_device(run)
+        run.devices.update(data="dml", out="dml")
+        assert proofs.on_device(run) is None
+        run.devices["out"] = "cpu"
+        assert "every value must lie on dml, got cpu, dml" == proofs.on_device(run)
 
     def test_inputs(self):
         case = next(c for c in OWN if c.variant == "init")
-        assert proofs.not_an_input(walk_of(case, inputs=["InputTensor"])) is None
-        assert "IndicesTensor must be no input" in proofs.not_an_input(walk_of(case, inputs=["IndicesTensor"]))
-        assert proofs.overridable(walk_of(case)) and proofs.overridable(walk_of(case, overridable=["x"])) is None
+        assert proofs.not_an_input(run_of(case, inputs=["InputTensor"])) is None
+        assert "IndicesTensor must be no input" in proofs.not_an_input(run_of(case, inputs=["IndicesTensor"]))
+        assert proofs.overridable(run_of(case)) and proofs.overridable(run_of(case, overridable=["x"])) is None
 
     def test_serialized(self):
         graph = {"model/Partition_0.bin": np.zeros(1, np.uint8)}
-        assert proofs.serialized(walk_of(PLAIN_CASE, files=graph)) is None
-        assert proofs.serialized(walk_of(PLAIN_CASE, files={"model/x.bin": np.zeros(1, np.uint8)}))
+        assert proofs.serialized(run_of(PLAIN_CASE, files=graph)) is None
+        assert proofs.serialized(run_of(PLAIN_CASE, files={"model/x.bin": np.zeros(1, np.uint8)}))
 
     def test_path_unproven(self):
         """A right result on another road is `path-unproven`, which is red, and says what is lacking."""

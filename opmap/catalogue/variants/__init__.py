@@ -1,11 +1,13 @@
-"""Variants: how a descriptor is brought to an execution provider. Each is a form of the model and a way of running it.
+"""Variants: how a descriptor is run on an execution provider. Each is a form of the model and a run mode.
 
-`contract` says what a variant consists of, `walk` performs one. `forms` holds the forms of the model, `ways` the ways of
-running, `proofs` what proves that a run took the road, and `registry` the declared pairs.
+`forms` holds the forms of the model, `run_modes` the ways of running it, `proofs` what proves that a run took the execution
+path, and `registry` the declared pairs. `variant_run` performs one.
 """
 
-from .contract import PLAIN, Form, Formed, Inputs, RunMode, Variant
-from .registry import VARIANTS
+from .drafts import Form
+from .formed import Formed, Inputs
+from .registry import VARIANTS, Variant
+from .run_modes import PLAIN, RunMode
 from .variant_run import Check, VariantRun
 
 __all__ = ["PLAIN", "VARIANTS", "Check", "Form", "Formed", "Inputs", "RunMode", "Variant", "VariantRun"]

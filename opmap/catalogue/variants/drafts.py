@@ -1,8 +1,11 @@
-"""An editable copy of a mapping's model, of which each form is made."""
+"""Forms of a model, and the editable copy of a mapping's model that each form is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,11 +14,11 @@ from onnx import TensorProto, helper
 from ...mapping import ELEMENT_TYPES, MappedModel, convert
 from ...operators import Substitution
 from ...tensors import DataType, Tensor
-from .contract import Formed, Inputs, plain_feeds
+from .formed import Formed, Inputs, plain_feeds
 
 
 class Draft:
-    """An editable copy of a mapping's model. `first` is the case itself.
+    """An editable copy of a mapping's model. `first` are the inputs of the case itself.
 
     `data` and `indices` are the fields of the graph inputs, `output` is the output's field. All three are names of values
     in the graph.
@@ -23,12 +26,17 @@ class Draft:
 
     def __init__(self, mapped: MappedModel, first: Inputs) -> None:
         self.mapped, self.first = mapped, first
-        self.model = onnx.ModelProto()
-        self.model.CopyFrom(mapped.model)
         self.indices = tuple(name for name in mapped.feeds if name in mapped.desc.index_tensors())
         self.data = tuple(name for name in mapped.feeds if name not in self.indices)
         self.output = first.output_field
         self.substitutions: list[Substitution] = []
+
+    @cached_property
+    def model(self) -> onnx.ModelProto:
+        """The copy. It is made when it is first used: a form refuses most descriptors before."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.mapped.model)
+        return model
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -53,18 +61,17 @@ class Draft:
         outputs: Mapping[str, str] | None = None,
         unfed: Iterable[str] = (),
         fixed: Iterable[str] = (),
-        dynamic: bool = False,
-        files: Mapping[str, bytes] | None = None,
+        **more: Any,
     ) -> Formed:
-        """Returns the finished form.
+        """Returns the finished form. `more` are other fields of Formed.
 
         By default each field that is still a graph input is fed, except those in `unfed`, and the only output is the
         operator's.
         """
         fed = {value.name for value in self.graph.input} - set(unfed)
 
-        def remaining(round: Inputs) -> dict[str, np.ndarray]:
-            return {name: array for name, array in plain_feeds(self.mapped, round).items() if name in fed}
+        def remaining(inputs: Inputs) -> dict[str, np.ndarray]:
+            return {name: array for name, array in plain_feeds(self.mapped, inputs).items() if name in fed}
 
         return Formed(
             model=self.model,
@@ -73,9 +80,8 @@ class Draft:
             outputs=outputs or {self.output: self.output},
             unfed=frozenset(unfed),
             fixed=frozenset(fixed),
-            dynamic=dynamic,
-            files=files or {},
             substitutions=tuple(self.substitutions),
+            **more,
         )
 
     # --- values of the case ---
@@ -167,3 +173,41 @@ def constant(name: str, tensor: Tensor) -> onnx.TensorProto:
 def concat(source: str, target: str) -> onnx.NodeProto:
     """Returns the node that copies data, as a Concat of one tensor."""
     return helper.make_node("Concat", [source], [target], name=target, axis=0)
+
+
+# --- forms ---
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of the model. `text` says in one sentence what the form is.
+
+    `make(draft)` returns the model in this form; None if the descriptor has no such form.
+    """
+
+    name: str
+    text: str
+    make: Callable[[Draft], Formed | None]
+
+    def build(self, mapped: MappedModel, first: Inputs) -> Formed | None:
+        """Returns the model of a descriptor in this form; None if the descriptor has no such form.
+
+        `first` are the inputs of the case itself: a form may put their values into the model.
+        """
+        return self.make(Draft(mapped, first))
+
+
+FORMS: dict[str, Form] = {}
+"""The forms by name, filled by the modules `forms_*`."""
+
+Make = Callable[[Draft], "Formed | None"]
+
+
+def form(name: str, text: str) -> Callable[[Make], Make]:
+    """Returns the decorator that adds a form."""
+
+    def add(make: Make) -> Make:
+        FORMS[name] = Form(name, text, make)
+        return make
+
+    return add

@@ -19,17 +19,10 @@ The rest of the specification has no form:
 | segments of a tensor, SHA1 of external data | ONNX Runtime ignores them |
 | training information, metadata, doc strings, denotations, versions and producer | nothing of it reaches a provider |
 | domain `ai.onnx` in place of the empty one | two names of one domain; resolved when the model is loaded |
-| IR versions other than 8 | they add fields; only version 3 changes a road, in `ir3-init` |
+| IR versions other than 8 | they add fields; only version 3 changes an execution path, in `ir3-init` |
 """
 
-from __future__ import annotations
+from . import forms_constants, forms_shapes, forms_structure
+from .drafts import FORMS
 
-from collections.abc import Mapping
-
-from .contract import Form
-from .forms_constants import CONSTANT_FORMS
-from .forms_shapes import SHAPE_FORMS
-from .forms_structure import STRUCTURE_FORMS
-
-FORMS: Mapping[str, Form] = {form.name: form for form in (*SHAPE_FORMS, *CONSTANT_FORMS, *STRUCTURE_FORMS)}
-"""Name -> form."""
+__all__ = ["FORMS", "forms_constants", "forms_shapes", "forms_structure"]

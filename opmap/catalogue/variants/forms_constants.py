@@ -7,15 +7,14 @@ without such inputs has no such form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import onnx
 from onnx import helper
 
-from ...mapping import ELEMENT_TYPES, MappedModel
+from ...mapping import ELEMENT_TYPES
 from ...tensors import DataType, Tensor
-from .contract import Form, Formed, Inputs
-from .drafts import Draft, constant
+from .drafts import Draft, constant, form
+from .formed import Formed, Inputs
 from .further_inputs import fresh_values
 
 EXTERNAL_FILE = "weights.bin"
@@ -24,44 +23,44 @@ EXTERNAL_FILE = "weights.bin"
 _Constant = Callable[[str, Tensor], onnx.TensorProto]
 
 
-def _node(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("node", "The indices come from a node that copies a graph input.")
+def _node(draft: Draft) -> Formed | None:
     for field in draft.indices:
         draft.copy_indices(field)
         draft.replaced(field, "output of a Tile that copies it")
     return draft.formed() if draft.indices else None
 
 
-def _data_node(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("data-node", "The data comes from a node that copies a graph input.")
+def _data_node(draft: Draft) -> Formed | None:
     for field in draft.data:
         draft.copy_data(field)
         draft.replaced(field, "output of a Concat that copies it")
     return draft.formed()
 
 
-def _init(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("init", "The indices are initializers, not graph inputs.")
+def _init(draft: Draft) -> Formed | None:
     return _constants(draft, draft.indices)
 
 
-def _data_init(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("data-init", "The data is an initializer, not a graph input.")
+def _data_init(draft: Draft) -> Formed | None:
     return _constants(draft, draft.data)
 
 
-def _both_init(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("both-init", "Data and indices are initializers, so that the model has no graph input.")
+def _both_init(draft: Draft) -> Formed | None:
     return _constants(draft, (*draft.indices, *draft.data)) if draft.indices else None
 
 
-def _typed_init(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("typed-init", "The indices are initializers whose elements stand in typed fields, not in raw_data.")
+def _typed_init(draft: Draft) -> Formed | None:
     return _constants(draft, draft.indices, _typed, "initializer in a typed field")
 
 
-def _typed_data_init(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("typed-data-init", "The data is an initializer whose elements stand in a typed field, not in raw_data.")
+def _typed_data_init(draft: Draft) -> Formed | None:
     return _constants(draft, draft.data, _typed, "initializer in a typed field")
 
 
@@ -107,13 +106,13 @@ def _packed(field_number: int, raw: bytes) -> bytes:
     return bytes((field_number << 3 | 2, *length, count)) + raw
 
 
-def _default_indices(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("default-indices", "The indices are a default, an initializer that is a graph input too, and are not fed.")
+def _default_indices(draft: Draft) -> Formed | None:
     return _defaults(draft, draft.indices)
 
 
-def _default_data(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("default-data", "The data is a default, an initializer that is a graph input too, and is not fed.")
+def _default_data(draft: Draft) -> Formed | None:
     return _defaults(draft, draft.data)
 
 
@@ -124,16 +123,18 @@ def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
     return draft.formed(unfed=fields, fixed=fields) if fields else None
 
 
-def _fed_indices(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
-    other = next((r for r in _other_indices(first, draft.indices) if r.expected != first.expected), None)
+@form("fed-indices", "The indices have a default with other values, and are fed.")
+def _fed_indices(draft: Draft) -> Formed | None:
+    expected = draft.first.expected
+    other = next((inputs for inputs in _other_indices(draft) if inputs.expected != expected), None)
     return None if other is None else _fed(draft, draft.indices, other)
 
 
-def _other_indices(first: Inputs, fields: tuple[str, ...]) -> Iterator[Inputs]:
-    """Gives rounds with other valid indices: all 0, then all -1 or last, then each moved by some elements."""
+def _other_indices(draft: Draft) -> Iterator[Inputs]:
+    """Gives inputs with other valid indices: all 0, then all -1 or last, then each moved by some elements."""
+    first = draft.first
     zeros, last = dict(first.tensors), dict(first.tensors)
-    for field in fields:
+    for field in draft.indices:
         tensor, bounds = first.tensors[field], first.desc.index_bounds[field]
         tuples = len(tensor.bits) // len(bounds)
         zeros[field] = Tensor.from_values(tensor.data_type, tensor.sizes, [0] * len(tensor.bits))
@@ -141,19 +142,20 @@ def _other_indices(first: Inputs, fields: tuple[str, ...]) -> Iterator[Inputs]:
     yield Inputs(first.desc, zeros)
     yield Inputs(first.desc, last)
     for n in range(1, 4):
-        yield fresh_values(first, n, fixed=set(first.tensors) - set(fields))
+        yield fresh_values(first, n, fixed=set(first.tensors) - set(draft.indices))
 
 
 _INVERTED = bytes(range(255, -1, -1))
 """The byte with all bits changed, for each byte."""
 
 
-def _fed_data(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft, tensors = Draft(mapped, first), dict(first.tensors)
+@form("fed-data", "The data has a default with other values, and is fed.")
+def _fed_data(draft: Draft) -> Formed | None:
+    tensors = dict(draft.first.tensors)
     for field in draft.data:
         tensor = tensors[field]
         tensors[field] = Tensor.from_bytes(tensor.data_type, tensor.sizes, tensor.to_bytes().translate(_INVERTED))
-    return _fed(draft, draft.data, Inputs(first.desc, tensors))
+    return _fed(draft, draft.data, Inputs(draft.first.desc, tensors))
 
 
 def _fed(draft: Draft, fields: tuple[str, ...], other: Inputs) -> Formed:
@@ -162,11 +164,13 @@ def _fed(draft: Draft, fields: tuple[str, ...], other: Inputs) -> Formed:
     for field in fields:
         draft.add_constant(field, constant(field, values[field]))
         draft.replaced(field, "fed in place of a default with other values")
-    return replace(draft.formed(), defaults={field: other.tensors[field] for field in fields})
+    return draft.formed(defaults={field: other.tensors[field] for field in fields})
 
 
-def _ir3_init(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form(
+    "ir3-init", "The indices are initializers of a model of IR version 3, where each initializer is a graph input too."
+)
+def _ir3_init(draft: Draft) -> Formed | None:
     draft.model.ir_version = 3
     for value in draft.graph.initializer:  # before IR version 4 every initializer is a graph input too
         draft.graph.input.append(helper.make_tensor_value_info(value.name, value.data_type, value.dims))
@@ -177,8 +181,8 @@ def _ir3_init(mapped: MappedModel, first: Inputs) -> Formed | None:
     return draft.formed(unfed=(*draft.indices, *names), fixed=draft.indices) if draft.indices else None
 
 
-def _constant_node(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("constant-node", "The indices come from a Constant node.")
+def _constant_node(draft: Draft) -> Formed | None:
     for field in reversed(draft.indices):
         draft.drop_input(field)
         value = constant(f"{field}.value", draft.value(field))
@@ -187,8 +191,9 @@ def _constant_node(mapped: MappedModel, first: Inputs) -> Formed | None:
     return draft.formed(fixed=draft.indices) if draft.indices else None
 
 
-def _external(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft, content = Draft(mapped, first), b""
+@form("external", "The data is an initializer whose elements stand in a file beside the model.")
+def _external(draft: Draft) -> Formed | None:
+    content = b""
     for field in draft.data:
         tensor = draft.value(field)
         raw = tensor.to_bytes()
@@ -202,50 +207,3 @@ def _external(mapped: MappedModel, first: Inputs) -> Formed | None:
         draft.replaced(field, f"initializer in the file {EXTERNAL_FILE}")
         content += raw + bytes(-len(raw) % 16)
     return draft.formed(fixed=draft.data, files={EXTERNAL_FILE: content})
-
-
-CONSTANT_FORMS = (
-    Form(name="init", text="The indices are initializers, not graph inputs.", build=_init),
-    Form(name="node", text="The indices come from a node that copies a graph input.", build=_node),
-    Form(name="data-init", text="The data is an initializer, not a graph input.", build=_data_init),
-    Form(
-        name="both-init",
-        text="Data and indices are initializers, so that the model has no graph input.",
-        build=_both_init,
-    ),
-    Form(name="data-node", text="The data comes from a node that copies a graph input.", build=_data_node),
-    Form(
-        name="default-indices",
-        text="The indices are a default, an initializer that is a graph input too, and are not fed.",
-        build=_default_indices,
-    ),
-    Form(
-        name="default-data",
-        text="The data is a default, an initializer that is a graph input too, and is not fed.",
-        build=_default_data,
-    ),
-    Form(name="fed-indices", text="The indices have a default with other values, and are fed.", build=_fed_indices),
-    Form(name="fed-data", text="The data has a default with other values, and is fed.", build=_fed_data),
-    Form(
-        name="typed-init",
-        text="The indices are initializers whose elements stand in typed fields, not in raw_data.",
-        build=_typed_init,
-    ),
-    Form(
-        name="typed-data-init",
-        text="The data is an initializer whose elements stand in a typed field, not in raw_data.",
-        build=_typed_data_init,
-    ),
-    Form(
-        name="ir3-init",
-        text="The indices are initializers of a model of IR version 3, where each initializer is a graph input too.",
-        build=_ir3_init,
-    ),
-    Form(name="constant-node", text="The indices come from a Constant node.", build=_constant_node),
-    Form(
-        name="external",
-        text="The data is an initializer whose elements stand in a file beside the model.",
-        build=_external,
-    ),
-)
-"""The forms of this file, in the order of FORMS."""

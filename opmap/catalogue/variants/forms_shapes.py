@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 from ...mapping import MappedModel
 from ...operators import OPERATORS, Substitution
-from .contract import Form, Formed, Inputs, plain_feeds
-from .drafts import Draft
+from .drafts import Draft, form
+from .formed import Formed, Inputs, plain_feeds
 
 NEGATIVE_INDICES = 11
 """The first opset whose operators take negative indices."""
@@ -27,31 +27,28 @@ NEWEST_OPSET = 25
 _Dimensions = Callable[[str, int], "list[int | str | None] | None"]
 
 
-def _static(mapped: MappedModel, first: Inputs) -> Formed | None:
-    output = first.output_field
+@form("static", "The model as it is mapped, with static shapes.")
+def _static(draft: Draft) -> Formed | None:
+    mapped, output = draft.mapped, draft.output
     return Formed(model=mapped.model, mapped=mapped, feeds=partial(plain_feeds, mapped), outputs={output: output})
 
 
 # --- shapes ---
 
 
-def _dynamic(dimensions: _Dimensions) -> Callable[[MappedModel, Inputs], Formed | None]:
-    """Returns the builder of a form whose graph inputs and output get the dimensions `dimensions(name, rank)`.
+def _dynamic(draft: Draft, dimensions: _Dimensions) -> Formed:
+    """Returns the form whose graph inputs and output have the dimensions `dimensions(name, rank)`.
 
     The mapping's own Reshapes have constant shapes, so the host reshapes instead.
     """
-
-    def build(mapped: MappedModel, first: Inputs) -> Formed | None:
-        draft, lowering = Draft(mapped, first), mapped.lowering
-        _reshape_on_host(draft)
-        for value in draft.graph.input:
-            shape = dimensions(value.name, len(lowering.shapes[value.name]))
-            value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
-        shape = dimensions(draft.output, len(lowering.output_shape))
-        draft.graph.output[0].CopyFrom(helper.make_tensor_value_info(draft.output, draft.output_type, shape))
-        return draft.formed(feeds=_shaped_feeds(mapped), dynamic=True)
-
-    return build
+    lowering = draft.mapped.lowering
+    _reshape_on_host(draft)
+    for value in draft.graph.input:
+        shape = dimensions(value.name, len(lowering.shapes[value.name]))
+        value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
+    shape = dimensions(draft.output, len(lowering.output_shape))
+    draft.graph.output[0].CopyFrom(helper.make_tensor_value_info(draft.output, draft.output_type, shape))
+    return draft.formed(feeds=partial(_shaped_feeds, draft.mapped), dynamic=True)
 
 
 def _reshape_on_host(draft: Draft) -> None:
@@ -70,58 +67,63 @@ def _reshape_on_host(draft: Draft) -> None:
         draft.substitutions.append(Substitution("reshape", detail))
 
 
-def _shaped_feeds(mapped: MappedModel) -> Callable[[Inputs], dict[str, np.ndarray]]:
+def _shaped_feeds(mapped: MappedModel, inputs: Inputs) -> dict[str, np.ndarray]:
     """Returns feeds that have the shapes of the ONNX node's inputs."""
-
-    def feeds(round: Inputs) -> dict[str, np.ndarray]:
-        lower = OPERATORS[round.desc.operator].lower
-        assert lower is not None, "a mapped descriptor has a lowering"
-        shapes = lower(round.desc).shapes
-        return {name: array.reshape(shapes[name]) for name, array in plain_feeds(mapped, round).items()}
-
-    return feeds
+    lower = OPERATORS[inputs.desc.operator].lower
+    assert lower is not None, "a mapped descriptor has a lowering"
+    shapes = lower(inputs.desc).shapes
+    return {name: array.reshape(shapes[name]) for name, array in plain_feeds(mapped, inputs).items()}
 
 
-def _named(name: str, rank: int) -> list[int | str | None]:
-    return [f"{name}_{i}" for i in range(rank)]
+@form("symbolic", "Every dimension is symbolic, with a name of its own.")
+def _symbolic(draft: Draft) -> Formed | None:
+    return _dynamic(draft, lambda name, rank: [f"{name}_{i}" for i in range(rank)])
 
 
-def _unnamed(name: str, rank: int) -> list[int | str | None]:
-    return [None] * rank
+@form("unnamed", "Every dimension is unknown and has no name.")
+def _unnamed(draft: Draft) -> Formed | None:
+    return _dynamic(draft, lambda name, rank: [None] * rank)
 
 
-def _no_shape(name: str, rank: int) -> None:
-    return None
+@form(
+    "shapeless",
+    "Graph inputs and outputs have a type but no shape, which ONNX Runtime takes and ONNX's checker refuses.",
+)
+def _shapeless(draft: Draft) -> Formed | None:
+    return _dynamic(draft, lambda name, rank: None)
 
 
 # --- opsets ---
 
+OPSETS = (7, 11, 12, 21, NEWEST_OPSET)
+"""The opsets with a form of their own, beside 13, which the mapping writes.
 
-def _opset(version: int) -> Callable[[MappedModel, Inputs], Formed | None]:
-    """Returns the builder of a form with this opset.
+The DirectML EP registers the mapped operators anew at 7, 11, 12 and 13, and Cast and Reshape also at 21."""
 
-    It builds nothing if an operator, an attribute or a data type of the model is not in the opset, or if there are negative
-    indices and the opset has none. Above AUXILIARY_OPSET it builds only models of one node.
+
+def _opset(version: int, draft: Draft) -> Formed | None:
+    """Returns the form with this opset.
+
+    There is none if an operator, an attribute or a data type of the model is not in the opset, or if there are negative
+    indices and the opset has none. Above AUXILIARY_OPSET there are only models of one node.
     """
+    nodes = draft.mapped.model.graph.node
+    if version > AUXILIARY_OPSET and len(nodes) > 1:
+        return None
+    if any(_schema(node.op_type, version) is None for node in nodes):
+        return None
+    if version < NEGATIVE_INDICES and any(min(draft.first.tensors[name].integers) < 0 for name in draft.indices):
+        return None
+    types = {value.name: value.type.tensor_type.elem_type for value in draft.graph.input}
+    types |= {tensor.name: tensor.data_type for tensor in draft.graph.initializer}
+    if not all(_fits(node, version, types) for node in draft.graph.node):
+        return None
+    draft.model.opset_import[0].version = version
+    return draft.formed()
 
-    def build(mapped: MappedModel, first: Inputs) -> Formed | None:
-        # Most descriptors are refused here, before the model is copied and values are computed.
-        nodes = mapped.model.graph.node
-        if version > AUXILIARY_OPSET and len(nodes) > 1:
-            return None
-        if any(_schema(node.op_type, version) is None for node in nodes):
-            return None
-        draft = Draft(mapped, first)
-        if version < NEGATIVE_INDICES and any(min(first.tensors[name].integers) < 0 for name in draft.indices):
-            return None
-        types = {value.name: value.type.tensor_type.elem_type for value in draft.graph.input}
-        types |= {tensor.name: tensor.data_type for tensor in draft.graph.initializer}
-        if not all(_fits(node, version, types) for node in draft.graph.node):
-            return None
-        draft.model.opset_import[0].version = version
-        return draft.formed()
 
-    return build
+for _version in OPSETS:
+    form(f"opset-{_version}", f"The model has opset {_version}.")(partial(_opset, _version))
 
 
 def _fits(node: onnx.NodeProto, version: int, types: dict[str, int]) -> bool:
@@ -177,19 +179,3 @@ OPSETS = (7, 11, 12, 21, NEWEST_OPSET)
 """The opsets with a form of their own, beside 13, which the mapping writes.
 
 The DirectML EP registers the mapped operators anew at 7, 11, 12 and 13, and Cast and Reshape also at 21."""
-
-SHAPE_FORMS = (
-    Form(name="static", text="The model as it is mapped, with static shapes.", build=_static),
-    Form(name="symbolic", text="Every dimension is symbolic, with a name of its own.", build=_dynamic(_named)),
-    Form(name="unnamed", text="Every dimension is unknown and has no name.", build=_dynamic(_unnamed)),
-    Form(
-        name="shapeless",
-        text="Graph inputs and outputs have a type but no shape, which ONNX Runtime takes and ONNX's checker refuses.",
-        build=_dynamic(_no_shape),
-    ),
-    *(
-        Form(name=f"opset-{version}", text=f"The model has opset {version}.", build=_opset(version))
-        for version in OPSETS
-    ),
-)
-"""The forms of this file, in the order of FORMS."""

@@ -9,10 +9,10 @@ import onnx
 from onnx import TensorProto, helper
 
 from ...descriptors import TensorDesc
-from ...mapping import OPSET, MappedModel
+from ...mapping import OPSET
 from ...operators import Substitution
-from .contract import Form, Formed, Inputs, plain_feeds
-from .drafts import Draft, concat, constant
+from .drafts import Draft, concat, constant, form
+from .formed import Formed, Inputs, plain_feeds
 
 DOMAIN = "opmap"
 """The domain of the form `function`."""
@@ -39,23 +39,34 @@ names such as the first."""
 # --- subgraphs and functions ---
 
 
-def _if(first_branch: bool) -> Callable[[MappedModel, Inputs], Formed | None]:
-    """Returns the builder of a form with an If: the case takes one branch, rounds with other values the other one."""
+@form(
+    "if", "The operator stands in both branches of an If; the case takes the then branch, other runs the else branch."
+)
+def _if_then(draft: Draft) -> Formed | None:
+    return _if(draft, first_branch=True)
 
-    def build(mapped: MappedModel, first: Inputs) -> Formed | None:
-        draft, condition = Draft(mapped, first), "Condition"
-        branches = {f"{name}_branch": _branch(draft, name) for name in ("then", "else")}
-        del draft.graph.node[:], draft.graph.initializer[:]
-        draft.graph.node.append(helper.make_node("If", [condition], [draft.output], "If", **branches))
-        draft.graph.input.append(helper.make_tensor_value_info(condition, TensorProto.BOOL, []))
 
-        def feeds(round: Inputs) -> dict[str, np.ndarray]:
-            is_first = round is first or (round.desc == first.desc and round.tensors == first.tensors)
-            return {**plain_feeds(mapped, round), condition: np.array(is_first is first_branch)}
+@form(
+    "if-else",
+    "The operator stands in both branches of an If; the case takes the else branch, other runs the then branch.",
+)
+def _if_else(draft: Draft) -> Formed | None:
+    return _if(draft, first_branch=False)
 
-        return draft.formed(feeds=feeds)
 
-    return build
+def _if(draft: Draft, *, first_branch: bool) -> Formed:
+    """Returns the form with an If: the case takes one branch, inputs with other values the other one."""
+    condition, first = "Condition", draft.first
+    branches = {f"{name}_branch": _branch(draft, name) for name in ("then", "else")}
+    del draft.graph.node[:], draft.graph.initializer[:]
+    draft.graph.node.append(helper.make_node("If", [condition], [draft.output], "If", **branches))
+    draft.graph.input.append(helper.make_tensor_value_info(condition, TensorProto.BOOL, []))
+
+    def feeds(inputs: Inputs) -> dict[str, np.ndarray]:
+        is_first = inputs is first or (inputs.desc == first.desc and inputs.tensors == first.tensors)
+        return {**plain_feeds(draft.mapped, inputs), condition: np.array(is_first is first_branch)}
+
+    return draft.formed(feeds=feeds)
 
 
 def _branch(draft: Draft, name: str) -> onnx.GraphProto:
@@ -70,11 +81,12 @@ def _branch(draft: Draft, name: str) -> onnx.GraphProto:
     return graph
 
 
-def _loop(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft, body = Draft(mapped, first), onnx.GraphProto()
+@form("loop", "The operator stands in the body of a Loop of two rounds.")
+def _loop(draft: Draft) -> Formed | None:
+    body = onnx.GraphProto()
     body.CopyFrom(_branch(draft, "body"))
     output = body.output[0]
-    state = helper.make_tensor_value_info("body.before", draft.output_type, mapped.desc.output.sizes)
+    state = helper.make_tensor_value_info("body.before", draft.output_type, draft.mapped.desc.output.sizes)
     going = helper.make_tensor_value_info("body.going", TensorProto.BOOL, [])
     goes_on = helper.make_tensor_value_info("body.goes_on", TensorProto.BOOL, [])
     body.input.extend([helper.make_tensor_value_info("body.round", TensorProto.INT64, []), going, state])
@@ -82,7 +94,7 @@ def _loop(mapped: MappedModel, first: Inputs) -> Formed | None:
     del body.output[:]
     body.output.extend([goes_on, output])
     del draft.graph.node[:], draft.graph.initializer[:]
-    desc = mapped.desc.output
+    desc = draft.mapped.desc.output
     zeros = bytes(desc.element_count * desc.data_type.size)
     before = helper.make_tensor("before", draft.output_type, desc.sizes, zeros, raw=True)
     draft.graph.initializer.extend([helper.make_tensor("rounds", TensorProto.INT64, [], [2]), before])
@@ -90,8 +102,8 @@ def _loop(mapped: MappedModel, first: Inputs) -> Formed | None:
     return draft.formed()
 
 
-def _function(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("function", "The operator stands in a model-local function.")
+def _function(draft: Draft) -> Formed | None:
     constants = [helper.make_node("Constant", [], [t.name], t.name, value=t) for t in draft.graph.initializer]
     attributes = list(draft.operator.attribute)
     references = [
@@ -101,9 +113,9 @@ def _function(mapped: MappedModel, first: Inputs) -> Formed | None:
     del draft.operator.attribute[:]
     draft.operator.attribute.extend(references)
     opsets = [helper.make_opsetid("", OPSET)]
-    names, fields = [attribute.name for attribute in attributes], list(mapped.feeds)
+    names, fields = [attribute.name for attribute in attributes], list(draft.mapped.feeds)
     nodes = [*constants, *draft.graph.node]
-    name = mapped.desc.operator
+    name = draft.mapped.desc.operator
     function = helper.make_function(DOMAIN, name, fields, [draft.output], nodes, opsets, names)
     draft.model.functions.append(function)
     draft.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
@@ -117,8 +129,8 @@ def _function(mapped: MappedModel, first: Inputs) -> Formed | None:
 # --- further nodes ---
 
 
-def _chain(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("chain", "Two Identity nodes stand before the data, and two after the output.")
+def _chain(draft: Draft) -> Formed | None:
     field, output = draft.data[0], draft.output
     before, after = (f"{field}.identity1", f"{field}.identity2"), (f"{output}.identity1", f"{output}.identity2")
     draft.redirect(field, before[1])
@@ -131,8 +143,8 @@ def _chain(mapped: MappedModel, first: Inputs) -> Formed | None:
     return draft.formed()
 
 
-def _sequence(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("sequence", "The data is an element of a sequence, built in the graph.")
+def _sequence(draft: Draft) -> Formed | None:
     field = draft.data[0]
     sequence, at, element = f"{field}.sequence", f"{field}.at", f"{field}.element"
     draft.redirect(field, element)
@@ -143,30 +155,30 @@ def _sequence(mapped: MappedModel, first: Inputs) -> Formed | None:
     return draft.formed()
 
 
-def _unused_node(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("unused-node", "A second node reads the data, and nobody uses its output.")
+def _unused_node(draft: Draft) -> Formed | None:
     draft.graph.node.append(concat(draft.data[0], UNUSED))
     return draft.formed()
 
 
-def _unused_input(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("unused-input", "No node reads one of the graph inputs.")
+def _unused_input(draft: Draft) -> Formed | None:
     draft.graph.input.append(helper.make_tensor_value_info(UNUSED, TensorProto.FLOAT, [2]))
     array = np.zeros(2, np.float32)
-    return draft.formed(feeds=lambda round: {**plain_feeds(mapped, round), UNUSED: array})
+    return draft.formed(feeds=lambda inputs: {**plain_feeds(draft.mapped, inputs), UNUSED: array})
 
 
 # --- further outputs ---
 
 
-def _second_output(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
-    return _read_again(draft, draft.data[0], mapped.desc.tensors[draft.data[0]])
+@form("second-output", "A second graph output is an Identity of the data.")
+def _second_output(draft: Draft) -> Formed | None:
+    return _read_again(draft, draft.data[0], draft.mapped.desc.tensors[draft.data[0]])
 
 
-def _output_read(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
-    return _read_again(draft, draft.output, mapped.desc.output)
+@form("output-read", "Another node reads the output too, and makes a second output of it.")
+def _output_read(draft: Draft) -> Formed | None:
+    return _read_again(draft, draft.output, draft.mapped.desc.output)
 
 
 def _read_again(draft: Draft, field: str, desc: TensorDesc) -> Formed:
@@ -176,8 +188,8 @@ def _read_again(draft: Draft, field: str, desc: TensorDesc) -> Formed:
     return draft.formed(outputs={draft.output: draft.output, SECOND: field})
 
 
-def _same_twice(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("same-twice", "Two nodes of the operator have the same inputs, and both outputs are graph outputs.")
+def _same_twice(draft: Draft) -> Formed | None:
     nodes = list(draft.graph.node)
     nodes = nodes[nodes.index(draft.operator) :]
     names = {name: f"{name}.again" for node in nodes for name in node.output}
@@ -187,18 +199,18 @@ def _same_twice(mapped: MappedModel, first: Inputs) -> Formed | None:
         again.name = f"{node.name}.again"
         again.input[:] = [names.get(name, name) for name in node.input]
         again.output[:] = [names[name] for name in node.output]
-    second, desc = names[draft.output], mapped.desc.output
+    second, desc = names[draft.output], draft.mapped.desc.output
     draft.add_output(second, desc.data_type, desc.sizes)
     return draft.formed(outputs={draft.output: draft.output, second: draft.output})
 
 
-def _output_init(mapped: MappedModel, first: Inputs) -> Formed | None:
+@form("output-init", "The data is an initializer that is a graph output too.")
+def _output_init(draft: Draft) -> Formed | None:
     """Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer."""
-    nodes = mapped.model.graph.node
-    read_names = {name for node in nodes if node.op_type == mapped.lowering.op_type for name in node.input}
-    if any(name not in read_names for name in mapped.feeds if name not in mapped.desc.index_tensors()):
+    nodes = draft.mapped.model.graph.node
+    read_names = {name for node in nodes if node.op_type == draft.mapped.lowering.op_type for name in node.input}
+    if any(name not in read_names for name in draft.mapped.feeds if name not in draft.mapped.desc.index_tensors()):
         return None
-    draft = Draft(mapped, first)
     for field in draft.data:
         draft.graph.output.append(draft.drop_input(field))
         draft.add_constant(field, constant(field, draft.value(field)))
@@ -206,8 +218,8 @@ def _output_init(mapped: MappedModel, first: Inputs) -> Formed | None:
     return draft.formed(outputs=_with_data(draft), fixed=draft.data)
 
 
-def _output_input(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("output-input", "The data is a graph input that is a graph output too.")
+def _output_input(draft: Draft) -> Formed | None:
     draft.graph.output.extend(value for value in draft.graph.input if value.name in draft.data)
     return draft.formed(outputs=_with_data(draft))
 
@@ -220,9 +232,9 @@ def _with_data(draft: Draft) -> dict[str, str]:
 # --- attributes ---
 
 
-def _default_attribute(mapped: MappedModel, first: Inputs) -> Formed | None:
+@form("default-attribute", "An attribute that has its default value, as axis 0, is left out.")
+def _default_attribute(draft: Draft) -> Formed | None:
     """Builds nothing if no attribute of the operator has its default value."""
-    draft = Draft(mapped, first)
     declared = onnx.defs.get_schema(draft.operator.op_type, OPSET).attributes
     kept_attributes = [attribute for attribute in draft.operator.attribute if not _is_default(attribute, declared)]
     if len(kept_attributes) == len(draft.operator.attribute):
@@ -242,8 +254,8 @@ def _is_default(attribute: onnx.AttributeProto, declared: Mapping[str, onnx.defs
 # --- names ---
 
 
-def _names(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("names", "Graph, nodes and values have names that are no C identifiers.")
+def _names(draft: Draft) -> Formed | None:
     new_names: dict[str, str] = {}
 
     def unusual(value: str) -> str:
@@ -252,20 +264,20 @@ def _names(mapped: MappedModel, first: Inputs) -> Formed | None:
             new_names[value] = UNUSUAL_NAMES[at] + (f" {count}" if count else "")
         return new_names[value]
 
-    fields = (*mapped.feeds, draft.output)
+    fields = (*draft.mapped.feeds, draft.output)
     _rename(draft.graph, unusual, first=fields)
     draft.graph.name = "/graph\\ü 漢字:0"
     for i, node in enumerate(draft.graph.node):
         node.name = f"/node\\ü 漢字:{i}.{node.op_type}"
     draft.substitutions += [Substitution("name", f"{field} -> {new_names[field]}") for field in fields]
     return draft.formed(
-        feeds=lambda round: {new_names[name]: array for name, array in plain_feeds(mapped, round).items()},
+        feeds=lambda inputs: {new_names[name]: array for name, array in plain_feeds(draft.mapped, inputs).items()},
         outputs={new_names[draft.output]: draft.output},
     )
 
 
-def _no_node_names(mapped: MappedModel, first: Inputs) -> Formed | None:
-    draft = Draft(mapped, first)
+@form("no-node-names", "The nodes have no names.")
+def _no_node_names(draft: Draft) -> Formed | None:
     for node in draft.graph.node:
         node.ClearField("name")
     return draft.formed()
@@ -280,44 +292,3 @@ def _rename(graph: onnx.GraphProto, name_of: Callable[[str], str], first: Iterab
     for node in graph.node:
         node.input[:] = [name and name_of(name) for name in node.input]
         node.output[:] = [name and name_of(name) for name in node.output]
-
-
-STRUCTURE_FORMS = (
-    Form(
-        name="if",
-        text="The operator stands in both branches of an If; the case takes the then branch, other runs the else branch.",
-        build=_if(True),
-    ),
-    Form(
-        name="if-else",
-        text="The operator stands in both branches of an If; the case takes the else branch, other runs the then branch.",
-        build=_if(False),
-    ),
-    Form(name="loop", text="The operator stands in the body of a Loop of two rounds.", build=_loop),
-    Form(name="function", text="The operator stands in a model-local function.", build=_function),
-    Form(name="chain", text="Two Identity nodes stand before the data, and two after the output.", build=_chain),
-    Form(name="sequence", text="The data is an element of a sequence, built in the graph.", build=_sequence),
-    Form(name="unused-node", text="A second node reads the data, and nobody uses its output.", build=_unused_node),
-    Form(name="unused-input", text="No node reads one of the graph inputs.", build=_unused_input),
-    Form(name="second-output", text="A second graph output is an Identity of the data.", build=_second_output),
-    Form(
-        name="output-read",
-        text="Another node reads the output too, and makes a second output of it.",
-        build=_output_read,
-    ),
-    Form(
-        name="same-twice",
-        text="Two nodes of the operator have the same inputs, and both outputs are graph outputs.",
-        build=_same_twice,
-    ),
-    Form(name="output-init", text="The data is an initializer that is a graph output too.", build=_output_init),
-    Form(name="output-input", text="The data is a graph input that is a graph output too.", build=_output_input),
-    Form(
-        name="default-attribute",
-        text="An attribute that has its default value, as axis 0, is left out.",
-        build=_default_attribute,
-    ),
-    Form(name="names", text="Graph, nodes and values have names that are no C identifiers.", build=_names),
-    Form(name="no-node-names", text="The nodes have no names.", build=_no_node_names),
-)
-"""The forms of this file, in the order of FORMS."""

@@ -16,7 +16,7 @@ from ...engines.arrays import dtype_of
 from ...errors import OpmapError
 from ...operators import OPERATORS, Lowering
 from ...tensors import DataType, Tensor
-from .contract import Inputs
+from .formed import Inputs
 
 MOST_ELEMENTS = 4096
 """Upper bound of elements in a tensor of other sizes, if the tensor itself has fewer than half as many."""

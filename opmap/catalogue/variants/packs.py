@@ -10,7 +10,9 @@ import onnx
 
 from ...engines.protocol import Placement
 from ...engines.steps import Evidence, Result
-from .contract import PLAIN, Formed, Variant
+from .formed import Formed
+from .registry import Variant
+from .run_modes import PLAIN
 
 PACKED = "packed"
 """The variant in the record of a case that ran in a pack. It follows the name of the case's own variant: `init.packed`."""
@@ -18,7 +20,7 @@ PACKED = "packed"
 
 def can_be_packed(variant: Variant) -> bool:
     """Returns whether cases of a variant can be packed: those of the catalogue itself, whose session is the usual one."""
-    return variant.base is None and variant.way.name == PLAIN
+    return variant.base is None and variant.run_mode.name == PLAIN
 
 
 def packed_name(variant: str) -> str:

@@ -1,7 +1,7 @@
-"""The ways of running a model. Each performs its steps through a walk, and lets the walk check every output.
+"""Run modes: the ways of running a model. Each is a list of steps, with the inputs whose outputs each step must return.
 
 They follow from ONNX Runtime's Python API: InferenceSession, IOBinding, OrtValue, SessionOptions, RunOptions. What the API
-allows beside them has no way:
+allows beside them has no run mode:
 
 | left out | why |
 |---|---|
@@ -19,17 +19,24 @@ allows beside them has no way:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...engines.arrays import dtype_of
 from ...engines.sessions import FUSION_OFF
-from ...engines.steps import DEVICE, HOST, Bind, Put, Run, RunBound, Setup, Update
+from ...engines.steps import DEVICE, HOST, AnyStep, Bind, Method, Open, Put, Run, RunBound, Setup, Update
 from ...tensors import Tensor
-from .contract import Formed, Inputs, RunMode
+from .formed import Formed, Inputs
 from .further_inputs import fresh_values, has_other_sizes, other_sizes
-from .variant_run import SESSION, VariantRun
+
+SESSION = "session"
+"""The name of a variant's main session."""
+
+PLAIN = "plain"
+"""The run mode that runs the model once; also the variant of a case that names no other: the mapping's own model, run once."""
 
 CAPTURE = "ep.dml.enable_graph_capture"
 SERIALIZATION = "ep.dml.enable_graph_serialization"
@@ -39,296 +46,292 @@ GRAPH_ID = "gpu_graph_id"
 """The run configuration entry that says under which number a run is captured and replayed. -1 captures nothing."""
 
 RUNS = 3
-"""The number of runs of a way that runs a session several times: the last one follows a run that is not the first."""
+"""The number of runs of a mode that runs a session several times: the last one follows a run that is not the first."""
 
 
-def _once(**setup: Any) -> Callable[[VariantRun], None]:
-    """Returns the way that runs a session of this setup once."""
+@dataclass(frozen=True)
+class VariantStep:
+    """A step, and the inputs whose outputs it must return; None if it returns nothing. `label` says which run it is."""
 
-    def go(walk: VariantRun) -> None:
-        walk.open(Setup(**setup))
-        walk.run(walk.first)
-
-    return go
-
-
-def _several(**setup: Any) -> Callable[[VariantRun], None]:
-    """Returns the way that runs a session of this setup several times, each time with other values, the case's last."""
-
-    def go(walk: VariantRun) -> None:
-        walk.open(Setup(**setup))
-        for number in range(1, RUNS):
-            walk.run(_fresh(walk, number), f"run {number}, with other values")
-        walk.run(walk.first, f"run {RUNS}")
-
-    return go
+    step: AnyStep
+    inputs: Inputs | None = None
+    label: str = ""
 
 
-def _fresh(walk: VariantRun, number: int = 1) -> Inputs:
-    return fresh_values(walk.first, number, fixed=walk.formed.fixed)
+Steps = Callable[[Formed, Inputs], Iterable[VariantStep]]
 
 
-def _zeros(walk: VariantRun) -> Inputs:
+@dataclass(frozen=True)
+class RunMode:
+    """A way of running a model.
+
+    `steps(formed, first)` gives the steps for a model; `first` are the inputs of the case itself. `accepts(first, formed)`
+    returns whether this model can run in this mode. `portable` is whether the mode only opens and runs sessions of the
+    usual setup, which any provider with sessions can do. `text` says what the mode is.
+    """
+
+    name: str
+    text: str
+    steps: Steps
+    accepts: Callable[[Inputs, Formed], bool] = lambda first, formed: True
+    portable: bool = False
+
+
+# --- steps ---
+
+
+def opened(formed: Formed, session: str = SESSION, **setup: Any) -> VariantStep:
+    """Returns the step that creates a session of the form's model. `setup` are fields of Setup."""
+    files = {name: np.frombuffer(content, np.uint8) for name, content in formed.files.items()}
+    model = np.frombuffer(formed.model_bytes, np.uint8)
+    return VariantStep(Open(session=session, model=model, setup=Setup(**setup), files=files, static=not formed.dynamic))
+
+
+def ran(formed: Formed, inputs: Inputs, label: str = "", *, session: str = SESSION, **fields: Any) -> VariantStep:
+    """Returns the step that runs a session on inputs, fed from the host. `fields` are further fields of Run."""
+    return VariantStep(Run(session=session, feeds=formed.feeds(inputs), **fields), inputs, label)
+
+
+def _ran_bound(inputs: Inputs, label: str, **config: str) -> VariantStep:
+    return VariantStep(RunBound(session=SESSION, config=config), inputs, label)
+
+
+def _put(formed: Formed, inputs: Inputs) -> Iterator[VariantStep]:
+    for name, array in formed.feeds(inputs).items():
+        yield VariantStep(Put(value=f"{name}.value", array=array))
+
+
+def _update(formed: Formed, inputs: Inputs) -> Iterator[VariantStep]:
+    for name, array in formed.feeds(inputs).items():
+        yield VariantStep(Update(value=f"{name}.value", array=array))
+
+
+def _put_outputs(formed: Formed, first: Inputs, place: str) -> Iterator[VariantStep]:
+    """Allocates memory for the outputs. It holds bytes that no expected output has throughout."""
+    for name in formed.outputs:
+        dtype, sizes = dtype_of(formed.output_type(name, first)), formed.output_sizes(name, first)
+        memory = np.frombuffer(b"\xa5" * (int(np.prod(sizes)) * dtype.itemsize), dtype).reshape(sizes)
+        yield VariantStep(Put(value=f"{name}.memory", array=memory, place=place))
+
+
+def _bind_values(formed: Formed, first: Inputs, outputs: Mapping[str, str]) -> VariantStep:
+    values = {name: f"{name}.value" for name in formed.feeds(first)}
+    return VariantStep(Bind(session=SESSION, values=values, outputs=dict(outputs)))
+
+
+def _memory(formed: Formed) -> dict[str, str]:
+    return {name: f"{name}.memory" for name in formed.outputs}
+
+
+def _fresh(formed: Formed, first: Inputs, number: int = 1) -> Inputs:
+    return fresh_values(first, number, fixed=formed.fixed)
+
+
+def _zeros(formed: Formed, first: Inputs) -> Inputs:
     """Returns the case with zeros for all values that are not part of the model. Every index tensor allows zeros."""
     tensors = {
-        name: tensor if name in walk.formed.fixed else Tensor(tensor.data_type, tensor.sizes, [0] * len(tensor.bits))
-        for name, tensor in walk.first.tensors.items()
+        name: tensor if name in formed.fixed else Tensor(tensor.data_type, tensor.sizes, [0] * len(tensor.bits))
+        for name, tensor in first.tensors.items()
     }
-    return Inputs(walk.first.desc, tensors)
+    return Inputs(first.desc, tensors)
 
 
-# --- other shapes ---
+# --- run modes ---
 
 
-def _another_shape(walk: VariantRun) -> None:
-    other = other_sizes(walk.first)
-    assert other is not None, "the way is not gone with a descriptor that has no other sizes"
-    walk.open(Setup())
-    walk.run(other, "run 1, with other sizes")
-    walk.run(walk.first, "run 2")
-    walk.run(other, "run 3, with other sizes")
+def _once(method: Method = "run", **setup: Any) -> Steps:
+    """Returns the mode that runs a session of this setup once, with this method of InferenceSession."""
+
+    def steps(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
+        yield opened(formed, **setup)
+        yield ran(formed, first, method=method)
+
+    return steps
 
 
-def _has_other_sizes(round: Inputs, formed: Formed) -> bool:
-    return formed.dynamic and not formed.fixed and has_other_sizes(round.desc)
+def _several(run_config: Mapping[str, str] = {}, **setup: Any) -> Steps:
+    """Returns the mode that runs a session of this setup several times, each time with other values, the case's last."""
+
+    def steps(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
+        yield opened(formed, **setup)
+        for number in range(1, RUNS):
+            label = f"run {number}, with other values"
+            yield ran(formed, _fresh(formed, first, number), label, config=dict(run_config))
+        yield ran(formed, first, f"run {RUNS}", config=dict(run_config))
+
+    return steps
 
 
-def _fixed_dimensions(walk: VariantRun) -> None:
+def _another_shape(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
+    other = other_sizes(first)
+    assert other is not None, "this run mode does not accept a descriptor that has no other sizes"
+    yield opened(formed)
+    yield ran(formed, other, "run 1, with other sizes")
+    yield ran(formed, first, "run 2")
+    yield ran(formed, other, "run 3, with other sizes")
+
+
+def _fixed_dimensions(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
     """Gives a size to every symbolic dimension of the inputs, by name."""
-    feeds = walk.formed.feeds(walk.first)
-    sizes = {}
-    for value in walk.formed.model.graph.input:
+    feeds, sizes = formed.feeds(first), dict[str, int]()
+    for value in formed.model.graph.input:
         for dimension, size in zip(value.type.tensor_type.shape.dim, feeds[value.name].shape, strict=True):
             if dimension.dim_param:
                 sizes[dimension.dim_param] = size
-    walk.open(Setup(free_dimensions=sizes))
-    walk.run(walk.first)
+    yield opened(formed, free_dimensions=sizes)
+    yield ran(formed, first)
 
 
-# --- bindings ---
-
-
-def _bound_from_host(walk: VariantRun) -> None:
+def _bound_from_host(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
     """Binds inputs and outputs in host memory. A second run has other values bound."""
-    walk.open(Setup())
-    for round, label in ((_fresh(walk), "run 1, with other values"), (walk.first, "run 2")):
-        outputs = dict.fromkeys(walk.formed.outputs, HOST)
-        walk.perform(Bind(session=SESSION, feeds=walk.formed.feeds(round), outputs=outputs))
-        walk.check(round, walk.perform(RunBound(session=SESSION)), label)
+    yield opened(formed)
+    for inputs, label in ((_fresh(formed, first), "run 1, with other values"), (first, "run 2")):
+        outputs = dict.fromkeys(formed.outputs, HOST)
+        yield VariantStep(Bind(session=SESSION, feeds=formed.feeds(inputs), outputs=outputs))
+        yield _ran_bound(inputs, label)
 
 
-def _bound_on_device(walk: VariantRun) -> None:
+def _bound_on_device(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
     """Binds inputs and outputs in device memory. Then the inputs change in place, and the same binding runs again."""
-    walk.open(Setup())
-    fresh = _fresh(walk)
-    _put(walk, fresh)
-    outputs = dict.fromkeys(walk.formed.outputs, DEVICE)
-    walk.perform(Bind(session=SESSION, values=_names(walk), outputs=outputs))
-    walk.check(fresh, walk.perform(RunBound(session=SESSION)), "run 1, with other values")
-    _update(walk, walk.first)
-    walk.check(walk.first, walk.perform(RunBound(session=SESSION)), "run 2, inputs changed in place")
+    yield opened(formed)
+    fresh = _fresh(formed, first)
+    yield from _put(formed, fresh)
+    yield _bind_values(formed, first, dict.fromkeys(formed.outputs, DEVICE))
+    yield _ran_bound(fresh, "run 1, with other values")
+    yield from _update(formed, first)
+    yield _ran_bound(first, "run 2, inputs changed in place")
 
 
-def _preallocated(place: str) -> Callable[[VariantRun], None]:
-    """Returns the way that binds outputs to memory that was allocated before, and runs twice into the same memory."""
+def _preallocated(place: str) -> Steps:
+    """Returns the mode that binds outputs to memory that was allocated before, and runs twice into the same memory."""
 
-    def go(walk: VariantRun) -> None:
-        walk.open(Setup())
-        _put_outputs(walk, place)
-        for round, label in ((_fresh(walk), "run 1, with other values"), (walk.first, "run 2, into the same memory")):
-            outputs = {name: f"{name}.memory" for name in walk.formed.outputs}
-            walk.perform(Bind(session=SESSION, feeds=walk.formed.feeds(round), outputs=outputs))
-            walk.check(round, walk.perform(RunBound(session=SESSION)), label)
+    def steps(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
+        yield opened(formed)
+        yield from _put_outputs(formed, first, place)
+        fresh = _fresh(formed, first)
+        for inputs, label in ((fresh, "run 1, with other values"), (first, "run 2, into the same memory")):
+            yield VariantStep(Bind(session=SESSION, feeds=formed.feeds(inputs), outputs=_memory(formed)))
+            yield _ran_bound(inputs, label)
 
-    return go
-
-
-def _names(walk: VariantRun) -> dict[str, str]:
-    """Returns the names of the values for the inputs."""
-    return {name: f"{name}.value" for name in walk.formed.feeds(walk.first)}
+    return steps
 
 
-def _put(walk: VariantRun, round: Inputs, place: str = DEVICE) -> None:
-    for name, array in walk.formed.feeds(round).items():
-        walk.perform(Put(value=f"{name}.value", array=array, place=place))
+def _some_outputs(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
+    """Asks for all outputs in reverse order, then for each one alone."""
+    yield opened(formed)
+    names = list(formed.outputs)
+    for asked in (names[::-1], *([name] for name in names)):
+        yield ran(formed, first, f"asked for {', '.join(asked)}", outputs=asked)
 
 
-def _update(walk: VariantRun, round: Inputs) -> None:
-    for name, array in walk.formed.feeds(round).items():
-        walk.perform(Update(value=f"{name}.value", array=array))
+def _second_session(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
+    """Runs two sessions of the same model in turn. The newer one ends first, and the older one is not used after it."""
+    yield opened(formed, "other")
+    yield opened(formed)
+    yield ran(formed, first, "newer session, run 1")
+    yield ran(formed, _fresh(formed, first), "older session, with other values", session="other")
+    yield ran(formed, first, "newer session, run 2")
 
 
-def _put_outputs(walk: VariantRun, place: str) -> None:
-    """Allocates memory for the outputs. It holds bytes that no expected output has throughout."""
-    for name, array in walk.expected_arrays(walk.first).items():
-        filled = np.frombuffer(b"\xa5" * array.nbytes, array.dtype).reshape(array.shape)
-        walk.perform(Put(value=f"{name}.memory", array=filled, place=place))
+def _replayed(formed: Formed, first: Inputs) -> Iterator[VariantStep]:
+    """Captures a run on zeros, then replays it with the case's values."""
+    zeros = _zeros(formed, first)
+    yield opened(formed, config={CAPTURE: "1"})
+    yield from _put(formed, zeros)
+    yield from _put_outputs(formed, first, DEVICE)
+    yield _bind_values(formed, first, _memory(formed))
+    yield _ran_bound(zeros, "captured, on zeros", **{GRAPH_ID: "0"})
+    yield from _update(formed, first)
+    yield _ran_bound(first, "replayed", **{GRAPH_ID: "0"})
 
 
-def _static(round: Inputs, formed: Formed) -> bool:
+def _static(first: Inputs, formed: Formed) -> bool:
     return not formed.dynamic
 
 
-# --- other calls ---
-
-
-def _by_method(method: str) -> Callable[[VariantRun], None]:
-    """Returns the way that runs the session with this method of InferenceSession."""
-
-    def go(walk: VariantRun) -> None:
-        walk.open(Setup(threads=2))
-        feeds = walk.formed.feeds(walk.first)
-        walk.check(walk.first, walk.perform(Run(session=SESSION, feeds=feeds, method=method)))  # type: ignore[arg-type]
-
-    return go
-
-
-def _some_outputs(walk: VariantRun) -> None:
-    """Asks for all outputs in reverse order, then for each one alone."""
-    walk.open(Setup())
-    names = list(walk.formed.outputs)
-    feeds = walk.formed.feeds(walk.first)
-    for wanted in (names[::-1], *([name] for name in names)):
-        result = walk.perform(Run(session=SESSION, feeds=feeds, outputs=wanted))
-        walk.check(walk.first, result, f"asked for {', '.join(wanted)}", wanted)
-
-
-def _several_outputs(round: Inputs, formed: Formed) -> bool:
-    return len(formed.outputs) > 1
-
-
-def _second_session(walk: VariantRun) -> None:
-    """Runs two sessions of the same model in turn. The newer one ends first, and the older one is not used after it."""
-    walk.open(Setup(), session="other")
-    walk.open(Setup())
-    fresh = _fresh(walk)
-    walk.run(walk.first, "newer session, run 1")
-    walk.run(fresh, "older session, with other values", session="other")
-    walk.run(walk.first, "newer session, run 2")
-
-
-# --- capture ---
-
-
-def _not_captured(walk: VariantRun) -> None:
-    walk.open(Setup(config={CAPTURE: "1"}))
-    for number in range(1, RUNS):
-        walk.run(_fresh(walk, number), f"run {number}, with other values", config={GRAPH_ID: "-1"})
-    walk.run(walk.first, f"run {RUNS}", config={GRAPH_ID: "-1"})
-
-
-def _replayed(walk: VariantRun) -> None:
-    """Captures a run on zeros, then replays it with the case's values."""
-    walk.open(Setup(config={CAPTURE: "1"}))
-    zeros = _zeros(walk)
-    _put(walk, zeros)
-    _put_outputs(walk, DEVICE)
-    outputs = {name: f"{name}.memory" for name in walk.formed.outputs}
-    walk.perform(Bind(session=SESSION, values=_names(walk), outputs=outputs))
-    captured = walk.perform(RunBound(session=SESSION, config={GRAPH_ID: "0"}))
-    walk.check(zeros, captured, "captured, on zeros")
-    _update(walk, walk.first)
-    walk.check(walk.first, walk.perform(RunBound(session=SESSION, config={GRAPH_ID: "0"})), "replayed")
-
-
-def _has_inputs(round: Inputs, formed: Formed) -> bool:
+def _has_inputs(first: Inputs, formed: Formed) -> bool:
     return formed.has_inputs
 
 
-WAYS: Mapping[str, RunMode] = {
-    way.name: way
-    for way in (
+def _has_other_sizes(first: Inputs, formed: Formed) -> bool:
+    return formed.dynamic and not formed.fixed and has_other_sizes(first.desc)
+
+
+RUN_MODES: Mapping[str, RunMode] = {
+    mode.name: mode
+    for mode in (
+        RunMode("plain", "The model as it is mapped; one run, fed from the host.", _once(), portable=True),
+        RunMode("several-runs", "One session, three runs with other values.", _several(), portable=True),
+        RunMode("eager", "Graph fusion is off.", _once(config={FUSION_OFF: "1"})),
         RunMode(
-            name="plain",
-            portable=True,
-            text="The model as it is mapped; one run, fed from the host.",
-            go=_once(),
-        ),
-        RunMode(name="several-runs", portable=True, text="One session, three runs with other values.", go=_several()),
-        RunMode(name="eager", text="Graph fusion is off.", go=_once(config={FUSION_OFF: "1"})),
-        RunMode(
-            name="another-shape",
-            portable=True,
-            text="One session runs other sizes before and after.",
-            go=_another_shape,
+            "another-shape",
+            "One session runs other sizes before and after.",
+            _another_shape,
             accepts=_has_other_sizes,
-        ),
-        RunMode(
-            name="fixed-dimensions",
-            text="The session fixes every symbolic dimension by its name.",
-            go=_fixed_dimensions,
-            accepts=lambda round, formed: formed.dynamic and _has_inputs(round, formed),
-        ),
-        RunMode(
-            name="bound", text="Inputs and outputs are bound in host memory.", go=_bound_from_host, accepts=_has_inputs
-        ),
-        RunMode(
-            name="preallocated",
-            text="Outputs are bound to host memory that was allocated before.",
-            go=_preallocated(HOST),
-            accepts=_static,
-        ),
-        RunMode(
-            name="preallocated-device",
-            text="Outputs are bound to device memory that was allocated before.",
-            go=_preallocated(DEVICE),
-            accepts=_static,
-        ),
-        RunMode(
-            name="device",
-            text="Inputs and outputs are bound in device memory, and the inputs change in place.",
-            go=_bound_on_device,
-            accepts=_has_inputs,
-        ),
-        RunMode(name="ort-values", text="The method run_with_ort_values in place of run.", go=_by_method("values")),
-        RunMode(name="async", text="The method run_async in place of run.", go=_by_method("async")),
-        RunMode(
-            name="some-outputs",
             portable=True,
-            text="Outputs in another order, and one output alone.",
-            go=_some_outputs,
-            accepts=_several_outputs,
         ),
         RunMode(
-            name="second-session", portable=True, text="Two sessions of the same model run in turn.", go=_second_session
+            "fixed-dimensions",
+            "The session fixes every symbolic dimension by its name.",
+            _fixed_dimensions,
+            accepts=lambda first, formed: formed.dynamic and formed.has_inputs,
+        ),
+        RunMode("bound", "Inputs and outputs are bound in host memory.", _bound_from_host, accepts=_has_inputs),
+        RunMode(
+            "preallocated",
+            "Outputs are bound to host memory that was allocated before.",
+            _preallocated(HOST),
+            accepts=_static,
         ),
         RunMode(
-            name="own-queue", text="The provider is added as a device, with a queue of its own.", go=_once(devices=True)
+            "preallocated-device",
+            "Outputs are bound to device memory that was allocated before.",
+            _preallocated(DEVICE),
+            accepts=_static,
         ),
         RunMode(
-            name="level-0", text="Graph optimizations are off, three runs with other values.", go=_several(level=0)
+            "device",
+            "Inputs and outputs are bound in device memory, and the inputs change in place.",
+            _bound_on_device,
+            accepts=_has_inputs,
         ),
-        RunMode(name="level-1", text="Only basic graph optimizations.", go=_once(level=1)),
+        RunMode("ort-values", "The method run_with_ort_values in place of run.", _once("values", threads=2)),
+        RunMode("async", "The method run_async in place of run.", _once("async", threads=2)),
         RunMode(
-            name="unfolded",
-            text="ONNX Runtime does not fold constants.",
-            go=_once(disabled_optimizers=["ConstantFolding"]),
+            "some-outputs",
+            "Outputs in another order, and one output alone.",
+            _some_outputs,
+            accepts=lambda first, formed: len(formed.outputs) > 1,
+            portable=True,
+        ),
+        RunMode("second-session", "Two sessions of the same model run in turn.", _second_session, portable=True),
+        RunMode("own-queue", "The provider is added as a device, with a queue of its own.", _once(devices=True)),
+        RunMode("level-0", "Graph optimizations are off, three runs with other values.", _several(level=0)),
+        RunMode("level-1", "Only basic graph optimizations.", _once(level=1)),
+        RunMode("unfolded", "ONNX Runtime does not fold constants.", _once(disabled_optimizers=["ConstantFolding"])),
+        RunMode(
+            "ort-format", "The model is saved in ONNX Runtime's own format and loaded from it.", _once(ort_format=True)
+        ),
+        RunMode("memory-pattern", "Memory patterns are on.", _several(memory_pattern=True)),
+        RunMode("parallel", "The execution mode is parallel.", _several(parallel=True)),
+        RunMode("no-arena", "Buffers have the exact size.", _several(config={ARENA_OFF: "1"})),
+        RunMode(
+            "serialized",
+            "The EP compiles the DirectML graph that it wrote to a file.",
+            _once(config={SERIALIZATION: "true"}, from_file=True),
         ),
         RunMode(
-            name="ort-format",
-            text="The model is saved in ONNX Runtime's own format and loaded from it.",
-            go=_once(ort_format=True),
-        ),
-        RunMode(name="memory-pattern", text="Memory patterns are on.", go=_several(memory_pattern=True)),
-        RunMode(name="parallel", text="The execution mode is parallel.", go=_several(parallel=True)),
-        RunMode(name="no-arena", text="Buffers have the exact size.", go=_several(config={ARENA_OFF: "1"})),
-        RunMode(
-            name="serialized",
-            text="The EP compiles the DirectML graph that it wrote to a file.",
-            go=_once(config={SERIALIZATION: "true"}, from_file=True),
-        ),
-        RunMode(
-            name="run-time-fusion",
-            text="The EP fuses nodes at run time; three runs with other values.",
-            go=_not_captured,
+            "run-time-fusion",
+            "The EP fuses nodes at run time; three runs with other values.",
+            _several({GRAPH_ID: "-1"}, config={CAPTURE: "1"}),
             accepts=_has_inputs,
         ),
         RunMode(
-            name="replayed",
-            text="The EP captures a run on zeros, and replays it with the case's values.",
-            go=_replayed,
-            accepts=lambda round, formed: _static(round, formed) and _has_inputs(round, formed),
+            "replayed",
+            "The EP captures a run on zeros, and replays it with the case's values.",
+            _replayed,
+            accepts=lambda first, formed: not formed.dynamic and formed.has_inputs,
         ),
     )
 }
-"""The ways by name."""
+"""The run modes by name."""

@@ -1,21 +1,19 @@
-"""A walk: the steps of one variant on one provider, what they returned, and the checks of every output."""
+"""A variant on one provider: performs its steps, keeps what they returned, and checks every output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 import msgspec
 import numpy as np
 
-from ...engines.arrays import bytes_of, dtype_of, to_array
-from ...engines.steps import AnyStep, Event, Evidence, Examine, Open, Result, Run, Setup
-from ...tensors import DataType, Tensor
-from .contract import Formed, Inputs
-
-SESSION = "session"
-"""The name of a walk's main session."""
+from ...engines.arrays import bytes_of, dtype_of, wrong_array
+from ...engines.steps import AnyStep, Event, Evidence, Examine, Open, Result, Run
+from ...tensors import Tensor
+from .formed import Formed, Inputs
+from .run_modes import SESSION, RunMode, VariantStep
 
 MOST_COPIED = 1 << 22
 """The most elements of an output that are copied. A larger right output is not copied: it is the expected one too."""
@@ -38,10 +36,10 @@ class Check:
 
 
 class VariantRun:
-    """Performs steps on a provider. `perform` performs one step.
+    """Performs the steps of a variant. `perform` performs one step on a provider.
 
-    `first` is the case itself, `formed` its model, `provider` the name of the provider. With `profile`, the main session
-    records the nodes that run.
+    `first` are the inputs of the case itself, `formed` its model, `provider` the name of the provider. With `profile`, the
+    main session records the nodes that run.
     """
 
     def __init__(
@@ -61,10 +59,25 @@ class VariantRun:
         self.evidence: dict[str, Evidence] = {}
         self.devices: dict[str, str] = {}
 
-    # --- performing ---
+    def go(self, run_mode: RunMode) -> None:
+        """Runs the model in a run mode. Raises ProviderError at the first step that fails."""
+        for variant_step in run_mode.steps(self.formed, self.first):
+            self.perform(variant_step)
 
-    def perform(self, step: AnyStep) -> Result:
-        """Performs one step, and returns its result. Raises ProviderError if it failed."""
+    def perform(self, variant_step: VariantStep) -> None:
+        """Performs one step, and checks the outputs that it must return. Raises ProviderError if it failed."""
+        step = variant_step.step
+        is_main = isinstance(step, Open) and step.session == SESSION
+        if isinstance(step, Open) and is_main and self.profile:
+            step = msgspec.structs.replace(step, setup=msgspec.structs.replace(step.setup, profile=True))
+        result = self._performed(step)
+        self.opened = self.opened or is_main
+        if variant_step.inputs is not None:
+            names = step.outputs if isinstance(step, Run) else None
+            lasting = isinstance(step, Run) and step.method == "run"
+            self.check(variant_step.inputs, result, variant_step.label, names, lasting=lasting)
+
+    def _performed(self, step: AnyStep) -> Result:
         self.steps.append(step)
         result = self._perform(step)
         if failure := result.failure:
@@ -72,101 +85,56 @@ class VariantRun:
         self.devices |= result.devices
         return result
 
-    def open(self, setup: Setup, *, session: str = SESSION) -> None:
-        """Creates a session of the form's model. The main session records a profile if the proof of the road needs it."""
-        files = {name: np.frombuffer(content, np.uint8) for name, content in self.formed.files.items()}
-        model = np.frombuffer(self.formed.model_bytes, np.uint8)
-        if self.profile and session == SESSION:
-            setup = msgspec.structs.replace(setup, profile=True)
-        self.perform(Open(session=session, model=model, setup=setup, files=files, static=not self.formed.dynamic))
-        self.opened = self.opened or session == SESSION
-
-    def run(
-        self, round: Inputs, label: str = "", *, session: str = SESSION, config: Mapping[str, str] | None = None
-    ) -> None:
-        """Runs a session on the values of a round, fed from the host, and checks all outputs."""
-        result = self.perform(Run(session=session, feeds=self.formed.feeds(round), config=dict(config or {})))
-        self.check(round, result, label, lasting=True)
-
     def examine(self, session: str = SESSION) -> Evidence:
         """Returns the evidence about a session, and keeps it."""
-        evidence = self.perform(Examine(session=session)).evidence
+        evidence = self._performed(Examine(session=session)).evidence
         assert evidence is not None, "Examine returns evidence"
         self.evidence[session] = evidence
         return evidence
-
-    # --- checking ---
-
-    def check(
-        self,
-        round: Inputs,
-        result: Result,
-        label: str = "",
-        wanted: Sequence[str] | None = None,
-        *,
-        lasting: bool = False,
-    ) -> None:
-        """Compares the outputs of a run with the expected ones.
-
-        `wanted` are the names of the outputs that were asked for, in order; by default all. `lasting` is whether nothing
-        writes into the memory of the outputs any more.
-        """
-        names, outputs = list(self.formed.outputs if wanted is None else wanted), result.outputs
-        problem = result.malformed
-        if problem is None and list(outputs) != names:
-            problem = f"the outputs must be {', '.join(names)}, got {', '.join(outputs) or 'none'}"
-        if problem is not None:
-            self.checks.append(Check(label, round, round.output_field, round.expected, None, problem))
-            return
-        for name in names:
-            self._check_one(round, name, outputs[name], label, lasting)
-
-    def _check_one(self, round: Inputs, name: str, array: np.ndarray, label: str, lasting: bool) -> None:
-        field = self.formed.outputs[name]
-        data_type, count = self._type_and_count(round, field)
-        place = ", ".join(filter(None, (label, name if len(self.formed.outputs) > 1 else "")))
-        if array.dtype.newbyteorder("<") != dtype_of(data_type):
-            problem = f"the output must be {data_type.name}, got {array.dtype.name.upper()}"
-        elif self.formed.dynamic and array.size != count:
-            problem = f"the output must have {count} elements, got sizes {list(array.shape)}"
-        elif not self.formed.dynamic and array.shape != round.desc.tensors[field].sizes:
-            problem = f"the output must have sizes {list(round.desc.tensors[field].sizes)}, got {list(array.shape)}"
-        else:
-            sizes = round.desc.tensors[field].sizes
-            elements = bytes_of(array, data_type)
-            bits = elements.cast(cast("Literal['B', 'H', 'I', 'Q']", data_type.bits_code))
-            if lasting and count > MOST_COPIED and field == round.output_field and round.expects(bits):
-                actual = Tensor(data_type, sizes, bits)
-            else:
-                actual = Tensor.from_bytes(data_type, sizes, elements)
-            self.checks.append(Check(place, round, field, self._expected(round, field)[0], actual))
-            return
-        self.checks.append(Check(place, round, field, self._expected(round, field)[0], None, problem))
-
-    def _type_and_count(self, round: Inputs, field: str) -> tuple[DataType, int]:
-        tensor = round.desc.tensors[field]
-        if field == round.output_field:
-            return tensor.data_type, tensor.element_count
-        return self.formed.mapped.feeds.get(field, tensor.data_type), tensor.element_count
-
-    def _expected(self, round: Inputs, field: str) -> tuple[Sequence[int | None], DataType, int]:
-        data_type, count = self._type_and_count(round, field)
-        if field == round.output_field:
-            return round.expected, data_type, count
-        return self.formed.mapped.feed(round.tensors).get(field, round.tensors[field]).bits, data_type, count
-
-    def expected_arrays(self, round: Inputs) -> dict[str, np.ndarray]:
-        """Returns an array for each output with its type and sizes. Undocumented elements are zero."""
-        arrays = {}
-        for name, field in self.formed.outputs.items():
-            expected, data_type, _ = self._expected(round, field)
-            tensor = Tensor(data_type, (len(expected),), [bits or 0 for bits in expected])
-            arrays[name] = to_array(tensor).reshape(self.formed.output_sizes(name, round))
-        return arrays
-
-    # --- what was seen ---
 
     def events(self, session: str = SESSION) -> list[Event]:
         """Returns the profile's events of a session that was examined."""
         evidence = self.evidence.get(session)
         return list(evidence.events or ()) if evidence else []
+
+    # --- checking ---
+
+    def check(
+        self,
+        inputs: Inputs,
+        result: Result,
+        label: str = "",
+        names: Sequence[str] | None = None,
+        *,
+        lasting: bool = False,
+    ) -> None:
+        """Compares the outputs of a run with the expected ones.
+
+        `names` are the outputs that were asked for, in order; by default all. `lasting` is whether nothing writes into the
+        memory of the outputs any more.
+        """
+        names, outputs = list(names or self.formed.outputs), result.outputs
+        problem = result.malformed
+        if problem is None and list(outputs) != names:
+            problem = f"the outputs must be {', '.join(names)}, got {', '.join(outputs) or 'none'}"
+        if problem is not None:
+            self.checks.append(Check(label, inputs, inputs.output_field, inputs.expected, None, problem))
+            return
+        for name in names:
+            self.checks.append(self._checked(inputs, name, outputs[name], label, lasting))
+
+    def _checked(self, inputs: Inputs, name: str, array: np.ndarray, label: str, lasting: bool) -> Check:
+        formed, field = self.formed, self.formed.outputs[name]
+        data_type = formed.output_type(name, inputs)
+        label = ", ".join(filter(None, (label, name if len(formed.outputs) > 1 else "")))
+        problem = wrong_array(array, dtype_of(data_type), formed.output_sizes(name, inputs))
+        if problem:
+            return Check(label, inputs, field, formed.expected(name, inputs), None, problem)
+        sizes = inputs.desc.tensors[field].sizes
+        elements = bytes_of(array, data_type)
+        bits = elements.cast(cast("Literal['B', 'H', 'I', 'Q']", data_type.bits_code))
+        if lasting and len(bits) > MOST_COPIED and field == inputs.output_field and inputs.expects(bits):
+            actual = Tensor(data_type, sizes, bits)
+        else:
+            actual = Tensor.from_bytes(data_type, sizes, elements)
+        return Check(label, inputs, field, formed.expected(name, inputs), actual)

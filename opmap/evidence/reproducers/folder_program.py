@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...engines.expectations import ExpectedStep
 from ...engines.sessions import CPU, DIRECTML
 from .literals import LONG
-from .rehearsal import Performed
 from .reproducer import ProgramWriter
 
 MODEL = "model.onnx"
@@ -119,7 +119,7 @@ class Recorded:
 
 
 def folder_program(
-    performed: Performed,
+    expected_steps: Sequence[ExpectedStep],
     files: dict[str, bytes],
     *,
     title: str,
@@ -133,8 +133,8 @@ def folder_program(
     `provider` is the default execution provider; `options` are its provider options, `config` its session configuration
     entries. With a `recorded` output, the program can also show that in place of a run.
     """
-    writer = _FolderWriter([step for step, _ in performed], files, options or {}, config or {}, recorded)
-    return writer.write(performed, title, provider)
+    writer = _FolderWriter([e.step for e in expected_steps], files, options or {}, config or {}, recorded)
+    return writer.write(expected_steps, title, provider)
 
 
 class _FolderWriter(ProgramWriter):

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from ...engines import steps
+from ...engines.expectations import ExpectedStep
 from ...engines.steps import AnyStep, Setup
 from .literals import array_literal, bytes_literal, model_literal
 
@@ -93,9 +94,18 @@ def run_options(config):
 """
 
 
-def program(performed: Sequence[tuple[AnyStep, Wanted]], *, title: str, provider: str) -> str:
+def program(expected_steps: Sequence[ExpectedStep], *, title: str, provider: str) -> str:
     """Returns the program that performs these steps. `provider` is the default execution provider, by its full name."""
-    return ProgramWriter([step for step, _ in performed]).write(performed, title, provider)
+    return ProgramWriter([e.step for e in expected_steps]).write(expected_steps, title, provider)
+
+
+def _wanted(expected: ExpectedStep) -> Wanted:
+    """Returns what a step of a contract probe must return."""
+    if expected.fails == "always":
+        return "refused"
+    if isinstance(expected.step, steps.Concurrent):
+        return expected.outputs or None
+    return expected.outputs[0] if expected.outputs else "maybe" if expected.fails == "perhaps" else None
 
 
 class ProgramWriter:
@@ -115,10 +125,11 @@ class ProgramWriter:
         self.alive: list[str] = []
         self.lines: list[str] = []
 
-    def write(self, performed: Sequence[tuple[AnyStep, Wanted]], title: str, provider: str) -> str:
+    def write(self, expected_steps: Sequence[ExpectedStep], title: str, provider: str) -> str:
         """Returns the program."""
-        for number, (step, wanted) in enumerate(performed, 1):
-            self._step(step, wanted, f"{type(step).__name__.lower()} {number}")
+        for number, expected in enumerate(expected_steps, 1):
+            step = expected.step
+            self._step(step, _wanted(expected), f"{type(step).__name__.lower()} {number}")
         body = "\n".join(self.lines)
         models = "\n".join(f"{name} = {self.model(raw)}" for raw, name in self.models.items())
         head = self.head(title, provider, f"{models}\n{body}")
