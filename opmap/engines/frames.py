@@ -20,9 +20,10 @@ from ..errors import ProviderError, short_line, shown
 from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_SIZES
 from ..vocabulary import Stage
 from .machine.facts import Fact
+from .protocol import ProviderFacts
 from .steps import AnyStep, Result
 
-MAGIC, VERSION = b"OPMF", 4
+MAGIC, VERSION = b"OPMF", 5
 
 _PREFIX = struct.Struct("<4sIIQ")
 _Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -86,22 +87,10 @@ class Start(Message, frozen=True):
 
 
 class Hello(Message, frozen=True):
-    """From the worker: the provider is open.
+    """From the worker, whose own process id is `pid`: the provider is open."""
 
-    Holds ONNX Runtime's version and providers (of a third party's provider its own version), the worker's own process
-    id, the adapter's name and class, and the distribution that ONNX Runtime was installed from. `name` is a third party's
-    own name for its provider, `sessions` whether it has the session interface.
-    """
-
-    version: str | None
-    providers: list[str]
+    facts: ProviderFacts
     pid: int
-    device_class: str | None = "hardware"
-    adapter: str | None = None
-    software: bool = False
-    name: str | None = None
-    sessions: bool = True
-    package: str | None = None
 
 
 class Refused(Message, frozen=True):

@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..limits import MAX_MESSAGE
+from .machine.facts import DeviceClass
+
+
+@dataclass(frozen=True)
+class ProviderFacts:
+    """What is known about an open provider. The worker process that opens it fills this; records and bundles show it.
+
+    `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
+    on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it.
+    `package` is the distribution that its ONNX Runtime, or DirectML, was installed from. `sessions` is whether the provider
+    can open a model and run it several times.
+    """
+
+    name: str
+    version: str | None
+    device_class: DeviceClass | None
+    adapter: str | None = field(default=None, kw_only=True)
+    package: str | None = field(default=None, kw_only=True)
+    sessions: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)

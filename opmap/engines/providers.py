@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -19,9 +19,9 @@ from .direct import DEBUG_LAYER, METACOMMANDS, DirectProvider, check_options
 from .dml_linux import VARIABLE, find_dml_runtime
 from .machine.environment import collect
 from .machine.facts import Fact
-from .machine.runtimes import import_problem, require_one
+from .machine.runtimes import import_problem, package_of, require_one
 from .performer import Malformed, Performer
-from .protocol import ASSERTED, DIRECT, CaseProvider, Placement
+from .protocol import ASSERTED, DIRECT, CaseProvider, Placement, ProviderFacts
 from .sessions import CPU, DIRECTML, SessionProvider
 from .steps import AnyStep, Result
 from .third_party import ThirdPartyProvider, Unavailable, import_folders
@@ -31,26 +31,22 @@ _SHORT = {"cpu": CPU, "dml": DIRECTML}
 
 
 @dataclass(frozen=True)
-class OpenProvider:
-    """A provider that is ready to run, with the facts about it that every record contains.
+class OpenProvider(ProviderFacts):
+    """A provider that is ready to run, and the facts about it.
 
-    `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
-    on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it. The
-    placement that a third party's provider reports is `asserted`: it is believed, not proven. `sessions` is whether the
-    provider can open a model and run it several times. `package` is the distribution that its ONNX Runtime was installed
-    from. `note` says why another provider was not taken. `device_types()` are the names of the data types that the device of
-    the DirectML EP says that it supports; None if they are not known. The first call asks the device.
+    The placement that a third party's provider reports is `asserted`: it is believed, not proven. `note` says why another
+    provider was not taken. `device_types()` are the names of the data types that the device of the DirectML EP says that it
+    supports; None if they are not known. The first call asks the device.
     """
 
-    name: str
-    version: str | None
-    device_class: str | None
     provider: Performer | CaseProvider
-    adapter: str | None = None
-    sessions: bool = True
-    package: str | None = None
-    note: str | None = None
-    device_types: Callable[[], Collection[str] | None] = lambda: None
+    note: str | None = field(default=None, kw_only=True)
+    device_types: Callable[[], Collection[str] | None] = field(default=lambda: None, kw_only=True)
+
+    @classmethod
+    def of(cls, facts: ProviderFacts, provider: Performer | CaseProvider) -> OpenProvider:
+        """Returns the provider with its facts."""
+        return cls(**vars(facts), provider=provider)
 
     @property
     def directml(self) -> bool:
@@ -242,8 +238,11 @@ def open_provider(
     refuse_directml_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
     if wanted != CPU:
         return open_worker(wanted, options=options)
+    import onnxruntime
+
+    package = package_of(onnxruntime.__file__)
     session = SessionProvider(wanted, options, config=config)
-    return OpenProvider(wanted, session.version, "hardware", session, package=session.package, note=note)
+    return OpenProvider(wanted, session.version, "hardware", session, package=package, note=note)
 
 
 _HINT = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"
@@ -293,10 +292,6 @@ def _open_directml(
 ) -> OpenProvider:
     """Opens the DirectML EP in a worker process. Raises ProviderMissing if it does not start or has no DirectML EP."""
     opened = open_worker(DIRECTML, options=options, command=command, adapter=adapter)
-    assert isinstance(opened.provider, WorkerProvider), "the DirectML EP runs in a worker process"
-    if opened.provider.software:
-        opened.provider.close()
-        raise ProviderMissing(f"{DIRECTML} needs a hardware adapter, got the software adapter {opened.adapter}")
     return replace(opened, device_types=cache(partial(_device_types, opened.adapter, command)))
 
 
@@ -320,15 +315,6 @@ def _open_direct(options: Mapping[str, str], *, command: Sequence[str] | None, *
     return _opened(DirectProvider(DIRECT, options, command=command, **choice))
 
 
-def _start(worker: WorkerProvider) -> None:
-    """Starts a worker process. Raises ProviderMissing if it does not start, InputError if the provider cannot be used."""
-    try:
-        worker.start()
-    except ProviderError as error:
-        worker.close()
-        raise ProviderMissing(str(error)) from None
-
-
 def _open_worker(name: str, *, timeout: float, **choice: Any) -> OpenProvider:
     """Opens an execution provider of ONNX Runtime, or MODULE:FACTORY, in a worker process.
 
@@ -340,16 +326,11 @@ def _open_worker(name: str, *, timeout: float, **choice: Any) -> OpenProvider:
 
 def _opened(worker: WorkerProvider) -> OpenProvider:
     """Starts a worker process, and returns its provider. Raises ProviderMissing, InputError."""
-    _start(worker)
-    return OpenProvider(
-        worker.own_name,
-        worker.version,
-        worker.device_class,
-        worker,
-        worker.adapter,
-        sessions=worker.sessions,
-        package=worker.package,
-    )
+    try:
+        return OpenProvider.of(worker.facts, worker)
+    except ProviderError as error:
+        worker.close()
+        raise ProviderMissing(str(error)) from None
 
 
 def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvider:
@@ -363,6 +344,4 @@ def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvid
         provider = ThirdPartyProvider.load(name, import_folders())
     except Unavailable as error:
         raise ProviderMissing(str(error)) from None
-    return OpenProvider(
-        provider.name or name, provider.version, provider.device_class, provider, sessions=provider.sessions
-    )
+    return OpenProvider.of(provider.facts, provider)

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -124,13 +123,6 @@ class SessionProvider(Performer):
         self._profiled = 0
         self._unrecorded = False
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
-
-    @cached_property
-    def package(self) -> str | None:
-        """The distribution that ONNX Runtime was installed from; None if it is unknown."""
-        from .machine.runtimes import package_of  # here: a worker process does not need it
-
-        return package_of(self._runtime.__file__)
 
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs one step. An error of ONNX Runtime is in the result. There is no time limit in this process."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Self, get_args
+from typing import Any, Self, cast, get_args
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from ..vocabulary import Stage
 from .frames import TYPES
 from .machine.facts import DeviceClass
 from .performer import Performer
-from .protocol import ASSERTED, Placement
+from .protocol import ASSERTED, Placement, ProviderFacts
 from .steps import (
     AnyStep,
     Clear,
@@ -40,8 +40,8 @@ class Unavailable(ProviderError):
 class ThirdPartyProvider(Performer):
     """Performs steps on an object that has `run(model_bytes, feeds)`, and perhaps `open(model_bytes, setup)`.
 
-    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. `name`, `version` and `device_class`
-    are the object's own, or None. Any exception of the object is an error of its step.
+    With `open`, a session is what `open` returned. Otherwise each Run calls `run`. In `facts`, name, version and device class
+    are the object's own. Any exception of the object is an error of its step.
     """
 
     def __init__(self, provider: object, spec: str):
@@ -51,7 +51,7 @@ class ThirdPartyProvider(Performer):
         try:
             with _third_party_code():
                 runs = callable(getattr(provider, "run", None))
-                self.name, self.version, device_class = (_attribute(provider, name) for name in _ATTRIBUTES)
+                name, version, device_class = (_attribute(provider, name) for name in _ATTRIBUTES)
                 self.sessions = callable(getattr(provider, "open", None))
         except KeyboardInterrupt:
             raise
@@ -63,8 +63,9 @@ class ThirdPartyProvider(Performer):
         if device_class not in (None, *get_args(DeviceClass)):
             wanted = f"device_class must be {', '.join(get_args(DeviceClass))} or None"
             raise InputError(f"--provider {spec}: {wanted}, got {device_class!r}")
-        self.device_class = device_class
-        self._shown = self.name or spec
+        self.facts = ProviderFacts(
+            name or spec, version, cast("DeviceClass | None", device_class), sessions=self.sessions
+        )
         self._open: dict[str, tuple[object, list[str]]] = {}
 
     @classmethod
@@ -112,7 +113,9 @@ class ThirdPartyProvider(Performer):
             if self.sessions:
                 session = self._provider.open(model, msgspec.to_builtins(step.setup, enc_hook=lambda array: array))
             elif not _is_plain(step.setup) or step.files:
-                raise ProviderError(f"{self._shown} has no method open: it cannot set up a session", stage=Stage.LOAD)
+                raise ProviderError(
+                    f"{self.facts.name} has no method open: it cannot set up a session", stage=Stage.LOAD
+                )
             else:
                 session = model
             self._open[step.session] = session, _output_names(model)
@@ -128,7 +131,7 @@ class ThirdPartyProvider(Performer):
             for name in reversed(list(self._open)):
                 self._close(name)
             return Result()
-        raise ProviderError(f"{self._shown} cannot {type(step).__name__}: it only opens, runs and closes sessions")
+        raise ProviderError(f"{self.facts.name} cannot {type(step).__name__}: it only opens, runs and closes sessions")
 
     def _run(self, step: Run) -> Result:
         if step.session not in self._open:
@@ -156,7 +159,7 @@ class ThirdPartyProvider(Performer):
         """Returns what the object's `placement()` says. Without an answer, its own name stands for what ran the model."""
         answer = getattr(self._provider, "placement", lambda: None)()
         if answer is None:
-            return Placement(ASSERTED, (("", self._shown),))
+            return Placement(ASSERTED, (("", self.facts.name),))
         try:
             nodes = msgspec.convert(getattr(answer, "nodes", answer), tuple[tuple[str, str], ...])
         except msgspec.ValidationError as error:

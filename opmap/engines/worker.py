@@ -20,6 +20,7 @@ from . import frames
 from .child import KILL_TIMEOUT, Child, ChildEnded
 from .machine.facts import Fact
 from .performer import Performer
+from .protocol import ProviderFacts
 from .steps import (
     Allocate,
     AnyStep,
@@ -279,7 +280,7 @@ class WorkerProvider(Performer):
             command=self.command,
             adapter=start.adapter,
             device_id=start.device_id,
-            package=self._hello.package if self._hello else start.package,
+            package=self._hello.facts.package if self._hello else start.package,
             timeout=self.timeout,
             first_timeout=self.first_timeout,
             hang_limit=hang_limit or self._hang_limit,
@@ -317,44 +318,12 @@ class WorkerProvider(Performer):
         self.calls = 0
 
     @property
-    def version(self) -> str | None:
-        """The version of ONNX Runtime in the worker, of DirectML, or of a third party's provider. Starts the worker."""
-        return self._greeting().version
-
-    @property
-    def providers(self) -> list[str]:
-        """The execution providers of the worker's ONNX Runtime. Starts the worker."""
-        return self._greeting().providers
-
-    @property
-    def device_class(self) -> str | None:
-        """The class of the worker's device: `emulated` or `hardware`. Starts the worker."""
-        return self._greeting().device_class
-
-    @property
-    def adapter(self) -> str | None:
-        """The name of the adapter; None if it is unknown. Starts the worker."""
-        return self._greeting().adapter
-
-    @property
-    def package(self) -> str | None:
-        """The distribution that the worker's ONNX Runtime, or DirectML, was installed from; None if it is unknown."""
-        return self._greeting().package
-
-    @property
-    def software(self) -> bool:
-        """True if ONNX Runtime refuses the adapter as a software adapter. Starts the worker."""
-        return self._greeting().software
-
-    @property
-    def own_name(self) -> str:
-        """The name of the provider; of a third party's provider its own name. Starts the worker."""
-        return self._greeting().name or self.name
-
-    @property
-    def sessions(self) -> bool:
-        """True if the provider has sessions: it can open a model and run it several times. Starts the worker."""
-        return self._greeting().sessions
+    def facts(self) -> ProviderFacts:
+        """What the worker process says about its provider. Starts the worker."""
+        if self._hello is None:
+            self.start()
+        assert self._hello is not None  # start() raises otherwise
+        return self._hello.facts
 
     @property
     def pid(self) -> int | None:
@@ -372,12 +341,6 @@ class WorkerProvider(Performer):
             return self._ask(frames.Inspect(), self.first_timeout).facts
         except ProviderError as error:
             return {"worker": Fact(None, "the worker process", str(error))}
-
-    def _greeting(self) -> frames.Hello:
-        if self._hello is None:
-            self.start()
-        assert self._hello is not None  # start() raises otherwise
-        return self._hello
 
     # --- messages ---
 

@@ -24,6 +24,7 @@ import faulthandler
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from io import FileIO, TextIOWrapper
 from queue import SimpleQueue
@@ -34,7 +35,7 @@ import numpy as np
 from opmap.engines import frames
 from opmap.engines.machine.adapters import candidates, device_class, wine_version
 from opmap.engines.performer import Performer
-from opmap.engines.protocol import DIRECT
+from opmap.engines.protocol import DIRECT, ProviderFacts
 from opmap.engines.sessions import DIRECTML, IDENTITY, SessionProvider
 from opmap.engines.steps import Drop, Open, Result
 from opmap.engines.third_party import ThirdPartyProvider
@@ -62,7 +63,7 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
         frames.write(sink, frames.encode(msgspec.structs.replace(message, number=request.number)))
 
     try:
-        provider, hello = _provider(start, make)
+        provider, facts = _provider(start, make)
     except InputError as error:
         reply(frames.Refused(str(error)), start)
         return
@@ -74,7 +75,7 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
 
         reply(frames.Refused(import_problem(error), missing=True), start)
         return
-    reply(hello, start)
+    reply(frames.Hello(facts, os.getpid()), start)
     while True:
         message = inbox.get()
         if isinstance(message, frames.Perform):
@@ -91,14 +92,14 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
             reply(frames.Facts(collect() | getattr(provider, "facts", dict)()), message)
 
 
-def _provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, frames.Hello]:
+def _provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:
     """Opens the provider that the parent names. Raises what the three ways to open one raise."""
     if ":" in start.provider:
         return _third_party(start)
     return _direct(start) if start.provider == DIRECT else _execution_provider(start, make)
 
 
-def _direct(start: frames.Start) -> tuple[Performer, frames.Hello]:
+def _direct(start: frames.Start) -> tuple[Performer, ProviderFacts]:
     """Opens DirectML on the chosen adapter, or else on the first one that has a Direct3D 12 device.
 
     Raises InputError if no adapter, or more than one, fits the choice, or if the debug layers are wanted and not installed;
@@ -116,20 +117,18 @@ def _direct(start: frames.Start) -> tuple[Performer, frames.Hello]:
             problem = problem or f"{adapter.name}: {error}" if adapter else str(error)
             continue
         module = next(iter(loaded_modules("directml.dll")), None)
-        hello = frames.Hello(
+        return provider, ProviderFacts(
+            DIRECT,
             module.file_version if module else None,
-            [],
-            os.getpid(),
             device_class(adapter, wine) if adapter else "emulated" if wine else None,
             adapter=adapter.name if adapter else None,
-            sessions=False,
             package=_package_of(module.path, start) if module else None,
+            sessions=False,
         )
-        return provider, hello
     raise ProviderError(f"{DIRECT} has no device: {problem}")
 
 
-def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, frames.Hello]:
+def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:
     """Opens an execution provider of ONNX Runtime.
 
     Raises InputError if no adapter or device, or more than one, fits the choice. Raises ProviderError if the provider is
@@ -137,50 +136,51 @@ def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> 
     """
     import onnxruntime
 
-    hello = frames.Hello(
+    facts = ProviderFacts(
+        start.provider,
         onnxruntime.__version__,
-        list(onnxruntime.get_available_providers()),
-        os.getpid(),
         "emulated" if wine_version() else "hardware",
         package=_package_of(onnxruntime.__file__, start),
     )
     open_one = partial(make, start.provider, config=start.config)
     if start.provider == DIRECTML:
-        return _directml(start, hello, open_one)
-    if start.libraries or start.provider not in hello.providers:
+        return _directml(start, facts, open_one)
+    if start.libraries or start.provider not in onnxruntime.get_available_providers():
         from opmap.engines.plugins import described_device, plugin_class, plugin_device
 
         device = plugin_device(start.provider, start.libraries, start.device_id)
-        described = msgspec.structs.replace(hello, adapter=described_device(device), device_class=plugin_class(device))
+        described = replace(facts, adapter=described_device(device), device_class=plugin_class(device))
         return open_one(start.options, device=device), described
-    return open_one(start.options), hello
+    return open_one(start.options), facts
 
 
 def _directml(
-    start: frames.Start, hello: frames.Hello, open_one: Callable[..., Performer]
-) -> tuple[Performer, frames.Hello]:
+    start: frames.Start, facts: ProviderFacts, open_one: Callable[..., Performer]
+) -> tuple[Performer, ProviderFacts]:
     """Opens the DirectML EP on the chosen adapter, or else on the first hardware adapter on which a session can be created.
 
-    Raises ProviderError if there is no DirectML EP, or no adapter on which a session can be created.
+    Raises ProviderError if there is no DirectML EP, or no adapter on which a session can be created. ONNX Runtime refuses
+    software adapters.
     """
+    import onnxruntime
+
     wine, problem = wine_version(), ""
     adapters = list(candidates(substring=start.adapter, device_id=start.device_id))
-    if DIRECTML not in hello.providers:
-        has = f"the worker's ONNX Runtime {hello.version}, which has {', '.join(hello.providers)}"
+    if DIRECTML not in (providers := onnxruntime.get_available_providers()):
+        has = f"the worker's ONNX Runtime {facts.version}, which has {', '.join(providers)}"
         raise ProviderError(f"{DIRECTML} is not in {has}")
     for adapter in adapters:
         options = dict(start.options)
         if adapter:
             options["device_id"] = str(adapter.index)  # without it, ONNX Runtime chooses in another order
-            kind = device_class(adapter, wine)
-            hello = msgspec.structs.replace(hello, adapter=adapter.name, device_class=kind, software=adapter.software)
+            facts = replace(facts, adapter=adapter.name, device_class=device_class(adapter, wine))
+            if adapter.software:
+                raise ProviderError(f"{DIRECTML} needs a hardware adapter, got the software adapter {adapter.name}")
         provider = open_one(options)
-        if hello.software:
-            return provider, hello  # the parent refuses it
         failed = provider.perform(Open(session="", model=np.frombuffer(IDENTITY, np.uint8)))
         provider.perform(Drop(name=""))
         if failed.error is None:
-            return provider, hello
+            return provider, facts
         if not problem:  # the problem of the first adapter is reported
             place = f" on {adapter.name}" if adapter else ""
             problem = f"{DIRECTML} cannot create a session{place}: {failed.error}"
@@ -199,17 +199,9 @@ def _package_of(file: str, start: frames.Start) -> str | None:
     return package_of(file)
 
 
-def _third_party(start: frames.Start) -> tuple[Performer, frames.Hello]:
+def _third_party(start: frames.Start) -> tuple[Performer, ProviderFacts]:
     provider = ThirdPartyProvider.load(start.provider, start.path)
-    hello = frames.Hello(
-        provider.version,
-        [],
-        os.getpid(),
-        provider.device_class,
-        name=provider.name or start.provider,
-        sessions=provider.sessions,
-    )
-    return provider, hello
+    return provider, provider.facts
 
 
 def _perform(provider: Performer, message: frames.Perform) -> Result:

@@ -28,6 +28,7 @@ from opmap.catalogue.globs import matcher
 from opmap.catalogue.selection import Selection, case_ids
 from opmap.documentation import review_page
 from opmap.engines import frames
+from opmap.engines.protocol import ProviderFacts
 from opmap.engines.steps import Clear, Run
 from opmap.errors import OpmapError
 from opmap.evidence.bundle import Bundle
@@ -267,7 +268,7 @@ def _frame_seeds(_: Path) -> list[bytes]:
             Run(session="s", feeds={"a": np.arange(6, dtype=np.int64).reshape(2, 3), "b": np.array(1.5)}), 1.0
         ),
         frames.Perform(Clear(), 1.0),
-        frames.Hello(version="1.24.1", providers=["CPUExecutionProvider"], pid=7),
+        frames.Hello(ProviderFacts("CPUExecutionProvider", "1.24.1", "hardware"), pid=7),
         frames.Refused("there is no adapter"),
     )
     streams = [io.BytesIO() for _ in messages]

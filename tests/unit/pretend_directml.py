@@ -11,13 +11,14 @@ import msgspec
 import numpy as np
 
 from opmap.descriptors import TensorDesc
-from opmap.engines import frames, worker_main
+from opmap.engines import worker_main
 from opmap.engines.direct import DEBUG_LAYER
 from opmap.engines.directml.describing import from_memory, to_memory
 from opmap.engines.directml.dispatching import FILL, GUARD
 from opmap.engines.directml.hresults import BindingRefused, CallFailed
 from opmap.engines.machine.facts import Fact
 from opmap.engines.performer import Performer
+from opmap.engines.protocol import ProviderFacts
 from opmap.engines.steps import Dispatch, Result
 from opmap.operators import OPERATORS
 from opmap.spec import all_specs
@@ -104,9 +105,8 @@ def described(tensor):
 
 
 def opened(start):
-    return Pretender(sys.argv[2], start.options), frames.Hello(
-        "1.15.4.0", [], 1, "emulated", adapter="pretended", sessions=False
-    )
+    facts = ProviderFacts("directml", "1.15.4.0", "emulated", adapter="pretended", sessions=False)
+    return Pretender(sys.argv[2], start.options), facts
 
 
 if __name__ == "__main__":

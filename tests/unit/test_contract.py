@@ -222,7 +222,7 @@ def test_beside():
 def test_package_is_told_to_the_worker_beside():
     """A worker that is told the distribution of its ONNX Runtime does not look for it."""
     with WorkerProvider(CPU) as worker:
-        package = worker.package
+        package = worker.facts.package
         assert package and package == worker.beside()._start.package
     with WorkerProvider(CPU, package="another") as informed:
-        assert "another" == informed.package
+        assert "another" == informed.facts.package

@@ -55,10 +55,10 @@ class TestDirectMLOnLinux:
         return pid
 
     def judge(self, worker):
-        return Judge(OpenProvider(DIRECTML, worker.version, worker.device_class, worker))
+        return Judge(OpenProvider.of(worker.facts, worker))
 
     def test_cases(self, worker, cases):
-        assert "emulated" == worker.device_class
+        assert "emulated" == worker.facts.device_class
         records = list(map(self.judge(worker), cases))
         assert ["pass"] * 12 == [record.verdict for record in records]
         assert all(record.proven for record in records)

@@ -11,11 +11,11 @@ import onnxruntime
 import pytest
 
 from opmap.engines import plugins
-from opmap.engines.frames import Hello, Start
+from opmap.engines.frames import Start
 from opmap.engines.machine.facts import Adapter, Fact
 from opmap.engines.machine.runtimes import Plugin
 from opmap.engines.performer import Performer
-from opmap.engines.protocol import Placement
+from opmap.engines.protocol import Placement, ProviderFacts
 from opmap.engines.session_records import one_line
 from opmap.engines.sessions import CPU, DIRECTML, IDENTITY, SessionProvider
 from opmap.engines.steps import Drop, Examine, Open, Result, Run, Setup
@@ -258,18 +258,18 @@ class TestAdapterWithoutDirect3D12:
     @pytest.fixture(autouse=True)
     def adapters(self, monkeypatch):
         found = [adapter(0), adapter(1, software=True), adapter(2), adapter(3)]
+        monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [DIRECTML])
         monkeypatch.setattr("opmap.engines.machine.adapters.list_adapters", lambda: found)
 
     def open(self, works, **choice):
         Broken.works = works
-        hello = Hello("1", [DIRECTML], 1)
-        return _directml(Start(DIRECTML, **choice), hello, Broken)
+        return _directml(Start(DIRECTML, **choice), ProviderFacts(DIRECTML, "1", None), Broken)
 
     @pytest.mark.parametrize(("works", "name"), [("023", "GPU 0"), ("23", "GPU 2"), ("3", "GPU 3")])
     def test_next(self, works, name):
         """Without a choice it takes the next hardware adapter."""
-        provider, hello = self.open(works)
-        assert (name, name[-1]) == (hello.adapter, provider.number)
+        provider, facts = self.open(works)
+        assert (name, name[-1]) == (facts.adapter, provider.number)
 
     @pytest.mark.parametrize("choice", [{"device_id": 0}, {"adapter": "GPU 0"}])
     def test_chosen(self, choice):
@@ -279,6 +279,10 @@ class TestAdapterWithoutDirect3D12:
     def test_none(self):
         with pytest.raises(ProviderError, match="cannot create a session on GPU 0"):
             self.open("")
+
+    def test_software(self):
+        with pytest.raises(ProviderError, match="needs a hardware adapter, got the software adapter GPU 1"):
+            self.open("1", device_id=1)
 
 
 class TestProof:

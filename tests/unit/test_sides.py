@@ -110,10 +110,10 @@ def directml(wrong, on_cpu=None, opened=None, below=None):
         if options.get("provider") == "directml":
             if isinstance(below, Exception):
                 raise below
-            yield Judge(OpenProvider("directml", None, "emulated", Planted(below), "one"))
+            yield Judge(OpenProvider("directml", None, "emulated", Planted(below), adapter="one"))
             return
         value = 99 if wrong(dict(entries), options) else None
-        yield Judge(OpenProvider(DIRECTML, None, "emulated", Planted(value), "one"))
+        yield Judge(OpenProvider(DIRECTML, None, "emulated", Planted(value), adapter="one"))
 
     return open_with
 

@@ -189,7 +189,7 @@ class TestInWorker:
         here, _ = judged(filter=("gather_elements/int8/*",), **options)
         with WorkerProvider(CPU) as worker:
             session = Session(SessionOptions(provider="cpu", filter=("gather_elements/int8/*",), **options))
-            session._opened = Judge(OpenProvider(CPU, worker.version, "hardware", worker), brief=True)
+            session._opened = Judge(OpenProvider.of(worker.facts, worker), brief=True)
             session.judge_all()
 
         assert encode(here.results.records) == encode(session.results.records)
