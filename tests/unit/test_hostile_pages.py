@@ -36,7 +36,9 @@ def test_the_same_seed_gives_the_same_pages():
 
 def test_deep_html():
     """HTML that is nested deeper than any page is refused; unclosed inline elements are no depth."""
-    page = "<!doctype html><title>DML_GATHER_OPERATOR_DESC</title><pre>output[...] = input[..., indices[...], ...]</pre>"
+    page = (
+        "<!doctype html><title>DML_GATHER_OPERATOR_DESC</title><pre>output[...] = input[..., indices[...], ...]</pre>"
+    )
     with pytest.raises(InputError, match="nested at most 100 deep"):
         review_page(page + "<div>" * 200 + "x", "page")
     assert review(page + "<b>" * 2000 + "x")
