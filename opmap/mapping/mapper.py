@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from types import MappingProxyType
 from typing import Literal
 
 import onnx
@@ -50,29 +50,23 @@ IndexConversion = Literal["graph", "host", "directml"]
 
 @dataclass(frozen=True)
 class MappedModel:
-    """A mapped descriptor.
+    """A mapped descriptor. Equal descriptors share it.
 
-    `feeds` gives the data type of each graph input. `lowered_as` is the descriptor that the DirectML EP is predicted to
-    make.
+    `model_bytes` is the serialized model, with the same bytes on every platform. `feeds` gives the data type of each graph
+    input. `lowered_as` is the descriptor that the DirectML EP is predicted to make.
     """
 
     desc: OperatorDesc
     lowering: Lowering
-    model: onnx.ModelProto
+    model_bytes: bytes
     feeds: Mapping[str, DataType]
     substitutions: tuple[Substitution, ...]
     lowered_as: OperatorDesc
 
-    @cached_property
-    def model_bytes(self) -> bytes:
-        """The serialized model, with the same bytes on every platform."""
-        serialized: bytes = self.model.SerializeToString(deterministic=True)
-        return serialized
-
-    @cached_property
-    def node_types(self) -> frozenset[str]:
-        """The operator types of the model's nodes."""
-        return frozenset(node.op_type for node in self.model.graph.node)
+    @property
+    def model(self) -> onnx.ModelProto:
+        """A new copy of the model, which the caller may change."""
+        return onnx.load_from_string(self.model_bytes)
 
     def feed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the tensors for the graph inputs, converted if the host converts them."""
@@ -88,7 +82,7 @@ def map_descriptor(
     """Returns the ONNX model of a valid descriptor.
 
     `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. Raises MappingError if
-    ONNX has no such operator, or if the descriptor has strides. Equal descriptors have one model, which nobody changes.
+    ONNX has no such operator, or if the descriptor has strides.
     """
     operator, room = OPERATORS[desc.operator], desc.results
     key = "mapped", index_conversion, fits_int32
@@ -151,7 +145,9 @@ class _Writer:
         for name, data_type in self.feeds.items():
             _describe(graph.input.add(), name, data_type, desc.tensors[name].sizes)
         _describe(graph.output.add(), output, desc.output.data_type, desc.output.sizes)
-        return MappedModel(desc, lowering, self.model, self.feeds, tuple(self.substitutions), self.lowered_as())
+        serialized = self.model.SerializeToString(deterministic=True)
+        feeds = MappingProxyType(self.feeds)
+        return MappedModel(desc, lowering, serialized, feeds, tuple(self.substitutions), self.lowered_as())
 
     def lowered_as(self) -> OperatorDesc:
         """Returns the descriptor that the DirectML EP is predicted to make."""

@@ -263,6 +263,15 @@ class TestModels:
         assert first == second
         assert first == map_descriptor(desc).model.SerializeToString(deterministic=True)
 
+    def test_a_changed_model_is_the_callers_own(self):
+        """Who changes the model changes neither the model nor the feeds that an equal descriptor gets."""
+        mapped = map_descriptor(SHAPES[0])
+        before = mapped.model_bytes
+        mapped.model.graph.node.pop()
+        with pytest.raises(TypeError):
+            mapped.feeds["more"] = F32
+        assert before == mapped.model.SerializeToString(deterministic=True) == map_descriptor(SHAPES[0]).model_bytes
+
     def test_bytes_do_not_change_between_versions(self):
         """The bytes of a small GATHER model are pinned, because models/ must be the same on every platform."""
         inputs = {"InputTensor": TensorDesc(F32, (3,)), "IndicesTensor": TensorDesc(DataType.INT32, (2,))}

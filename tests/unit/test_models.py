@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import json
@@ -22,10 +23,13 @@ from onnx import numpy_helper
 
 import opmap
 from opmap.catalogue.catalogue import catalogue
+from opmap.catalogue.selection import find_case
 from opmap.cli import main
+from opmap.evidence.reproducers import model_folders
 from opmap.evidence.reproducers.model_folders import collection
 from opmap.limits import MAX_FILE_BYTES
 from opmap.mapping.dxdispatch import model_json
+from opmap.tensors import DataType, Tensor
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 NAMES = sorted(p.name for p in MODELS.iterdir() if p.is_dir())
@@ -44,6 +48,20 @@ class TestCollection:
         assert files
         assert rebuilt.keys() == files.keys()
         assert [name for name in files if rebuilt[name] != files[name]] == []
+
+    def test_undocumented(self, monkeypatch):
+        """An output with an element that has no documented value has no file, and the manifest says why."""
+        case = find_case("gather/example.1")
+        beyond = Tensor.from_values(DataType.UINT32, (5,), [3, 2, 3, 0, 99])
+        case = dataclasses.replace(case, tensors={**case.tensors, "IndicesTensor": beyond})
+        monkeypatch.setattr(model_folders, "_cases", lambda: [("one", case)])
+
+        files = collection()
+
+        (model,) = json.loads(files["manifest.json"])["models"].values()
+        assert "1 of 5 elements have no documented value" == model["without_output"]
+        assert "one/test_data_set_0/output_0.pb" not in files and "one/test_data_set_0/input_1.pb" in files
+        assert b"without_output" not in (MODELS / "manifest.json").read_bytes()
 
     @pytest.mark.parametrize("name", NAMES)
     def test_model(self, name):

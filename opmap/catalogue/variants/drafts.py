@@ -34,9 +34,7 @@ class Draft:
     @cached_property
     def model(self) -> onnx.ModelProto:
         """The copy. It is made when it is first used: a form refuses most descriptors before."""
-        model = onnx.ModelProto()
-        model.CopyFrom(self.mapped.model)
-        return model
+        return self.mapped.model
 
     @property
     def graph(self) -> onnx.GraphProto:

@@ -84,8 +84,6 @@ class Formed:
     @cached_property
     def model_bytes(self) -> bytes:
         """The serialized model, with the same bytes on every platform."""
-        if self.model is self.mapped.model:
-            return self.mapped.model_bytes
         serialized: bytes = self.model.SerializeToString(deterministic=True)
         return serialized
 
@@ -97,8 +95,6 @@ class Formed:
     @property
     def node_types(self) -> frozenset[str]:
         """The operator types of the model's nodes."""
-        if self.model is self.mapped.model:
-            return self.mapped.node_types
         return frozenset(node.op_type for node in self.model.graph.node)
 
     # --- outputs ---

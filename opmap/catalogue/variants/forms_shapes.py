@@ -107,7 +107,7 @@ def _opset(version: int, draft: Draft) -> Formed | None:
     There is none if an operator, an attribute or a data type of the model is not in the opset, or if there are negative
     indices and the opset has none. Above AUXILIARY_OPSET there are only models of one node.
     """
-    nodes = draft.mapped.model.graph.node
+    nodes = draft.graph.node
     if version > AUXILIARY_OPSET and len(nodes) > 1:
         return None
     if any(_schema(node.op_type, version) is None for node in nodes):

@@ -207,7 +207,7 @@ def _same_twice(draft: Draft) -> Formed | None:
 @form("output-init", "The data is an initializer that is a graph output too.")
 def _output_init(draft: Draft) -> Formed | None:
     """Builds nothing if another node stands before the operator: ONNX Runtime folds that, and nobody uses the initializer."""
-    nodes = draft.mapped.model.graph.node
+    nodes = draft.graph.node
     read_names = {name for node in nodes if node.op_type == draft.mapped.lowering.op_type for name in node.input}
     if any(name not in read_names for name in draft.mapped.feeds if name not in draft.mapped.desc.index_tensors()):
         return None

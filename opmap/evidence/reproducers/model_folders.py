@@ -133,7 +133,8 @@ def _staged(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
 def collection() -> dict[str, bytes]:
     """Returns every file of models/ by its relative path.
 
-    There is one folder per documented example, one per operator and index form, and the manifest.
+    There is one folder per documented example, one per operator and index form, and the manifest. It has the digest of
+    each file, and for an output with undocumented elements, which has no file, the reason.
     """
     files: dict[str, bytes] = {}
     entries: dict[str, dict[str, object]] = {}
@@ -145,6 +146,9 @@ def collection() -> dict[str, bytes]:
             "substitutions": [str(s) for s in mapped.substitutions],
             "sha256": {path: _digest(content) for path, content in of_model.items()},
         }
+        undocumented, count = sum(bits is None for bits in case.expected), len(case.expected)
+        if undocumented:
+            entries[name]["without_output"] = f"{undocumented} of {count} elements have no documented value"
         files |= {f"{name}/{path}": content for path, content in of_model.items()}
     files[MANIFEST] = (json.dumps({"models": entries}, indent=1) + "\n").encode()
     return files
