@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from .cli.options import SHARED_OPTIONS, add_pytest_options
 from .errors import OpmapError, printable
 from .judge.tally import Tally
+from .session.options import PYTEST, SessionOptions, add_pytest_options, of_command
 from .vocabulary import Verdict
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _refuse_workers(config: pytest.Config, state: _State) -> None:
 
 def _usage_error(error: OpmapError) -> pytest.UsageError:
     """Returns the error that ends pytest with one line. It names an option as pytest does: --opmap-filter for --filter."""
-    names = "|".join(option.name for option in SHARED_OPTIONS)
+    names = "|".join(name.replace("_", "-") for name in of_command(PYTEST))
     return pytest.UsageError(
         printable("opmap: " + re.sub(rf"(?<![\w-])--(?=(?:{names})(?![\w-]))", "--opmap-", str(error)))
     )
@@ -165,7 +165,6 @@ class _State:
     def session(self) -> Session:
         """The session. Raises UsageError if the file of known failures cannot be used."""
         from .session import Session
-        from .session.session_options import SessionOptions
 
         prefix, options = "opmap_", vars(self.config.option)
         named = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}

@@ -23,7 +23,7 @@ from opmap.diagnosis.causes import causes
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.faults import FAULTS
 from opmap.session import Session
-from opmap.session.session_options import SessionOptions
+from opmap.session.options import SessionOptions
 
 TESTS = Path(__file__).parents[1] / "tests" / "unit"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from ..engines.machine.garbage import collect_less_often
 from ..errors import OpmapError
 from ..evidence.terminal import abandon_stdout, open_closed_streams, print_error
-from .command_options import parser
+from .parser import parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ SCHEMA = "opmap-rules-against/1"
 
 
 class RulesDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What `opmap rules --against directml --json` prints. `feature_level` and `data_types` are what the device says."""
+    """What `opmap rules --check-on directml --json` prints. `feature_level` and `data_types` are what the device says."""
 
     schema: str = SCHEMA
     provider: str

@@ -6,7 +6,6 @@ as with one process.
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ from ..judge.record import Record
 from ..judge.session_batcher import only_here
 from ..vocabulary import Stage, Verdict
 from . import Session
-from .session_options import SessionOptions
+from .options import SessionOptions
 
 _Results: TypeAlias = list[tuple[Record, float]]
 """The record of each item, and how many seconds it took."""
@@ -70,7 +69,7 @@ def _judging(session: Session, jobs: int, processes: Processes | None) -> Iterat
     assert provider is not None, "a missing provider judges nothing"
     # `auto` would look for a DirectML adapter once more.
     name = session.options.provider if provider.third_party else CPU
-    options = dataclasses.replace(session.options, provider=name, report=None, resume=None, write_known_failures=None)
+    options = session.options._replace(provider=name, report=None, resume=None, write_known_failures=None)
     seconds: dict[str, float] = {}
     blocks, ready = _blocks(session.left), deque[tuple[Record, float]]()
     with tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True) as folder:

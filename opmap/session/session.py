@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -41,7 +40,7 @@ from ..judge.session_batcher import Joined, SessionBatcher
 from ..mapping import IndexConversion
 from ..mapping.dxdispatch import Dispatch
 from ..vocabulary import Tier, Verdict, tiers_in
-from .session_options import SessionOptions
+from .options import SessionOptions
 
 if TYPE_CHECKING:  # loaded only if a run has known failures
     from ..diagnosis.known_causes import KnownCauses
@@ -150,8 +149,8 @@ class Session:
         `changes` are options that replace those of the run, `entries` are further session configuration entries. Raises
         ProviderMissing if the provider cannot be opened so, InputError if it does not take an option.
         """
-        options = dataclasses.replace(self.options, **changes)
-        judge = self._open(dataclasses.replace(options, session_option=(*options.session_option, *entries)))
+        options = self.options._replace(**changes)
+        judge = self._open(options._replace(session_option=(*options.session_option, *entries)))
         if not isinstance(judge, Judge):
             raise judge
         try:

@@ -110,7 +110,7 @@ class TestRows:
 
 
 class TestCommand:
-    """`opmap rules --against directml`."""
+    """`opmap rules --check-on directml`."""
 
     @pytest.fixture
     def pretended(self, monkeypatch):
@@ -123,7 +123,7 @@ class TestCommand:
         monkeypatch.setattr(providers, "open_provider", open_one)
 
     def test_the_table(self, pretended, capsys):
-        assert 0 == main(["rules", "--against", "directml"])
+        assert 0 == main(["rules", "--check-on", "directml"])
         text = capsys.readouterr().out
         assert "rules against directml 1.15.4.0 pretended (emulated)" in text
         assert "the device says: feature level 6_4" in text
@@ -131,7 +131,7 @@ class TestCommand:
         assert "24 rule-disagrees: the rules allow the descriptor and DirectML refuses it, or the reverse" in text
 
     def test_the_document_of_one_rule(self, pretended, capsys):
-        assert 0 == main(["rules", "gather.d2", "--against", "directml", "--json"])
+        assert 0 == main(["rules", "gather.d2", "--check-on", "directml", "--json"])
         document = json.loads(capsys.readouterr().out)
         assert "opmap-rules-against/1" == document["schema"]
         assert ["GATHER.D2"] * 3 == [row["source"] for row in document["rows"]]
@@ -139,16 +139,16 @@ class TestCommand:
 
     def test_messages_of_the_debug_layers(self, pretended, capsys):
         """They stand below the answer that they are about, also where the rules and DirectML agree."""
-        assert 0 == main(["rules", "--against", "directml", "--debug-layer"])
+        assert 0 == main(["rules", "--check-on", "directml", "--debug-layer"])
         text = capsys.readouterr().out
         assert text.count("CompileGraph: debug layer: warning 7: pretended") == text.count(
             "CompileOperator: debug layer: "
         )
         assert "GATHER.D2: as the rules say" in text
-        assert 0 == main(["rules", "GATHER.D2", "--against", "directml", "--debug-layer", "--json"])
+        assert 0 == main(["rules", "GATHER.D2", "--check-on", "directml", "--debug-layer", "--json"])
         (row, *_) = json.loads(capsys.readouterr().out)["rows"]
         assert ["debug layer: warning 7: pretended"] == row["answers"]["operator"]["messages"]
 
     def test_an_unknown_rule_is_bad_usage(self, capsys):
-        assert 2 == main(["rules", "GATHER.X9", "--against", "directml"])
+        assert 2 == main(["rules", "GATHER.X9", "--check-on", "directml"])
         assert "must be a rule id" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from opmap.judge import ahead
 from opmap.judge.ahead import Ahead
 from opmap.judge.judge import Judge
 from opmap.session import Session, open_judge
-from opmap.session.session_options import SessionOptions
+from opmap.session.options import SessionOptions
 
 
 @pytest.fixture(scope="module")

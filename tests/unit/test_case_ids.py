@@ -21,7 +21,7 @@ from opmap.manual.case_ids import EXAMPLE, MEANING
 from opmap.mapping.dxdispatch import model_json
 from opmap.operators import OPERATORS
 from opmap.session import Session
-from opmap.session.session_options import SessionOptions
+from opmap.session.options import SessionOptions
 
 SMOKE = "gather/example.1"
 STANDARD = "gather/int64/d7.axis0.k0/uint32.identity.init/special.534a68"

@@ -13,7 +13,7 @@ import pytest
 
 from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
-from opmap.cli.command_options import COMMANDS
+from opmap.cli.parser import COMMANDS
 from opmap.errors import InputError
 from opmap.mapping.dxdispatch import model_json
 

@@ -22,7 +22,7 @@ from opmap.faults import open_fault
 from opmap.judge.judge import Judge
 from opmap.known.known_failures import SCHEMA
 from opmap.session import Session
-from opmap.session.session_options import SessionOptions
+from opmap.session.options import SessionOptions
 
 SMOKE = list(catalogue("smoke", variants=False))
 CASES = [case for case in SMOKE if case.id.startswith("gather_nd/")]

@@ -9,14 +9,14 @@ import sys
 import msgspec
 import pytest
 
-from opmap.cli.command_options import parser
-from opmap.cli.options import add_pytest_options
+from opmap.cli.parser import parser
 from opmap.engines.machine import adapters, environment, windows
 from opmap.engines.machine.adapters import device_class, resolve_adapter
 from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Adapter, Fact, fact, one_line
 from opmap.engines.machine.runtimes import installed, package_of
 from opmap.errors import InputError, ProviderError
+from opmap.session.options import add_pytest_options
 
 WINDOWS_ONLY = ("wine", "os_build", "loaded_modules", "adapters")
 

@@ -20,7 +20,7 @@ from opmap.engines.providers import OpenProvider
 from opmap.judge.record import Record
 from opmap.operators import OPERATORS
 from opmap.session import Session
-from opmap.session.session_options import SessionOptions
+from opmap.session.options import SessionOptions
 from opmap.vocabulary import Verdict
 
 SMOKE, STANDARD = ([*catalogue(tier, layouts=True)] for tier in ("smoke", "standard"))

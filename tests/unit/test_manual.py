@@ -16,7 +16,7 @@ import opmap
 from opmap import cli
 from opmap.catalogue.catalogue import catalogue
 from opmap.catalogue.invalid_indices import POSITIONS
-from opmap.cli import command_options
+from opmap.cli.parser import parser
 from opmap.errors import InputError
 from opmap.faults import FAULTS
 from opmap.judge.survey import ANSWERS
@@ -80,13 +80,13 @@ class TestWorkflow:
         validate, merge = re.findall(r"- run: opmap (.+)", workflow)
         (shards,) = re.findall(r"shard: \[(.+)\]", workflow)
         options = [
-            command_options.parser().parse_args(shlex.split(validate.replace("${{ matrix.shard }}", number)))
+            parser().parse_args(shlex.split(validate.replace("${{ matrix.shard }}", number)))
             for number in shards.split(", ")
         ]
 
         assert [(i, len(options)) for i in range(1, len(options) + 1)] == [given.shard for given in options]
         assert {("full", 4, "results")} == {(given.tier, given.jobs, given.report) for given in options}
-        assert "whole" == command_options.parser().parse_args(shlex.split(merge)).output
+        assert "whole" == parser().parse_args(shlex.split(merge)).output
 
 
 def sessions(text: str) -> list[tuple[str, str]]:
@@ -187,17 +187,17 @@ class TestDocuments:
     @each_document
     def test_commands(self, document):
         """Every `opmap ...` that is shown can be parsed; a name alone is the name of a command."""
-        parser = command_options.parser()
+        command_line = parser()
         for arguments in command_lines(read(document)):
             try:
-                parser.parse_args(arguments if len(arguments) > 1 else [*arguments, "--help"])
+                command_line.parse_args(arguments if len(arguments) > 1 else [*arguments, "--help"])
             except SystemExit as error:
                 assert error.code == 0, arguments
 
     @each_document
     def test_options(self, document, pytestconfig):
         """Every option named in the text exists: in a command, in the pytest plugin, or in the tool that the page is about."""
-        names = long_options(command_options.parser())
+        names = long_options(parser())
         if document == "tools/dml_linux/README.md":
             tool = (REPOSITORY / "tools" / "dml_linux" / "dml_linux.py").read_text(encoding="utf-8")
             names |= {*re.findall(r'"(--[a-z]+)"', tool), "--privileged"}  # the last one is Docker's

@@ -2,51 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from opmap import Session, SessionOptions
 from opmap.catalogue.probes import probes
-from opmap.cli.command_options import parser
-from opmap.cli.options import PROVIDER, SESSION_OPTIONS, SHARED_OPTIONS, add_pytest_options
 from opmap.vocabulary import Verdict
-
-WRITTEN = {"report", "resume", "write_known_failures"}
-"""The options about files that only the command line writes."""
-
-TOGETHER = {option.name.replace("-", "_") for option in SESSION_OPTIONS}
-"""The options about cases that run together. pytest runs one case at a time."""
-
-
-class TestOptions:
-    """Options that the command line and the pytest plugin share are declared once."""
-
-    def test_every_option(self):
-        """Every field of the session's options is declared, and every shared option is a field."""
-        declared = {option.name.replace("-", "_") for option in SHARED_OPTIONS}
-
-        assert {field.name for field in dataclasses.fields(SessionOptions)} - WRITTEN - TOGETHER == declared
-
-    def test_defaults(self):
-        """Without options, the command line and pytest ask for the same session."""
-        pytest_defaults = {}
-        add_pytest_options(
-            lambda name, default=None, **_: pytest_defaults.update({name.removeprefix("--opmap-"): default})
-        )
-        values = {name.replace("-", "_"): value for name, value in pytest_defaults.items()}
-
-        command_line = SessionOptions.read(vars(parser().parse_args(["validate"])))
-
-        assert len(values) == len(SHARED_OPTIONS)
-        assert values["provider"] is None and command_line.provider == PROVIDER.default
-        assert SessionOptions.read(values) == command_line
-
-    def test_read(self):
-        """Values of other options are left out, and None is the default."""
-        options = SessionOptions.read({"provider": None, "repeat": 3, "json": True})
-
-        assert options == SessionOptions(repeat=3)
 
 
 class TestSession:

@@ -20,7 +20,7 @@ from opmap.errors import InputError
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
 from opmap.session import Session
-from opmap.session.session_options import SessionOptions
+from opmap.session.options import SessionOptions
 from opmap.vocabulary import Verdict
 
 IDS = ("gather/example.1", "gather_elements/example.1", "gather_elements/uint8/d2.axis1/int64.neg/addr0.ad5be3")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from opmap.cli.options import SELECTION_OPTIONS
 from opmap.engines.machine import adapters, windows
 from opmap.engines.machine.adapters import device_class
 from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Adapter, Fact, one_line
+from opmap.session.options import OPTIONS
 
 on_windows = pytest.mark.skipif(sys.platform != "win32", reason="needs Windows (or Wine)")
 
@@ -191,8 +191,7 @@ class TestPowerShell:
 
     def test_at_sign(self):
         """`@FILE` without quotes is a variable there."""
-        (case,) = [option for option in SELECTION_OPTIONS if option.name == "case"]
-        assert "PowerShell needs quotes: '@FILE'" in case.help
+        assert "PowerShell needs quotes: '@FILE'" in OPTIONS["case"].help
 
 
 @on_windows

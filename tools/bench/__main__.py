@@ -23,10 +23,11 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 from bench import PARTS, Document, conditional, measure, reached  # noqa: E402  # found by the line above
 from opmap.catalogue.selection import Selection  # noqa: E402
-from opmap.cli.command_options import Parser  # noqa: E402
 from opmap.cli.entry import exit_code  # noqa: E402
-from opmap.cli.options import DML_RUNTIME, TIER, count, number  # noqa: E402
+from opmap.cli.parser import Parser  # noqa: E402
 from opmap.evidence.terminal import console, print_line, progress, stdout_for_json, write_json  # noqa: E402
+from opmap.session.option_types import count, number  # noqa: E402
+from opmap.session.options import OPTIONS  # noqa: E402
 from opmap.vocabulary import TIERS  # noqa: E402
 
 
@@ -39,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _costs(words: Sequence[str]) -> int:
     parser = Parser("python tools/bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--part", action="append", choices=PARTS, help="measure only this; may be repeated")
-    TIER.add(parser.add_argument, default="standard", help="whose cases the parts suite and directml run")
+    OPTIONS["tier"].add(parser.add_argument, "tier", default="standard", help="whose cases suite and directml run")
     parser.add_argument("--cases", type=count, metavar="N", help="only the first N cases of the tier")
     parser.add_argument("--rounds", type=count, default=3, metavar="N", help="how often all is measured (default: 3)")
-    DML_RUNTIME.add(parser.add_argument)
+    OPTIONS["dml_runtime"].add(parser.add_argument, "dml_runtime")
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
     options = parser.parse_args(words)
     with stdout_for_json(options.json), progress(None, "measuring") as advance:

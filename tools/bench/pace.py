@@ -12,7 +12,7 @@ from opmap.catalogue.variants import PLAIN
 from opmap.judge.judge import Judge
 from opmap.judge.session_batcher import Joined, SessionBatcher
 from opmap.session import Session
-from opmap.session.session_options import SessionOptions
+from opmap.session.options import SessionOptions
 from opmap.vocabulary import Tier
 
 PACKS = (4, 8, 16, 32, 64)

@@ -26,7 +26,7 @@ from opmap.judge.compare import differences
 from opmap.judge.judge import Judge, decide
 from opmap.judge.record import encode
 from opmap.session import Session
-from opmap.session.session_options import SessionOptions
+from opmap.session.options import SessionOptions
 from opmap.tensors import Tensor
 from opmap.vocabulary import Tier, Verdict
 

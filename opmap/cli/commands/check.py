@@ -21,7 +21,7 @@ from ...judge.record import Record, encode
 from ...judge.run import not_run
 from ...mapping.dxdispatch import Dispatch, read
 from ...session import Session
-from ...session.session_options import SessionOptions
+from ...session.options import SessionOptions
 from ...vocabulary import Stage
 
 _MOST_LINES = 10

@@ -23,7 +23,7 @@ from ...evidence.terminal import console, print_error, print_line, progress
 from ...judge.judge import Judge
 from ...judge.record import Record
 from ...session import Session
-from ...session.session_options import SessionOptions
+from ...session.options import SessionOptions
 from .dispatches import read_case
 
 _OF_PROVIDER = (

@@ -22,7 +22,7 @@ from ...fuzz.judging import Control, Kind
 from ...fuzz.search import Find, Progress, Search
 from ...fuzz.switches import available
 from ...known import defects
-from ...session.session_options import SessionOptions
+from ...session.options import SessionOptions
 
 _EVERY = 10.0
 """How many seconds lie between two lines of progress."""

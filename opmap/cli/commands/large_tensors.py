@@ -12,7 +12,7 @@ from ...judge.large import judge_large
 from ...judge.record import Record, encode
 from ...judge.run import Run, not_run, shuffled
 from ...session import Session
-from ...session.session_options import SessionOptions
+from ...session.options import SessionOptions
 
 _ALONE: dict[str, object] = {
     "filter": [],

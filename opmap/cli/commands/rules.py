@@ -31,12 +31,12 @@ class RuleEntry:
 
 
 def run(options: Namespace) -> int:
-    """Prints the rules, or with --against how DirectML sees them. Raises InputError for an unknown rule id.
+    """Prints the rules, or with --check-on how DirectML sees them. Raises InputError for an unknown rule id.
 
     Raises ProviderMissing if there is no DirectML.
     """
-    if options.against:
-        return _against(options)
+    if options.check_on:
+        return _checked_on(options)
     entries = list(_entries())
     if options.id is not None:
         entries = [entry for entry in entries if entry.id == options.id.upper()]
@@ -52,22 +52,22 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _against(options: Namespace) -> int:
+def _checked_on(options: Namespace) -> int:
     """Asks DirectML about descriptors that keep or break the rules, and prints its answers. Returns 0: nothing is judged."""
     from ...catalogue.rule_breaks import questions
     from ...engines import providers
     from ...engines.direct import DirectProvider
     from ...evidence.rule_table import RulesDocument, print_rules
     from ...judge.against import rule_rows
-    from ...session.session_options import SessionOptions
+    from ...session.options import SessionOptions
 
     wanted = options.id and options.id.upper()
     chosen = [q for q in questions() if wanted is None or q.source == wanted]
     if not chosen:
         raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {options.id!r}")
-    opened = providers.open_provider(options.against, **SessionOptions.read(vars(options)).place)
+    opened = providers.open_provider(options.check_on, **SessionOptions.read(vars(options)).place)
     try:
-        assert isinstance(opened.provider, DirectProvider), "--against takes directml only"
+        assert isinstance(opened.provider, DirectProvider), "--check-on takes directml only"
         if opened.device_class == "emulated":
             opened.provider.ignore_hangs()
         rows = list(rule_rows(opened.provider, chosen))

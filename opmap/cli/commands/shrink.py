@@ -26,7 +26,7 @@ from ...judge.judge import Judge
 from ...judge.record import Record
 from ...mapping.dxdispatch import model_json
 from ...session import Session
-from ...session.session_options import SessionOptions
+from ...session.options import SessionOptions
 from ...vocabulary import DANGEROUS, Verdict
 from .dispatches import read_case
 

@@ -22,7 +22,7 @@ from ...judge.judge import Judge
 from ...judge.survey import Observation, Survey, failures
 from ...operators import OPERATORS
 from ...session import Session
-from ...session.session_options import SessionOptions
+from ...session.options import SessionOptions
 
 
 def run(options: Namespace) -> int:

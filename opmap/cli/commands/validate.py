@@ -17,7 +17,7 @@ from ...evidence.terminal import console, print_error, progress, stdout_for_json
 from ...judge.record import encode
 from ...session import Session
 from ...session.jobs import judging, started
-from ...session.session_options import SessionOptions
+from ...session.options import SessionOptions
 from ...vocabulary import Verdict
 
 if TYPE_CHECKING:  # a green run needs none of this

@@ -1,0 +1,377 @@
+"""The commands, with the options and the help of each, and the parser of the command line.
+
+Light to import, so that `--help` is quick: this module loads neither NumPy nor ONNX.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from ..catalogue.feature_names import FEATURES
+from ..errors import cut, short_line, shown
+from ..manual.case_ids import MEANING
+from ..session.option_types import coordinates, count, jobs, number, path, seconds
+from ..session.options import CASES, HOW, OPTIONS, WRITTEN, Option, of_command
+from ..vocabulary import TIERS
+
+
+class Command(NamedTuple):
+    """A command: its help, an example of its use, and the options that it has beside those of a run (`session.options`).
+
+    An option here takes the place of one of a run that has the same name. `notes` is a text at the end of the help.
+    """
+
+    help: str
+    example: str
+    options: Mapping[str, Option] = {}
+    notes: str = ""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line. `command` in its result is the name of the command."""
+    parser = Parser(
+        prog="opmap",
+        description="Compares ONNX Runtime's DirectML execution provider with DirectML's own documentation, bit for bit.",
+        epilog="exit codes: 0 fine, 1 something is wrong, 2 bad usage or bad input, 130 interrupted",
+    )
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(
+            name,
+            help=command.help,
+            description=command.help,
+            epilog="\n".join(filter(None, [command.notes, f"example: {command.example}"])),
+            formatter_class=_Help,
+        )
+        add_options(added, {**of_command(name), **command.options})
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser, options: Mapping[str, Option]) -> None:
+    """Declares options by their names: under the titles of their groups, and those that exclude each other as such."""
+    places: dict[tuple[str, str], Any] = {("", ""): parser}
+    for name, option in options.items():
+        title, instead = option.group.title, option.instead
+        if (title, "") not in places:
+            places[title, ""] = parser.add_argument_group(title)
+        if (title, instead) not in places:
+            places[title, instead] = places[title, ""].add_mutually_exclusive_group()
+        option.add(places[title, instead].add_argument, name)
+
+
+def _features() -> str:
+    """Returns the features that a condition of `diagnose` names, each with its meaning."""
+    lines = ["features, of which conditions are made:"]
+    for name, meaning in FEATURES.items():
+        lines += textwrap.wrap(meaning, 78, initial_indent=f"  {name:17} ", subsequent_indent=" " * 20)
+    return "\n".join([*lines, "  A.Sizes == B.Sizes  Whether two tensors have equal sizes."])
+
+
+MOVED = {
+    "opmap bench": "python tools/bench, in the repository",
+    "opmap faults --conditional": "python tools/bench conditional, in the repository",
+    "opmap rules --against": "opmap rules --check-on",
+}
+"""Commands and options that opmap had before: what to use in their place."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that reports an error in one line, without the usage. The parser of a command refuses what it does not know."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {short_line(message)} (see {self.prog} --help)\n")
+
+    def parse_known_args(  # type: ignore[override]  # typeshed has four overloads, argparse calls it with two arguments
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = list(sys.argv[1:] if args is None else args)
+        self._refuse_moved(words[:1])
+        values, unknown = super().parse_known_args(words, namespace)
+        if unknown:
+            self._refuse_moved(unknown)
+            name, _, _ = unknown[0].partition("=")
+            if not name.startswith("-"):
+                self.error(f"unexpected argument {shown(name)}")
+            name = cut(name, 100)
+            import difflib  # here, so that --help is quick
+
+            similar = difflib.get_close_matches(name, self._option_string_actions, n=1)
+            self.error(f"unknown option {name}{f', did you mean {similar[0]}?' if similar else ''}")
+        return values, unknown
+
+    def _refuse_moved(self, words: Sequence[str]) -> None:
+        for word in words:
+            old = f"{self.prog} {word.partition('=')[0]}"
+            if old in MOVED:
+                self.exit(2, f"{old} is gone: use {MOVED[old]}\n")
+
+
+class _Help(argparse.HelpFormatter):
+    """Fills the text of one line, and keeps the lines of a longer one."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
+class _Version(argparse.Action):
+    """Prints the version and ends."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **keywords: Any):
+        super().__init__(option_strings, dest, nargs=0, **keywords)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        parser.exit(0, f"opmap {version('opmap')}\n")
+
+
+# --- options that several commands have ---
+
+_MODEL = "an ONNX model, a folder with one and its test data"
+_TARGET = Option(
+    None, f"a DxDispatch JSON file, {_MODEL}, or the id of a case of the catalogue", metavar="FILE|CASE", nargs="1"
+)
+_ANY_TARGET = _TARGET._replace(nargs="?")
+_NAME = Option(None, "the dispatchable or node, if the file has several", metavar="NAME")
+_JSON = Option(False, "print one JSON document on stdout; all other text goes to stderr", group=WRITTEN)
+_JSON_INSTEAD = _JSON._replace(instead="format")
+_JOBS = Option(
+    1,
+    "judge the cases in N processes, with the same results; not for DirectML, whose adapter takes one",
+    jobs,
+    "N",
+    HOW,
+)
+_NO_SIDES = Option(False, "do not look for whose fault it is")
+
+
+def _output(help: str, metavar: str, *, required: bool = False) -> Option:
+    return Option(None, help, path, metavar, WRITTEN, short=("-o",), required=required)
+
+
+COMMANDS: dict[str, Command] = {
+    "validate": Command(
+        help="Run the cases of the catalogue on an execution provider and judge every result.",
+        example="opmap validate --provider dml --require-provider --report results",
+        options={
+            "large": Option(
+                False,
+                "in place of a tier, run operators with more than 2^31 bytes of data, and check a sample of the output; needs 3 GB "
+                "of memory",
+                group=CASES,
+            ),
+            "jobs": _JOBS,
+            "json": _JSON,
+        },
+    ),
+    "report": Command(
+        help="Write the report of a results bundle: one HTML file, which needs no network.",
+        example="opmap report results",
+        options={
+            "folder": Option(None, "the folder of a results bundle (validate --report)", path, "DIR", nargs="1"),
+            "output": _output("the file to write (default: report.html in the folder)", "FILE"),
+        },
+    ),
+    "diagnose": Command(
+        help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact.",
+        example="opmap diagnose --provider fault:negative-index-as-zero",
+        options={
+            "target": _ANY_TARGET._replace(help=f"{_TARGET.help} (default: the cases of the tier)"),
+            "budget": Option(500, "ask at most N new descriptors for each cause", count, "N", HOW),
+            "jobs": _JOBS,
+            "json": _JSON,
+        },
+        notes=_features(),
+    ),
+    "shrink": Command(
+        help="Make a failing case as small as it goes, and say whose fault it is.",
+        example="opmap shrink dispatch.json --provider fault:output-zero -o smallest.json",
+        options={
+            "target": _TARGET,
+            "case": _NAME,
+            "trials": Option(500, "run at most N smaller cases", count, "N", HOW),
+            "seconds": Option(60.0, "how long to try smaller cases", seconds, "S", HOW),
+            "no_sides": _NO_SIDES,
+            "output": _output("write the smallest case into this DxDispatch JSON file", "FILE"),
+            "json": _JSON,
+        },
+    ),
+    "check": Command(
+        help="Judge the dispatches of DxDispatch JSON files, and the nodes of ONNX models.",
+        example="opmap check dispatch.json --provider cpu",
+        options={"files": Option(None, f"a DxDispatch JSON file, {_MODEL}", metavar="FILE", nargs="+"), "json": _JSON},
+    ),
+    "map": Command(
+        help="Write the ONNX model that is equivalent to a DxDispatch JSON file or to a case of the catalogue.",
+        example="opmap map dispatch.json -o model.onnx",
+        options={
+            "target": _TARGET,
+            "case": _NAME,
+            "output": _output(
+                "NAME.onnx, or a folder that gets model.onnx and test_data_set_0/", "PATH", required=True
+            ),
+            "json": _JSON,
+        },
+    ),
+    "export": Command(
+        help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue.",
+        example="opmap export dispatch.json -o folder --provider dml",
+        options={
+            "target": _ANY_TARGET._replace(
+                help=f"{_TARGET.help}; with --redact also the folder of a results bundle, of which a copy is written"
+            ),
+            "case": _NAME,
+            "tier": Option(None, "a folder for each case of this tier, in place of one case", choices=TIERS),
+            "filter": Option((), "with --tier: only matching cases", metavar="GLOB"),
+            "after": Option((), "run this case before, in the same process", metavar="CASE"),
+            "provider": OPTIONS["provider"]._replace(
+                default=None, help="run the case on this provider, as for opmap check (default: do not run it)"
+            ),
+            "no_sides": _NO_SIDES,
+            "output": _output("a new or empty folder", "DIR", required=True),
+            "redact": Option(False, "take user names, host names and paths out of all texts", group=WRITTEN),
+        },
+    ),
+    "explain": Command(
+        help="Show the documentation's pseudocode, expanded for the descriptor of a file or of a case of the catalogue, and how "
+        "an output element is read.",
+        example="opmap explain dispatch.json --at 1,0",
+        options={
+            "target": _TARGET,
+            "case": _NAME,
+            "at": Option(None, "an output element, by one coordinate per dimension", coordinates, "I,J,..."),
+        },
+    ),
+    "rules": Command(
+        help="List the rules of the documentation, or show one rule with an example that breaks it.",
+        example="opmap rules TENSOR.C5",
+        options={
+            "id": Option(None, "a rule id (default: all rules)", metavar="ID", nargs="?"),
+            "check_on": Option(
+                None,
+                "show which descriptors DirectML itself accepts that keep or break the rules, and what it computes for them",
+                choices=("directml",),
+            ),
+            "json": _JSON,
+        },
+    ),
+    "docs": Command(
+        help="Check reference pages: run their examples, and list contradictions and differences from opmap's spec.",
+        example="opmap docs page.md",
+        options={
+            "files": Option(
+                None, "a reference page in any language: Markdown, HTML or text", metavar="FILE", nargs="+"
+            ),
+            "new_only": Option(False, "leave out known errata, and what an older page lacks"),
+            "patch": Option(
+                False, "print the corrections as a unified diff, each with its reason", group=WRITTEN, instead="format"
+            ),
+            "html": Option(False, "print the corrections as one HTML page", group=WRITTEN, instead="format"),
+            "json": _JSON_INSTEAD,
+            "output": _output("with --patch or --html: write this file, and print nothing", "FILE"),
+        },
+    ),
+    "faults": Command(
+        help="List the planted faults, and show which cases of a tier catch each of them.",
+        example="opmap faults --tier standard",
+        options={"json": _JSON},
+    ),
+    "catalog": Command(
+        help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",
+        example="opmap catalog --tier standard",
+        options={
+            "list": Option(False, "print the ids of the cases, one per line", group=WRITTEN, instead="format"),
+            "json": _JSON_INSTEAD,
+        },
+        notes=MEANING,
+    ),
+    "known": Command(
+        help="List the known defects of the DirectML EP, or show one with a program that reproduces it.",
+        example="opmap known fed-default-ignored",
+        options={
+            "id": Option(
+                None, "the id of a defect: show all about it, and a program that reproduces it", metavar="ID", nargs="?"
+            ),
+            "json": _JSON,
+        },
+    ),
+    "fuzz": Command(
+        help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
+        example="opmap fuzz --provider dml --seconds 600 --report finds",
+        options={
+            "seconds": Option(60.0, "how long to search, without the shrinking", seconds, "S", HOW),
+            "seed": Option(None, "the same seed draws the same sequences (default: 0)", number, "N", HOW),
+            "report": Option(
+                None, "write finds and their programs into this new folder", path, "DIR", WRITTEN, instead="folder"
+            ),
+            "resume": Option(None, "continue the search of this folder", path, "DIR", WRITTEN, instead="folder"),
+            "json": _JSON,
+        },
+    ),
+    "survey": Command(
+        help="Show what a provider does with indices that are out of range. Nothing is judged, except crashes and stray reads.",
+        example="opmap survey --provider dml",
+        options={
+            "report": Option(
+                None,
+                "add the table to this results bundle of the same provider, and to its report.html",
+                path,
+                "DIR",
+                WRITTEN,
+            ),
+            "json": _JSON,
+        },
+    ),
+    "build": Command(
+        help="Write the collection of ONNX models with their test data.",
+        example="opmap build -o models",
+        options={"output": _output("a new folder, or one that this command wrote before", "DIR", required=True)},
+    ),
+    "merge": Command(
+        help="Join the results bundles of shards and adapters into one. Says what is missing, doubled or different.",
+        example="opmap merge shard1 shard2 -o whole",
+        options={
+            "folders": Option(None, "the folder of a results bundle", path, "DIR", nargs="+"),
+            "output": _output("write the whole bundle into this new folder", "DIR", required=True),
+        },
+    ),
+    "diff": Command(
+        help="Compare results bundles: the causes of failures that are new, fixed or changed, then the verdicts of the cases.",
+        example="opmap diff yesterday today",
+        options={
+            "folders": Option(None, "the folders of two or more bundles, the oldest first", path, "DIR", nargs="+"),
+            "markdown": Option(False, "print Markdown", group=WRITTEN, instead="format"),
+            "json": _JSON_INSTEAD,
+            "html": Option(None, "write an HTML page too, which needs no network", path, "FILE", WRITTEN),
+        },
+    ),
+    "schema": Command(
+        help="Print the JSON Schema of a file of the results bundle.",
+        example="opmap schema diagnosis",
+        options={
+            "name": Option(
+                None,
+                "run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), times (times.json), diff or "
+                "diff-table (what opmap diff --json prints of two bundles, and of more)",
+                metavar="NAME",
+                nargs="1",
+            )
+        },
+    ),
+    "doctor": Command(
+        help="Show what is installed, which providers and adapters can run, and what to do about problems.",
+        example="opmap doctor",
+        options={"json": _JSON},
+    ),
+    "manual": Command(
+        help="List the pages of the manual, or show one of them.",
+        example="opmap manual providers",
+        options={"page": Option(None, "the name of a page (default: list the pages)", metavar="PAGE", nargs="?")},
+    ),
+}
+"""Each command by its name. Its code is the function `run` in the module of this name in opmap/cli/commands/."""
