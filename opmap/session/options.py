@@ -240,8 +240,9 @@ class SessionOptions(NamedTuple):
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> SessionOptions:
         """Returns the options from parsed values by their names. A missing value, or None, is the default."""
-        given = {name: values[name] for name in cls._fields if values.get(name) is not None}
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+        given: dict[str, Any] = {name: values[name] for name in cls._fields if values.get(name) is not None}
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        return cls(**given)
 
     def check(self) -> None:
         """Raises InputError if options contradict each other."""
