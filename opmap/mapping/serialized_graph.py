@@ -37,18 +37,8 @@ DescriptorClass = Literal["identical", "substituted", "differs"]
 # --- the graph -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Activation:
-    """An operator that is fused into another one: its type (`DML_OPERATOR_ACTIVATION_RELU`) and its attributes."""
-
-    type: str
-    attributes: Mapping[str, AttributeValue]
-
-
-AttributeValue = (
-    bool | int | float | bytes | tuple[int, ...] | tuple[float, ...] | Activation | tuple[Activation, ...] | None
-)
-"""The value of an attribute. A scalar of any type is its bytes, a pair is a tuple, an empty optional value is None."""
+AttributeValue = bool | int | float | tuple[int, ...] | tuple[float, ...] | None
+"""The value of an attribute. A pair is a tuple; an empty optional value, and one of a kind that no descriptor has, is None."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +131,7 @@ def _node(node: CheckedTable) -> OperatorNode | ConstantNode:
                 operator.text(4, "type"),
                 tuple(_tensor(tensor) for tensor in operator.tables(6, "inputs")),
                 tuple(_tensor(tensor) for tensor in operator.tables(8, "outputs")),
-                _attributes(operator, 10, nested=True),
+                _attributes(operator),
                 inputs,
                 outputs,
             )
@@ -174,49 +164,33 @@ _STRUCTS = {3: "<I", 4: "<Q", 5: "<i", 6: "<f", 10: "<2f", 11: "<2I", 13: "<?"}
 _ARRAYS = {7: "I", 8: "i", 9: "f"}
 """AttributeFieldVariant -> the code of its elements: UIntArray, IntArray, FloatArray."""
 
-_SCALARS = {1: 8, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 4, 8: 8, 9: 8, 10: 4, 11: 8}
-"""ScalarVariant -> its size in bytes. The EP writes 1 (ByteArray) only."""
+_KINDS = 13
+"""The number of AttributeFieldVariants. The others, activations and scalars of any type, are not read."""
 
 
-def _attributes(table: CheckedTable, slot: int, *, nested: bool) -> dict[str, AttributeValue]:
-    """Reads attributes. `nested` is whether an activation may stand in them.
-
-    The EP writes an empty optional attribute without a name and without a value: it is left out.
-    """
+def _attributes(table: CheckedTable) -> dict[str, AttributeValue]:
+    """Reads attributes. The EP writes an empty optional attribute without a name and without a value: it is left out."""
     attributes: dict[str, AttributeValue] = {}
-    for entry in table.tables(slot, "attributes"):
+    for entry in table.tables(10, "attributes"):
         if not entry.has(4) and not entry.has(8):
             continue
         name = entry.text(4, "name")
         if name in attributes:
             raise InputError(f"must have a name of its own, got {_shown(name)} again", path=f"{entry.path}.name")
-        attributes[name] = _attribute(entry, nested) if entry.has(8) else None
+        attributes[name] = _attribute(entry) if entry.has(8) else None
     return attributes
 
 
-def _attribute(entry: CheckedTable, nested: bool) -> AttributeValue:
+def _attribute(entry: CheckedTable) -> AttributeValue:
     variant, value = entry.uint8(6, "val_type"), entry.place(8, "val")
     if variant in _STRUCTS:
         numbers: tuple[Any, ...] = value.struct(_STRUCTS[variant])
         return numbers if len(numbers) > 1 else numbers[0]
     if variant in _ARRAYS:
         return value.table().numbers(4, "data", _ARRAYS[variant])
-    if variant == 12:
-        scalar = value.table()
-        kind = scalar.uint8(4, "data_type")
-        if kind not in _SCALARS:
-            raise InputError(f"must be 1 to {max(_SCALARS)}, got {kind}", path=f"{scalar.path}.data_type")
-        return bytes(scalar.place(6, "data").struct(f"{_SCALARS[kind]}B"))
-    if variant == 1 and nested:
-        return _activation(value.table())
-    if variant == 2 and nested:
-        return tuple(_activation(table) for table in value.table().tables(4, "data"))
-    wanted = "1 to 13" if nested else "3 to 13 in an activation"
-    raise InputError(f"must be {wanted}, got {variant}", path=f"{entry.path}.val_type")
-
-
-def _activation(table: CheckedTable) -> Activation:
-    return Activation(table.text(4, "type"), _attributes(table, 6, nested=False))
+    if not 1 <= variant <= _KINDS:
+        raise InputError(f"must be 1 to {_KINDS}, got {variant}", path=f"{entry.path}.val_type")
+    return None
 
 
 # --- comparison with descriptors -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_void_p
 
-from opmap.engines.directml.com import Com, _prototypes, iid, interfaces, length
+from opmap.engines.directml.com import Com, _methods, _prototype, iid, interfaces
 
 OUT_OF_MEMORY = -2147024882
 
@@ -16,12 +16,12 @@ class FakeCom:
     def __init__(self, name: str, log: list[str], fails: dict[str, int], made: list[FakeCom]):
         self.name, self.log, self.fails, self.made, self.references = name, log, fails, made, 1
         made.append(self)
-        self.table = (c_void_p * length(name))()
+        self.table = (c_void_p * table_length(name))()
         self._functions = []
-        for method, prototype in _prototypes(name).items():
-            function = prototype.function(self._method(method))
+        for method, described in _methods(name).items():
+            function = _prototype(described)(self._method(method))
             self._functions.append(function)
-            self.table[prototype.slot] = ctypes.cast(function, c_void_p).value
+            self.table[described.slot] = ctypes.cast(function, c_void_p).value
         self.pointer = c_void_p(ctypes.addressof(self.table))
         self.address = ctypes.addressof(self.pointer)
 
@@ -31,7 +31,7 @@ class FakeCom:
 
     def _method(self, method: str):
         call = f"{self.name}::{method}"
-        described = _prototypes(self.name)[method]
+        described = _methods(self.name)[method]
 
         def answer(this, *arguments):
             self.log.append(call)
@@ -53,3 +53,9 @@ class FakeCom:
 def _interface_of(address: int) -> str:
     wanted = ctypes.string_at(address, 16)
     return next(name for name in interfaces() if bytes(iid(name)) == wanted)
+
+
+def table_length(name: str) -> int:
+    """Returns the number of methods in the virtual table of an interface."""
+    interface = interfaces()[name]
+    return interface.methods + (table_length(interface.extends) if interface.extends else 0)

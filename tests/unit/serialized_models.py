@@ -45,7 +45,7 @@ def in_form(name: str, descriptor: OperatorDesc, tensors: Mapping[str, Tensor]) 
     zeros = {n: Tensor(t.data_type, t.sizes, [0] * t.element_count) for n, t in descriptor.inputs.items()}
     formed = FORMS[name].build(mapped, Inputs(descriptor, zeros | tensors))
     assert formed is not None, f"the descriptor has the form {name}"
-    return replace(mapped, model=formed.model, substitutions=(*mapped.substitutions, *formed.substitutions))
+    return replace(mapped, model_bytes=formed.model_bytes, substitutions=(*mapped.substitutions, *formed.substitutions))
 
 
 def constant_indices(index_type: DataType, count: int) -> tuple[MappedModel, dict[str, Tensor]]:

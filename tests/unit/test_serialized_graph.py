@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serialized_models import EMITTED, INDICES, MAPPED, OTHERS
 from serialized_samples import CONTENTS, DESCS, GATHER, constants, external, graphs
-from written_graphs import activation, activations, array, graph_of, node_for, offsets, scalar, table, write
+from written_graphs import array, graph_of, node_for, offsets, table, write
 
 from opmap.errors import InputError
 from opmap.limits import MAX_GRAPH_BYTES
 from opmap.mapping.serialized_graph import (
-    Activation,
     ConstantNode,
     SerializedTensor,
     compare,
@@ -127,10 +126,10 @@ class TestSamples:
     @pytest.mark.parametrize(
         ("sample", "name", "value"),
         [
-            ("activation", "FusedActivation", Activation("DML_OPERATOR_ACTIVATION_LEAKY_RELU", {"Alpha": 0.25})),
+            ("activation", "FusedActivation", None),
             ("activation", "Strides", (1, 1)),
             ("activation", "GroupCount", 1),
-            ("clip", "Min", struct.pack("<fI", 0.5, 0)),
+            ("clip", "Min", None),
             ("resize", "Scales", (1.0, 1.0, 2.0, 3.0)),
             ("slice", "InputWindowStrides", (-2, 1)),
         ],
@@ -166,8 +165,7 @@ class TestReading:
     @pytest.mark.parametrize(
         ("variant", "written", "value"),
         [
-            (1, activation("A", ("Alpha", 6, struct.pack("<f", 2))), Activation("A", {"Alpha": 2.0})),
-            (2, activations(activation("A"), activation("B")), (Activation("A", {}), Activation("B", {}))),
+            (1, b"an activation", None),
             (3, struct.pack("<I", 2**32 - 1), 2**32 - 1),
             (4, struct.pack("<Q", 2**64 - 1), 2**64 - 1),
             (5, struct.pack("<i", -5), -5),
@@ -177,14 +175,13 @@ class TestReading:
             (9, array("f", 0.5), (0.5,)),
             (10, struct.pack("<2f", 2, 3), (2.0, 3.0)),
             (11, struct.pack("<2I", 2, 3), (2, 3)),
-            (12, scalar(1, bytes(range(8))), bytes(range(8))),
-            (12, scalar(5, b"\1\2"), b"\1\2"),
+            (12, b"a scalar of any type", None),
             (13, b"\1", True),
             (6, None, None),
         ],
     )
     def test_attributes(self, variant, written, value):
-        """Every kind of attribute; a bool is no number."""
+        """Every kind of attribute; a bool is no number. What no descriptor has is not read."""
         (node,) = read_graph(write(PLAIN, [("name", variant, written)])).operators
         assert {"name": value} == node.attributes
         assert type(value) is type(node.attributes["name"])
@@ -198,22 +195,6 @@ class TestReading:
             (
                 [("a", 13, b"\1"), ("a", 13, b"\1")],
                 "$.nodes[0].desc.attributes[1].name: must have a name of its own, got a again",
-            ),
-            (
-                [("a", 1, activation("A", ("b", 1, activation("B"))))],
-                "$.nodes[0].desc.attributes[0].val.attributes[0].val_type: must be 3 to 13 in an activation, got 1",
-            ),
-            (
-                [("a", 1, activation("A", ("b", 2, activations())))],
-                "$.nodes[0].desc.attributes[0].val.attributes[0].val_type: must be 3 to 13 in an activation, got 2",
-            ),
-            (
-                [("a", 12, scalar(12, bytes(8)))],
-                "$.nodes[0].desc.attributes[0].val.data_type: must be 1 to 11, got 12",
-            ),
-            (
-                [("a", 12, scalar(0, bytes(8)))],
-                "$.nodes[0].desc.attributes[0].val.data_type: must be 1 to 11, got 0",
             ),
         ],
     )

@@ -95,33 +95,6 @@ def array(code, *values):
     return lambda builder: table(builder, numbers(builder, code, values))
 
 
-def activation(type, *attributes):
-    """Writes an activation."""
-
-    def write(builder):
-        name = builder.CreateString(type)
-        return table(builder, name, offsets(builder, [write_attribute(builder, *a) for a in attributes]))
-
-    return write
-
-
-def activations(*written):
-    """Writes an array of activations."""
-    return lambda builder: table(builder, offsets(builder, [write(builder) for write in written]))
-
-
-def scalar(kind, content):
-    """Writes a scalar of any type."""
-
-    def write(builder):
-        builder.Prep(8, len(content))
-        for byte in reversed(content):
-            builder.PrependUint8(byte)
-        return table(builder, bytes([kind]), builder.Offset())
-
-    return write
-
-
 def node_for(desc):
     """Returns a node with this descriptor."""
 

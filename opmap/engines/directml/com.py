@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from ctypes import POINTER, byref, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_int32, c_void_p
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Self
@@ -13,8 +13,7 @@ from uuid import UUID
 import msgspec
 
 from .hresults import CallFailed, failed
-
-_PAGES = "https://learn.microsoft.com/windows/win32/api"
+from .structs import TYPES
 
 
 class Method(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,10 +33,6 @@ class Interface(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extends: str | None = None
     table: Mapping[str, Method] = {}
 
-    def page(self, name: str, method: str) -> str:
-        """Returns the address of the page about a method of this interface, whose name is `name`."""
-        return f"{_PAGES}/{self.header}/nf-{self.header}-{name.lower()}-{method.lower()}"
-
 
 @cache
 def interfaces() -> dict[str, Interface]:
@@ -46,54 +41,32 @@ def interfaces() -> dict[str, Interface]:
     return msgspec.toml.decode(content, type=dict[str, Interface])
 
 
-def length(name: str) -> int:
-    """Returns the number of methods in the virtual table of an interface."""
-    interface = interfaces()[name]
-    return interface.methods + (length(interface.extends) if interface.extends else 0)
-
-
-def methods(name: str) -> dict[str, Method]:
+@cache
+def _methods(name: str) -> dict[str, Method]:
     """Returns the methods of an interface that are used, those of the interfaces that it extends included."""
     interface = interfaces()[name]
-    return {**(methods(interface.extends) if interface.extends else {}), **interface.table}
+    return {**(_methods(interface.extends) if interface.extends else {}), **interface.table}
 
 
 _TYPES: dict[str, Any] = {
+    **TYPES,
     "HRESULT": c_int32,
     "none": None,
-    "INT": c_int32,
-    "UINT": c_uint32,
-    "UINT64": c_uint64,
-    "SIZE_T": c_size_t,
     "GUID": c_void_p,
-    "pointer": c_void_p,
     "created": POINTER(c_void_p),
 }
 
 
-class _Prototype(msgspec.Struct, frozen=True):
-    """How a method is called: its position, the type of the function, and what its result is."""
-
-    slot: int
-    function: Any
-    returns: str
-
-
 @cache
-def _prototypes(name: str) -> dict[str, _Prototype]:
-    """Returns the prototypes of the methods of an interface.
+def _prototype(method: Method) -> Any:
+    """Returns the type of the function behind a method.
 
     On 64-bit Windows there is one calling convention, so that CFUNCTYPE fits COM methods.
     """
-    prototypes = {}
-    for method, described in methods(name).items():
-        arguments = [_TYPES[kind] for kind in described.takes]
-        result = _TYPES.get(described.returns, c_void_p)
-        if described.returns not in _TYPES:  # a struct comes back through a hidden pointer after the object
-            arguments.insert(0, c_void_p)
-        function = ctypes.CFUNCTYPE(result, c_void_p, *arguments)
-        prototypes[method] = _Prototype(described.slot, function, described.returns)
-    return prototypes
+    arguments = [_TYPES[kind] for kind in method.takes]
+    if method.returns not in _TYPES:  # a struct comes back through a hidden pointer after the object
+        arguments.insert(0, c_void_p)
+    return ctypes.CFUNCTYPE(_TYPES.get(method.returns, c_void_p), c_void_p, *arguments)
 
 
 @cache
@@ -139,9 +112,9 @@ class Com:
         self.call(method, *arguments, iid(name), byref(created))
         return Com(created, name)
 
-    def _function(self, method: str) -> tuple[Any, str]:
-        prototype = _prototypes(self.name)[method]
-        function = self._functions[method] = prototype.function(self._table[prototype.slot]), prototype.returns
+    def _function(self, name: str) -> tuple[Any, str]:
+        method = _methods(self.name)[name]
+        function = self._functions[name] = _prototype(method)(self._table[method.slot]), method.returns
         return function
 
     def release(self) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from ctypes import byref, c_void_p
+from ctypes import byref, c_size_t, c_uint64, c_void_p
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from ...errors import ProviderError
 from ...vocabulary import Stage
@@ -26,9 +26,7 @@ from .structs import (
     BARRIER_UAV,
     COMMAND_LIST_TYPE_COMPUTE,
     D3D12_COMMAND_QUEUE_DESC,
-    D3D12_CPU_DESCRIPTOR_HANDLE,
     D3D12_DESCRIPTOR_HEAP_DESC,
-    D3D12_GPU_DESCRIPTOR_HANDLE,
     D3D12_RESOURCE_BARRIER,
     D3D12_RESOURCE_TRANSITION_BARRIER,
     DESCRIPTOR_HEAP_SHADER_VISIBLE,
@@ -164,7 +162,7 @@ class Device:
             raise BindingRefused from None
 
     @staticmethod
-    def binding_properties(dispatchable: Com) -> DML_BINDING_PROPERTIES:
+    def binding_properties(dispatchable: Com) -> Any:
         """Returns how many descriptors and how much memory a compiled operator or an initializer needs."""
         properties = DML_BINDING_PROPERTIES()
         dispatchable.call("GetBindingProperties", byref(properties))
@@ -181,10 +179,10 @@ class Device:
         desc = D3D12_DESCRIPTOR_HEAP_DESC(NumDescriptors=count, Flags=DESCRIPTOR_HEAP_SHADER_VISIBLE)
         self._heap = self.direct3d.create("ID3D12DescriptorHeap", "CreateDescriptorHeap", byref(desc))
         self._descriptors = count
-        cpu, gpu = D3D12_CPU_DESCRIPTOR_HANDLE(), D3D12_GPU_DESCRIPTOR_HANDLE()
+        cpu, gpu = c_size_t(), c_uint64()  # structs of this one member
         self._heap.call("GetCPUDescriptorHandleForHeapStart", byref(cpu))
         self._heap.call("GetGPUDescriptorHandleForHeapStart", byref(gpu))
-        self._cpu, self._gpu = cpu.ptr, gpu.ptr
+        self._cpu, self._gpu = cpu.value, gpu.value
 
     @property
     def heap(self) -> Com:

@@ -195,7 +195,7 @@ class _Recording:
         self._kept.append(value)
         return addressof(value)
 
-    def _buffer(self, region: Region | None) -> DML_BUFFER_BINDING:
+    def _buffer(self, region: Region | None) -> ctypes.Structure:
         if region is None:
             return DML_BUFFER_BINDING()
         return DML_BUFFER_BINDING(self.arena.device.resource.address, region.at, region.tensor.total)
@@ -210,7 +210,7 @@ class _Recording:
         ]
         return self._keep((DML_BINDING_DESC * len(descs))(*descs))
 
-    def _array(self, regions: Sequence[Region | None]) -> DML_BINDING_DESC:
+    def _array(self, regions: Sequence[Region | None]) -> ctypes.Structure:
         """Returns one binding with a buffer for each region; None is a NULL buffer."""
         buffers = (DML_BUFFER_BINDING * len(regions))(*map(self._buffer, regions))
         array = DML_BUFFER_ARRAY_BINDING(len(regions), self._keep(buffers))
