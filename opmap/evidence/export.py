@@ -32,8 +32,8 @@ from .issue import Issue, issue_text
 from .redaction import Redactor
 from .reproducers.dry_run import dry_run
 from .reproducers.dxdispatch_files import dxdispatch_files
-from .reproducers.folder_program import MODEL, Recorded, folder_program
 from .reproducers.model_folders import folder_files, formed_model, tensor_proto
+from .reproducers.reproducer import MODEL, Recorded, program
 
 PROGRAM, ISSUE = "repro.py", "issue.md"
 
@@ -118,16 +118,16 @@ def export_folder(
             steps += [*dry_run(formed_before, earlier_case.round, earlier_case.variant), ExpectedStep(Clear())]
         steps += dry_run(formed, round, case.variant)
         recorded = _recorded(formed, case, record, files)
-        program = folder_program(
+        text = program(
             steps,
-            files,
+            files=files,
             title=f"{case.id}: {message or describe_case(case)}",
             provider=default,
             options={name: clean(value) for name, value in (provider_options or {}).items()},
             config={name: clean(value) for name, value in (session_options or {}).items()},
             recorded=recorded,
         )
-        files[PROGRAM] = program.encode(errors="backslashreplace")
+        files[PROGRAM] = text.encode(errors="backslashreplace")
         issue.model, issue.recorded = formed.model, recorded
         if record and record.actual and record.actual.Bits is None and record.actual.Differences:
             issue.notes.append("The output that the provider gave is too large for a record: it is left out.")

@@ -18,7 +18,7 @@ from ..files import to_json
 from ..mapping.dxdispatch import desc_json
 from .cause_view import describe_case
 from .redaction import summary
-from .reproducers.folder_program import Recorded
+from .reproducers.reproducer import Recorded
 
 _MOST_GRAPH = 8_000
 """The most characters of a graph's text. An issue on GitHub has at most 65,536 characters."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import numpy as np
 import onnx
 import onnx.parser
@@ -20,7 +18,7 @@ def array_literal(array: np.ndarray) -> str:
     if array.size == 0:
         return f"np.zeros({array.shape!r}, {dtype})"
     if array.size > LONG:
-        return f"np.frombuffer({bytes_literal(array)}, {dtype}).reshape({array.shape!r})"
+        return f"np.frombuffer(bytes.fromhex({array.tobytes().hex()!r}), {dtype}).reshape({array.shape!r})"
     values = array.tolist()
     if np.array(values, array.dtype).tobytes() == array.tobytes() and np.isfinite(array).all():
         return f"np.array({values!r}, {dtype})"
@@ -28,21 +26,16 @@ def array_literal(array: np.ndarray) -> str:
     return f"np.array({words.tolist()!r}, np.uint{8 * array.dtype.itemsize}).view({dtype})"
 
 
-def bytes_literal(array: np.ndarray) -> str:
-    """Returns an expression with the bytes of an array."""
-    return f"bytes.fromhex({array.tobytes().hex()!r})"
-
-
 def model_literal(raw: bytes) -> str:
-    """Returns an expression with the bytes of a model: as ONNX text if that says the same, else as base64."""
+    """Returns an expression with a model: its text in ONNX's form if that says the same, else its bytes."""
     try:
         model = onnx.load_from_string(raw)
         text = onnx.printer.to_text(model)
         if '"""' not in text and "\\" not in text and _same(onnx.parser.parse_model(text), model):
-            return f'onnx.parser.parse_model("""\n{text}\n""").SerializeToString()'
+            return f'"""\n{text}\n"""'
     except Exception:  # the parser and the printer do not know everything that a model can have
         pass
-    return f"base64.b64decode({base64.b64encode(raw).decode()!r})"
+    return f"bytes.fromhex({raw.hex()!r})"
 
 
 def _same(model: onnx.ModelProto, other_model: onnx.ModelProto) -> bool:
