@@ -7,14 +7,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from rich.console import Console
 
 from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
 from opmap.cli.parser import COMMANDS
-from opmap.errors import InputError
+from opmap.manual.pages import read_page, titles
 from opmap.mapping.dxdispatch import model_json
 
 EXAMPLES = {case.id: case for case in catalogue("smoke") if "/example." in case.id}
@@ -122,7 +122,7 @@ class TestCheck:
     """`opmap check` judges DxDispatch files."""
 
     @pytest.mark.parametrize(
-        "name, shown", [("[bold]x[/]", "[bold]x[/]"), ("two\nlines\x1b[31m", r"two\nlines\x1b[31m"), ("x\\", "x\\")]
+        "name, shown", [("[bold]x[/]\\", "[bold]x[/]\\"), ("two\nlines\x1b[31m", r"two\nlines\x1b[31m")]
     )
     def test_names_are_shown_as_they_are(self, name, shown, tmp_path, capsys):
         """Each case is one line; markup and control characters in its name do nothing."""
@@ -214,22 +214,6 @@ class TestCheck:
         assert verdicts == ["pass"] * judged
         assert err == "opmap: interrupted\n"
 
-    def test_leading_dimensions(self, tmp_path, capsys):
-        """Leading index dimensions that are not 1, as in microsoft/DirectML issue 685, are refused by name."""
-
-        def issue(model):
-            desc = model["dispatchables"]["gather_example.2"]["desc"]
-            desc["InputTensor"]["Sizes"] = [3, 3]
-            desc["IndicesTensor"]["Sizes"] = [3, 2]
-            desc["OutputTensor"]["Sizes"] = [2, 3]
-
-        file = write(tmp_path / "issue.json", "gather/example.2", change=issue)
-
-        code = main(["check", str(file), "--provider", "cpu"])
-
-        assert code == 2
-        assert "IndicesTensor.Sizes[0]: must be 1, got 3 (GATHER.D2)" in capsys.readouterr().err
-
     def test_out_of_range(self, tmp_path, capsys):
         """An index out of range is observed, not bad input."""
 
@@ -262,7 +246,7 @@ class TestCheck:
         assert "InputTensor.Strides [2]" in record["message"]
         assert record["expected"]["Values"] == [13.0, 13.0, 13.0, 11.0, 11.0]
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", "NaN", '{"resources": 1}', "[" * 1000, "\x00", '{"commands": {}}'])
+    @pytest.mark.parametrize("text", ["", "[" * 1000, '{"commands": {}}'])
     def test_no_model(self, text, tmp_path, capsys):
         """A file that is not a DxDispatch model gives one line and a record at stage read."""
         file = tmp_path / "bad.json"
@@ -290,29 +274,6 @@ class TestMap:
         assert (tmp_path / "x.onnx").stat().st_size > 100
         assert "UINT32 -> INT64" in capsys.readouterr().out
 
-    def test_folder(self, tmp_path):
-        """A folder gets the model and its test data."""
-        file = write(tmp_path / "x.json", "gather/example.1")
-
-        main(["map", str(file), "-o", str(tmp_path / "out")])
-
-        files = sorted(p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.*"))
-        assert files == ["model.onnx", *(f"test_data_set_0/{n}.pb" for n in ("input_0", "input_1", "output_0"))]
-
-    def test_undocumented(self, tmp_path, capsys):
-        """A line says why there is no expected output."""
-
-        def change(model):
-            model["resources"]["gather_example.1.IndicesTensor"]["initialValues"] = [0, 9, 0, 0, 0]
-
-        file = write(tmp_path / "x.json", "gather/example.1", change=change)
-
-        code = main(["map", str(file), "-o", str(tmp_path / "out")])
-
-        assert code == 0
-        assert not (tmp_path / "out" / "test_data_set_0" / "output_0.pb").exists()
-        assert "no output_0.pb: 1 of 5 elements have no documented value" in capsys.readouterr().out
-
     def test_bad(self, tmp_path, capsys):
         """Nothing is written for a bad file."""
         file = write(tmp_path / "x.json", "gather/example.1", change=set_field("gather_example.1", "Axis", 7))
@@ -333,31 +294,6 @@ class TestMap:
         ]
 
         assert codes == [2, 0, 2]
-
-
-class TestExplain:
-    """`opmap explain` shows the expanded pseudocode and how an element is read."""
-
-    def test_chain(self, tmp_path, capsys):
-        """The chain of one element ends in its value."""
-        file = write(tmp_path / "x.json", "gather/example.4")
-
-        code = main(["explain", str(file), "--at", "1,0,1"])
-
-        out = capsys.readouterr().out
-        assert code == 0
-        assert "  indices  IndicesTensor UINT32 {1,1,2}\n" in out
-        assert "  output[a, b, c] = input[0, a, indices[0, b, c]]\n" in out
-        assert "  output[1, 0, 1] = input[0, 1, indices[0, 0, 1] = 2] = 6.0\n" in out
-
-    def test_outside(self, tmp_path, capsys):
-        """A coordinate outside the output is bad usage."""
-        file = write(tmp_path / "x.json", "gather/example.4")
-
-        code = main(["explain", str(file), "--at", "3,0,0"])
-
-        assert code == 2
-        assert "[3, 0, 0] is not an element of sizes {3,1,2}" in capsys.readouterr().err
 
 
 class TestRules:
@@ -394,51 +330,24 @@ class TestRules:
 class TestManual:
     """`opmap manual` shows the pages of the manual."""
 
-    @pytest.fixture(autouse=True)
-    def pages(self, monkeypatch):
-        """A manual with two pages; the command is loaded anew with it, and once more after the test."""
-        texts = {"tiers": "# Tiers\n\nThere are *three*.\n", "known-failures": "# Known failures\n"}
-
-        def read_page(name):
-            if name not in texts:
-                raise InputError(f"PAGE must be one of {', '.join(texts)}, got {name!r}")
-            return texts[name]
-
-        pages = ModuleType("opmap.manual.pages")
-        pages.titles = lambda: {name: text.splitlines()[0].removeprefix("# ") for name, text in texts.items()}
-        pages.read_page = read_page
-        monkeypatch.setitem(sys.modules, "opmap.manual", ModuleType("opmap.manual"))
-        monkeypatch.setitem(sys.modules, "opmap.manual.pages", pages)
-        sys.modules.pop("opmap.cli.commands.manual", None)
-        yield
-        sys.modules.pop("opmap.cli.commands.manual", None)
-
     def test_list(self, capsys):
         """A line per page, with its title."""
-        assert main(["manual"]) == 0
-        assert capsys.readouterr().out == "tiers           Tiers\nknown-failures  Known failures\n"
+        assert 0 == main(["manual"])
+        assert [f"{name:15} {title}" for name, title in titles().items()] == capsys.readouterr().out.splitlines()
 
     def test_plain(self, capsys):
         """A page is printed as it is, if stdout is no terminal."""
-        assert main(["manual", "tiers"]) == 0
-        assert capsys.readouterr().out == "# Tiers\n\nThere are *three*.\n"
+        assert 0 == main(["manual", "limits"])
+        assert read_page("limits") == capsys.readouterr().out
 
     def test_terminal(self, capsys, monkeypatch):
         """In a terminal, Markdown is rendered."""
-        from rich.console import Console
-
         importlib.import_module("opmap.cli.commands.manual")
-        monkeypatch.setattr("opmap.cli.commands.manual.console", lambda: Console(force_terminal=True, width=40))
+        monkeypatch.setattr("opmap.cli.commands.manual.console", lambda: Console(force_terminal=True, width=80))
 
-        assert main(["manual", "tiers"]) == 0
+        assert 0 == main(["manual", "limits"])
         out = capsys.readouterr().out
-        assert "Tiers" in out and "three" in out
-        assert "#" not in out and "*" not in out and "\x1b[" in out
-
-    def test_unknown(self, capsys):
-        """An unknown page is bad usage; the message lists the pages."""
-        assert main(["manual", "teirs"]) == 2
-        assert capsys.readouterr().err == "opmap: PAGE must be one of tiers, known-failures, got 'teirs'\n"
+        assert "What is not tested" in out and "# " not in out and "`" not in out and "\x1b[" in out
 
 
 class TestDoctor:

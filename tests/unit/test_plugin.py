@@ -152,18 +152,6 @@ class TestVerdicts:
         assert ret == result.ret
         result.stdout.fnmatch_lines([said])
 
-    def test_fine_tests(self, run, pytester):
-        """A stale entry fails a run whose tests all pass."""
-        entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "planted"\ncase = "gather/gone"\n'
-        (pytester.path / "known.toml").write_text(
-            f'schema = "opmap-known-failures/2"\n[[known]]\n{entry}', encoding="utf-8"
-        )
-
-        result = run("--opmap-provider", "cpu", "--opmap-known-failures", "known.toml", *EXAMPLES)
-
-        result.assert_outcomes(passed=5)
-        assert pytest.ExitCode.TESTS_FAILED == result.ret
-
     def test_bad_file(self, run, pytester):
         """A reason that nobody filled in ends the run before it begins, with one line."""
         entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "TODO: why"\ncase = "gather/*"\n'
@@ -249,107 +237,47 @@ class TestCounting:
         result.stdout.fnmatch_lines(["*: 3 of 3 cases proven*"])
 
 
-FLAKY = """
-from opmap.engines.sessions import SessionProvider
-
-class Flaky(SessionProvider):
-    runs = 0
-
-    def run(self, model_bytes, feeds):
-        (output,) = super().run(model_bytes, feeds)
-        self.runs += 1
-        return [output * 0 if self.runs % 2 == 0 else output]
-
-def make():
-    return Flaky("CPUExecutionProvider")
-"""
-
-
 class TestSharedOptions:
-    """The options that choose cases, and say how to run them, have the same meaning as on the command line."""
+    """The options that choose cases, and say how to run them, are those of the command line (see test_options.py)."""
 
-    @pytest.fixture
-    def ids(self, run):
-        """Returns the ids of the cases that the options choose."""
+    def test_chosen(self, run, pytester):
+        """Cases are chosen by id or by a file of ids, and come in the order of --opmap-shuffle."""
+        (pytester.path / "ids.txt").write_text(
+            "# red last time\ngather/example.2\ngather/example.3\n", encoding="utf-8"
+        )
+        chosen = ("--opmap-case", "gather/example.4", "--opmap-case=@ids.txt")  # pytest itself reads "@ids.txt"
 
-        def collected(*options):
-            lines = run("--collect-only", "-q", "--opmap-provider", "cpu", *options).outlines
+        def ids(*options):
+            lines = run("--collect-only", "-q", "--opmap-provider", "cpu", *chosen, *options).outlines
             return [line.split("[", 1)[1].rstrip("]") for line in lines if "::test_case[" in line]
 
-        return collected
+        assert [f"gather/example.{n}" for n in (2, 3, 4)] == ids()
+        assert ids() != ids(*SHUFFLED) == ids(*SHUFFLED)
 
-    def test_repeat(self, run, pytester):
-        """A case with different results is wrong, whichever result came first."""
-        pytester.makepyfile(flaky=FLAKY)
-
-        once = run("--opmap-provider", "flaky:make", "--opmap-filter", "gather/example.1")
-        twice = run("--opmap-provider", "flaky:make", "--opmap-filter", "gather/example.1", "--opmap-repeat", "2")
-
-        once.assert_outcomes(passed=1)
-        twice.assert_outcomes(failed=1)
-        twice.stdout.fnmatch_lines(["*mismatch: unstable: 2 runs gave pass, mismatch; *"])
-
-    def test_shuffle(self, ids):
-        """The same cases come in another order, which follows from the seed."""
-        plain, shuffled, again = ids(*EXAMPLES), ids(*EXAMPLES, *SHUFFLED), ids(*EXAMPLES, *SHUFFLED)
-
-        assert 5 == len(plain) and sorted(plain) == sorted(shuffled)
-        assert plain != shuffled == again
-
-    def test_shards(self, ids):
-        """Every case is in one of the shards."""
-        shards = [ids(*EXAMPLES, "--opmap-shard", shard) for shard in ("1/2", "2/2")]
-
-        assert [3, 2] == list(map(len, shards))
-        assert sorted(ids(*EXAMPLES)) == sorted(shards[0] + shards[1])
-
-    def test_cases(self, ids, pytester):
-        """Cases are chosen by id, or by a file of ids."""
-        (pytester.path / "ids.txt").write_text("# red last time\ngather/example.2\n", encoding="utf-8")
-
-        chosen = ids("--opmap-case", "gather/example.4", "--opmap-case=@ids.txt")  # pytest itself reads "@ids.txt"
-
-        assert ["gather/example.2", "gather/example.4"] == chosen
-
-    def test_cases_of_any_tier(self, ids, run, pytester):
-        """A case of a larger tier, and a contract probe, need no --opmap-tier."""
-        of_standard = "gather/int64/d7.axis0.k0/uint32.identity.init/special.534a68"
-        assert [of_standard] == ids("--opmap-case", of_standard)
-
-        pytester.makepyfile(test_probes="def test_probe(opmap_probe, opmap_check):\n    opmap_check(opmap_probe)\n")
-        options = ("--opmap-provider", "cpu", "--opmap-require-provider", "--opmap-case", "contract/empty/nd")
-        result = run(*options)
-        result.assert_outcomes(passed=1, skipped=1)
-        assert 0 == result.ret
-
-    def test_feature_level(self, run):
-        """A case that the feature level does not support is fine, and nothing has to be proven then."""
-        options = ("--opmap-provider", "cpu", "--opmap-filter", "gather_nd/float32/d[78].*")
-        result = run(*options, "--opmap-feature-level", "2_1", "--junitxml", "out.xml")
-
-        properties = ElementTree.parse("out.xml").iter("property")
-        assert 0 == result.ret
-        assert {"unsupported"} == {p.get("value") for p in properties if p.get("name") == "opmap_verdict"}
-
-    def test_index_conversion(self, run, pytester):
-        """The indices are converted before the run, so that the model has no Cast."""
+    def test_others(self, run, pytester):
+        """All others reach the session, and pytest judges by them."""
         pytester.makeconftest(
             """
-            import pytest
+            from opmap import SessionOptions
+            from opmap.pytest_plugin import _STATE
 
-            @pytest.fixture
-            def opmap_check(opmap_check):
-                def check(case):
-                    record = opmap_check(case)
-                    assert all("Cast" not in node for node, _ in record.placement.nodes)
-                    assert "host" in str(record.substitutions)
-                return check
+            def pytest_runtest_setup(item):
+                options = item.config.stash[_STATE].session.options
+                assert options == SessionOptions(
+                    provider="cpu",
+                    filter=("gather_nd/float32/d[78].*",),
+                    shard=(1, 2),
+                    repeat=2,
+                    feature_level="2_1",
+                    index_conversion="host",
+                )
             """
         )
-        options = ("--opmap-provider", "cpu", "--opmap-case", "gather/example.1")
-
-        run(*options, "--opmap-index-conversion", "host").assert_outcomes(passed=1)
-        run(*options, "--opmap-index-conversion", "graph").assert_outcomes(failed=1)
+        options = ("--opmap-provider=cpu", "--opmap-filter=gather_nd/float32/d[78].*", "--opmap-shard=1/2")
+        options += ("--opmap-repeat=2", "--opmap-feature-level=2_1", "--opmap-index-conversion=host")
+        assert 0 == run(*options, "--junitxml", "out.xml").ret
+        properties = ElementTree.parse("out.xml").iter("property")
+        assert {"unsupported"} == {p.get("value") for p in properties if p.get("name") == "opmap_verdict"}
 
 
 class TestSeveralProcesses:
@@ -402,10 +330,6 @@ class TestUsage:
         "options, said",
         [
             (("--opmap-max-failures", "0"), "*--opmap-max-failures: must be a whole number from 1 on, got '0'*"),
-            (("--opmap-timeout-per-case", "nan"), "*must be a number of seconds, more than 0, got 'nan'*"),
-            (("--opmap-device-id", "-1"), "*must be a whole number from 0 on, got '-1'*"),
-            (("--opmap-repeat", "0"), "*--opmap-repeat: must be a whole number from 1 on, got '0'*"),
-            (("--opmap-shard", "3/2"), "*--opmap-shard: must be I/N with I from 1 to N, got '3/2'*"),
             (("--opmap-known-failures", "absent.toml"), "*absent.toml: no such file*"),
         ],
     )

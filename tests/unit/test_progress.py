@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 import shutil
@@ -75,8 +76,8 @@ class TestBar:
                 advance()
         assert "6/min" in CONTROL.sub("", stream.getvalue())
 
-    @pytest.mark.parametrize("width", [40, 60, 80, 120])
-    @pytest.mark.parametrize("total", [7, 116_035, None])
+    @pytest.mark.parametrize("width", [40, 80])
+    @pytest.mark.parametrize("total", [116_035, None])
     @pytest.mark.parametrize("name", ["cpu", "fault:" + "long-name-" * 20, "名前" * 30], ids=["short", "long", "wide"])
     def test_width(self, name, total, width):
         """No line is wider than the terminal, and the number of lines stays: nothing wraps."""
@@ -224,23 +225,18 @@ class TestRedRun:
 
     ARGUMENTS = ("--provider", "fault:negative-index-off-by-one", "--filter", "gather/*32/*")
 
-    @pytest.mark.parametrize("command", ["validate", "diagnose"])
-    def test_screen(self, command, capsys):
-        """The smallest case of the first cause is on the screen, once."""
-        assert 1 == main([command, *self.ARGUMENTS])
+    def test_screen(self, tmp_path, capsys):
+        """The smallest case of the first cause is on the screen, once, and the path of the report is the last line."""
+        report = tmp_path / "ran"
+        assert 1 == main(["diagnose", *self.ARGUMENTS, "--report", str(report)])
         lines = capsys.readouterr().out.splitlines()
 
         (at,) = (n for n, line in enumerate(lines) if re.match("  wrong +must be +expected +actual", line))
         assert "  again " in "".join(lines[at - 1 : at]) and lines[at + 1].startswith("  output[")
-
-    @pytest.mark.parametrize("command", ["validate", "diagnose"])
-    def test_report_last(self, command, tmp_path, capsys):
-        """The path of the report is the last line; with --json nothing is added."""
-        report = tmp_path / "ran"
-        assert 1 == main([command, *self.ARGUMENTS, "--report", str(report)])
-        *_, records, last = capsys.readouterr().out.splitlines()
-
-        assert (f"results: {report / 'results.jsonl'}", f"report: {report / 'report.html'}") == (records, last)
+        assert [f"results: {report / 'results.jsonl'}", f"report: {report / 'report.html'}"] == lines[-2:]
         assert (report / "report.html").is_file()
-        assert 1 == main([command, *self.ARGUMENTS, "--report", str(tmp_path / "json"), "--json"])
-        assert "report:" not in capsys.readouterr().out
+
+    def test_json(self, tmp_path, capsys):
+        """With --json stdout holds the document alone."""
+        assert 1 == main(["validate", *self.ARGUMENTS, "--report", str(tmp_path / "json"), "--json"])
+        assert json.loads(capsys.readouterr().out)

@@ -76,15 +76,6 @@ class TestValidate:
         assert {r["verdict"] for r in document["cases"]} == {"unsupported"}
         assert "3_0" in document["cases"][0]["message"]
 
-    def test_shards(self, capsys):
-        """Shards are disjoint, and together they hold every case."""
-        ids = []
-        for part in ("1/2", "2/2"):
-            main(["validate", "--provider", "cpu", "--filter", "*/example.*", "--shard", part, "--json"])
-            ids.append([r["case"] for r in json.loads(capsys.readouterr().out)["cases"]])
-
-        assert sorted(ids[0] + ids[1]) == sorted(EXAMPLES)
-
     def test_probes_alone(self, capsys):
         """A filter for probes selects no case, and the run is green."""
         code = main(["validate", "--provider", "cpu", "--require-provider", "--filter", "probe/*/rank-9", "--json"])
@@ -107,13 +98,6 @@ class TestValidate:
 
         assert done.returncode == 2
         assert done.stderr.startswith("opmap: cannot write: ") and done.stderr.count("\n") == 1
-
-    def test_max_failures(self, capsys):
-        """A run stops after as many failures as --max-failures allows."""
-        code = main(["validate", "--provider", "fault:output-zero", "--max-failures", "3"])
-
-        assert code == 1
-        assert "stopped after 3 failures" in capsys.readouterr().out
 
     def test_case_file(self, tmp_path, capsys):
         """--case @FILE takes ids from a file, one per line."""
@@ -163,138 +147,3 @@ class TestBundle:
         assert code == 0
         assert run["totals"] == {"verdicts": {"pass": 10}, "exit_code": 0}
         assert [json.loads(line)["case"] for line in lines] == EXAMPLES
-
-    def test_not_empty(self, tmp_path, capsys):
-        """Nothing is written into a folder that is not empty."""
-        (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-
-        code = main(["validate", "--provider", "cpu", "--filter", "*/example.1", "--report", str(tmp_path)])
-
-        assert code == 2
-        assert "--report must be a new or empty folder" in capsys.readouterr().err
-        assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
-
-    def test_resume(self, tmp_path, capsys):
-        """A resumed run, whose last line was cut off, ends with the records of an uninterrupted run."""
-        arguments = ["validate", "--provider", "cpu", "--filter", "*/example.*"]
-        main([*arguments, "--report", str(tmp_path / "whole")])
-        main([*arguments, "--report", str(tmp_path / "cut")])
-        results = tmp_path / "cut" / "results.jsonl"
-        whole = results.read_bytes()
-        results.write_bytes(whole[: len(whole) // 2])
-
-        code = main([*arguments, "--resume", str(tmp_path / "cut")])
-
-        assert code == 0
-        assert results.read_bytes() == (tmp_path / "whole" / "results.jsonl").read_bytes()
-
-    def test_resume_something_else(self, tmp_path, capsys):
-        """A run is resumed only with the selection that it was started with."""
-        main(["validate", "--provider", "cpu", "--filter", "*/example.1", "--report", str(tmp_path / "r")])
-
-        code = main(["validate", "--provider", "cpu", "--filter", "*/example.2", "--resume", str(tmp_path / "r")])
-
-        assert code == 2
-        assert """the same filter: ["*/example.1"], got ["*/example.2"]""" in capsys.readouterr().err
-
-    @pytest.mark.parametrize("text", ["[]", "3", "{}", "x", "\xff"])
-    def test_resume_no_run(self, text, tmp_path, capsys):
-        """A folder without a run gives one line."""
-        (tmp_path / "run.json").write_text(text, encoding="latin-1")
-        (tmp_path / "results.jsonl").touch()
-
-        code = main(["validate", "--provider", "cpu", "--resume", str(tmp_path)])
-
-        err = capsys.readouterr().err
-        assert code == 2
-        assert "--resume" in err and err.count("\n") == 1
-
-
-class TestThirdPartyProvider:
-    """--provider MODULE:FACTORY may do anything."""
-
-    TEXT = """
-import os
-class Wrong:
-    def __init__(self, act): self.act = act
-    def run(self, model_bytes, feeds): return self.act()
-def none(): return Wrong(lambda: None)
-def leaves(): return Wrong(lambda: exit(0))
-def talks(): return Wrong(lambda: print("aloud") or os.write(1, b"and below Python"))
-"""
-
-    @pytest.mark.parametrize("factory, verdict", [("none", "mismatch"), ("leaves", "error"), ("talks", "mismatch")])
-    def test_cannot_end_the_run_or_spoil_the_document(self, factory, verdict, tmp_path):
-        """Stdout holds one JSON document with every case and probe, and the run is red."""
-        (tmp_path / "opmap_test_own.py").write_text(self.TEXT, encoding="utf-8")
-        command = [sys.executable, "-m", "opmap", "validate", "--provider", f"opmap_test_own:{factory}", "--json"]
-        command += ["--filter", "*/example.*", "--filter", "probe/*"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-
-        document = json.loads(done.stdout)
-        assert done.returncode == 1
-        assert {verdict} == {c["verdict"] for c in document["cases"]}
-        assert len(document["probes"]) > 5
-        assert "Traceback" not in done.stderr
-        assert ("aloud" in done.stderr, "and below Python" in done.stderr) == (factory == "talks",) * 2
-
-
-class TestKnownFailures:
-    """Known failures are run, and reported as such."""
-
-    def known(self, tmp_path, **entry) -> str:
-        entry = {
-            "case": "gather/example.1",
-            "provider": "fault:output-zero",
-            "verdict": "mismatch",
-            "reason": "planted",
-        } | entry
-        body = "\n".join(f"{k} = {json.dumps(v)}" for k, v in entry.items())
-        file = tmp_path / "known.toml"
-        file.write_text(f'schema = "opmap-known-failures/1"\n[[known]]\n{body}\n', encoding="utf-8")
-        return str(file)
-
-    @pytest.mark.parametrize(
-        "provider, entry, code, verdict",
-        [
-            ("fault:output-zero", {}, 0, "known-failure"),
-            ("fault:output-zero", {"verdict": "error"}, 1, "mismatch"),
-            ("fault:output-zero", {"case": "gather/example.2"}, 1, "mismatch"),
-            ("fault:none", {"provider": "fault:none"}, 1, "unexpected-pass"),
-        ],
-    )
-    def test_verdicts(self, provider, entry, code, verdict, tmp_path, capsys):
-        """The expected verdict is green; any other verdict is red, also a pass."""
-        got = main(
-            [
-                "validate",
-                "--provider",
-                provider,
-                "--case",
-                "gather/example.1",
-                "--json",
-                "--known-failures",
-                self.known(tmp_path, **entry),
-            ]
-        )
-
-        assert json.loads(capsys.readouterr().out)["cases"][0]["verdict"] == verdict
-        assert got == code
-
-    def test_unmatched(self, tmp_path, capsys):
-        """An entry that matches no case is named."""
-        file = self.known(tmp_path, case="gather/gone")
-
-        main(["validate", "--provider", "fault:output-zero", "--case", "gather/example.1", "--known-failures", file])
-
-        assert "'gather/gone' matches no case" in capsys.readouterr().err
-
-    @pytest.mark.parametrize(
-        "entry", [{"verdict": "pass"}, {"verdict": "bad"}, {"reason": " "}, {"extra": 1}, {"case": 1}]
-    )
-    def test_bad_file(self, entry, tmp_path, capsys):
-        """A wrong entry is bad input."""
-        code = main(["validate", "--provider", "cpu", "--known-failures", self.known(tmp_path, **entry)])
-
-        assert code == 2
-        assert "$.known[0]" in capsys.readouterr().err
