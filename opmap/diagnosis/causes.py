@@ -124,7 +124,17 @@ class Cause:
         if self.rule:
             wrong = telling_output(failure)
             return wrong is not None and self.rule.explains(wrong)
-        return not self.relation.vague and without_numbers(self.label) in set(map(without_numbers, failure.labels))
+        return not self.relation.vague and self._label_in(failure) is not None
+
+    def relation_of(self, failure: Failure) -> Relation:
+        """Returns the relation of one failure: that of the cause if the failure shows it, else its simplest one."""
+        label = self._label_in(failure)
+        return whole_relation(label, [failure]) if label else failure.relations[0]
+
+    def _label_in(self, failure: Failure) -> Label | None:
+        """Returns the failure's label that is that of the cause but for numbers: they depend on the sizes."""
+        wanted = without_numbers(self.label)
+        return next((label for label in failure.labels if without_numbers(label) == wanted), None)
 
 
 def causes(run: JudgedRun) -> list[Cause]:

@@ -11,7 +11,6 @@ from ..errors import names
 from ..judge.record import Record
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
-from .case import shrink_case
 from .causes import (
     Cause,
     Failure,
@@ -30,6 +29,7 @@ from .relation import Relation
 from .relations_addresses import CommonRule
 from .shrink import Budget
 from .sides import OpenWith, Sides, whose_fault
+from .smaller_failure import SmallerFailure
 from .stability import MOST_BEFORE, Fresh, Run, Stability, stability
 
 SHRINKING = Budget(trials=200, seconds=20.0)
@@ -302,21 +302,15 @@ def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
 def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
     """Returns a smaller case that fails with the same relation and meets the condition; None if there is none."""
     condition = None if asked.contradicting else asked.condition
-
-    def shows(case: Case) -> bool:
-        if condition is not None and not condition.holds(features(case)):
-            return False
-        record = judge(case)
-        return cause.is_like(record) and (cause.relation.vague or cause.claims(failure_of(case, record)))
-
+    search = SmallerFailure(cause, judge, replace(SHRINKING), condition)
     failing = [failure.case for failure in cause.failures]
     operators = {case.desc.operator for case in failing}
     failing += [case for case, fails in asked.answers if fails and case.desc.operator in operators]
-    start = next(filter(shows, sorted(failing, key=case_size)[:MOST_STARTS]), None)
-    if start is None:
-        return None
-    smallest = shrink_case(start, shows, budget=replace(SHRINKING))
-    return None if smallest is cause.smallest.case else failure_of(smallest, judge(smallest))
+    start = next(filter(search.shows, sorted(failing, key=case_size)[:MOST_STARTS]), None)
+    if start is not None:
+        search.shrink(start)
+    smallest = search.smallest
+    return None if smallest is None or smallest.case is cause.smallest.case else smallest
 
 
 def merged(diagnosis: Diagnosis, others: Sequence[Cause], run: JudgedRun, judge: Run) -> tuple[Diagnosis, list[Cause]]:

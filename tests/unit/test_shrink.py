@@ -13,9 +13,10 @@ from opmap.catalogue.values import Filled
 from opmap.catalogue.variants import VARIANTS
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.case import shrink_case
-from opmap.diagnosis.causes import failure_of
-from opmap.diagnosis.same_failure import SameFailure
+from opmap.diagnosis.causes import causes
+from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.shrink import Budget, shrink, smaller_numbers, without_some
+from opmap.diagnosis.smaller_failure import SmallerFailure
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.session import open_judge
@@ -201,19 +202,18 @@ class TestPlanted:
     def test_smallest(self, provider, case, inputs, trials):
         """The relation stays, the inputs have these sizes, and few trials are needed; it is the same each time."""
         judge = open_judge(provider, place={"in_process": ":" in provider and not provider.startswith("fault:")})
-        failure = failure_of(case, judge(case))
-        same = SameFailure(failure)
         assert case.desc.output.element_count >= 5000
+        (cause,) = causes(JudgedRun([(case, judge(case))]))
 
         found = []
         for _ in range(2):
-            budget = Budget()
-            smallest = shrink_case(case, lambda tried: same(tried, judge(tried)), budget=budget)
+            search = SmallerFailure(cause, judge, Budget())
+            search.shrink(case)
+            smallest = search.smallest.case
             found.append((smallest.desc, *map(list, (tensor.bits for tensor in smallest.tensors.values()))))
         assert found[0] == found[1]
-        assert same(smallest, judge(smallest))
-        relation = same.relation(failure_of(smallest, judge(smallest)))
-        assert failure.relations[0].kind == "none" or relation.kind == failure.relations[0].kind
-        assert relation.fault == failure.relations[0].fault or failure.relations[0].fault is None
+        relation = cause.relation_of(search.smallest)
+        assert cause.relation.kind == "none" or relation.kind == cause.relation.kind
+        assert relation.fault == cause.relation.fault or cause.relation.fault is None
         assert inputs == [tensor.sizes for tensor in smallest.desc.inputs.values()]
-        assert budget.used <= trials
+        assert search.budget.used <= trials

@@ -1,26 +1,23 @@
-"""`opmap shrink`: makes a failing case as small as it goes, and says whose fault it is."""
+"""`opmap diagnose CASE --shrink`, or `opmap shrink CASE`: makes a failing case as small as it goes, and says whose fault it is."""
 
 from __future__ import annotations
 
 import shlex
-import time
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 
 from ...catalogue.case import Case
 from ...catalogue.variants import PLAIN
-from ...diagnosis.case import shrink_case
-from ...diagnosis.causes import Failure, failure_of
-from ...diagnosis.relation import Relation
-from ...diagnosis.same_failure import SameFailure
+from ...diagnosis.causes import Failure, causes
+from ...diagnosis.judged_run import JudgedRun
 from ...diagnosis.shrink import Budget
 from ...diagnosis.sides import Sides, sides_json, whose_fault
+from ...diagnosis.smaller_failure import SmallerFailure
 from ...engines.direct import COMPILE, GRAPH_LAYOUT
 from ...engines.worker import WorkerProvider
-from ...evidence.cause_view import describe_case
+from ...evidence.cause_view import CauseView, failure_text, print_lines
 from ...evidence.reproducers.model_folders import write_files
-from ...evidence.terminal import print_line, progress, stdout_for_json, write_json
+from ...evidence.terminal import console, print_line, progress, stdout_for_json, write_json
 from ...files import to_json
 from ...judge.judge import Judge
 from ...judge.record import Record
@@ -42,31 +39,24 @@ def run(options: Namespace) -> int:
     session = Session(SessionOptions.read({**vars(options), "case": ()}), brief=False)
     with stdout_for_json(options.json), session:
         record = _judged(session, case)
-        shrunk: _Shrunk | None = None
+        search = _shrunk(session, case, record, options) if record.failed else None
         sides: Sides | None = None
-        if record.failed:
-            judge = session.open()
-            assert isinstance(judge, Judge), "a case that failed has a provider"
-            budget = Budget(trials=options.trials, seconds=options.seconds)
-            shrunk = _Shrunk(case, record, judge, budget, dangerous=options.rerun_dangerous)
-            if not options.no_sides:
-                with progress(None, "sides"):
-                    left, dangerous = shrunk.smallest, options.rerun_dangerous
-                    sides = whose_fault(left.case, left.record, session.fresh, dangerous=dangerous)
+        if search and not options.no_sides:
+            smallest = _smallest(search)
+            with progress(None, "sides"):
+                sides = whose_fault(smallest.case, smallest.record, session.fresh, dangerous=options.rerun_dangerous)
     session.results.add(record)
-    if shrunk and options.output:
-        output, smallest = Path(options.output), shrunk.smallest.case
-        content = to_json(model_json(smallest.id, smallest.desc, smallest.tensors))
-        write_files(output.parent, {output.name: content})
+    if search and options.output:
+        output = Path(options.output)
+        write_files(output.parent, {output.name: to_json(_dispatch(_smallest(search).case))})
     if options.json:
-        write_json(_json(session.provider_name, case, record, shrunk, sides))
-    elif shrunk is None:
+        write_json(_json(session.provider_name, case, record, search, sides))
+    elif search is None:
         message = f": {record.message}" if record.message else ""
         nothing = "" if record.verdict == Verdict.NOT_RUN else "; there is nothing to shrink"
         print_line(f"{case.id}: {record.verdict} on {session.provider_name}{message}{nothing}")
     else:
-        for line in _lines(shrunk, sides, _again(session, shrunk, options.output)):
-            print_line(line)
+        _print(search, sides, _again(session, _smallest(search).case, options.output))
     return session.exit_code
 
 
@@ -83,111 +73,85 @@ def _judged(session: Session, case: Case) -> Record:
     return judge(case)
 
 
-class _Shrunk:
-    """A failing case, and the smallest one that shows the same failure. `stopped` says why the search ended early."""
+def _shrunk(session: Session, case: Case, record: Record, options: Namespace) -> SmallerFailure:
+    """Searches for a smaller case, unless the failure is a hang or a lost device that may not be repeated."""
+    judge = session.open()
+    assert isinstance(judge, Judge), "a case that failed has a provider"
+    (cause,) = causes(JudgedRun([(case, record)]))
+    budget = Budget(trials=options.trials, seconds=options.seconds)
+    with progress(None, "shrinking") as advance:
 
-    def __init__(self, case: Case, record: Record, judge: Judge, budget: Budget, *, dangerous: bool):
-        self.failure = self.smallest = failure_of(case, record)
-        self.budget, self.seconds, self.stopped = budget, 0.0, ""
-        self._judge, self._same = judge, SameFailure(self.failure)
-        if record.verdict in DANGEROUS and not dangerous:
-            self.stopped = f"a {record.verdict} is run again only with --rerun-dangerous"
-            return
-        start = time.monotonic()
-        with progress(None, "shrinking") as self._advance:
-            smallest = shrink_case(case, self._fails, budget=budget)
-        self.seconds = time.monotonic() - start
-        if smallest is not case:
-            self.smallest = failure_of(smallest, self._records[smallest.id])
+        def judged(smaller: Case) -> Record:
+            advance()
+            return judge(smaller)
 
-    @property
-    def relation(self) -> Relation:
-        """The relation that the smallest case has in common with the first one."""
-        return self._same.relation(self.smallest)
-
-    def _fails(self, case: Case) -> bool:
-        record = self._judge(case)
-        self._advance()
-        if record.verdict == Verdict.NOT_RUN:
-            self.stopped, self.budget.trials = record.message or "the provider is gone", 0
-        fails = self._same(case, record)
-        if fails:
-            self._records = {case.id: record}
-        return fails
+        search = SmallerFailure(cause, judged, budget)
+        if record.verdict in DANGEROUS and not options.rerun_dangerous:
+            search.stopped = f"a {record.verdict} is run again only with --rerun-dangerous"
+        else:
+            search.shrink(case)
+    return search
 
 
-def _again(session: Session, shrunk: _Shrunk, output: str | None) -> str | None:
+def _smallest(search: SmallerFailure) -> Failure:
+    return search.smallest or search.cause.smallest
+
+
+def _dispatch(case: Case) -> dict[str, object]:
+    return dict(model_json(case.id, case.desc, case.tensors))
+
+
+def _again(session: Session, case: Case, output: str | None) -> str | None:
     """Returns the command that runs the smallest case again; None if no file holds it as it is."""
-    if output is None or shrunk.smallest.case.variant != PLAIN:
+    if output is None or case.variant != PLAIN:
         return None
     options = session.options
     words = ["opmap", "check", output, "--provider", options.provider]
-    if shrunk.smallest.case.layout == GRAPH_LAYOUT:
+    if case.layout == GRAPH_LAYOUT:
         words += ["--provider-option", f"{COMPILE}=graph"]
     return shlex.join([*words, *(["--dml-runtime", options.dml_runtime] if options.dml_runtime else [])])
 
 
-def _lines(shrunk: _Shrunk, sides: Sides | None, again: str | None) -> Sequence[str]:
-    """Returns what is printed."""
-    lines = [f"case      {_title(shrunk.failure)}"]
-    if shrunk.smallest is not shrunk.failure:
-        smallest = shrunk.smallest.case
-        lines.append(f"smallest  {_title(shrunk.smallest)}")
-        for name, tensor in smallest.tensors.items():
+def _print(search: SmallerFailure, sides: Sides | None, again: str | None) -> None:
+    smallest, budget = _smallest(search), search.budget
+    lines = [("case", failure_text(search.cause.smallest))]
+    if search.smallest:
+        lines.append(("smallest", failure_text(smallest)))
+        for name, tensor in smallest.case.tensors.items():
             if len(tensor.bits) <= _MOST_SHOWN:
-                lines.append(f"  {name} {list(tensor.values)}")
-        if smallest.variant != PLAIN:
-            lines.append(f"  in the variant {smallest.variant}, which a DxDispatch file cannot hold")
-    else:
-        lines.append("smallest  the case itself; nothing smaller shows the same failure" if shrunk.budget.used else "")
-    relation = shrunk.relation
-    lines.append(f"relation  {relation.text}{f' (as fault:{relation.fault})' if relation.fault else ''}")
-    if shrunk.smallest.record.message:
-        lines.append(f"there     {shrunk.smallest.record.message}")
-    lines.append(f"trials    {shrunk.budget.used} in {shrunk.seconds:.1f} s{_end(shrunk)}")
-    for number, line in enumerate(str(sides).splitlines() if sides else ()):
-        lines.append(f"{'' if number else 'sides':10}{line}")
-    if again:
-        lines.append(f"again     {again}")
-    return [line for line in lines if line]
+                lines.append(("", f"{name} {list(tensor.values)}"))
+        if smallest.case.variant != PLAIN:
+            lines.append(("", f"in the variant {smallest.case.variant}, which a DxDispatch file cannot hold"))
+    elif budget.used:
+        lines.append(("smallest", "the case itself; nothing smaller shows the same failure"))
+    stopped = f"; stopped: {_stopped(search)}" if _stopped(search) else ""
+    lines.append(("trials", f"{budget.used}{stopped}"))
+    print_lines(console(), lines)
+    CauseView.of_failure(smallest, search.cause.relation_of(smallest), sides, again).print(console(), "relation")
 
 
-def _title(failure: Failure) -> str:
-    stage = f" at {failure.record.stage}" if failure.record.verdict == Verdict.ERROR else ""
-    variant = "" if failure.case.variant == PLAIN else f", variant {failure.case.variant}"
-    return f"{failure.case.id} ({failure.record.verdict}{stage}): {describe_case(failure.case)}{variant}"
+def _stopped(search: SmallerFailure) -> str:
+    return search.stopped or ("--trials or --seconds are spent" if search.budget.spent else "")
 
 
-def _end(shrunk: _Shrunk) -> str:
-    if shrunk.stopped:
-        return f"; stopped: {shrunk.stopped}"
-    return "; stopped: --trials or --seconds are spent" if shrunk.budget.spent else ""
-
-
-def _json(provider: str, case: Case, record: Record, shrunk: _Shrunk | None, sides: Sides | None) -> dict[str, object]:
-    """Returns the document that `shrink --json` prints. `smallest` is null if the case does not fail."""
-    document: dict[str, object] = {
-        "schema": SCHEMA,
-        "provider": provider,
-        "case": case.id,
-        "verdict": record.verdict,
-        "smallest": None,
-        "relation": None,
-        "trials": 0,
-        "complete": True,
-        "sides": None,
+def _json(
+    provider: str, case: Case, record: Record, search: SmallerFailure | None, sides: Sides | None
+) -> dict[str, object]:
+    """Returns the document that `--json` prints. `smallest` is null if the case does not fail."""
+    document: dict[str, object] = {"schema": SCHEMA, "provider": provider, "case": case.id, "verdict": record.verdict}
+    if search is None:
+        return {**document, "smallest": None, "relation": None, "trials": 0, "complete": True, "sides": None}
+    smallest = _smallest(search)
+    relation = search.cause.relation_of(smallest)
+    return {
+        **document,
+        "smallest": {
+            "case": smallest.case.id,
+            "variant": smallest.case.variant,
+            "dxdispatch": _dispatch(smallest.case),
+        },
+        "relation": {"kind": relation.kind, "fault": relation.fault, "text": relation.text},
+        "trials": search.budget.used,
+        "complete": not _stopped(search),
+        "sides": sides_json(sides) if sides else None,
     }
-    if shrunk is not None:
-        smallest, relation = shrunk.smallest.case, shrunk.relation
-        document |= {
-            "smallest": {
-                "case": smallest.id,
-                "variant": smallest.variant,
-                "dxdispatch": model_json(smallest.id, smallest.desc, smallest.tensors),
-            },
-            "relation": {"kind": relation.kind, "fault": relation.fault, "text": relation.text},
-            "trials": shrunk.budget.used,
-            "complete": not _end(shrunk),
-            "sides": sides_json(sides) if sides else None,
-        }
-    return document
