@@ -154,6 +154,14 @@ def _output(help: str, metavar: str, *, required: bool = False) -> Option:
     return Option(None, help, path, metavar, WRITTEN, short=("-o",), required=required)
 
 
+_SHRINKING = {
+    "trials": Option(500, "when shrinking: run at most N smaller cases", count, "N", HOW),
+    "seconds": Option(60.0, "when shrinking: how long to try smaller cases", seconds, "S", HOW),
+    "no_sides": _NO_SIDES,
+    "output": _output("when shrinking: write the smallest case into this DxDispatch JSON file", "FILE"),
+}
+"""The options of `diagnose --shrink` and `shrink`."""
+
 COMMANDS: dict[str, Command] = {
     "validate": Command(
         help="Run the cases of the catalogue on an execution provider and judge every result.",
@@ -183,6 +191,10 @@ COMMANDS: dict[str, Command] = {
         options={
             "target": _ANY_TARGET._replace(help=f"{_TARGET.help} (default: the cases of the tier)"),
             "budget": Option(500, "ask at most N new descriptors for each cause", count, "N", HOW),
+            "shrink": Option(
+                False, "make the one case that is named as small as it goes, as opmap shrink does", group=HOW
+            ),
+            **_SHRINKING,
             "jobs": _JOBS,
             "json": _JSON,
         },
@@ -194,10 +206,7 @@ COMMANDS: dict[str, Command] = {
         options={
             "target": _TARGET,
             "case": _NAME,
-            "trials": Option(500, "run at most N smaller cases", count, "N", HOW),
-            "seconds": Option(60.0, "how long to try smaller cases", seconds, "S", HOW),
-            "no_sides": _NO_SIDES,
-            "output": _output("write the smallest case into this DxDispatch JSON file", "FILE"),
+            **_SHRINKING,
             "json": _JSON,
         },
     ),

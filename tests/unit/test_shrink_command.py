@@ -71,6 +71,15 @@ class TestShrunk:
         assert {"resources", "dispatchables", "commands"} == set(document["smallest"]["dxdispatch"])
         assert "provider" == document["sides"]["odd_one_out"]
 
+    def test_diagnose(self, shrink, capsys):
+        """`diagnose CASE --shrink` is the same command; without a case it is bad usage."""
+        more = ("--provider", "fault:output-zero", "--no-sides", "--json")
+        _, out, _ = shrink("gather/example.1", *more)
+        assert 1 == main(["diagnose", "gather/example.1", "--shrink", *more])
+        assert out == capsys.readouterr().out
+        assert 2 == main(["diagnose", "--shrink", *more])
+        assert "--shrink must come with a case" in capsys.readouterr().err
+
     def test_trials(self, shrink):
         """The number of trials is limited, and what was reached is printed."""
         code, out, _ = shrink("gather/example.1", "--provider", "fault:output-zero", "--trials", "2", "--no-sides")

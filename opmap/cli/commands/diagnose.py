@@ -8,12 +8,14 @@ from functools import partial
 from ...catalogue.case import Case
 from ...diagnosis.diagnose import Diagnosis, diagnoses
 from ...diagnosis.judged_run import JudgedRun
+from ...errors import InputError
 from ...evidence.cause_view import diagnosis_document, print_causes
 from ...evidence.tables import print_notes
 from ...evidence.terminal import console, progress, write_json
 from ...judge.judge import Judge
 from ...judge.onnx_models import is_model
 from ...session import Session
+from . import shrink
 from .dispatches import model_cases, read_case
 from .validate import run_and_diagnose
 
@@ -23,6 +25,10 @@ def run(options: Namespace) -> int:
 
     Raises InputError for bad options or files.
     """
+    if options.shrink:
+        if options.target is None:
+            raise InputError("--shrink must come with a case")
+        return shrink.run(Namespace(**{**vars(options), "case": None}))
     return run_and_diagnose(options, partial(_diagnoses, budget=options.budget), _show, _cases(options))
 
 
