@@ -27,7 +27,7 @@ HOST, DEVICE = "cpu", "device"
 own, such as the CPU EP, both are host memory."""
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True):
+class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a session is created. Every field left out has the value that all other sessions have.
 
     - `config`: session configuration entries, such as ep.dml.disable_graph_fusion.
@@ -63,7 +63,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = False
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, tag_field="step", tag=str.lower):
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="step", tag=str.lower):
     """The base class of all steps."""
 
 

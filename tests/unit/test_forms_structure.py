@@ -74,12 +74,6 @@ class TestStructure:
             assert dict(form.mapped.lowering.attributes) == {a.name: a.i for a in call.attribute}
             assert [a.name for a in call.attribute] == [a.ref_attr_name for a in node.attribute]
 
-    def test_loop(self):
-        """The operator stands in the loop's body."""
-        for _, form, _ in formed_cases("loop"):
-            (node,) = form.model.graph.node
-            assert form.mapped.lowering.op_type in {n.op_type for n in node.attribute[0].g.node}
-
     def test_same_twice(self):
         """There are two nodes of the operator."""
         for _, form, _ in formed_cases("same-twice"):

@@ -7,9 +7,9 @@ The rest of the specification has no form:
 | left out | why |
 |---|---|
 | sparse initializers | their type is another one, which no operator here takes; the checker refuses the model |
-| optional types | they come with opset 15; `sequence` is the form in which the data's shape hides in another type |
+| optional and sequence types | nodes of other providers make and read them |
 | map types, operators of ONNX-ML | no tensor operator takes them |
-| Scan | its body runs as the body of a Loop does |
+| Loop, Scan | the CPU EP runs them; a subgraph of the provider is in `if` |
 | functions in functions, overloads, ValueInfo in functions | a provider sees nodes in place of calls, as in `function` |
 | functions of ONNX itself | the operators are primitive |
 | ConstantOfShape, and other constants by nodes | folded into the initializers of `init` and `data-init` |

@@ -81,27 +81,6 @@ def _branch(draft: Draft, name: str) -> onnx.GraphProto:
     return graph
 
 
-@form("loop", "The operator stands in the body of a Loop of two rounds.")
-def _loop(draft: Draft) -> Formed | None:
-    body = onnx.GraphProto()
-    body.CopyFrom(_branch(draft, "body"))
-    output = body.output[0]
-    state = helper.make_tensor_value_info("body.before", draft.output_type, draft.mapped.desc.output.sizes)
-    going = helper.make_tensor_value_info("body.going", TensorProto.BOOL, [])
-    goes_on = helper.make_tensor_value_info("body.goes_on", TensorProto.BOOL, [])
-    body.input.extend([helper.make_tensor_value_info("body.round", TensorProto.INT64, []), going, state])
-    body.node.append(helper.make_node("Identity", [going.name], [goes_on.name], goes_on.name))
-    del body.output[:]
-    body.output.extend([goes_on, output])
-    del draft.graph.node[:], draft.graph.initializer[:]
-    desc = draft.mapped.desc.output
-    zeros = bytes(desc.element_count * desc.data_type.size)
-    before = helper.make_tensor("before", draft.output_type, desc.sizes, zeros, raw=True)
-    draft.graph.initializer.extend([helper.make_tensor("rounds", TensorProto.INT64, [], [2]), before])
-    draft.graph.node.append(helper.make_node("Loop", ["rounds", "", "before"], [draft.output], "Loop", body=body))
-    return draft.formed()
-
-
 @form("function", "The operator stands in a model-local function.")
 def _function(draft: Draft) -> Formed | None:
     constants = [helper.make_node("Constant", [], [t.name], t.name, value=t) for t in draft.graph.initializer]
@@ -140,18 +119,6 @@ def _chain(draft: Draft) -> Formed | None:
     inner_nodes = list(draft.graph.node)
     del draft.graph.node[:]
     draft.graph.node.extend([*nodes[:2], *inner_nodes, *nodes[2:]])
-    return draft.formed()
-
-
-@form("sequence", "The data is an element of a sequence, built in the graph.")
-def _sequence(draft: Draft) -> Formed | None:
-    field = draft.data[0]
-    sequence, at, element = f"{field}.sequence", f"{field}.at", f"{field}.element"
-    draft.redirect(field, element)
-    draft.graph.initializer.append(helper.make_tensor(at, TensorProto.INT64, [], [1]))
-    draft.graph.node.insert(0, helper.make_node("SequenceConstruct", [field, field], [sequence], sequence))
-    draft.graph.node.insert(1, helper.make_node("SequenceAt", [sequence, at], [element], element))
-    draft.replaced(field, "element of a sequence")
     return draft.formed()
 
 
