@@ -58,9 +58,6 @@ MAX_GLOBS = 1_000
 MAX_GLOB = 500
 """The longest glob and the longest case id, in characters."""
 
-MAX_JOBS = 60
-"""The most processes of the option --jobs. Windows cannot wait for more than 63 at a time."""
-
 MAX_TEXT = 10_000
 """The longest text of a key in a file of known failures, in characters."""
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from ..catalogue.feature_names import FEATURES
 from ..errors import cut, short_line, shown
 from ..manual.case_ids import MEANING
-from ..session.option_types import coordinates, count, jobs, number, path, seconds
+from ..session.option_types import coordinates, count, number, path, seconds
 from ..session.options import CASES, HOW, OPTIONS, WRITTEN, Option, of_command
 from ..vocabulary import TIERS
 
@@ -75,6 +75,8 @@ def _features() -> str:
 MOVED = {
     "opmap bench": "python tools/bench, in the repository",
     "opmap faults --conditional": "python tools/bench conditional, in the repository",
+    "opmap validate --jobs": "--shard I/N in N processes, and opmap merge for their bundles",
+    "opmap diagnose --jobs": "opmap validate --shard I/N in N processes, and opmap merge for their bundles",
     "opmap rules --against": "opmap rules --check-on",
 }
 """Commands and options that opmap had before: what to use in their place."""
@@ -140,13 +142,6 @@ _ANY_TARGET = _TARGET._replace(nargs="?")
 _NAME = Option(None, "the dispatchable or node, if the file has several", metavar="NAME")
 _JSON = Option(False, "print one JSON document on stdout; all other text goes to stderr", group=WRITTEN)
 _JSON_INSTEAD = _JSON._replace(instead="format")
-_JOBS = Option(
-    1,
-    "judge the cases in N processes, with the same results; not for DirectML, whose adapter takes one",
-    jobs,
-    "N",
-    HOW,
-)
 _NO_SIDES = Option(False, "do not look for whose fault it is")
 
 
@@ -173,7 +168,6 @@ COMMANDS: dict[str, Command] = {
                 "of memory",
                 group=CASES,
             ),
-            "jobs": _JOBS,
             "json": _JSON,
         },
     ),
@@ -195,7 +189,6 @@ COMMANDS: dict[str, Command] = {
                 False, "make the one case that is named as small as it goes, as opmap shrink does", group=HOW
             ),
             **_SHRINKING,
-            "jobs": _JOBS,
             "json": _JSON,
         },
         notes=_features(),

@@ -43,9 +43,9 @@ class Performer:
         """Returns the outputs of one model, run once. Raises ProviderError with the stage `load` or `run`."""
         self._placement = None
         try:
-            self._checked(Open(session=_SESSION, model=np.frombuffer(model_bytes, np.uint8)))
+            self.checked(Open(session=_SESSION, model=np.frombuffer(model_bytes, np.uint8)))
             result = self.perform(Run(session=_SESSION, feeds=feeds))
-            evidence = self._checked(Examine(session=_SESSION)).evidence
+            evidence = self.checked(Examine(session=_SESSION)).evidence
             self._placement = evidence.placement if evidence else None
         finally:
             self.end()
@@ -55,14 +55,15 @@ class Performer:
 
     def end(self) -> None:
         """Releases everything, so that the next model finds nothing of this one. Raises ProviderError if that fails."""
-        self._checked(Clear())
+        self.checked(Clear())
         self.renew()
 
     def placement(self) -> Placement | None:
         """Returns the placement of the last model that `run` ran; None if it was not loaded."""
         return self._placement
 
-    def _checked(self, step: AnyStep) -> Result:
+    def checked(self, step: AnyStep) -> Result:
+        """Performs one step, and returns its result. Raises ProviderError if it failed."""
         result = self.perform(step)
         if failure := result.failure:
             raise failure

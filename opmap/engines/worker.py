@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -101,31 +100,19 @@ class NotRun(WorkerLost):
 class HangLimit:
     """Counts hangs and lost devices per adapter, and refuses an adapter that had too many, for the rest of the run.
 
-    `clock` returns seconds, the same in all processes of this machine.
+    `clock` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
         self._times: dict[str, list[float]] = {}
-        self._file: Path | None = None
-        self._bytes_read = 0
-
-    def share(self, file: Path) -> None:
-        """Counts the hangs of all processes that share this file. Each hang is a line of it."""
-        file.touch()
-        self._file = file
 
     def note(self, adapter: str) -> None:
         """Counts one hang or lost device of an adapter."""
-        if self._file is None:
-            self._times.setdefault(adapter, []).append(self._clock())
-        else:
-            with self._file.open("ab") as file:
-                file.write(json.dumps([adapter, self._clock()]).encode() + b"\n")
+        self._times.setdefault(adapter, []).append(self._clock())
 
     def refusal(self, adapter: str) -> str | None:
         """Returns the reason why this adapter must not be used any more; None if it may be used."""
-        self._read()
         times = sorted(self._times.get(adapter, ()))
         if all(last - first > HANG_WINDOW for first, last in zip(times, times[HANGS - 1 :], strict=False)):
             return None
@@ -133,16 +120,6 @@ class HangLimit:
             f"not tried: {HANGS} hangs or lost devices on this adapter within {HANG_WINDOW / 60:.0f} minutes,"
             " and Windows stops with a bug check after five in a minute"
         )
-
-    def _read(self) -> None:
-        """Adds the hangs that were written since the last time."""
-        if self._file is not None and self._file.stat().st_size > self._bytes_read:
-            content = self._file.read_bytes()
-            end = content.rfind(b"\n") + 1  # another process may be writing a line
-            for line in content[self._bytes_read : end].splitlines():
-                adapter, seconds = json.loads(line)
-                self._times.setdefault(adapter, []).append(seconds)
-            self._bytes_read = end
 
 
 class _NoLimit(HangLimit):

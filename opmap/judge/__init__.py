@@ -1,7 +1,6 @@
-"""From a case to a verdict, and from verdicts to a run that is green or red.
+"""From a case to its record, and from records to a run that is green or red.
 
-`judge` runs a case and gives a record (`record`); `compare` compares the bits. `probes` judges probes, `contract` contract probes, in
-processes of their own. `run` collects records
-and says whether the run is red; `tally` counts them. `known_failures` reads the file of known failures, and
-`active_failures` applies those that speak of this place. Nothing else here opens a provider, and nothing prints.
+`session_batcher` judges the cases of a batch in one session, `judge` runs one case (`outcome`: what happened), `decide` makes the
+record of it (`record`). `compare` compares the bits. `probes`, `contract`, `large` and `onnx_models` judge what is no case of the
+catalogue. `run` collects records and says whether the run is red; `tally` counts them. Nothing here opens a provider or prints.
 """

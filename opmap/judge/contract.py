@@ -27,13 +27,7 @@ def judge_contract(probe: ContractProbe, provider: OpenProvider) -> Record:
     `observed`: then not the provider is in question. A third party's provider that cannot perform the steps is
     `unsupported`.
     """
-    record = Record(
-        case=probe.id,
-        operator=", ".join(probe.operators) or None,
-        provider=provider.name,
-        device_class=provider.device_class,
-        verdict=Verdict.PASS,
-    )
+    record = Record.on(provider, probe.id, ", ".join(probe.operators) or None, verdict=Verdict.PASS)
     if provider.third_party and not (provider.sessions and probe.portable):
         message = f"{provider.name} cannot perform these steps: see MODULE:FACTORY in opmap manual providers"
         return msgspec.structs.replace(record, verdict=Verdict.UNSUPPORTED, message=message)

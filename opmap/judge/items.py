@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..catalogue.case import Case
@@ -14,17 +12,6 @@ from .record import Record
 
 Item: TypeAlias = Case | Probe | ContractProbe
 """What a run judges."""
-
-
-@dataclass(frozen=True)
-class Judging:
-    """How the items of a run are judged. `judge` is called for each item in order, and returns its record.
-
-    `seconds` says how long an item took, by its id, where that is not the time of the call.
-    """
-
-    judge: Callable[[Item], Record]
-    seconds: Mapping[str, float]
 
 
 def judge_item(item: Item, judge: Judge) -> Record:

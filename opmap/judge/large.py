@@ -25,13 +25,7 @@ def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
 
     It is `not-run` if there is not enough memory, or if the tensors cannot be sent to a worker process.
     """
-    record = Record(
-        case=case.id,
-        operator=f"DML_OPERATOR_{case.desc.operator}",
-        provider=provider.name,
-        device_class=provider.device_class,
-        verdict=Verdict.PASS,
-    )
+    record = Record.on(provider, case.id, f"DML_OPERATOR_{case.desc.operator}", verdict=Verdict.PASS)
     if provider.runs_cases:
         return _with(
             record, Verdict.NOT_RUN, f"{provider.name} runs cases, and --large needs a provider that runs models"

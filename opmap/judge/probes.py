@@ -70,13 +70,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     A result of an invalid model is a `mismatch`, whatever its values are.
     """
     model = probe.model_proto()
-    record = Record(
-        case=probe.id,
-        operator=", ".join(probe.operators),
-        provider=provider.name,
-        device_class=provider.device_class,
-        verdict=Verdict.PASS,
-    )
+    record = Record.on(provider, probe.id, ", ".join(probe.operators), verdict=Verdict.PASS)
     feeds = {value.name: _array(value, probe.inputs[value.name]) for value in model.graph.input}
     try:
         outputs = provider.run(model.SerializeToString(deterministic=True), feeds)

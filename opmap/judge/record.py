@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..engines.protocol import Placement
+from ..engines.providers import OpenProvider
 from ..files import to_json
 from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
 from .tally import ran
@@ -79,7 +80,7 @@ class PlacementRecord(msgspec.Struct, frozen=True):
 
 
 class RoadRecord(msgspec.Struct, frozen=True):
-    """Whether the run is proven to have taken the road of its variant, and the evidence for it."""
+    """Whether the run is proven to have taken the execution path of its variant, and the evidence for it."""
 
     proven: bool
     source: str
@@ -96,13 +97,13 @@ class LoweredRecord(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one case or probe. In JSON every key is present; the value is null if the run ended before it was known.
 
-    `variant` names how the descriptor was brought to the provider. `descriptor` says how the DirectML graph that the EP
+    `variant` names how the descriptor was run on the provider. `descriptor` says how the DirectML graph that the EP
     wrote holds the case's descriptor: `identical`, `substituted` (as the mapping lists) or `differs`.
 
     `kinds` are the kinds of wrong values (vocabulary.VALUE_KINDS) of a `mismatch` in which nothing else is wrong.
 
-    `batched_with` names the other cases in the session of a case that failed with them, and passes without them. It names the
-    other cases in the process if that crashed, and no case alone crashes it. Else it is null.
+    `batched_with` names the other cases in the session of a case that failed with them, and passes without them. Else it is
+    null.
 
     `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """
@@ -128,6 +129,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     lowered_as: LoweredRecord | None = None
     descriptor: str | None = None
     batched_with: list[str] | None = None
+
+    @classmethod
+    def on(cls, provider: OpenProvider | str, case: str | None, operator: str | None, **fields: Any) -> Record:
+        """Returns the record of a case or probe with the facts about its provider; of a missing one with its name only."""
+        if isinstance(provider, str):
+            return cls(case=case, operator=operator, provider=provider, **fields)
+        return cls(case=case, operator=operator, provider=provider.name, device_class=provider.device_class, **fields)
 
     @property
     def proven(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -56,37 +56,42 @@ class Run:
     def judge(
         self,
         items: Sequence[AnyItem],
-        judge: Callable[[AnyItem], Record],
+        judge: Callable[[Sequence[AnyItem]], Sequence[Record]],
         advance: Callable[[], None] = lambda: None,
         *,
-        order: Sequence[AnyItem] | None = None,
-        seconds: Mapping[str, float] | None = None,
+        batches: Sequence[Sequence[AnyItem]] | None = None,
     ) -> None:
-        """Judges the items that have no record yet, in this `order` (default: their own).
+        """Judges the items that have no record yet, in these `batches` (default: each alone, in their order).
 
-        `seconds` gives how long an item took, by its id, where that is not the time of the call of `judge`. Calls
-        `advance` after each item. Ctrl-C or too many failures stop the run; the records so far are kept.
+        An item of a batch took an equal part of its time. Calls `advance` after each item. Ctrl-C or too many failures stop
+        the run; the records so far are kept.
         """
         done = {record.case for record in self.records}
         failures = len(self.failures())
-        for position, item in enumerate(items if order is None else order):
-            if self.interrupted or (self.max_failures and failures >= self.max_failures):
-                self.left += len(items) - position
-                break
-            try:
+        for batch in [[item] for item in items] if batches is None else batches:
+            records, begin = dict[str | None, Record](), perf_counter()
+            new = [item for item in batch if item.id not in done]
+            if new and not self._stopped(failures):
+                try:
+                    records = {record.case: record for record in judge(batch)}
+                except KeyboardInterrupt:
+                    self.interrupted = True
+            seconds = (perf_counter() - begin) / len(batch)
+            for item in batch:
                 if item.id not in done:
-                    begin = perf_counter()
-                    record = judge(item)
-                    self.add(record, (seconds or {}).get(item.id, perf_counter() - begin))
-                    failures += record.failed
+                    if item.id not in records or self._stopped(failures):
+                        self.left += 1
+                        continue
+                    self.add(records[item.id], seconds)
+                    failures += records[item.id].failed
                     if isinstance(item, Case):
                         item.lighten()
-            except KeyboardInterrupt:
-                self.interrupted = True
-                self.left += 1
-            advance()
+                advance()
         positions = {item.id: position for position, item in enumerate(items)}
         self.records.sort(key=lambda record: positions.get(record.case or "", -1))
+
+    def _stopped(self, failures: int) -> bool:
+        return self.interrupted or bool(self.max_failures and failures >= self.max_failures)
 
     def skip(self, records: Iterable[Record]) -> None:
         """Adds records of cases that were not run. A case that has a record already is left out."""
@@ -207,6 +212,4 @@ def not_run(
     *, case: str | None, operator: str | None, provider: str, error: Exception, file: str | None = None
 ) -> Record:
     """Returns the record of an item that cannot be run because the provider is missing; `error` says why."""
-    return Record(
-        file=file, case=case, operator=operator, verdict=Verdict.NOT_RUN, provider=provider, message=str(error)
-    )
+    return Record.on(provider, case, operator, verdict=Verdict.NOT_RUN, message=str(error), file=file)

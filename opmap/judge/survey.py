@@ -14,7 +14,8 @@ from ..descriptors import OperatorDesc
 from ..engines.worker import WorkerLost
 from ..tensors import DataType, Tensor
 from ..vocabulary import Verdict
-from .judge import Judge, Outcome
+from .judge import Judge
+from .outcome import Outcome
 
 ERROR = "error"
 CRASH = "crash"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 
 from ..errors import shown
-from ..limits import MAX_JOBS
 
 _HIGHEST = 2**32 - 1
 """The highest number that an option takes."""
@@ -33,16 +32,11 @@ def number(text: str) -> int:
     return _whole(text, 0)
 
 
-def jobs(text: str) -> int:
-    """Returns a number of processes, from 1 to MAX_JOBS."""
-    return _whole(text, 1, MAX_JOBS)
-
-
-def _whole(text: str, lowest: int, highest: int = _HIGHEST) -> int:
+def _whole(text: str, lowest: int) -> int:
     if not text.isdecimal() or (_is_number(text) and int(text) < lowest):
         raise ArgumentTypeError(f"must be a whole number from {lowest} on, got {shown(text)}")
-    if not _is_number(text) or int(text) > highest:
-        raise ArgumentTypeError(f"must be at most {highest}, got {shown(text)}")
+    if not _is_number(text):
+        raise ArgumentTypeError(f"must be at most {_HIGHEST}, got {shown(text)}")
     return int(text)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property, partial
+from contextlib import contextmanager
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
-
-import msgspec
 
 from ..catalogue.case import CASE_IDS, Case
 from ..catalogue.catalogue import catalogue
@@ -32,11 +30,12 @@ from ..errors import InputError, names
 from ..evidence.bundle import Bundle
 from ..evidence.results_folder import identity
 from ..files import read_bytes
-from ..judge.items import Item, Judging, judge_item, operator_of
-from ..judge.judge import Judge, refusal
+from ..judge.decide import refusal
+from ..judge.items import Item, operator_of
+from ..judge.judge import Judge
 from ..judge.record import Record, shortened
 from ..judge.run import Run, not_run, settle, shuffled
-from ..judge.session_batcher import Joined, SessionBatcher
+from ..judge.session_batcher import SessionBatcher
 from ..mapping import IndexConversion
 from ..mapping.dxdispatch import Dispatch
 from ..vocabulary import Tier, Verdict, tiers_in
@@ -241,40 +240,35 @@ class Session:
 
         A provider's errors become verdicts. If the provider is missing, the verdict is `not-run`.
         """
+        return self.judge_batch([item])[0]
+
+    def judge_batch(self, batch: Sequence[Item]) -> list[Record]:
+        """Returns the records of items that run together, in their order, as `judge` returns that of one."""
         judge = self.open()
         if not isinstance(judge, Judge):
-            return not_run(case=item.id, operator=operator_of(item), provider=self.options.provider, error=judge)
+            name = self.options.provider
+            return [not_run(case=i.id, operator=operator_of(i), provider=name, error=judge) for i in batch]
         known = self.active_failures
-        danger = known.danger(item) if known and not self.options.rerun_dangerous else None
-        if danger:
-            return self._skipped(item, danger)
-        records = [judge_item(item, judge) for _ in range(self.options.repeat)]
-        return self._settled(item, records, judge.provider.provider.calls)
-
-    def _settled(self, item: Item, records: Sequence[Record], call: int) -> Record:
-        """Returns the record of an item from those of its repetitions, with known failures taken into account."""
-        known, self.calls[item.id] = self.active_failures, call
-        if not known:
-            return settle(records)
-        settled = known.settle(item, records)
-        if isinstance(item, Case):
-            self._before.append((item, shortened(records[-1])))
-        return settled
+        if (
+            known and not self.options.rerun_dangerous and (danger := known.danger(batch[0]))
+        ):  # it is alone in its batch
+            return [self._skipped(batch[0], danger)]
+        repetitions = [self._batcher(batch) for _ in range(self.options.repeat)]
+        records = []
+        for item, judged in zip(batch, zip(*repetitions, strict=True), strict=True):
+            self.calls[item.id] = judged[-1].call
+            item_records = [one.record for one in judged]
+            records.append(known.settle(item, item_records) if known else settle(item_records))
+            if known and isinstance(item, Case):
+                self._before.append((item, shortened(item_records[-1])))
+        return records
 
     def _skipped(self, item: Item, danger: KnownFailure) -> Record:
         """Returns the record of a case or probe that is not run, because it is known to hang or to lose the device."""
         message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
-        record = Record(
-            case=item.id,
-            operator=operator_of(item),
-            verdict=Verdict.SKIPPED,
-            message=message,
-            provider=self.provider_name,
-            device_class=self.provider.device_class if self.provider else None,
-        )
-        if isinstance(item, Case):
-            return msgspec.structs.replace(record, variant=item.variant, file=item.file)
-        return record
+        fields = {"variant": item.variant, "file": item.file} if isinstance(item, Case) else {}
+        provider = self.provider or self.provider_name
+        return Record.on(provider, item.id, operator_of(item), verdict=Verdict.SKIPPED, message=message, **fields)
 
     def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command in a file, and adds it to the results.
@@ -312,58 +306,25 @@ class Session:
         return items
 
     @cached_property
-    def _together(self) -> SessionBatcher:
+    def _batcher(self) -> SessionBatcher:
         judge = self.open()
         assert isinstance(judge, Judge), "the provider is open"
         return SessionBatcher(judge, pack=self.options.pack, fresh=self.options.fresh_sessions)
 
-    @cached_property
-    def groups(self) -> list[list[Item]]:
-        """The items in groups that run in one session, in the order in which they are judged. Needs the provider."""
-        known = self.active_failures
-        items = shuffled(self.items, self.options.shuffle)
-        return self._together.batches(items, known.expectations if known else None)
-
-    @property
-    def left(self) -> list[list[Item]]:
-        """The groups, without the items that have a record already."""
-        done = {record.case for record in self.results.records}
-        groups = ([item for item in group if item.id not in done] for group in self.groups)
-        return [group for group in groups if group]
-
-    def judge_groups(self, groups: Sequence[Sequence[Item]]) -> list[tuple[Record, float]]:
-        """Returns the records of items in groups that each run in one session, and how many seconds each item took."""
-        joined = Joined(self._together, groups, self.options.repeat)
-        records = [self._judged(joined, item) for item in joined.order]
-        return [(record, joined.seconds[item.id]) for item, record in zip(joined.order, records, strict=True)]
-
-    def _judged(self, joined: Joined, item: Item) -> Record:
-        return joined.judge(item, self.judge, self._settled)
-
-    def judge_all(
-        self,
-        advance: Advance = _no_progress,
-        judging: Callable[[], AbstractContextManager[Judging | None]] = nullcontext,
-    ) -> None:
+    def judge_all(self, advance: Advance = _no_progress) -> None:
         """Judges all items, and writes each record to the results bundle. Calls `advance` after each item.
 
-        `judging` gives another way to judge them; it is called when the bundle is open. Ctrl-C or too many failures end the
-        run early. Raises InputError if the bundle cannot be written.
+        Ctrl-C or too many failures end the run early. Raises InputError if the bundle cannot be written.
         """
         self._open_bundle()
         if not self.provider:
             self.results.skip(map(self.judge, self.items))
             return
-        done = {record.case or "" for record in self.results.records}
-        joined = Joined(self._together, self.groups, self.options.repeat, done)
-        self._order = joined.order
-        with judging() as other:
-            if other is None:
-                other = Judging(partial(self._judged, joined), joined.seconds)
-            else:
-                # What ran before a case in its process depends on chance: each counts as the first.
-                self.calls = {item.id: 1 for item in joined.order}
-            self.results.judge(self.items, other.judge, advance, order=joined.order, seconds=other.seconds)
+        known = self.active_failures
+        items = shuffled(self.items, self.options.shuffle)
+        batches = self._batcher.batches(items, known.expectations if known else None)
+        self._order = [item for batch in batches for item in batch]
+        self.results.judge(self.items, self.judge_batch, advance, batches=batches)
         if self.bundle:
             self.bundle.environment(self.provider.environment())
 

@@ -13,7 +13,8 @@ from opmap.engines.arrays import to_array
 from opmap.engines.protocol import Placement
 from opmap.errors import ProviderError
 from opmap.judge.compare import differences, unravel
-from opmap.judge.judge import MAX_DIFFERENCES, MAX_LISTED, Judge
+from opmap.judge.decide import MAX_DIFFERENCES, MAX_LISTED
+from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
 

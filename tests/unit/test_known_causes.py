@@ -17,7 +17,8 @@ from opmap.diagnosis.known_causes import KINDS, MOST_NAMED, KnownCauses, Written
 from opmap.engines.providers import OpenProvider
 from opmap.errors import InputError
 from opmap.faults import FAULTS, Fault, FaultProvider
-from opmap.judge.judge import MAX_LISTED, Judge
+from opmap.judge.decide import MAX_LISTED
+from opmap.judge.judge import Judge
 from opmap.judge.record import Record
 from opmap.known.known_failures import SCHEMA, ActiveFailures, Environment, KnownFailure, load
 from opmap.known.written_failures import write

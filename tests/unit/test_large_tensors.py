@@ -170,9 +170,7 @@ class TestCommand:
         assert 0 == main(["validate", "--provider", "cpu", "--large", "--json"])
         assert [c.id for c in SMALL] == [record["case"] for record in json.loads(capsys.readouterr().out)["cases"]]
 
-    @pytest.mark.parametrize(
-        "more", [("--filter", "gather/*"), ("--jobs", "2"), ("--report", "r"), ("--shard", "1/2"), ("--pack", "2")]
-    )
+    @pytest.mark.parametrize("more", [("--filter", "gather/*"), ("--report", "r"), ("--shard", "1/2"), ("--pack", "2")])
     def test_refused(self, more, capsys):
         """What has no meaning beside it is refused."""
         assert 2 == main(["validate", "--provider", "cpu", "--large", *more])

@@ -85,7 +85,7 @@ class TestWorkflow:
         ]
 
         assert [(i, len(options)) for i in range(1, len(options) + 1)] == [given.shard for given in options]
-        assert {("full", 4, "results")} == {(given.tier, given.jobs, given.report) for given in options}
+        assert {("full", "results")} == {(given.tier, given.report) for given in options}
         assert "whole" == parser().parse_args(shlex.split(merge)).output
 
 

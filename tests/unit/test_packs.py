@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-import time
 from collections import Counter
 
 import msgspec
@@ -51,7 +50,7 @@ class TestPack:
             == len(graph.node)
             == len({n.name for n in graph.node})
         )
-        assert {value.name for value in graph.input} == set(pack.feeds(one.feeds for one in ready))
+        assert {value.name for value in graph.input} == set(pack.feeds(one.formed.feeds(one.inputs) for one in ready))
         assert pack.model_bytes == Pack([one.formed for one in ready]).model_bytes
 
     def test_evidence_of_a_member(self):
@@ -284,55 +283,18 @@ class TestPacks:
         assert {"pass"} == {record["verdict"] for record in document["cases"] if record["variant"] == "packed"}
         assert len((tmp_path / "models").read_bytes()) < len(document["cases"]) / 2
 
-    def test_prepared_ahead(self, monkeypatch):
-        """The cases of the next pack are prepared while a pack runs, and no case is prepared twice."""
-        prepared, prepare, waited = [], Judge._prepare, []
-        monkeypatch.setattr(Judge, "_prepare", lambda *args: prepared.append(args[1].id) or prepare(*args))
-        monkeypatch.setattr(SessionBatcher, "_elsewhere", True)
-
-        def fault(planted, step, result):
-            if isinstance(step, Run) and planted.opened == 1:
-                deadline = time.monotonic() + 60
-                while len(prepared) <= 8 and time.monotonic() < deadline:
-                    time.sleep(0.001)
-                waited.append(len(prepared))
-            return result
-
-        judged(fault, pack=8, filter=("gather_elements/int8/*.*/addr*",))
-
-        assert waited[0] > 8
-        assert len(prepared) == len(set(prepared))
-
-    def test_prepared_together(self, monkeypatch):
-        """On a provider in this process, the cases of a pack are prepared together, and before the pack runs."""
-        together, known, prepare = [], [], Judge.prepare_ahead
-        monkeypatch.setattr(Judge, "prepare_ahead", lambda *args: together.append(len(args[1])) or prepare(*args))
-
-        def fault(planted, step, result):
-            if isinstance(step, Open):
-                known.append(len(together))
-            return result
-
-        session, _ = judged(fault, pack=8, filter=("gather_elements/int8/*.*/addr*",))
-
-        assert [1, 2] == known[:2]
-        assert [8, 3] == together
-        assert 11 == sum(record.variant.endswith("packed") for record in session.results.records)
-
     def test_interrupted(self, monkeypatch):
-        """Ctrl-C while the next pack is prepared ends the run after the steps of the pack that runs."""
-        prepare, numbers = Judge._prepare, iter(range(99))
+        """Ctrl-C while a pack runs ends the run, and releases the session."""
 
-        def interrupted(*arguments):
-            if next(numbers) == 10:
+        def fault(planted, step, result):
+            if isinstance(step, Run) and planted.opened == 2:
                 raise KeyboardInterrupt
-            return prepare(*arguments)
+            return result
 
-        monkeypatch.setattr(Judge, "_prepare", interrupted)
-        monkeypatch.setattr(SessionBatcher, "_elsewhere", True)
-        session, planted = judged(pack=8, filter=("gather_elements/int8/*.*/addr*",))
+        session, planted = judged(fault, pack=8, filter=("gather_elements/int8/*.*/addr*",))
 
-        assert session.results.interrupted
+        assert (True, 8) == (session.results.interrupted, len(session.results.records))
+        assert session.results.left == len(session.items) - 8
         assert Clear is planted.steps[-1]
 
     def test_report_when_batched(self, tmp_path, monkeypatch, capsys):
@@ -375,6 +337,7 @@ class TestPacks:
             (["--pack", "4", "--provider", "directml"], "--pack needs a provider that runs models, got directml"),
             (["--pack", "4", "--provider", "fault:clamp"], "--pack needs a provider that runs models, got fault:clamp"),
             (["--pack", "4", "--fresh-sessions"], "use one of them"),
+            (["--jobs", "2"], "opmap validate --jobs is gone: use --shard I/N in N processes, and opmap merge"),
         ],
     )
     def test_wrong_use(self, arguments, wanted, capsys):

@@ -108,12 +108,13 @@ class TestOrder:
         bundle = Bundle(tmp_path / "r", {})
         run, seen = Run(bundle), []
 
-        def judge(item):
+        def judge(batch):
             assert seen == [r["case"] for r in lines(tmp_path / "r")]
-            seen.append(item.id)
-            return Record(case=item.id, verdict=Verdict.PASS)
+            seen.extend(item.id for item in batch)
+            return [Record(case=item.id, verdict=Verdict.PASS) for item in batch]
 
-        run.judge(ITEMS, judge, order=shuffled(ITEMS, 3))
+        order = shuffled(ITEMS, 3)
+        run.judge(ITEMS, judge, batches=[order[:3], order[3:4], order[4:]])
         bundle.close(run.records, 0)
 
         assert seen != [item.id for item in ITEMS]
@@ -125,7 +126,10 @@ class TestOrder:
         """The run stops after max_failures failures, and counts the cases that are left."""
         run = Run(max_failures=3)
 
-        run.judge(ITEMS, lambda item: Record(case=item.id, verdict=Verdict.CRASH), order=shuffled(ITEMS, 3))
+        def crash(batch):
+            return [Record(case=item.id, verdict=Verdict.CRASH) for item in batch]
+
+        run.judge(ITEMS, crash, batches=[ITEMS[:2], ITEMS[2:9], ITEMS[9:]])
 
         assert (3, 17) == (len(run.records), run.left)
 
@@ -182,7 +186,7 @@ class TestShortened:
     def test_cases(self):
         """A case that was judged holds no longer what was computed from its descriptor."""
         case = find_case("gather/example.1")
-        Run().judge([case], lambda case: open_judge("cpu")(case))
+        Run().judge([case], lambda batch: [open_judge("cpu")(*batch)])
         assert vars(case.desc).keys() == set(case.desc.members().values())
 
     def test_bundle(self, tmp_path):
@@ -198,7 +202,7 @@ class TestShortened:
         bundle = Bundle(tmp_path / "r", {}, ids=ids, resume=True, whole=False)
         assert [None, None] == [record.lowered_as for record in bundle.done]
         run = Run(bundle, whole=False)
-        run.judge([SimpleNamespace(id=id) for id in ids], lambda item: records[ids.index(item.id)])
+        run.judge([SimpleNamespace(id=id) for id in ids], lambda batch: [records[ids.index(item.id)] for item in batch])
         assert [None] * 4 == [record.lowered_as for record in run.records]
         bundle.close(run.records, 0)
         lines = (tmp_path / "r" / "results.jsonl").read_text("utf-8").splitlines()

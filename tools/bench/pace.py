@@ -10,7 +10,7 @@ import msgspec
 from opmap.catalogue.case import Case
 from opmap.catalogue.variants import PLAIN
 from opmap.judge.judge import Judge
-from opmap.judge.session_batcher import Joined, SessionBatcher
+from opmap.judge.session_batcher import SessionBatcher
 from opmap.session import Session
 from opmap.session.options import SessionOptions
 from opmap.vocabulary import Tier
@@ -88,11 +88,10 @@ def paces(
         for name in (*names[first:], *names[:first]):
             together = ways[name]
             begin = perf_counter()
-            joined = Joined(together, together.batches(cases[start : start + block]))
-            for case in joined.order:
-                ready = joined.take(case)
-                verdicts[name][case.id] = ready[0][0].verdict if ready else judge(case).verdict
-                advance()
+            for batch in together.batches(cases[start : start + block]):
+                for case, judged in zip(batch, together(batch), strict=True):
+                    verdicts[name][case.id] = judged.record.verdict
+                    advance()
             seconds[name] += perf_counter() - begin
     return [
         Pace(

@@ -21,9 +21,9 @@ from opmap.engines.arrays import to_array
 from opmap.engines.steps import Clear, Examine, Open, Run
 from opmap.errors import InputError
 from opmap.files import to_json
-from opmap.judge import judge as judging
+from opmap.judge import decide
 from opmap.judge.compare import differences
-from opmap.judge.judge import Judge, decide
+from opmap.judge.judge import Judge
 from opmap.judge.record import encode
 from opmap.session import Session
 from opmap.session.options import SessionOptions
@@ -117,7 +117,7 @@ def _fresh(cases: Sequence[Case]) -> list[Case]:
     """Returns the cases as new objects, without cached results. Cached results of equal descriptors are removed too."""
     descriptors.results_of.cache_clear()
     descriptors._results_of_form.cache_clear()
-    judging._json_of.cache_clear()
+    decide._json_of.cache_clear()
     fresh = []
     for case in cases:
         desc = case.desc.replace()
@@ -211,6 +211,6 @@ def _parts(judge: Judge, cases: Sequence[Case], clock: Clock) -> dict[str, float
         now = clock()
         differences(check.expected, check.actual.bits)
         add("compare")
-        to_json(decide(outcome, judge.provider, brief=True))
+        to_json(judge.record(outcome))
         add("record")
     return dict(spent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 
 from ...catalogue.large_tensors import LargeCase, large_cases
 from ...errors import InputError
@@ -23,7 +24,6 @@ _ALONE: dict[str, object] = {
     "repeat": 1,
     "pack": 1,
     "fresh_sessions": False,
-    "jobs": 1,
     "report": None,
     "resume": None,
 }
@@ -42,16 +42,16 @@ def run_large(options: Namespace) -> int:
         large_cases(),
     )
 
-    def judge(case: LargeCase) -> Record:
+    def judge(batch: Sequence[LargeCase]) -> list[Record]:
+        (case,) = batch
         if session.provider is None:
             error = RuntimeError(f"{options.provider} is not there")
-            return not_run(
-                case=case.id, operator=f"DML_OPERATOR_{case.desc.operator}", provider=options.provider, error=error
-            )
-        return judge_large(case, session.provider)
+            operator = f"DML_OPERATOR_{case.desc.operator}"
+            return [not_run(case=case.id, operator=operator, provider=options.provider, error=error)]
+        return [judge_large(case, session.provider)]
 
     with stdout_for_json(options.json), session, progress(len(cases), session.provider_name) as advance:
-        results.judge(cases, judge, advance, order=shuffled(cases, options.shuffle))
+        results.judge(cases, judge, advance, batches=[[case] for case in shuffled(cases, options.shuffle)])
     if options.json:
         write_json(encode(results.records))
     else:

@@ -16,7 +16,6 @@ from ...evidence.tables import print_failures, print_notes, print_tables
 from ...evidence.terminal import console, print_error, progress, stdout_for_json, write_json
 from ...judge.record import encode
 from ...session import Session
-from ...session.jobs import judging, started
 from ...session.options import SessionOptions
 from ...vocabulary import Verdict
 
@@ -57,11 +56,10 @@ def run_and_diagnose(
     session = Session(SessionOptions.read(vars(options)), cases=cases, whole=options.json)
     unwritten: list[str] = []
     with stdout_for_json(options.json), session:
-        with started(options.jobs) as processes:
-            with progress(None, "choosing cases") as advance:
-                session.choose(advance)
-            with progress(len(session.items), session.provider_name, verdicts=_counts(session)) as advance:
-                session.judge_all(advance, lambda: judging(session, options.jobs, processes))
+        with progress(None, "choosing cases") as advance:
+            session.choose(advance)
+        with progress(len(session.items), session.provider_name, verdicts=_counts(session)) as advance:
+            session.judge_all(advance)
         for problem in session.problems:
             print_error(problem)
         with _noting(unwritten):

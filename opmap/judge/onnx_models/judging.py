@@ -18,8 +18,9 @@ from ...errors import InputError, ProviderError
 from ...mapping.dxdispatch import desc_json
 from ...tensors import Tensor
 from ...vocabulary import Stage, Verdict
-from ..compare import differences, relation, value_kinds
-from ..judge import Judge, Outcome, decide
+from ..compare import differences
+from ..judge import Judge
+from ..outcome import Outcome
 from ..record import LoweredRecord, PlacementRecord, Record
 from .node_cases import NodeCase, ResolvedModel, case_of, node_cases, tensor_of
 from .nodes import behind, descriptor, exact_values, seen_values
@@ -150,7 +151,7 @@ class _Judged:
     def record_of_case(self) -> Record:
         """Returns the record of the node on a provider that runs cases, not models."""
         outcome = self.judge.execute(self.case)
-        return self._with_files(decide(outcome, self.judge.provider, brief=self.judge.brief), outcome)
+        return self._with_files(self.judge.record(outcome), outcome)
 
     def record(self) -> Record:
         """Returns the record of the node."""
@@ -160,19 +161,10 @@ class _Judged:
         helpers = {node.op_type for graph in graphs for node in graph.node} - {self.node.op_type}
         placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, _COPIES | helpers)
         error = runs.error or (runs.seen_error if self.inside else None)
-        outcome = Outcome(case=case, round=case.round, placement=placement, error=error)
-        if error is None:
-            values = runs.seen if self.inside else runs.outputs
-            check = self._check(values[self.node.output])
-            wrong = differences(check.expected, check.actual.bits) if check.actual else ()
-            outcome = replace(
-                outcome,
-                check=check,
-                wrong_elements=wrong,
-                relation=relation(check, [check], {}) if wrong else None,
-                kinds=value_kinds([check]) if wrong else (),
-            )
-        record = decide(outcome, provider, brief=self.judge.brief)
+        values = runs.seen if self.inside else runs.outputs
+        checks = [self._check(values[self.node.output])] if error is None else []
+        outcome = Outcome(case=case, inputs=case.round, placement=placement, checks=checks, error=error)
+        record = self.judge.record(outcome)
         texts = [f"lowered-as: {self.node.op_type} -> DML_OPERATOR_{case.desc.operator}"]
         if self.inside:
             texts.append(f"output: {self.node.output} is not an output of the model; a second run has it as one")

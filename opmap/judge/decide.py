@@ -1,0 +1,216 @@
+"""Decides what record an outcome gives: its verdict, and what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..descriptors import OperatorDesc, TensorDesc, Violation
+from ..engines.protocol import origin
+from ..engines.providers import OpenProvider
+from ..errors import MappingError, ProviderError
+from ..mapping.dxdispatch import Dispatch, desc_json
+from ..mapping.dxdispatch.descriptor_json import DescJson
+from ..tensors import from_bits, plain
+from ..vocabulary import VALUE_KINDS, Stage, Verdict
+from .compare import explain, undefined
+from .outcome import Outcome
+from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
+
+MAX_LISTED = 10_000
+"""The most elements of an output that a record lists in full."""
+
+MAX_DIFFERENCES = 10
+"""The number of differences that a record lists if the output is too large to be listed in full."""
+
+
+def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> Record:
+    """Returns the record of an outcome.
+
+    If several verdicts fit, the first of these counts: the verdict of an error, `mismatch`, `fallback`, `path-unproven`,
+    `lowered-differently`, `observed`, `pass`.
+    """
+    case = outcome.case
+    if outcome.violations:
+        decided = violation_fields(outcome.violations, None)
+        support_rules = {rule.id for rule in case.desc.spec().rules if rule.check == "support"}
+        if support_rules.issuperset(decided["rules"]):
+            decided["verdict"] = Verdict.UNSUPPORTED
+    elif outcome.error is not None:
+        decided = _decide_error(outcome, outcome.error, provider)
+    else:
+        decided = _decide_output(outcome, provider)
+    if outcome.messages:
+        decided["message"] = "; ".join(filter(None, [decided.get("message"), *outcome.messages]))
+    return Record.on(
+        provider,
+        case.id,
+        f"DML_OPERATOR_{case.desc.operator}",
+        file=case.file,
+        variant=case.variant,
+        placement=outcome.placement,
+        road=outcome.road,
+        descriptor=outcome.descriptor,
+        **_model_fields(outcome),
+        **_output_fields(outcome, brief=brief),
+        **decided,
+    )
+
+
+def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
+    """Returns verdict, stage and message of a case that an exception ended."""
+    if isinstance(error, MappingError):
+        return {"verdict": error.verdict, "stage": Stage.MAP, "message": str(error)}
+    refused = error.verdict is Verdict.ERROR and error.stage is Stage.RUN and outcome.check is None
+    if refused and undefined(outcome.inputs.expected):
+        message = f"an index is out of range, and {provider.name} refused it: {error}"
+        return {"verdict": Verdict.OBSERVED, "stage": Stage.RUN, "message": message}
+    if error.verdict is Verdict.ERROR and error.stage is Stage.LOAD and (missing := _missing_types(outcome, provider)):
+        message = f"IDMLDevice::CheckFeatureSupport: the device does not support {', '.join(missing)}: {error}"
+        return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
+    return {"verdict": error.verdict, "stage": error.stage, "path": origin(str(error)), "message": str(error)}
+
+
+def _missing_types(outcome: Outcome, provider: OpenProvider) -> list[str]:
+    """Returns the data types of a model, and of the descriptor made from it, that the device says it does not support."""
+    mapped, supported = outcome.mapped, provider.device_types() if provider.directml else None
+    if mapped is None or supported is None:
+        return []
+    used = {*mapped.feeds.values(), *(tensor.data_type for tensor in mapped.lowered_as.tensors.values())}
+    return sorted(data_type.name for data_type in used if data_type.name not in supported)
+
+
+def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
+    """Returns verdict, stage and message of a case that no exception ended."""
+    check = outcome.check
+    assert check is not None, "a case without an error has a check"
+    where = f"{check.label}: " if check.label else ""
+    if check.actual is None:
+        return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": f"{where}{check.problem}"}
+    right = _decide_right(outcome, provider)
+    if not outcome.wrong_elements:
+        return right
+    kinds = list(outcome.kinds) if right["verdict"].good else []
+    values = f"values only: {', '.join(VALUE_KINDS[kind] for kind in kinds)}" if kinds else None
+    details = "; ".join(filter(None, [outcome.relation, values, explain(check, outcome.wrong_elements)]))
+    message = f"{where}{details}"
+    return {"verdict": Verdict.MISMATCH, "stage": Stage.COMPARE, "message": message, "kinds": kinds or None}
+
+
+def _decide_right(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
+    """Returns verdict and message of a case whose outputs are right, or count as right."""
+    if outcome.placement is None or not outcome.placement.shown:
+        return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
+    if outcome.road_problem:
+        return {"verdict": Verdict.PATH_UNPROVEN, "message": outcome.road_problem}
+    if outcome.differences:
+        return {"verdict": Verdict.LOWERED_DIFFERENTLY, "message": "; ".join(outcome.differences)}
+    expected = outcome.inputs.expected
+    if lacking := undefined(expected):
+        message = f"{lacking} of {len(expected)} elements have no documented value, and are not judged"
+        return {"verdict": Verdict.OBSERVED, "message": message}
+    elsewhere = outcome.placement.elsewhere
+    return {
+        "verdict": Verdict.PASS,
+        "message": f"not on {provider.name}: {', '.join(elsewhere)}" if elsewhere else None,
+    }
+
+
+def _unproven(placement: PlacementRecord | None, provider: OpenProvider) -> str:
+    if placement is None or not placement.nodes:
+        return f"nothing shows that a node ran on {provider.name}"
+    return f"asked for {provider.name}, got {', '.join(placement.elsewhere)}"
+
+
+def _model_fields(outcome: Outcome) -> dict[str, Any]:
+    """Returns the fields of a record about the model."""
+    mapped = outcome.mapped
+    if mapped is None:
+        return {}
+    proof = "serialized-graph" if outcome.descriptor else "predicted"
+    return {
+        "substitutions": [str(s) for s in (*mapped.substitutions, *outcome.substitutions)],
+        "lowered_as": LoweredRecord(**_json_of(mapped.lowered_as), proof=proof),
+    }
+
+
+def _output_fields(outcome: Outcome, *, brief: bool) -> dict[str, Any]:
+    """Returns the fields of a record about the expected and the actual output."""
+    check, wrong = outcome.check, outcome.wrong_elements
+    if check is None:
+        if outcome.violations:
+            return {}
+        return {"expected": _tensor_record(outcome.case.desc.output, outcome.inputs.expected)}
+    tensor, actual = check.round.desc.tensors[check.field], check.actual
+    as_digest = brief and actual is not None and not wrong
+    expected = _tensor_record(tensor, check.expected, wrong, brief=as_digest)
+    if actual is None:
+        return {"expected": expected}
+    if not wrong and actual.data_type is tensor.data_type and check.expected == actual.bits:
+        return {"expected": expected, "actual": expected}
+    tensor = dataclasses.replace(tensor, data_type=actual.data_type)
+    return {"expected": expected, "actual": _tensor_record(tensor, actual.bits, wrong, brief=as_digest)}
+
+
+@lru_cache(maxsize=512)
+def _json_of(desc: OperatorDesc) -> DescJson:
+    return desc_json(desc)
+
+
+def _tensor_record(
+    output: TensorDesc, bits: Sequence[int | None], wrong: Sequence[int] = (), *, brief: bool = False
+) -> TensorRecord:
+    """Returns an output for a record: all its values. If it is large or `brief`: a digest and the first wrong elements."""
+    width = output.data_type.size * 2
+    if isinstance(bits, (array, memoryview)):
+        packed: array[int] | memoryview = bits
+    else:
+        packed = array(output.data_type.bits_code, [b or 0 for b in bits])  # undocumented elements as zero
+    if brief or len(bits) > MAX_LISTED:
+        digest = hashlib.sha256(packed).hexdigest()
+        first = [{"element": i, "Bits": f"{packed[i]:0{width}x}"} for i in wrong[:MAX_DIFFERENCES]]
+        return TensorRecord(output.data_type.name, list(output.sizes), None, None, digest, first)
+    values = from_bits(output.data_type, packed)
+    return TensorRecord(
+        output.data_type.name,
+        list(output.sizes),
+        [plain(v) if b is not None else None for v, b in zip(values, bits, strict=True)],
+        [f"{b:0{width}x}" if b is not None else None for b in bits],
+    )
+
+
+# --- refused dispatches --------------------------------------------------------------------------------------------
+
+
+def refusal(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
+    """Returns the record of a dispatch that breaks rules or cannot be used; None if a provider can run it.
+
+    If the feature level does not support the descriptor, the verdict is `error`, because the file is wrong. A case of
+    the catalogue is `unsupported` in this situation.
+    """
+    violations = dispatch.desc.violations(feature_level=feature_level) if dispatch.desc else ()
+    if violations:
+        fields = violation_fields(violations, dispatch.path)
+        return Record.on(provider, dispatch.name, dispatch.operator, file=file, **fields)
+    if dispatch.error is not None:
+        path, message = dispatch.error.path, dispatch.error.message
+        fields = {"verdict": Verdict.ERROR, "stage": Stage.READ, "path": path, "message": message}
+        return Record.on(provider, dispatch.name, dispatch.operator, file=file, **fields)
+    return None
+
+
+def violation_fields(violations: Sequence[Violation], path: str | None) -> dict[str, Any]:
+    """Returns the fields of a record that describe broken rules."""
+    first = violations[0]
+    return {
+        "verdict": Verdict.ERROR,
+        "stage": Stage.VALIDATE,
+        "rule": first.rule,
+        "rules": list(dict.fromkeys(v.rule for v in violations)),
+        "path": f"{path}.{first.subject}" if path else first.subject,
+        "message": f"{first.message} ({first.rule})",
+    }
