@@ -5,103 +5,104 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from math import prod
 
+import msgspec
+
 from ..operators import OPERATORS
 from ..operators.contract import AnyOperator
-from ..operators.random_source import RandomSource, draw_sizes, pick
+from ..operators.random_source import RandomSource, draw_sizes, items, pick
 from ..tensors import DataType
-from .graphs import MOVES, Graph, Invalid, Node, Sizes, Source, Value, infer, shaped
+from .graphs import MOVES, Dims, Graph, Invalid, Kind, Node, Sizes, Source, Value, infer, shaped
 
 MAX_ELEMENTS = 24
 """The most elements of a drawn tensor."""
 
 _DATA_TYPES = {
-    "plain": (DataType.FLOAT32,),
     "narrow": (DataType.UINT8, DataType.FLOAT16, DataType.INT16, DataType.INT8, DataType.UINT16),
     "wide": (DataType.INT64, DataType.FLOAT64, DataType.UINT64),
     "whole": (DataType.INT32, DataType.INT64),
 }
 
 
-def chance(source: RandomSource, one_in: int) -> bool:
-    """Returns true once in `one_in` draws. The lowest number, which is the simplest, gives false."""
-    return source.integer(0, one_in - 1) == one_in - 1
+def chance(source: RandomSource, one_in: int, allowed: bool = True) -> bool:
+    """Returns true once in `one_in` draws; never if it is not `allowed`. The lowest number gives false."""
+    return source.integer(0, one_in - 1 if allowed else 0) == one_in - 1
+
+
+def mostly(source: RandomSource, one_in: int, allowed: bool = True) -> bool:
+    """Returns false once in `one_in` draws; always if true is not `allowed`. The lowest number gives false."""
+    return source.integer(0, one_in - 1 if allowed else 0) > 0
 
 
 def draw_graph(source: RandomSource, switches: Collection[str]) -> Graph:
     """Returns a valid graph. `switches` says what it may have; see `switches.py`."""
     while True:
         try:
-            return _Drawing(source, switches).graph()
+            return _GraphDrawing(source, switches).graph()
         except Invalid:
             continue
 
 
-class _Drawing:
+class _GraphDrawing:
     """One graph while it is drawn."""
 
     def __init__(self, source: RandomSource, switches: Collection[str]) -> None:
-        self.random, self.switches = source, switches
-        kinds = [name for name in _DATA_TYPES if name == "plain" or name in switches]
-        self.data_type = pick(source, _DATA_TYPES[pick(source, kinds)])
+        self.random, self.on = source, switches
+        groups = [types for switch, types in _DATA_TYPES.items() if chance(source, 3, switch in switches)]
+        self.data_type = pick(source, groups[0]) if groups else DataType.FLOAT32
         self.sources: list[Source] = []
         self.nodes: list[Node] = []
+        self.shown: set[str] = set()
         self.values: dict[str, Value] = {}
         self.operators: list[AnyOperator] = [o for o in OPERATORS.values() if o.lower and o.emit]
 
     def graph(self) -> Graph:
         """Returns the drawn graph. Raises Invalid if what was drawn does not fit."""
-        random, on = self.random, self.switches
-        count = random.integer(5, 8) if "many-nodes" in on else random.integer(1, 3)
-        moves = [op for op in MOVES if op.lower() in on]
-        if "if" in on:
-            moves.append("If")
-        for position in range(count):
-            if not moves or (position == 0 and not chance(random, 4)) or chance(random, 2):
-                self._operator()
-            else:
-                self._move(pick(random, moves))
+        random, on = self.random, self.on
+        most, one_in = (8, 16) if "many-nodes" in on else (3, 3)
+        for _ in items(random, 1, most, one_in):
+            self._node()
+            if chance(random, 2, "several-outputs" in on):
+                self.shown.add(self.nodes[-1].output)
         read = set().union(*(node.reads() for node in self.nodes))
-        made = [node.output for node in self.nodes]
-        outputs = [name for name in made if name not in read]
-        if "unused-node" in on and len(outputs) > 1:
-            outputs.pop(random.integer(0, len(outputs) - 1))
-        if "several-outputs" in on:
-            outputs += [name for name in made if name in read and chance(random, 2)]
-        if "direct-output" in on:
-            outputs.append(pick(random, [s.name for s in self.sources if not s.condition]))
-        if outputs and chance(random, 3):
+        outputs = [node.output for node in self.nodes if node.output in self.shown or node.output not in read]
+        unused = random.integer(0, len(outputs) - 1 if "unused-node" in on else 0)
+        if unused:
+            del outputs[unused]
+        inputs = [s.name for s in self.sources if not s.condition]
+        outputs += pick(random, [[], *([name] for name in inputs)] if "direct-output" in on else [[]])
+        if chance(random, 3):
             outputs.reverse()
         graph = Graph(
-            sources=tuple(map(self._form, self.sources)),
+            sources=tuple(self.sources),
             nodes=tuple(self.nodes),
             outputs=tuple(outputs),
-            odd="odd-names" in on,
+            odd=mostly(random, 4, "odd-names" in on),
         )
         infer(graph)
         return graph
 
-    def _form(self, source: Source) -> Source:
-        """Returns the source as an input or an initializer, with its sizes declared or not."""
-        import msgspec
-
-        random, on = self.random, self.switches
-        kind, dims = "input", "static"
-        if "default" in on and chance(random, 2):
-            kind = "default"
-        elif "initializer" in on and chance(random, 2):
-            kind = "initializer"
-        if kind == "input" and not source.condition:
-            if "symbolic" in on and not chance(random, 5):
-                dims = "symbolic"
-            elif "shapeless" in on and not chance(random, 5):
-                dims = "none"
-        return msgspec.structs.replace(source, kind=kind, dims=dims, seed=random.integer(0, 2))
-
     # --- values ---
 
     def _new_source(self, data_type: DataType, sizes: Sizes, *, condition: bool = False) -> str:
-        name = f"x{len(self.sources)}"
-        self.sources.append(Source(name=name, data_type=data_type.name, sizes=sizes, condition=condition))
+        """Adds an input or an initializer, with its sizes declared or not. Returns its name."""
+        random, on, name = self.random, self.on, f"x{len(self.sources)}"
+        default = chance(random, 2, "default" in on)
+        initializer = chance(random, 2, "initializer" in on)
+        symbolic = mostly(random, 5, "symbolic" in on)
+        shapeless = mostly(random, 5, "shapeless" in on)
+        kind: Kind = "default" if default else "initializer" if initializer else "input"
+        varies = kind == "input" and not condition
+        dims: Dims = "symbolic" if varies and symbolic else "none" if varies and shapeless else "static"
+        source = Source(
+            name=name,
+            data_type=data_type.name,
+            sizes=sizes,
+            kind=kind,
+            dims=dims,
+            seed=random.integer(0, 2),
+            condition=condition,
+        )
+        self.sources.append(source)
         self.values[name] = Value(data_type, sizes)
         return name
 
@@ -139,63 +140,61 @@ class _Drawing:
     def _operator(self, name: str | None = None) -> Node:
         """Adds a node of a registered operator; its inputs are values that fit, or new sources. Returns the node."""
         random = self.random
+        same_twice = mostly(random, 4, "same-twice" in self.on)
         operator = pick(random, self.operators)
         count = random.integer(1, 8) if chance(random, 8) else random.integer(1, 4)
         desc = operator.draw(random, count, MAX_ELEMENTS)
         assert operator.lower is not None
         lowering = operator.lower(desc)
-        fields = list(lowering.shapes)
-        kinds = [self._types(lowering.index_types.get(field), field in desc.index_tensors()) for field in fields]
-        wanted = [Value(data_type, lowering.shapes[f]) for f, data_type in zip(fields, kinds, strict=True)]
-        attributes: dict[str, int | tuple[int, ...]] = dict(lowering.attributes)
-        output = name or self._name()
-        if "scalar-index" in self.switches:
-            scalar = [
-                Value(v.type, () if f in desc.index_tensors() else v.sizes) for f, v in zip(fields, wanted, strict=True)
-            ]
-            if self._fits(lowering.op_type, attributes, scalar):
-                wanted = scalar
-        names: list[str | None] = [None] * len(wanted)
-        for i, value in enumerate(wanted):
-            existing = self._existing((value.type,))
-            for candidate in existing[:4]:
-                trial = [*wanted[:i], self.values[candidate], *wanted[i + 1 :]]
-                if not chance(random, 4) and self._fits(lowering.op_type, attributes, trial):
-                    wanted, names[i] = trial, candidate
+        node = Node(op=lowering.op_type, inputs=(), output=name or self._name(), attributes=dict(lowering.attributes))
+        inputs: list[Value] = []
+        for field, sizes in lowering.shapes.items():
+            data_type = self.data_type
+            if field in desc.index_tensors():
+                options = lowering.index_types.get(field) or (DataType.INT32, DataType.INT64)
+                data_type = data_type if same_twice and data_type in options else pick(random, options)
+            inputs.append(Value(data_type, sizes))
+        scalar = mostly(random, 4, "scalar-index" in self.on)
+        other = [
+            Value(v.type, () if scalar else v.sizes or (1,)) if field in desc.index_tensors() else v
+            for field, v in zip(lowering.shapes, inputs, strict=True)
+        ]
+        inputs = other if self._fits(node, other) else inputs
+        names: list[str] = []
+        for i, value in enumerate(inputs):
+            for candidate in self._existing((value.type,))[:4]:
+                trial = [*inputs[:i], self.values[candidate], *inputs[i + 1 :]]
+                if not chance(random, 4) and self._fits(node, trial):
+                    inputs = trial
+                    names.append(candidate)
                     break
-        if "same-twice" in self.switches and len(wanted) == 2 and wanted[0].type is wanted[1].type:
-            for value in wanted:
-                if self._fits(lowering.op_type, attributes, [value, value]):
-                    names = [self._new_source(value.type, value.sizes)] * 2
-                    break
-        inputs = [self._new_source(*value) if name is None else name for name, value in zip(names, wanted, strict=True)]
-        node = Node(op=lowering.op_type, inputs=tuple(inputs), output=output, attributes=attributes)
+            else:
+                names.append("")
+        twice = [v for v in inputs if self._fits(node, [v, v])] if same_twice and len(inputs) == 2 else []
+        if twice:
+            names = [self._new_source(*twice[0])] * 2
+        names = [name or self._new_source(*value) for name, value in zip(names, inputs, strict=True)]
+        node = msgspec.structs.replace(node, inputs=tuple(names))
         if name is None:
             self._add(node)
         return node
 
-    def _types(self, allowed: Sequence[DataType] | None, index: bool) -> DataType:
-        if not index:
-            return self.data_type
-        options = allowed or (DataType.INT32, DataType.INT64)
-        return (
-            self.data_type
-            if self.data_type in options and "same-twice" in self.switches
-            else pick(self.random, options)
-        )
-
-    def _fits(self, op: str, attributes: dict[str, int | tuple[int, ...]], values: Sequence[Value]) -> bool:
+    def _fits(self, node: Node, values: Sequence[Value]) -> bool:
         try:
-            output = shaped(Node(op=op, inputs=(), output="", attributes=attributes), values).output
+            return prod(shaped(node, values).output) <= 10 * MAX_ELEMENTS
         except Invalid:
             return False
-        return prod(output) <= 10 * MAX_ELEMENTS
+
+    def _node(self) -> None:
+        """Adds a node: an operator, one of MOVES, or an If."""
+        for op in (*MOVES, "If"):
+            if chance(self.random, 4, op.lower() in self.on):
+                self._if() if op == "If" else self._move(op)
+                return
+        self._operator()
 
     def _move(self, op: str) -> None:
         random = self.random
-        if op == "If":
-            self._if()
-            return
         value = self._any_value()
         attributes: dict[str, int | tuple[int, ...]] = {}
         inputs = [value]
@@ -212,7 +211,7 @@ class _Drawing:
             attributes["axis"] = axis
             fitting = [n for n in self._existing((self.data_type,)) if len(self.values[n].sizes) == len(sizes)]
             fitting = [n for n in fitting if _beside(self.values[n].sizes, axis) == _beside(sizes, axis)]
-            if "same-twice" not in self.switches or chance(random, 2):
+            if not chance(random, 2, "same-twice" in self.on):
                 fitting = [n for n in fitting if n != value]
             inputs.append(pick(random, fitting) if fitting else self._new_source(self.data_type, sizes))
         self._add(Node(op=op, inputs=tuple(inputs), output=self._name(), attributes=attributes))
@@ -245,7 +244,7 @@ def draw_other_sizes(source: RandomSource, graph: Graph, *, empty: bool) -> dict
         changed = pick(source, free)
         axis = source.integer(0, len(changed.sizes) - 1)
         before = changed.sizes[axis]
-        after = 0 if empty and chance(source, 2) else before + source.integer(1, 3) if not chance(source, 3) else 1
+        after = 0 if chance(source, 2, empty) else before + source.integer(1, 3) if not chance(source, 3) else 1
         if after == before:
             continue
         everywhere = chance(source, 2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import msgspec
 
-from ..engines.steps import DEVICE, HOST, Setup
-from ..operators.random_source import RandomSource, pick
-from .draw_graph import chance, draw_graph, draw_other_sizes
+from ..engines.steps import DEVICE, HOST, Method, Setup
+from ..operators.random_source import RandomSource, items, pick, start_section
+from .draw_graph import chance, draw_graph, draw_other_sizes, mostly
 from .graphs import Graph, Invalid
 from .plan import (
     AnyAction,
@@ -31,6 +31,9 @@ from .state import CAPTURE, Planned, State
 MAX_ACTIONS = 12
 """The most actions after the first session is open."""
 
+RARE = 2**16
+"""One action in so many is left out, so that a shrinker can leave out each of them."""
+
 _CONFIG = {
     "fusion-off": ("ep.dml.disable_graph_fusion", "1"),
     "arena-off": ("ep.dml.disable_memory_arena", "1"),
@@ -50,10 +53,9 @@ class PlanDrawing:
 
     def __init__(self, source: RandomSource, switches: Collection[str]) -> None:
         self.random, self.on = source, frozenset(switches)
-        count = source.integer(2, 3) if "several-sessions" in switches else 1
-        graphs = 1 if count == 1 or chance(source, 2) else 2
-        self.graphs = tuple(draw_graph(source, switches) for _ in range(graphs))
-        self.sessions = count
+        self.sessions = source.integer(1, 3 if "several-sessions" in switches else 1)
+        graphs = items(source, 1, 1 if self.sessions == 1 else 2, 2)
+        self.graphs = tuple(draw_graph(source, switches) for _ in graphs)
         self.state = State(self.graphs)
         self.actions: list[AnyAction] = []
         self.planned: list[Planned] = []
@@ -63,32 +65,35 @@ class PlanDrawing:
 
     def plan(self) -> Plan:
         """Returns the drawn plan."""
-        random, on = self.random, self.on
         self.open_session()
-        kinds: list[tuple[int, Callable[[], None]]] = [(6, self.run_session)]
-        if self.sessions > 1:
-            kinds.append((2, self.open_session))
-        for switch, weight, draw in (
-            ("drop", 3, self.drop),
-            ("wrong-call", 1, self.misfeed),
-            ("bind", 4, self.bind),
-            ("values", 2, self.run_values),
-            ("update", 2, self.update),
-            ("examine", 1, self.examine),
-        ):
-            if switch in on:
-                kinds.append((weight, draw))
-        if on & {"keep", "update", "preallocated", "values"}:
-            kinds.append((3, self.get))
-        weighted = [draw for weight, draw in kinds for _ in range(weight)]
-        for _ in range(random.integer(1, MAX_ACTIONS)):
-            pick(random, weighted)()
+        for _ in items(self.random, 0, MAX_ACTIONS, 10):
+            self._action()
         if not any(isinstance(action, (Running, RunningBound)) for action in self.actions):
             self.run_session()
-        return Plan(graphs=self.graphs, actions=tuple(self.actions))
+        return Plan(graphs=self.graphs if self.actions else (), actions=tuple(self.actions))
+
+    def _action(self) -> None:
+        on = self.on
+        for one_in, draw, allowed in (
+            (4, self.open_session, self.sessions > 1),
+            (4, self.drop, "drop" in on),
+            (12, self.misfeed, "wrong-call" in on),
+            (3, self.bind, "bind" in on),
+            (6, self.run_values, "values" in on),
+            (6, self.update, "update" in on),
+            (12, self.examine, "examine" in on),
+            (6, self.get, bool(on & {"keep", "update", "preallocated", "values"})),
+        ):
+            if chance(self.random, one_in, allowed):
+                draw()
+                return
+        self.run_session()
 
     def _try(self, action: AnyAction) -> bool:
-        """Adds an action if it is allowed. Returns whether it is."""
+        """Adds an action if it is allowed. Returns whether it is. The lowest number, which is rare, leaves it out."""
+        start_section(self.random)
+        if self.random.integer(0, RARE) == 0:
+            return False
         try:
             self.planned.append(self.state.apply(action))
         except Invalid:
@@ -116,43 +121,40 @@ class PlanDrawing:
 
     def _round(self, number: int) -> SeededInputs:
         """Returns values for a graph: other sizes now and then, and some of the defaults."""
-        graph = self.graphs[number]
+        random, on, graph = self.random, self.on, self.graphs[number]
         all_sizes = self.rounds.setdefault(number, [{}])
-        if "sizes-change" in self.on and chance(self.random, 2):
-            sizes = draw_other_sizes(self.random, graph, empty="empty" in self.on)
+        for _ in items(random, 0, int("sizes-change" in on), 2):
+            sizes = draw_other_sizes(random, graph, empty="empty" in on)
             if sizes not in all_sizes:
                 all_sizes.append(sizes)
-        defaults = [s.name for s in graph.sources if s.kind == "default"] if "fed" in self.on else []
         return SeededInputs(
-            seed=self.random.integer(0, 7) if not chance(self.random, 4) else self.random.integer(8, 2**16),
-            sizes=pick(self.random, all_sizes) if "sizes-change" in self.on else all_sizes[0],
-            fed=tuple(name for name in defaults if chance(self.random, 2)),
+            seed=random.integer(8, 2**16) if chance(random, 4) else random.integer(0, 7),
+            sizes=pick(random, all_sizes),
+            fed=tuple(s.name for s in graph.sources if s.kind == "default" and chance(random, 2, "fed" in on)),
         )
 
     def _setup(self) -> tuple[Setup, bool]:
         """Returns a setup, and whether its runs are replayed."""
-        random, on, config = self.random, self.on, dict[str, str]()
-        for switch, (key, value) in _CONFIG.items():
-            if switch in on and not chance(random, 3):
-                config[key] = value
-        capture = ("runtime-fusion" in on or "replay" in on) and not chance(random, 4)
-        if capture:
+        random, on = self.random, self.on
+        config = {key: value for name, (key, value) in _CONFIG.items() if mostly(random, 3, name in on)}
+        replay = mostly(random, 3, "replay" in on)
+        if mostly(random, 3, "runtime-fusion" in on) or replay:
             config[CAPTURE] = "1"
         setup = Setup(
             config=config,
-            level=pick(random, (0, 1, 2, 99)) if "level" in on and not chance(random, 3) else None,
-            devices="own-queue" in on and not chance(random, 3),
-            profile="profile" in on,
+            level=pick(random, (None, 0, 1, 2, 99) if "level" in on else (None,)),
+            devices=mostly(random, 3, "own-queue" in on),
+            profile=mostly(random, 3, "profile" in on),
             cpu_nodes=True,
         )
-        return setup, capture and "replay" in on and ("runtime-fusion" not in on or chance(random, 2))
+        return setup, replay
 
     def _some_outputs(self, graph: Graph) -> tuple[str, ...] | None:
-        if "subset" not in self.on or not chance(self.random, 2):
-            return None
-        rest = list(graph.outputs)
-        count = self.random.integer(1, len(rest))
-        return tuple(rest.pop(self.random.integer(0, len(rest) - 1)) for _ in range(count))
+        allowed = "subset" in self.on
+        outputs = [name for name in graph.outputs if not chance(self.random, 3, allowed)]
+        if chance(self.random, 3, allowed):
+            outputs.reverse()
+        return tuple(outputs) if outputs and outputs != list(graph.outputs) else None
 
     # --- actions ---
 
@@ -177,12 +179,9 @@ class PlanDrawing:
             self._replay(session)
             return
         outputs = self._some_outputs(graph)
-        if "keep" in self.on and chance(self.random, 2):
-            names = graph.outputs if outputs is None else outputs
-            keep = {name: self._new("v") for name in names if not chance(self.random, 3)}
-            self._try(Running(session=session, round=self._round(number), outputs=outputs, method="values", keep=keep))
-            return
-        self._try(Running(session=session, round=self._round(number), outputs=outputs))
+        keep = {n: self._new("v") for n in outputs or graph.outputs if chance(self.random, 3, "keep" in self.on)}
+        method: Method = "values" if keep else "run"
+        self._try(Running(session=session, round=self._round(number), outputs=outputs, method=method, keep=keep))
 
     def _put_inputs(self, number: int, round: SeededInputs, every: bool) -> dict[str, str]:
         """Makes values for the inputs of a graph, or finds some that exist. Returns their names by input."""
@@ -211,8 +210,7 @@ class PlanDrawing:
             if existing and chance(self.random, 3):
                 values[source.name] = pick(self.random, existing)
         outputs = self._some_outputs(graph)
-        names = graph.outputs if outputs is None else outputs
-        keep = {n: self._new("v") for n in names if chance(self.random, 2)} if "keep" in self.on else {}
+        keep = {n: self._new("v") for n in outputs or graph.outputs if chance(self.random, 2, "keep" in self.on)}
         self._try(Running(session=session, round=round, outputs=outputs, method="values", values=values, keep=keep))
 
     def bind(self) -> None:
@@ -232,23 +230,24 @@ class PlanDrawing:
             return
         number, graph = self.numbers_of[session], state.graph
         round = self._round(number)
-        if "bind-device" not in self.on:
+        on_device = mostly(self.random, 4, "bind-device" in self.on)
+        values: dict[str, str] = {}
+        if on_device:
+            values = self._put_inputs(number, round, every=False)
+        else:
             round = msgspec.structs.replace(round, fed=())
-        values = self._put_inputs(number, round, every=False) if "bind-device" in self.on else {}
         outputs: dict[str, str] = {}
         for name in self._some_outputs(graph) or graph.outputs:
-            outputs[name] = DEVICE if "bind-device" in self.on and not chance(self.random, 3) else HOST
-            if "preallocated" in self.on and not chance(self.random, 3):
+            outputs[name] = DEVICE if mostly(self.random, 3, on_device) else HOST
+            if mostly(self.random, 3, "preallocated" in self.on):
                 value = self._new("v")
-                place = DEVICE if not chance(self.random, 3) else HOST
-                if self._made(number, name, round, value, place):
+                place = HOST if chance(self.random, 3) else DEVICE
+                if self._put_output(number, name, round, value, place):
                     outputs[name] = value
-        if self._try(Binding(session=session, round=round, values=values, outputs=outputs)) and not chance(
-            self.random, 3
-        ):
+        if self._try(Binding(session=session, round=round, values=values, outputs=outputs)):
             self._try(RunningBound(session=session))
 
-    def _made(self, number: int, output: str, round: SeededInputs, value: str, place: str) -> bool:
+    def _put_output(self, number: int, output: str, round: SeededInputs, value: str, place: str) -> bool:
         return self._try(Putting(value=value, graph=number, name=output, round=round, place=place))
 
     def _replay(self, session: str) -> None:
@@ -259,7 +258,7 @@ class PlanDrawing:
             values = self._put_inputs(number, round, every=True)
             outputs = {name: self._new("v") for name in state.graph.outputs}
             for name, value in outputs.items():
-                self._made(number, name, round, value, DEVICE)
+                self._put_output(number, name, round, value, DEVICE)
             self._try(Binding(session=session, round=round, values=values, outputs=outputs))
         elif not chance(self.random, 3):
             self.update()
@@ -268,22 +267,23 @@ class PlanDrawing:
     def update(self) -> None:
         """Copies other values into an OrtValue; it may be read before and afterwards."""
         random = self.random
-        number = random.integer(0, len(self.graphs) - 1)
         if not self.state.values:
+            number = random.integer(0, len(self.graphs) - 1)
             self._put_inputs(number, self._round(number), every=True)
-        for _ in range(3 if self.state.values else 0):
-            name = pick(random, list(self.state.values))
-            graph, value = self.graphs[number], self.state.values[name]
-            fitting = [s.name for s in graph.sources if s.data_type == value.source.data_type and s.kind == "input"]
-            if not fitting:
-                continue
-            source = value.source.name if value.source.name in fitting else pick(random, fitting)
+        fitting = [
+            (value, number, source.name)
+            for value, held in self.state.values.items()
+            for number, graph in enumerate(self.graphs)
+            for source in graph.inputs
+            if source.data_type == held.source.data_type
+        ]
+        if fitting:
+            value, number, name = pick(random, fitting)
             if chance(random, 3):
-                self._try(Getting(value=name))
-            if self._try(Updating(value=name, name=source, graph=number, round=self._round(number))):
-                if chance(random, 2):
-                    self._try(Getting(value=name))
-                return
+                self._try(Getting(value=value))
+            self._try(Updating(value=value, name=name, graph=number, round=self._round(number)))
+            if chance(random, 2):
+                self._try(Getting(value=value))
 
     def get(self) -> None:
         """Reads an OrtValue."""

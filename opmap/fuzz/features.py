@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..engines.steps import DEVICE, HOST
-from .graphs import MOVES, Graph, Invalid, all_nodes, infer
+from .graphs import MOVES, Graph, Invalid, all_nodes, infer, operator_types
 from .plan import (
     Binding,
     Dropping,
@@ -22,6 +22,7 @@ from .plan import (
     Updating,
 )
 from .state import CAPTURE
+from .switches import SWITCHES
 
 Features = tuple[frozenset[str], ...]
 """A set of features for each session."""
@@ -29,8 +30,8 @@ Features = tuple[frozenset[str], ...]
 _OPERATOR = "node:"
 """The prefix of features that say which operator a graph has. A find needs them only if it needs nothing else."""
 
-_PLAINEST = {"identity", "no-nodes"}
-"""What a reduction puts in the place of an operator. No find needs it."""
+_SIMPLEST = f"{_OPERATOR}{operator_types()[0]}"
+"""The operator that a shrunk plan has if any operator shows the failure."""
 
 _SETUP = {
     "ep.dml.disable_graph_fusion": "fusion-off",
@@ -48,11 +49,14 @@ def features(plan: Plan) -> Features:
 
 def needed(plan: Plan) -> Features:
     """Returns the features that a shrunk plan needs: none of them could be removed."""
-    its = features(plan)
-    plain = tuple(
-        frozenset(f for f in session if not f.startswith(_OPERATOR) and f not in _PLAINEST) for session in its
-    )
-    return plain if any(plain) else its
+    sessions = features(plan)
+    plain = tuple(frozenset(f for f in session if not f.startswith(_OPERATOR)) for session in sessions)
+    return plain if any(plain) else tuple(session - {_SIMPLEST} for session in sessions)
+
+
+def switches_of(find: Features) -> frozenset[str]:
+    """Returns the switches without which no plan has all that a find needs."""
+    return frozenset().union(*find) & SWITCHES.keys()
 
 
 def covers(find: Features, plan: Features) -> bool:
@@ -90,8 +94,6 @@ def _of_graph(graph: Graph) -> set[str]:
             names.add("scalar-index")
         if set(node.inputs) & made:
             names.add("chain")
-    if not nodes:
-        names.add("no-nodes")
     if len(nodes) >= 5:
         names.add("many-nodes")
     if any(name not in read and name not in graph.outputs for name in made):

@@ -24,6 +24,9 @@ from ..tensors import DataType, Tensor, to_bits
 
 Sizes = tuple[int, ...]
 
+Kind = Literal["input", "initializer", "default"]
+Dims = Literal["static", "symbolic", "none"]
+
 SIMPLE_SEEDS = 8
 """Seeds below this number give small whole numbers, other seeds give any bit patterns."""
 
@@ -48,8 +51,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     data_type: str
     sizes: Sizes
-    kind: Literal["input", "initializer", "default"] = "input"
-    dims: Literal["static", "symbolic", "none"] = "static"
+    kind: Kind = "input"
+    dims: Dims = "static"
     seed: int = 0
     condition: bool = False
 

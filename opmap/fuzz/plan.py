@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -141,12 +142,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[AnyAction, ...]
 
 
-def joined(plans: list[Plan]) -> Plan:
+def joined(plans: Iterable[Plan]) -> Plan:
     """Returns one plan that does what these plans do, one after the other, with everything released in between."""
     graphs: list[Graph] = []
     actions: list[AnyAction] = []
-    for plan in plans:
-        if actions:
+    for number, plan in enumerate(plans):
+        if number:
             actions.append(Clearing())
         for action in plan.actions:
             if isinstance(action, (Opening, Putting, Updating)):

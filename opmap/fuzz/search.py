@@ -10,32 +10,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 import msgspec
 
-from ..diagnosis.shrink import Budget, shrink
+from ..diagnosis.shrink import Budget
 from ..engines.performer import Performer
-from ..operators.random_source import RandomSource, SeededSource
+from ..operators.random_source import RandomSource, RecordedSource, SeededSource
+from .choices import History, RecordedPlan, joined_plan, shrink_history
 from .draw_graph import chance
 from .draw_plan import draw_plan
-from .features import Features, alike, covers, features, needed
-from .graphs import Invalid
+from .features import Features, alike, covers, features, needed, switches_of
 from .judging import Failure, Kind, Lost, perform_plan
-from .plan import Plan, joined
-from .reductions import REDUCTIONS, alternatives
-from .switches import SWITCHES, available, draw_switches
+from .plan import Plan
+from .switches import available, draw_switches
 
 LET_THROUGH = 12
 """One in so many plans may have all the features of a find."""
 
-REDRAWS = 12
-"""How often a plan is drawn again if a find covers it."""
+REDRAWS = 64
+"""How often a plan is drawn if finds cover it."""
 
 HISTORY = 6
 """If a plan fails in the search but not alone, the search performs this many earlier plans and then the plan again."""
 
-TRIALS, SHRINK_SECONDS = 500, 180.0
+TRIALS, SHRINK_SECONDS = 1500, 180.0
 """The most plans and the most seconds that are spent to make one failing plan smaller."""
 
 TRIES: dict[Kind, int] = {"silent": 2, "crash": 3, "hang": 1, "refusal": 1}
@@ -78,10 +78,6 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
         return covers(self.features, plan) or (self.kind != "silent" and not any(self.features))
 
 
-Known = Callable[[Plan, Failure], bool]
-"""Returns whether a failure is known already, from outside this run."""
-
-
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -116,7 +112,6 @@ class Search:
     - `fresh()`: returns a performer whose process is new. It is called at the start, and after each failure.
     - `control()`: returns a performer that says whether a refusal is a defect; None takes every refusal for one.
     - `allowed`: the switches that plans may have.
-    - `known`: functions that return whether a failure is a known defect.
     - `excluded`: known defects as kinds and features. Plans with these features are not drawn.
     - `keep_on`: whether a hang or a lost device does not end the search.
     - `found(find)`: called with each find. `advance(progress)`: called after each plan.
@@ -127,7 +122,6 @@ class Search:
     seconds: float
     control: Callable[[], Performer] | None = None
     allowed: frozenset[str] = available("runtime")
-    known: Sequence[Known] = ()
     excluded: Sequence[tuple[Kind, Features]] = ()
     keep_on: bool = True
     limit: float | None = None
@@ -142,40 +136,44 @@ class Search:
         progress = self.progress
         self._performer = self.fresh()
         self._control = self.control() if self.control else None
-        self._past: list[Plan] = []
+        self._past: list[RecordedPlan] = []
         while progress.stopped is None and progress.seconds < self.seconds:
             if self.most_sequences is not None and progress.sequences >= self.most_sequences:
                 break
             start = self.clock()
             number = progress.next
             progress.next += 1
-            plan = self.draw(number)
+            recorded = self.draw(number)
             try:
-                failure = perform_plan(plan, self._performer, self.limit) if plan else None
+                failure = perform_plan(recorded.plan, self._performer, self.limit) if recorded else None
             except Lost as error:
                 progress.stopped = str(error)
                 break
             progress.seconds += self.clock() - start
-            if plan:
+            if recorded:
                 progress.sequences += 1
-                self._past = [*self._past[-RENEW:], plan]
+                self._past.append(recorded)
                 if failure:
-                    self._failed(number, plan, failure)
+                    self._failed(number, recorded.plan, failure)
                 elif len(self._past) >= RENEW:
                     self._renew()
             self.advance(progress)
         return progress
 
-    def draw(self, number: int) -> Plan | None:
+    def draw(self, number: int) -> RecordedPlan | None:
         """Returns plan `number`; None if only plans were drawn that finds cover."""
         excluded = [*(find.features for find in self.progress.finds), *(needs for _, needs in self.excluded)]
-        free = chance(SeededSource(_mixed(self.seed, number, REDRAWS)), LET_THROUGH)
-        for attempt in range(REDRAWS):
-            source = SeededSource(_mixed(self.seed, number, attempt))
-            plan = draw_sequence(source, self.allowed, () if free else excluded)
-            its = features(plan)
-            if free or not any(covers(find, its) for find in excluded):
-                return plan
+        if chance(SeededSource(_mixed(self.seed, number, 0)), LET_THROUGH):
+            excluded = []
+        for attempt in range(1, REDRAWS):
+            seeded = SeededSource(_mixed(self.seed, number, attempt))
+            switches = draw_switches(seeded, self.allowed)
+            if any(needs and needs <= switches for needs in map(switches_of, excluded)):
+                continue
+            source = RecordedSource(seeded)
+            plan = draw_plan(source, switches)
+            if not any(covers(find, features(plan)) for find in excluded):
+                return RecordedPlan(plan, source.sections)
         return None
 
     # --- a failure ---
@@ -183,62 +181,57 @@ class Search:
     def _failed(self, number: int, plan: Plan, failure: Failure) -> None:
         """Shrinks a failure, unless it is known or found already, and adds it to the finds."""
         progress, start = self.progress, self.clock()
-        its = features(plan)
         if failure.unsupported:
             progress.unsupported += 1
         elif self._refused_by_control(plan, failure):
             progress.both += 1
         elif self._is_known(plan, failure):
             progress.known += 1
-        elif any(f.failure.same(failure) and f.explains(its) for f in progress.finds):
+        elif any(f.failure.same(failure) and f.explains(features(plan)) for f in progress.finds):
             progress.duplicates += 1
         elif failure.kind == "hang" and not self.keep_on:
             progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
             self._add(number, plan, failure, needed(plan), stable=True)
         else:
-            past = self._past[-HISTORY:]
-            self._renew()
-            again = self._fails(plan, failure)
-            if again is None and len(past) > 1:
-                plan = joined(past)
+            past = tuple(self._past[-HISTORY:])
+            for plans in (past[-1:], past):
                 self._renew()
-                again = self._fails(plan, failure)
-            if again is None:
-                progress.unstable += 1
+                if again := self._fails(joined_plan(plans), failure):
+                    self._shrink(number, plans, again)
+                    break
             else:
-                self._shrink(number, plan, again)
+                progress.unstable += 1
         self._renew()
         progress.shrinking += self.clock() - start
 
-    def _shrink(self, number: int, plan: Plan, failure: Failure) -> None:
-        progress = self.progress
-        original = features(plan)
+    def _shrink(self, number: int, plans: History, failure: Failure) -> None:
+        progress, original = self.progress, joined_plan(plans)
+        draw = partial(draw_plan, switches=self.allowed)
 
         def fails(candidate: Plan, fresh: bool = False) -> bool:
-            try:
-                if fresh:
-                    self._renew()
-                return self._fails(candidate, failure) is not None
-            except Invalid:
-                return False
+            if fresh:
+                self._renew()
+            return self._fails(candidate, failure) is not None
 
-        budget = Budget(TRIALS, SHRINK_SECONDS, self.clock)
-        smallest = shrink(plan, fails, REDUCTIONS, key=_key, budget=budget)
+        smallest = shrink_history(plans, fails, draw, Budget(TRIALS, SHRINK_SECONDS, self.clock))
         self._renew()
         last = self._fails(smallest, failure)
-        if last is None and smallest != plan:  # what earlier trials left in the process has helped
+        if last is None and smallest != original:  # what earlier trials left in the process has helped
             budget = Budget(FRESH_TRIALS, SHRINK_SECONDS, self.clock)
-            smallest = shrink(plan, lambda c: fails(c, fresh=True), REDUCTIONS, key=_key, budget=budget)
+            smallest = shrink_history(plans, partial(fails, fresh=True), draw, budget)
             self._renew()
             last = self._fails(smallest, failure)
-        if self._is_known(smallest, last or failure):
+        if self._is_known(smallest, failure):
             progress.known += 1
-            return
-        its = needed(smallest)
-        for feature, plainer in alternatives(smallest):
-            if any(feature in session_needs for session_needs in its) and fails(plainer):
-                its = tuple(session_needs - {feature} for session_needs in its)
-        self._add(number, smallest, last or failure, its, stable=last is not None, original=original)
+        else:
+            self._add(
+                number,
+                smallest,
+                last or failure,
+                needed(smallest),
+                stable=last is not None,
+                original=features(original),
+            )
 
     def _add(
         self, number: int, plan: Plan, failure: Failure, needs: Features, *, stable: bool, original: Features = ()
@@ -291,10 +284,7 @@ class Search:
         return got if same and not self._refused_by_control(plan, got) else None
 
     def _is_known(self, plan: Plan, failure: Failure) -> bool:
-        its = features(plan)
-        return any(kind == failure.kind and covers(needs, its) for kind, needs in self.excluded) or any(
-            matches(plan, failure) for matches in self.known
-        )
+        return any(kind == failure.kind and covers(needs, features(plan)) for kind, needs in self.excluded)
 
     def _refused_by_control(self, plan: Plan, failure: Failure) -> bool:
         """Returns whether the control fails in the same step. Then the plan is not allowed, and there is no defect."""
@@ -308,20 +298,11 @@ class Search:
         self._past = []
 
 
-def draw_sequence(
-    source: RandomSource, allowed: frozenset[str] = available("runtime"), excluded: Sequence[Features] = ()
-) -> Plan:
-    """Returns a random plan. It has only switches in `allowed`, and leaves out one of each excluded conjunction."""
-    sets = [
-        frozenset(name for session_needs in find for name in session_needs if name in SWITCHES) for find in excluded
-    ]
-    return draw_plan(source, draw_switches(source, allowed, sets))
+def draw_sequence(source: RandomSource, allowed: frozenset[str] = available("runtime")) -> Plan:
+    """Returns a random plan that has only switches in `allowed`."""
+    return draw_plan(source, draw_switches(source, allowed))
 
 
 def _mixed(seed: int, number: int, attempt: int) -> int:
     """Returns one seed for a plan."""
-    return (seed * 1_000_003 + number) * 32 + attempt
-
-
-def _key(plan: Plan) -> bytes:
-    return msgspec.json.encode(plan)
+    return (seed * 1_000_003 + number) * REDRAWS + attempt

@@ -5,9 +5,9 @@ A plan with all of them at once would fail at the most frequent defect, and show
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
-from ..operators.random_source import RandomSource, pick
+from ..operators.random_source import RandomSource
 from .draw_graph import chance
 
 ALWAYS = "always"
@@ -69,15 +69,9 @@ GROUPS = (ALWAYS, "session", "runtime", "directml")
 def available(group: str) -> frozenset[str]:
     """Returns the switches of a kind of provider: one of GROUPS."""
     groups = GROUPS[: GROUPS.index(group) + 1]
-    return frozenset(name for name, (its, _) in SWITCHES.items() if its in groups)
+    return frozenset(name for name, (group, _) in SWITCHES.items() if group in groups)
 
 
-def draw_switches(
-    source: RandomSource, allowed: Collection[str], excluded: Iterable[frozenset[str]] = ()
-) -> frozenset[str]:
-    """Returns random switches. Of each excluded set of switches, at least one is left out."""
-    on = {name for name, (_, one_in) in SWITCHES.items() if chance(source, one_in) and name in allowed}
-    for needed in excluded:
-        if needed and needed <= on:
-            on.discard(pick(source, sorted(needed)))
-    return frozenset(on)
+def draw_switches(source: RandomSource, allowed: Collection[str]) -> frozenset[str]:
+    """Returns random switches of those that are allowed."""
+    return frozenset(name for name, (_, one_in) in SWITCHES.items() if chance(source, one_in) and name in allowed)
