@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from ..engines.expectations import ExpectedStep
 from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
 from .documents import Option
@@ -21,11 +20,7 @@ SCHEMA = "opmap-fuzz/1"
 
 def program_of(find: Find, provider: str) -> str:
     """Returns the program that reproduces a find. `provider` is the execution provider on which it was found."""
-    steps = [
-        ExpectedStep(p.step, (p.outputs,) if p.outputs is not None else (), "always" if p.refused else "never")
-        for p in planned(find.plan)
-    ]
-    return program(steps, title=f"{find.kind}: {find.text}", provider=provider)
+    return program(planned(find.plan), title=f"{find.kind}: {find.text}", provider=provider)
 
 
 def entry(find: Find, path: str | None) -> dict[str, object]:

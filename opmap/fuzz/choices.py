@@ -5,7 +5,8 @@ Low numbers give simple plans, so no reduction needs to know what a plan is (the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from ..diagnosis.shrink import Budget, shrink, smaller_numbers, without_some
 from ..operators.random_source import RandomSource, RecordedSource
 from .plan import Plan, joined
 
-Sections = Sequence[Sequence[int]]
+Sections = tuple[tuple[int, ...], ...]
 
 
 class RecordedPlan(NamedTuple):
@@ -22,6 +23,11 @@ class RecordedPlan(NamedTuple):
 
     plan: Plan
     sections: Sections
+
+    @classmethod
+    def draw(cls, draw: Callable[[RandomSource], Plan], source: RecordedSource) -> RecordedPlan:
+        """Draws a plan."""
+        return cls(draw(source), tuple(map(tuple, source.sections)))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -44,13 +50,19 @@ def shrink_history(
 ) -> Plan:
     """Returns the smallest plan that still fails: fewer plans, each of them drawn from fewer or lower choices."""
 
+    @cache
+    def drawn_again(sections: Sections) -> RecordedPlan:
+        return RecordedPlan.draw(draw, RecordedSource(None, sections))
+
     def simpler(plans: History) -> Iterator[History]:
         for i, before in enumerate(plans):
-            for sections in _simpler_sections(before.sections):
-                source = RecordedSource(None, sections)
-                after = RecordedPlan(draw(source), source.sections)
+            for after in map(drawn_again, _simpler_sections(before.sections)):
                 if after.size < before.size:
-                    yield (*plans[:i], after, *plans[i + 1 :])
+                    other = (*plans[:i], after, *plans[i + 1 :])
+                    if after.plan == before.plan:
+                        yield from simpler(other)
+                        return
+                    yield other
 
     smallest = shrink(
         history,
@@ -67,10 +79,11 @@ def _simpler_sections(sections: Sections) -> Iterator[Sections]:
     yield from without_some(sections)
     places = [(i, k) for i, section in enumerate(sections) for k, number in enumerate(section) if number]
     for left in map(set, without_some(places)):
-        yield [
-            [number if (i, k) in left else 0 for k, number in enumerate(section)] for i, section in enumerate(sections)
-        ]
+        yield tuple(
+            tuple(number if (i, k) in left else 0 for k, number in enumerate(section))
+            for i, section in enumerate(sections)
+        )
     for i, k in places:
         for lower in smaller_numbers(sections[i][k], 1):
-            section = [*sections[i][:k], lower, *sections[i][k + 1 :]]
-            yield [*sections[:i], section, *sections[i + 1 :]]
+            section = (*sections[i][:k], lower, *sections[i][k + 1 :])
+            yield (*sections[:i], section, *sections[i + 1 :])

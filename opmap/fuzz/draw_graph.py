@@ -131,7 +131,7 @@ class _GraphDrawing:
     def _any_value(self) -> str:
         """Returns a value of the graph's data type, a new one if there is none."""
         existing = self._existing((self.data_type,))
-        if existing and not chance(self.random, 4):
+        if mostly(self.random, 4, bool(existing)):
             return existing[0] if not chance(self.random, 3) else pick(self.random, existing)
         return self._new_source(self.data_type, draw_sizes(self.random, self.random.integer(1, 3), MAX_ELEMENTS))
 
@@ -164,7 +164,7 @@ class _GraphDrawing:
         for i, value in enumerate(inputs):
             for candidate in self._existing((value.type,))[:4]:
                 trial = [*inputs[:i], self.values[candidate], *inputs[i + 1 :]]
-                if not chance(random, 4) and self._fits(node, trial):
+                if mostly(random, 4) and self._fits(node, trial):
                     inputs = trial
                     names.append(candidate)
                     break

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from ..engines.expectations import ExpectedStep
 from ..engines.steps import DEVICE, HOST, Method, Setup
 from ..operators.random_source import RandomSource, items, pick, start_section
 from .draw_graph import chance, draw_graph, draw_other_sizes, mostly
@@ -26,7 +27,7 @@ from .plan import (
     Unbinding,
     Updating,
 )
-from .state import CAPTURE, Planned, State
+from .state import CAPTURE, State
 
 MAX_ACTIONS = 12
 """The most actions after the first session is open."""
@@ -58,7 +59,7 @@ class PlanDrawing:
         self.graphs = tuple(draw_graph(source, switches) for _ in graphs)
         self.state = State(self.graphs)
         self.actions: list[AnyAction] = []
-        self.planned: list[Planned] = []
+        self.planned: list[ExpectedStep] = []
         self.rounds: dict[int, list[dict[str, tuple[int, ...]]]] = {}
         self.numbers = 0
         self.numbers_of: dict[str, int] = {}
@@ -244,7 +245,8 @@ class PlanDrawing:
                 place = HOST if chance(self.random, 3) else DEVICE
                 if self._put_output(number, name, round, value, place):
                     outputs[name] = value
-        if self._try(Binding(session=session, round=round, values=values, outputs=outputs)):
+        bound = self._try(Binding(session=session, round=round, values=values, outputs=outputs))
+        if mostly(self.random, 3, bound):
             self._try(RunningBound(session=session))
 
     def _put_output(self, number: int, output: str, round: SeededInputs, value: str, place: str) -> bool:

@@ -170,10 +170,9 @@ class Search:
             switches = draw_switches(seeded, self.allowed)
             if any(needs and needs <= switches for needs in map(switches_of, excluded)):
                 continue
-            source = RecordedSource(seeded)
-            plan = draw_plan(source, switches)
-            if not any(covers(find, features(plan)) for find in excluded):
-                return RecordedPlan(plan, source.sections)
+            recorded = RecordedPlan.draw(partial(draw_plan, switches=switches), RecordedSource(seeded))
+            if not any(covers(find, features(recorded.plan)) for find in excluded):
+                return recorded
         return None
 
     # --- a failure ---

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engines import steps
 from ..engines.arrays import to_array
-from ..engines.steps import AnyStep
+from ..engines.expectations import ExpectedStep
 from ..tensors import Tensor
 from .graphs import (
     SIMPLE_SEEDS,
@@ -49,20 +49,6 @@ from .plan import (
 CAPTURE, GRAPH_ID = "ep.dml.enable_graph_capture", "gpu_graph_id"
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A step and what it must return.
-
-    `outputs` are the wanted arrays by name; None means that nothing is known about them. With `refused`, the step must
-    fail. `ordered` means that the outputs must come in this order.
-    """
-
-    step: AnyStep
-    outputs: Mapping[str, np.ndarray] | None = None
-    refused: bool = False
-    ordered: bool = True
-
-
 @dataclass
 class _Value:
     """An OrtValue: its type and sizes, its contents, and where it lies."""
@@ -95,7 +81,7 @@ class State:
         self.sessions: dict[str, _Session] = {}
         self.values: dict[str, _Value] = {}
 
-    def apply(self, action: AnyAction) -> Planned:
+    def apply(self, action: AnyAction) -> ExpectedStep:
         """Returns the action's step and what it must return. Raises Invalid if the action is not allowed here."""
         match action:
             case Opening():
@@ -111,29 +97,29 @@ class State:
                 if session.replay:
                     raise Invalid("bindings of a captured session stay")
                 session.inputs, session.outputs, session.sizes, session.copied = {}, {}, {}, {}
-                return Planned(steps.Unbind(session=action.session))
+                return ExpectedStep(steps.Unbind(session=action.session))
             case Putting():
                 return self._put(action)
             case Updating():
                 return self._update(action)
             case Getting():
                 value = self.value(action.value)
-                return Planned(steps.Get(value=action.value), {action.value: _array(value)})
+                return ExpectedStep(steps.Get(value=action.value), ({action.value: _array(value)},))
             case Misfeeding():
                 return self._misfeed(action)
             case Dropping():
                 if self.sessions.pop(action.name, None) is None and self.values.pop(action.name, None) is None:
                     raise Invalid(action.name)
-                return Planned(steps.Drop(name=action.name))
+                return ExpectedStep(steps.Drop(name=action.name))
             case Examining():
                 session = self.session(action.session)
                 if session.examined:
                     raise Invalid("a profile ends once")
                 session.examined = True
-                return Planned(steps.Examine(session=action.session))
+                return ExpectedStep(steps.Examine(session=action.session))
             case Clearing():
                 self.sessions, self.values = {}, {}
-                return Planned(steps.Clear())
+                return ExpectedStep(steps.Clear())
 
     # --- what there is ---
 
@@ -157,7 +143,7 @@ class State:
 
     # --- the actions ---
 
-    def _open(self, action: Opening) -> Planned:
+    def _open(self, action: Opening) -> ExpectedStep:
         graph, capture = self.graph(action.graph), CAPTURE in action.setup.config
         if action.session in self.sessions or action.session in self.values or (action.replay and not capture):
             raise Invalid(action.session)
@@ -165,9 +151,9 @@ class State:
             raise Invalid("graph capture takes no models with control flow")
         self.sessions[action.session] = _Session(graph, capture, action.replay)
         model = np.frombuffer(_model_bytes(_Key(graph)), np.uint8)
-        return Planned(steps.Open(session=action.session, model=model, setup=action.setup))
+        return ExpectedStep(steps.Open(session=action.session, model=model, setup=action.setup))
 
-    def _run(self, action: Running) -> Planned:
+    def _run(self, action: Running) -> ExpectedStep:
         session = self.session(action.session)
         graph = session.graph
         if session.replay or (action.method != "values" and (action.values or action.keep)):
@@ -199,12 +185,12 @@ class State:
             method=action.method,
             config=_run_config(session),
         )
-        wanted = {
+        expected = {
             label(n): _array(_Value(_output_source(graph, n), results[n])) for n in outputs if n not in action.keep
         }
-        return Planned(step, wanted)
+        return ExpectedStep(step, (expected,))
 
-    def _bind(self, action: Binding) -> Planned:
+    def _bind(self, action: Binding) -> ExpectedStep:
         session = self.session(action.session)
         graph, label = session.graph, session.graph.label
         if session.replay and (session.inputs or session.outputs):
@@ -242,9 +228,9 @@ class State:
             outputs={label(n): place for n, place in action.outputs.items()},
         )
         _results(graph, session.inputs)
-        return Planned(step)
+        return ExpectedStep(step)
 
-    def _run_bound(self, action: RunningBound) -> Planned:
+    def _run_bound(self, action: RunningBound) -> ExpectedStep:
         session = self.session(action.session)
         graph = session.graph
         if not session.outputs:
@@ -261,19 +247,19 @@ class State:
                 value.tensor = result
             elif session.sizes.setdefault(name, result.sizes) != result.sizes:
                 raise Invalid("a bound output keeps its sizes")
-        wanted = {graph.label(n): _array(_Value(_output_source(graph, n), results[n])) for n in session.outputs}
+        outputs = {graph.label(n): _array(_Value(_output_source(graph, n), results[n])) for n in session.outputs}
         step = steps.RunBound(session=action.session, config=_run_config(session))
-        return Planned(step, wanted, ordered=False)
+        return ExpectedStep(step, (outputs,))
 
-    def _put(self, action: Putting) -> Planned:
+    def _put(self, action: Putting) -> ExpectedStep:
         if action.value in self.values or action.value in self.sessions:
             raise Invalid("a name is used again")
         value = self._made(action)
         value.place = action.place
         self.values[action.value] = value
-        return Planned(steps.Put(value=action.value, array=_array(value), place=action.place))
+        return ExpectedStep(steps.Put(value=action.value, array=_array(value), place=action.place))
 
-    def _update(self, action: Updating) -> Planned:
+    def _update(self, action: Updating) -> ExpectedStep:
         value, made = self.value(action.value), self._made(action)
         if (value.source.data_type, value.source.condition, value.tensor.sizes) != (
             made.source.data_type,
@@ -282,7 +268,7 @@ class State:
         ):
             raise Invalid("update_inplace keeps type and sizes")
         value.tensor = made.tensor
-        return Planned(steps.Update(value=action.value, array=_array(made)))
+        return ExpectedStep(steps.Update(value=action.value, array=_array(made)))
 
     def _made(self, action: Putting | Updating) -> _Value:
         graph = self.graph(action.graph)
@@ -294,7 +280,7 @@ class State:
             return _Value(_output_source(graph, action.name), Tensor(value.type, value.sizes, [0] * prod(value.sizes)))
         return _Value(graph.source(action.name), round_tensors(graph, action.round)[action.name])
 
-    def _misfeed(self, action: Misfeeding) -> Planned:
+    def _misfeed(self, action: Misfeeding) -> ExpectedStep:
         session = self.session(action.session)
         graph, label = session.graph, session.graph.label
         if session.replay:
@@ -322,7 +308,7 @@ class State:
             else:
                 raise Invalid(action.wrong)
         step = steps.Run(session=action.session, feeds=feeds, outputs=outputs, config=_run_config(session))
-        return Planned(step, refused=True)
+        return ExpectedStep(step, fails="always")
 
     def _fitting(self, graph: Graph, name: str, value_name: str) -> _Value:
         """Returns the OrtValue if its type and sizes fit a graph's input."""
@@ -338,7 +324,7 @@ class State:
         return value
 
 
-def planned(plan: Plan) -> list[Planned]:
+def planned(plan: Plan) -> list[ExpectedStep]:
     """Returns the steps of a plan with what each must return. Raises Invalid if the plan is not allowed."""
     state = State(plan.graphs)
     return [state.apply(action) for action in plan.actions]
