@@ -130,10 +130,15 @@ class _GraphDrawing:
 
     def _any_value(self) -> str:
         """Returns a value of the graph's data type, a new one if there is none."""
-        existing = self._existing((self.data_type,))
-        if mostly(self.random, 4, bool(existing)):
-            return existing[0] if not chance(self.random, 3) else pick(self.random, existing)
-        return self._new_source(self.data_type, draw_sizes(self.random, self.random.integer(1, 3), MAX_ELEMENTS))
+        existing = self._one_of(self._existing((self.data_type,)))
+        return existing or self._new_source(
+            self.data_type, draw_sizes(self.random, self.random.integer(1, 3), MAX_ELEMENTS)
+        )
+
+    def _one_of(self, names: Sequence[str]) -> str:
+        """Returns one of the names, or an empty one, which is the lowest number."""
+        number = self.random.integer(0, 2 * len(names))
+        return names[(number - 1) % len(names)] if number else ""
 
     # --- nodes ---
 
@@ -162,14 +167,9 @@ class _GraphDrawing:
         inputs = other if self._fits(node, other) else inputs
         names: list[str] = []
         for i, value in enumerate(inputs):
-            for candidate in self._existing((value.type,))[:4]:
-                trial = [*inputs[:i], self.values[candidate], *inputs[i + 1 :]]
-                if mostly(random, 4) and self._fits(node, trial):
-                    inputs = trial
-                    names.append(candidate)
-                    break
-            else:
-                names.append("")
+            trials = {n: [*inputs[:i], self.values[n], *inputs[i + 1 :]] for n in self._existing((value.type,))[:4]}
+            names.append(self._one_of([n for n, trial in trials.items() if self._fits(node, trial)]))
+            inputs = trials.get(names[-1], inputs)
         twice = [v for v in inputs if self._fits(node, [v, v])] if same_twice and len(inputs) == 2 else []
         if twice:
             names = [self._new_source(*twice[0])] * 2

@@ -71,7 +71,8 @@ class PlanDrawing:
             self._action()
         if not any(isinstance(action, (Running, RunningBound)) for action in self.actions):
             self.run_session()
-        return Plan(graphs=self.graphs if self.actions else (), actions=tuple(self.actions))
+        used = [a.graph for a in self.actions if isinstance(a, (Opening, Putting, Updating))]
+        return Plan(graphs=self.graphs[: max(used, default=-1) + 1], actions=tuple(self.actions))
 
     def _action(self) -> None:
         on = self.on
