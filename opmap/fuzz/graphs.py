@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from ..operators import OPERATORS, emitted
 from ..pseudocode import strides_of
 from ..tensors import DataType, Tensor, to_bits
 
+T = TypeVar("T")
 Sizes = tuple[int, ...]
 
 Kind = Literal["input", "initializer", "default"]
@@ -105,6 +106,10 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     def label(self, name: str) -> str:
         """Returns the name that a value of this graph has in the ONNX model; an unusual one if the graph is `odd`."""
         return f"{name} :0/é{'x' * 40}" if self.odd else name
+
+    def labelled(self, by_name: Mapping[str, T]) -> dict[str, T]:
+        """Returns a dictionary with the names of the ONNX model."""
+        return {self.label(name): value for name, value in by_name.items()}
 
 
 class Value(NamedTuple):

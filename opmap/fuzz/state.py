@@ -5,15 +5,15 @@ Which actions are allowed follows from ONNX Runtime's documentation, and every v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
+import msgspec
 import numpy as np
 
 from ..engines import steps
-from ..engines.arrays import to_array
 from ..engines.expectations import ExpectedStep
 from ..tensors import Tensor
 from .graphs import (
@@ -57,6 +57,16 @@ class _Value:
     tensor: Tensor
     place: str = steps.HOST
 
+    @property
+    def type(self) -> tuple[str, bool]:
+        """The data type, and whether the elements are truth values."""
+        return self.source.data_type, self.source.condition
+
+    @property
+    def array(self) -> np.ndarray:
+        """The contents."""
+        return to_feed(self.source, self.tensor)
+
 
 @dataclass
 class _Session:
@@ -82,44 +92,12 @@ class State:
         self.values: dict[str, _Value] = {}
 
     def apply(self, action: AnyAction) -> ExpectedStep:
-        """Returns the action's step and what it must return. Raises Invalid if the action is not allowed here."""
-        match action:
-            case Opening():
-                return self._open(action)
-            case Running():
-                return self._run(action)
-            case Binding():
-                return self._bind(action)
-            case RunningBound():
-                return self._run_bound(action)
-            case Unbinding():
-                session = self.session(action.session)
-                if session.replay:
-                    raise Invalid("bindings of a captured session stay")
-                session.inputs, session.outputs, session.sizes, session.copied = {}, {}, {}, {}
-                return ExpectedStep(steps.Unbind(session=action.session))
-            case Putting():
-                return self._put(action)
-            case Updating():
-                return self._update(action)
-            case Getting():
-                value = self.value(action.value)
-                return ExpectedStep(steps.Get(value=action.value), ({action.value: _array(value)},))
-            case Misfeeding():
-                return self._misfeed(action)
-            case Dropping():
-                if self.sessions.pop(action.name, None) is None and self.values.pop(action.name, None) is None:
-                    raise Invalid(action.name)
-                return ExpectedStep(steps.Drop(name=action.name))
-            case Examining():
-                session = self.session(action.session)
-                if session.examined:
-                    raise Invalid("a profile ends once")
-                session.examined = True
-                return ExpectedStep(steps.Examine(session=action.session))
-            case Clearing():
-                self.sessions, self.values = {}, {}
-                return ExpectedStep(steps.Clear())
+        """Returns the action's step and what it must return. Raises Invalid if the action is not allowed here.
+
+        Each kind of action has a method of its name.
+        """
+        method: Callable[[AnyAction], ExpectedStep] = getattr(self, f"_{type(action).__name__.lower()}")
+        return method(action)
 
     # --- what there is ---
 
@@ -143,17 +121,18 @@ class State:
 
     # --- the actions ---
 
-    def _open(self, action: Opening) -> ExpectedStep:
+    def _opening(self, action: Opening) -> ExpectedStep:
         graph, capture = self.graph(action.graph), CAPTURE in action.setup.config
-        if action.session in self.sessions or action.session in self.values or (action.replay and not capture):
-            raise Invalid(action.session)
+        self._check_unused([action.session])
+        if action.replay and not capture:
+            raise Invalid("replay needs graph capture")
         if capture and any(node.op == "If" for node in graph.nodes):
             raise Invalid("graph capture takes no models with control flow")
         self.sessions[action.session] = _Session(graph, capture, action.replay)
-        model = np.frombuffer(_model_bytes(_Key(graph)), np.uint8)
+        model = np.frombuffer(_model_bytes(msgspec.json.encode(graph)), np.uint8)
         return ExpectedStep(steps.Open(session=action.session, model=model, setup=action.setup))
 
-    def _run(self, action: Running) -> ExpectedStep:
+    def _running(self, action: Running) -> ExpectedStep:
         session = self.session(action.session)
         graph = session.graph
         if session.replay or (action.method != "values" and (action.values or action.keep)):
@@ -163,44 +142,29 @@ class State:
         outputs = graph.outputs if action.outputs is None else action.outputs
         if not outputs or not set(outputs) <= set(graph.outputs) or not set(action.keep) <= set(outputs):
             raise Invalid("outputs")
-        if any(value in self.values or value in self.sessions for value in action.keep.values()):
-            raise Invalid("a name is used again")
-        if len(set(action.keep.values())) < len(action.keep):
-            raise Invalid("a name is used twice")
+        self._check_unused(list(action.keep.values()))
         results = _results(graph, tensors)
         for output, value in action.keep.items():
             self.values[value] = _Value(_output_source(graph, output), results[output])
-        label = graph.label
-        feeds = {
-            label(n): to_feed(graph.source(n), t)
-            for n, t in tensors.items()
-            if isinstance(t, Tensor) and _fed(graph, n, action)
-        }
         step = steps.Run(
             session=action.session,
-            feeds=feeds,
-            values={label(n): value for n, value in action.values.items()},
-            outputs=None if action.outputs is None else [label(n) for n in action.outputs],
-            keep={label(n): value for n, value in action.keep.items()},
+            feeds=_feeds(graph, {n: t for n, t in tensors.items() if _is_fed(graph, n, action.round)}),
+            values=graph.labelled(action.values),
+            outputs=None if action.outputs is None else list(map(graph.label, action.outputs)),
+            keep=graph.labelled(action.keep),
             method=action.method,
             config=_run_config(session),
         )
-        expected = {
-            label(n): _array(_Value(_output_source(graph, n), results[n])) for n in outputs if n not in action.keep
-        }
-        return ExpectedStep(step, (expected,))
+        returned = [name for name in outputs if name not in action.keep]
+        return ExpectedStep(step, (_output_arrays(graph, results, returned),))
 
-    def _bind(self, action: Binding) -> ExpectedStep:
+    def _binding(self, action: Binding) -> ExpectedStep:
         session = self.session(action.session)
-        graph, label = session.graph, session.graph.label
+        graph = session.graph
         if session.replay and (session.inputs or session.outputs):
             raise Invalid("bindings of a captured session stay")
         tensors = round_tensors(graph, action.round)
-        inputs: dict[str, Tensor | _Value] = {
-            name: tensor
-            for name, tensor in tensors.items()
-            if graph.source(name).kind == "input" or name in action.round.fed
-        }
+        inputs: dict[str, Tensor | _Value] = {n: t for n, t in tensors.items() if _is_fed(graph, n, action.round)}
         inputs |= {name: self._fitting(graph, name, value) for name, value in action.values.items()}
         if any(isinstance(v, Tensor) and graph.source(name).kind == "default" for name, v in inputs.items()):
             raise Invalid("bind_cpu_input knows no initializers")
@@ -223,14 +187,14 @@ class State:
         session.sizes = {name: sizes for name, sizes in session.sizes.items() if name not in outputs}
         step = steps.Bind(
             session=action.session,
-            feeds={label(n): to_feed(graph.source(n), t) for n, t in inputs.items() if isinstance(t, Tensor)},
-            values={label(n): value for n, value in action.values.items()},
-            outputs={label(n): place for n, place in action.outputs.items()},
+            feeds=_feeds(graph, inputs),
+            values=graph.labelled(action.values),
+            outputs=graph.labelled(action.outputs),
         )
         _results(graph, session.inputs)
         return ExpectedStep(step)
 
-    def _run_bound(self, action: RunningBound) -> ExpectedStep:
+    def _runningbound(self, action: RunningBound) -> ExpectedStep:
         session = self.session(action.session)
         graph = session.graph
         if not session.outputs:
@@ -247,46 +211,66 @@ class State:
                 value.tensor = result
             elif session.sizes.setdefault(name, result.sizes) != result.sizes:
                 raise Invalid("a bound output keeps its sizes")
-        outputs = {graph.label(n): _array(_Value(_output_source(graph, n), results[n])) for n in session.outputs}
         step = steps.RunBound(session=action.session, config=_run_config(session))
-        return ExpectedStep(step, (outputs,))
+        return ExpectedStep(step, (_output_arrays(graph, results, session.outputs),))
 
-    def _put(self, action: Putting) -> ExpectedStep:
-        if action.value in self.values or action.value in self.sessions:
-            raise Invalid("a name is used again")
-        value = self._made(action)
+    def _unbinding(self, action: Unbinding) -> ExpectedStep:
+        session = self.session(action.session)
+        if session.replay:
+            raise Invalid("bindings of a captured session stay")
+        session.inputs, session.outputs, session.sizes, session.copied = {}, {}, {}, {}
+        return ExpectedStep(steps.Unbind(session=action.session))
+
+    def _getting(self, action: Getting) -> ExpectedStep:
+        return ExpectedStep(steps.Get(value=action.value), ({action.value: self.value(action.value).array},))
+
+    def _dropping(self, action: Dropping) -> ExpectedStep:
+        if self.sessions.pop(action.name, None) is None and self.values.pop(action.name, None) is None:
+            raise Invalid(action.name)
+        return ExpectedStep(steps.Drop(name=action.name))
+
+    def _examining(self, action: Examining) -> ExpectedStep:
+        session = self.session(action.session)
+        if session.examined:
+            raise Invalid("a profile ends once")
+        session.examined = True
+        return ExpectedStep(steps.Examine(session=action.session))
+
+    def _clearing(self, action: Clearing) -> ExpectedStep:
+        self.sessions, self.values = {}, {}
+        return ExpectedStep(steps.Clear())
+
+    def _putting(self, action: Putting) -> ExpectedStep:
+        self._check_unused([action.value])
+        value = self._new_value(action)
         value.place = action.place
         self.values[action.value] = value
-        return ExpectedStep(steps.Put(value=action.value, array=_array(value), place=action.place))
+        return ExpectedStep(steps.Put(value=action.value, array=value.array, place=action.place))
 
-    def _update(self, action: Updating) -> ExpectedStep:
-        value, made = self.value(action.value), self._made(action)
-        if (value.source.data_type, value.source.condition, value.tensor.sizes) != (
-            made.source.data_type,
-            made.source.condition,
-            made.tensor.sizes,
-        ):
+    def _updating(self, action: Updating) -> ExpectedStep:
+        value, new = self.value(action.value), self._new_value(action)
+        if (value.type, value.tensor.sizes) != (new.type, new.tensor.sizes):
             raise Invalid("update_inplace keeps type and sizes")
-        value.tensor = made.tensor
-        return ExpectedStep(steps.Update(value=action.value, array=_array(made)))
+        value.tensor = new.tensor
+        return ExpectedStep(steps.Update(value=action.value, array=new.array))
 
-    def _made(self, action: Putting | Updating) -> _Value:
+    def _new_value(self, action: Putting | Updating) -> _Value:
         graph = self.graph(action.graph)
-        if action.name in graph.outputs and all(action.name != source.name for source in graph.sources):
-            value = infer(graph, action.round.sizes)[action.name]
-            if any(node.op == "If" for node in graph.nodes):  # the branch that is taken decides
-                tensors = round_tensors(graph, action.round)
-                value = value._replace(sizes=evaluate(graph, tensors)[action.name].sizes)
-            return _Value(_output_source(graph, action.name), Tensor(value.type, value.sizes, [0] * prod(value.sizes)))
-        return _Value(graph.source(action.name), round_tensors(graph, action.round)[action.name])
+        if any(action.name == source.name for source in graph.sources):
+            return _Value(graph.source(action.name), round_tensors(graph, action.round)[action.name])
+        if action.name not in graph.outputs:
+            raise Invalid(action.name)
+        result = evaluate(graph, round_tensors(graph, action.round))[action.name]
+        zeros = Tensor(result.data_type, result.sizes, [0] * prod(result.sizes))
+        return _Value(_output_source(graph, action.name), zeros)
 
-    def _misfeed(self, action: Misfeeding) -> ExpectedStep:
+    def _misfeeding(self, action: Misfeeding) -> ExpectedStep:
         session = self.session(action.session)
-        graph, label = session.graph, session.graph.label
+        graph = session.graph
         if session.replay:
             raise Invalid("replayed runs are bound")
         tensors = round_tensors(graph, SeededInputs())
-        feeds = {label(s.name): to_feed(s, tensors[s.name]) for s in graph.inputs}
+        feeds = _feeds(graph, {s.name: tensors[s.name] for s in graph.inputs})
         outputs = None
         if action.wrong == "unknown":
             feeds["nobody"] = np.zeros(1, np.float32)
@@ -294,18 +278,16 @@ class State:
             outputs = ["nobody"]
         else:
             source = graph.source(action.name)
-            array = feeds.get(label(source.name))
+            array = feeds.pop(graph.label(source.name), None)
             if array is None:
                 raise Invalid(action.name)
-            if action.wrong == "missing":
-                del feeds[label(source.name)]
-            elif action.wrong == "type":
-                feeds[label(source.name)] = array.astype(np.uint32)
+            if action.wrong == "type":
+                feeds[graph.label(source.name)] = array.astype(np.uint32)
             elif action.wrong == "rank" and source.dims != "none" and source.sizes:
-                feeds[label(source.name)] = array[None]
+                feeds[graph.label(source.name)] = array[None]
             elif action.wrong == "size" and source.dims == "static" and source.sizes:
-                feeds[label(source.name)] = np.concatenate([array, array])
-            else:
+                feeds[graph.label(source.name)] = np.concatenate([array, array])
+            elif action.wrong != "missing":
                 raise Invalid(action.wrong)
         step = steps.Run(session=action.session, feeds=feeds, outputs=outputs, config=_run_config(session))
         return ExpectedStep(step, fails="always")
@@ -313,15 +295,15 @@ class State:
     def _fitting(self, graph: Graph, name: str, value_name: str) -> _Value:
         """Returns the OrtValue if its type and sizes fit a graph's input."""
         source, value = graph.source(name), self.value(value_name)
-        same_type = (value.source.data_type, value.source.condition) == (source.data_type, source.condition)
-        if source.kind == "initializer" or not same_type:
-            raise Invalid(name)
         sizes = value.tensor.sizes
-        if source.dims == "static" and sizes != source.sizes:
-            raise Invalid(name)
-        if source.dims == "symbolic" and len(sizes) != len(source.sizes):
+        fits = {"static": sizes == source.sizes, "symbolic": len(sizes) == len(source.sizes), "none": True}
+        if source.kind == "initializer" or value.type != (source.data_type, source.condition) or not fits[source.dims]:
             raise Invalid(name)
         return value
+
+    def _check_unused(self, names: Sequence[str]) -> None:
+        if len(set(names)) < len(names) or not {*self.sessions, *self.values}.isdisjoint(names):
+            raise Invalid("a name is used twice")
 
 
 def planned(plan: Plan) -> list[ExpectedStep]:
@@ -333,7 +315,7 @@ def planned(plan: Plan) -> list[ExpectedStep]:
 def round_tensors(graph: Graph, round: SeededInputs) -> dict[str, Tensor]:
     """Returns the values of all sources in a round. Raises Invalid if the round does not fit the graph."""
     limits = index_limits(graph, round.sizes)
-    tensors = dict(_constants(_Key(graph)))
+    tensors = dict(_constants(msgspec.json.encode(graph)))
     for position, source in enumerate(graph.sources):
         fed = source.name in round.fed
         if fed and source.kind != "default":
@@ -351,16 +333,25 @@ def round_tensors(graph: Graph, round: SeededInputs) -> dict[str, Tensor]:
 
 def _results(graph: Graph, inputs: Mapping[str, Tensor | _Value]) -> dict[str, Tensor]:
     """Returns every value of a graph for these inputs."""
-    tensors = dict(_constants(_Key(graph)))
+    tensors = dict(_constants(msgspec.json.encode(graph)))
     tensors |= {name: value.tensor if isinstance(value, _Value) else value for name, value in inputs.items()}
     if any(source.name not in tensors for source in graph.sources):
         raise Invalid("an input is missing")
     return evaluate(graph, tensors)
 
 
-def _fed(graph: Graph, name: str, action: Running) -> bool:
-    kind = graph.source(name).kind
-    return name not in action.values and (kind == "input" or (kind == "default" and name in action.round.fed))
+def _is_fed(graph: Graph, name: str, round: SeededInputs) -> bool:
+    return graph.source(name).kind == "input" or name in round.fed
+
+
+def _feeds(graph: Graph, inputs: Mapping[str, Tensor | _Value]) -> dict[str, np.ndarray]:
+    """Returns the arrays that are fed from the host, by their names in the model."""
+    return {graph.label(n): to_feed(graph.source(n), t) for n, t in inputs.items() if isinstance(t, Tensor)}
+
+
+def _output_arrays(graph: Graph, results: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Returns the arrays of these outputs, by their names in the model."""
+    return {graph.label(name): to_feed(_output_source(graph, name), results[name]) for name in names}
 
 
 def _output_source(graph: Graph, output: str) -> Source:
@@ -372,33 +363,17 @@ def _output_source(graph: Graph, output: str) -> Source:
     return Source(name=output, data_type=value.type.name, sizes=value.sizes)
 
 
-def _array(value: _Value) -> np.ndarray:
-    return to_feed(value.source, value.tensor) if value.source.condition else to_array(value.tensor)
-
-
 def _run_config(session: _Session) -> dict[str, str]:
     return {GRAPH_ID: "1" if session.replay else "-1"} if session.capture else {}
 
 
-class _Key:
-    """A graph as a key of a cache: graphs hold dictionaries, which have no hash."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.text = graph, repr(graph)
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.text == other.text
-
-
 @lru_cache(maxsize=256)
-def _model_bytes(key: _Key) -> bytes:
-    serialized: bytes = build_model(key.graph).SerializeToString(deterministic=True)
+def _model_bytes(graph: bytes) -> bytes:
+    """Returns the model of a graph that is given as JSON, because graphs have no hash."""
+    serialized: bytes = build_model(msgspec.json.decode(graph, type=Graph)).SerializeToString(deterministic=True)
     return serialized
 
 
 @lru_cache(maxsize=256)
-def _constants(key: _Key) -> dict[str, Tensor]:
-    return constants(key.graph)
+def _constants(graph: bytes) -> dict[str, Tensor]:
+    return constants(msgspec.json.decode(graph, type=Graph))
