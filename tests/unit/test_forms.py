@@ -15,7 +15,7 @@ from opmap.catalogue.variants.further_inputs import fresh_values, other_sizes
 from opmap.catalogue.variants.variant_run import VariantRun
 from opmap.descriptors import complete_sizes
 from opmap.engines.steps import Result
-from opmap.mapping import IR_VERSION, OPSET, map_descriptor
+from opmap.mapping import IR_VERSION, map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
 
@@ -54,52 +54,43 @@ class TestEveryForm:
                 assert len(form.outputs) == len(checks)
                 assert right(checks), id
 
-    def test_wrong_answers_are_seen(self, name):
-        """The output of other values is no right answer."""
-        for id, form, first in formed_cases(name):
-            run = VariantRun(None, form, first, "")
-            other = Inputs(first.desc, fresh_values(first).tensors)
-            outputs = {output: form.expected_array(output, other) for output in form.outputs}
-            run.check(first, Result(outputs=outputs))
-            assert [None] * len(form.outputs) == [check.problem for check in run.checks]
-            assert not any(right([check]) for check in run.checks), id
-
-    def test_valid(self, name, tmp_path):
-        """ONNX's checker takes the model, except without shapes."""
-        for id, form, _ in formed_cases(name):
-            path = tmp_path / "model.onnx"
+    def test_model(self, name, tmp_path):
+        """ONNX's checker takes the model, the same case gives the same bytes, and what is fed is an input or a default."""
+        for id, (mapped, first) in cases().items():
+            before, form = mapped.model.SerializeToString(deterministic=True), formed(name, id)
+            again = FORMS[name].build(mapping(first.desc), first)
+            assert (form and form.model_bytes) == (again and again.model_bytes)
+            assert before == mapped.model.SerializeToString(deterministic=True)
+            if form is None:
+                continue
+            assert (3 if name == "ir3-init" else IR_VERSION) == form.model.ir_version, id
+            opened, path = session(form, tmp_path), tmp_path / "model.onnx"
             path.write_bytes(form.model_bytes)
-            for file, content in form.files.items():
-                (tmp_path / file).write_bytes(content)
             if name == "shapeless":
                 with pytest.raises(onnx.checker.ValidationError, match="'shape' of 'type' is required"):
                     onnx.checker.check_model(path, full_check=True)
             else:
                 onnx.checker.check_model(path, full_check=True)
-            assert (3 if name == "ir3-init" else IR_VERSION) == form.model.ir_version, id
-
-    def test_same_bytes(self, name):
-        """The model depends on the case only, and the mapping's own model stays as it is."""
-        for mapped, first in cases().values():
-            before = mapped.model.SerializeToString(deterministic=True)
-            form = FORMS[name].build(mapped, first)
-            again = FORMS[name].build(mapping(first.desc), first)
-            assert (form and form.model_bytes) == (again and again.model_bytes)
-            assert before == mapped.model.SerializeToString(deterministic=True)
-
-    def test_fed(self, name, tmp_path):
-        """What is fed is an input or a default. Values in the model are not fed."""
-        for _, form, first in formed_cases(name):
-            opened = session(form, tmp_path)
             needed = {value.name for value in opened.get_inputs()}
-            defaults = {value.name for value in opened.get_overridable_initializers()}
             fed = set(form.feeds(first))
-            assert needed <= fed <= needed | defaults
+            assert needed <= fed <= needed | {value.name for value in opened.get_overridable_initializers()}
             assert not fed & form.fixed
 
-    def test_words(self, name):
-        """The text is one sentence; the name is a word of a case id."""
-        form = FORMS[name]
+
+def test_wrong_answers_are_seen():
+    """The output of other values is no right answer, in no output of any form."""
+    for name in ("static", "symbolic", "second-output", "output-input"):
+        for id, form, first in formed_cases(name):
+            run = VariantRun(None, form, first, "")
+            other = Inputs(first.desc, fresh_values(first).tensors)
+            run.check(first, Result(outputs={output: form.expected_array(output, other) for output in form.outputs}))
+            assert [None] * len(form.outputs) == [check.problem for check in run.checks]
+            assert not any(right([check]) for check in run.checks), id
+
+
+def test_words():
+    """A text is one sentence; a name is a word of a case id."""
+    for name, form in FORMS.items():
         assert name == form.name == name.lower()
         assert form.text.endswith(".") and ". " not in form.text and form.text[0].isupper()
 
@@ -147,24 +138,16 @@ class TestConstants:
 
     @pytest.mark.parametrize("name", ["typed-init", "typed-data-init"])
     def test_typed_fields(self, name):
-        """The elements stand in a typed field, bit for bit."""
+        """The elements stand in a typed field, bit for bit; a signalling NaN is among them."""
+        bits = set()
         for _, form, first in formed_cases(name):
             for tensor in form.model.graph.initializer:
                 assert not tensor.raw_data
                 if tensor.name in form.fixed:
                     wanted = form.mapped.feed(first.tensors)[tensor.name].to_bytes()
                     assert wanted == onnx.numpy_helper.to_array(tensor).tobytes()
-
-    def test_signalling_nan(self):
-        """A signalling NaN stays one in a typed field."""
-        data = [
-            (onnx.numpy_helper.to_array(tensor), first.tensors[tensor.name])
-            for _, form, first in formed_cases("typed-data-init")
-            for tensor in form.model.graph.initializer
-            if tensor.name in form.fixed and tensor.data_type == onnx.TensorProto.FLOAT
-        ]
-        assert any(0x7F80002A in array.view(np.uint32) for array, _ in data)
-        assert all(list(tensor.bits) == array.view(np.uint32).ravel().tolist() for array, tensor in data)
+                    bits.update(first.tensors[tensor.name].bits)
+        assert name == "typed-init" or 0x7F80002A in bits
 
     def test_external_data(self, tmp_path):
         """The data comes from the file: another file gives another answer."""
@@ -219,13 +202,6 @@ class TestShapes:
 class TestOpsets:
     """Forms of other opsets."""
 
-    def test_versions(self):
-        """Each form imports its opset, and the mapping's own model another one."""
-        for version in OPSETS:
-            made = formed_cases(f"opset-{version}")
-            assert {version} == {o.version for _, form, _ in made for o in form.model.opset_import}
-        assert OPSET not in OPSETS
-
     def test_which_cases(self):
         """A case has an opset's form if the opset has the operator and the case uses nothing that came later."""
         since = {"Gather": 1, "GatherElements": 11, "GatherND": 11}
@@ -236,10 +212,122 @@ class TestOpsets:
             for version in OPSETS:
                 missing = version < since[op_type] or (version < 11 and negative) or (version < 12 and batches)
                 missing = missing or (version > AUXILIARY_OPSET and len(mapped.model.graph.node) > 1)
-                assert missing == (formed(f"opset-{version}", id) is None), (id, version)
+                form = formed(f"opset-{version}", id)
+                assert missing == (form is None), (id, version)
+                assert form is None or {version} == {opset.version for opset in form.model.opset_import}
 
     def test_attributes(self):
         """An attribute that the opset lacks is left out if it has its default value."""
         made = [form for _, form, _ in formed_cases("opset-11") if form.mapped.lowering.op_type == "GatherND"]
         assert made
         assert not any(node.attribute for form in made for node in form.model.graph.node if node.op_type == "GatherND")
+
+
+def formed_values(name, id):
+    """Returns the fields of the outputs of a case in a form; the operator's own if the case has no such form."""
+    form = formed(name, id)
+    return form.outputs.values() if form is not None else [cases()[id][1].output_field]
+
+
+class TestStructure:
+    """Forms that differ in the nodes around the operator."""
+
+    @pytest.mark.parametrize("name", ["if", "if-else"])
+    def test_both_branches(self, name):
+        """The case takes one branch, other rounds the other one; both have the operator."""
+        for _, form, first in formed_cases(name):
+            same, other = Inputs(first.desc, dict(first.tensors)), fresh_values(first)
+            conditions = [bool(form.feeds(r)["Condition"]) for r in (first, other, same)]
+            assert [name == "if", name == "if-else", name == "if"] == conditions
+            (node,) = form.model.graph.node
+            for attribute in node.attribute:
+                assert form.mapped.lowering.op_type in {n.op_type for n in attribute.g.node}
+
+    @pytest.mark.parametrize("branch", ["then_branch", "else_branch"])
+    def test_branch_runs(self, branch, tmp_path):
+        """A wrong branch gives wrong answers in the rounds that take it, and only there."""
+        id, (mapped, first) = next(iter(cases().items()))
+        form = formed("if", id)
+        model = onnx.ModelProto()
+        model.CopyFrom(form.model)
+        graph = next(a.g for a in model.graph.node[0].attribute if a.name == branch)
+        graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(first.desc.output.sizes, np.float32), "zeros"))
+        graph.output[0].name = "zeros"
+        del graph.node[:]
+        graph.node.append(onnx.helper.make_node("Identity", ["zeros"], ["out"]))
+        graph.output[0].name = "out"
+        wrong = Formed(model=model, mapped=mapped, feeds=form.feeds, outputs=form.outputs)
+        opened = session(wrong, tmp_path)
+        results = [right(answers(wrong, r, opened)) for r in (first, fresh_values(first))]
+        assert [branch == "else_branch", branch == "then_branch"] == results
+
+    def test_chain(self):
+        """At least five nodes stand one after the other, four of them Identity."""
+        for _, form, _ in formed_cases("chain"):
+            types = [node.op_type for node in form.model.graph.node]
+            assert len(types) >= 5
+            assert ["Identity"] * 4 == [*types[:2], *types[-2:]]
+
+    def test_default_attribute(self):
+        """The model differs from the mapping's in attributes of value 0 alone; a descriptor without such has no such form."""
+        made = {id: form for id, form, _ in formed_cases("default-attribute")}
+        for id, (mapped, _) in cases().items():
+            defaults = {name for name, value in mapped.lowering.attributes.items() if value == 0}
+            assert (id in made) == bool(defaults)
+            if defaults:
+                (node,) = [n for n in made[id].model.graph.node if n.op_type == mapped.lowering.op_type]
+                assert mapped.lowering.attributes.keys() - defaults == {attribute.name for attribute in node.attribute}
+        assert {"Gather", "GatherElements", "GatherND"} == {form.mapped.lowering.op_type for form in made.values()}
+
+    def test_function(self):
+        """The graph has one node, a call; the function has the operator, with the attributes of the call."""
+        for _, form, _ in formed_cases("function"):
+            (call,), (function,) = form.model.graph.node, form.model.functions
+            (node,) = [n for n in function.node if n.op_type == form.mapped.lowering.op_type]
+            assert dict(form.mapped.lowering.attributes) == {a.name: a.i for a in call.attribute}
+            assert [a.name for a in call.attribute] == [a.ref_attr_name for a in node.attribute]
+
+    def test_same_twice(self):
+        """There are two nodes of the operator."""
+        for _, form, _ in formed_cases("same-twice"):
+            types = [node.op_type for node in form.model.graph.node]
+            assert 2 == types.count(form.mapped.lowering.op_type)
+
+    def test_outputs(self):
+        """The outputs beside the operator's own are those that the form's text names."""
+        for id, (_, first) in cases().items():
+            (data,) = first.desc.data_tensors()
+            output = first.output_field
+            wanted = {
+                "second-output": [output, data],
+                "output-read": [output, output],
+                "same-twice": [output, output],
+                "output-init": [output, data],
+                "output-input": [output, data],
+            }
+            for name in FORMS:
+                if formed(name, id) is None:
+                    wanted.pop(name, None)
+                assert wanted.get(name, [output]) == list(formed_values(name, id)), name
+
+    def test_output_init(self):
+        """The initializer that is an output is one that the operator's own node reads: nobody else may fold it away."""
+        found = list(formed_cases("output-init"))
+        assert 0 < len(found) < len(cases())
+        for _, form, _ in found:
+            outputs = {value.name for value in form.model.graph.output}
+            (constant,) = outputs & {tensor.name for tensor in form.model.graph.initializer}
+            readers = [node.op_type for node in form.model.graph.node if constant in node.input]
+            assert [form.mapped.lowering.op_type] == readers
+
+    def test_names(self):
+        """No value, node or graph of `names` has a C identifier as its name; `no-node-names` has no node names."""
+        for id in cases():
+            graph = formed("names", id).model.graph
+            values = [name for node in graph.node for name in (*node.input, *node.output)]
+            names = [graph.name, *values, *(node.name for node in graph.node)]
+            assert not any(name.isidentifier() for name in names)
+            assert any(len(name) == 1000 for name in names)
+            inputs = [value.name for value in graph.input]
+            assert len(inputs) == len(set(inputs)) > len({name.lower() for name in inputs})
+            assert not any(node.name for node in formed("no-node-names", id).model.graph.node)
