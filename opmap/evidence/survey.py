@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.table import Table
@@ -44,11 +44,7 @@ def rows(observations: Sequence[Observation]) -> list[Row]:
     tables: dict[tuple[Row, ...], list[str]] = {}
     for operator, groups in by_operator.items():
         tables.setdefault(tuple(_rows(groups)), []).append(operator)
-    return [
-        Row(tuple(operators), row.index_types, row.positions, row.answer, row.failed)
-        for table, operators in tables.items()
-        for row in table
-    ]
+    return [replace(row, operators=tuple(names)) for table, names in tables.items() for row in table]
 
 
 def _rows(groups: dict[tuple[str, str], list[Observation]]) -> list[Row]:
@@ -65,30 +61,20 @@ def _rows(groups: dict[tuple[str, str], list[Observation]]) -> list[Row]:
     return [Row((), tuple(names), ordered, answer, failed) for (ordered, answer, failed), names in types.items()]
 
 
-@dataclass
-class _Answer:
-    """Explanations that fit several observations."""
-
-    fits: frozenset[str]
-    observations: list[Observation] = field(default_factory=list)
-
-
 def _answers(observations: Sequence[Observation]) -> list[tuple[str, bool]]:
     """Returns the answers to one invalid index of one operator in words, each with whether it is wrong somewhere."""
-    answers: list[_Answer] = []
+    answers: list[tuple[frozenset[str], list[Observation]]] = []
     for observation in observations:
-        answer = next((a for a in answers if a.fits & observation.fits), None)
-        if answer is None:
-            answer = _Answer(observation.fits)
-            answers.append(answer)
-        answer.fits &= observation.fits
-        answer.observations.append(observation)
+        for i, (fits, some) in enumerate(answers):
+            if fits & observation.fits:
+                answers[i] = fits & observation.fits, [*some, observation]
+                break
+        else:
+            answers.append((observation.fits, [observation]))
     words = []
-    for answer in answers:
-        text = " or ".join(simplest(answer.fits))
-        if len(answers) > 1:
-            text += f" ({_where(answer.observations, observations)})"
-        words.append((text, bool(failures(answer.observations))))
+    for fits, some in answers:
+        where = f" ({_where(some, observations)})" if len(answers) > 1 else ""
+        words.append((" or ".join(simplest(fits)) + where, bool(failures(some))))
     return words
 
 
@@ -185,13 +171,9 @@ def survey_document(provider: str, device_class: str | None, observations: Seque
         failures=len(failures(observations)),
         rows=[
             SurveyRow(
-                [f"DML_OPERATOR_{name}" for name in row.operators],
-                list(row.index_types),
-                list(row.positions),
-                row.answer,
-                row.failed,
+                [f"DML_OPERATOR_{name}" for name in r.operators], [*r.index_types], [*r.positions], r.answer, r.failed
             )
-            for row in rows(observations)
+            for r in rows(observations)
         ],
         observations=[_observation(observation) for observation in observations],
     )

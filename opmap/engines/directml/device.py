@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from ctypes import byref, c_size_t, c_uint64, c_void_p
 from functools import partial
 from typing import Any, Self
@@ -37,26 +37,6 @@ FIRST_DESCRIPTORS = 256
 """The number of descriptors of the first heap. A larger one is made if an operator needs more."""
 
 
-class Owned:
-    """The interfaces that an object owns. They are released the last one first."""
-
-    def __init__(self) -> None:
-        self._interfaces: list[Com] = []
-
-    def add(self, interface: Com) -> Com:
-        """Takes an interface over, and returns it."""
-        self._interfaces.append(interface)
-        return interface
-
-    def release(self) -> dict[str, int]:
-        """Releases all, the last one first. Returns how many references each object had left, by interface name."""
-        references = {}
-        while self._interfaces:
-            interface = self._interfaces.pop()
-            references[interface.name] = interface.release()
-        return references
-
-
 class Device:
     """A Direct3D 12 device and a DirectML device on it, which run one command list at a time.
 
@@ -74,7 +54,7 @@ class Device:
         debug: bool = False,
         enable_debug: Callable[[], None] = enable_debug_layer,
     ):
-        self._owned, self._of_directml = Owned(), Owned()
+        self._owned, self._of_directml = ExitStack(), ExitStack()
         self._make_directml = partial(directml, debug=True) if debug else directml
         self.messages: DebugMessages | None = None
         self._heap: Com | None = None
@@ -107,20 +87,20 @@ class Device:
 
     def _open_direct3d(self, index: int | None, create: Callable[[Com | None], Com]) -> Com:
         if index is None:
-            return self._owned.add(create(None))
+            return self._owned.enter_context(create(None))
         with dxgi_adapter(index) as adapter:
-            return self._owned.add(create(adapter))
+            return self._owned.enter_context(create(adapter))
 
     def _create(self, name: str, method: str, *arguments: object) -> Com:
-        return self._owned.add(self.direct3d.create(name, method, *arguments))
+        return self._owned.enter_context(self.direct3d.create(name, method, *arguments))
 
-    def close(self) -> dict[str, int]:
-        """Releases everything, the last one first. Returns how many references each object had left."""
-        heap, self._heap = self._heap, None
-        references = self._of_directml.release()
-        if heap:
-            references[heap.name] = heap.release()
-        return references | self._owned.release()
+    def close(self) -> None:
+        """Releases everything, the last one first."""
+        self._of_directml.close()
+        if self._heap:
+            self._heap.release()
+            self._heap = None
+        self._owned.close()
 
     def __enter__(self) -> Self:
         return self
@@ -132,8 +112,8 @@ class Device:
 
     def renew_directml(self) -> None:
         """Creates the DirectML device, its command recorder and an initializer; those before are released."""
-        self._of_directml.release()
-        add = self._of_directml.add
+        self._of_directml.close()
+        add = self._of_directml.enter_context
         self.directml = add(self._make_directml(self.direct3d))
         self.recorder = add(self.directml.create("IDMLCommandRecorder", "CreateCommandRecorder"))
         self.initializer = add(self.directml.create("IDMLOperatorInitializer", "CreateOperatorInitializer", 0, None))
@@ -145,7 +125,7 @@ class Device:
             self.tables[number].call("Reset", desc)
         else:
             self.tables.append(
-                self._of_directml.add(self.directml.create("IDMLBindingTable", "CreateBindingTable", desc))
+                self._of_directml.enter_context(self.directml.create("IDMLBindingTable", "CreateBindingTable", desc))
             )
         return self.tables[number]
 
