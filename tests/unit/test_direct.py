@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from copy import deepcopy
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from opmap.catalogue.case import Case
 from opmap.catalogue.selection import find_case
 from opmap.cli import main
 from opmap.engines import frames, providers, worker_main
@@ -88,13 +86,6 @@ class TestVerdicts:
         Judge(refused)(find_case(EXAMPLE))
         assert before == refused.provider.pid
 
-    def test_strides_are_those_of_the_descriptor(self, opened):
-        case = find_case("gather/example.2")
-        output = dataclasses.replace(case.desc.output, strides=(3, 1), total_tensor_size_in_bytes=60)
-        strided = Case("it", case.desc.replace(output_tensor=output), case.tensors)
-        assert Verdict.PASS == Judge(opened())(strided).verdict
-        assert Verdict.MISMATCH == Judge(opened("gap"))(strided).verdict
-
     @pytest.mark.parametrize("trouble", ["none", "wrong", "refused"])
     def test_what_the_debug_layers_say_is_part_of_the_message(self, opened, trouble):
         case, text = find_case(EXAMPLE), "debug layer: warning 7: pretended"
@@ -117,7 +108,6 @@ class TestVerdicts:
         case = find_case(f"{EXAMPLE}/{layout}")
         assert Verdict.PASS == Judge(opened())(case).verdict
         assert Verdict.MISMATCH == Judge(opened(trouble))(case).verdict
-        assert Verdict.PASS == Judge(opened("graph"))(find_case(f"{EXAMPLE}/strides")).verdict
 
 
 STRIDED = {

@@ -145,14 +145,6 @@ class TestOtherFault:
                 assert excused(entries, others, FEW) <= same, (name, other)
         assert differing > 300
 
-    def test_is_hidden_without_causes(self, runs, tmp_path):
-        """Without the cause, entries hide other faults: these runs can show it."""
-        records, others = runs["index-off-by-one"], runs["output-zero"]
-
-        entries = written(records, tmp_path / "known.toml", cases=FEW)
-
-        assert not excused(entries, others, FEW) <= same_outputs(records, others)
-
 
 class TestWriting:
     """The keys that are written, and for how many cases at once."""
@@ -166,12 +158,6 @@ class TestWriting:
 
         assert {"output-zero"} == {entry.fault for entry in entries}
         assert len(entries) < 10
-
-    def test_values(self, tmp_path):
-        """An entry for a kind of values of a type has the fault as well, and the cases without such values pass."""
-        entries = self.entries("nan-payload-lost", tmp_path / "known.toml")
-
-        assert {("nan-payload-lost", True)} <= {(entry.fault, entry.may_pass) for entry in entries if not entry.case}
 
     def test_one_relation(self, tmp_path):
         """A relation that fixes the whole output is the cause of many cases; every other entry is of one case."""

@@ -270,26 +270,6 @@ class TestFullDisk:
 
         assert before == tree(tmp_path)
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
-    @pytest.mark.parametrize("command", [["build"], ["map", "FILE"]], ids=["build", "map"])
-    def test_limit(self, command, tmp_path):
-        """The system cuts the first file that is too long: here a model of a map, and the manifest of a build."""
-        arguments = [sys.executable, "-m", "opmap", *command_of(command, tmp_path), "-o", str(tmp_path / "a" / "m")]
-        before = sorted(tmp_path.rglob("*"))
-        import resource
-
-        limits = (resource.RLIMIT_FSIZE, (2_000, 2_000) if command == ["build"] else (50, 50))
-        done = subprocess.run(
-            arguments,
-            preexec_fn=lambda: resource.setrlimit(*limits),
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # Python does not notice that its own file was cut
-            capture_output=True,
-            text=True,
-        )
-
-        assert (2, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
-        assert before == sorted(tmp_path.rglob("*"))
-
     def test_moved(self, tmp_path, monkeypatch):
         """The disk is full when a file is moved to its place: the new folder is removed."""
         arguments = [*command_of(["map", "FILE"], tmp_path), "-o", str(tmp_path / "m")]
@@ -308,7 +288,7 @@ class TestFullDisk:
         assert before == tree(tmp_path)
         assert not (tmp_path / "m").exists()
 
-    @pytest.mark.parametrize("name", ["x" * 300, "a/b/" + "x" * 300, "x" * 300 + ".onnx", "a/" + "x" * 300 + ".onnx"])
+    @pytest.mark.parametrize("name", ["a/b/" + "x" * 300, "x" * 300 + ".onnx"])
     @pytest.mark.parametrize("command", [["build"], ["map", "FILE"]], ids=["build", "map"])
     def test_overlong_name(self, command, name, tmp_path, capsys):
         """A name that the file system refuses leaves no folder."""

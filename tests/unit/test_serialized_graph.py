@@ -3,7 +3,6 @@
 import dataclasses
 import random
 import struct
-from itertools import pairwise
 
 import flatbuffers
 import pytest
@@ -48,13 +47,6 @@ class TestSamples:
         """The EP makes the descriptor that the mapper predicts, and holds the model's constants."""
         differences = compare(graphs(sample), DESCS[sample], constants=constants(sample), external=external(sample))
         assert [] == differences
-
-    @pytest.mark.parametrize(("sample", "other"), [*pairwise([*DESCS, "gather"])])
-    def test_not_as_another(self, sample, other):
-        """The same graph is not equal to the descriptor of another sample."""
-        same = DESCS[sample] == DESCS[other] and constants(sample) == constants(other)
-        differences = compare(graphs(sample), DESCS[other], constants=constants(other), external=external(sample))
-        assert same == (not differences)
 
     @pytest.mark.parametrize("sample", DESCS)
     def test_descriptor(self, sample):
@@ -283,25 +275,23 @@ class TestHostile:
         assert 2 == len(texts)
         assert all(len(text.splitlines()) == 1 and len(text) < 1000 for text in texts)
 
-    def test_shared_parts(self):
+    def test_shared_parts(self, monkeypatch):
         """A small file whose nodes share their parts cannot become a large graph."""
-        content = write(PLAIN, repeat=50_000)
-        assert len(content) < MAX_GRAPH_BYTES / 8
-        assert f"must be a graph of at most {MAX_GRAPH_BYTES} bytes" in refused(content)
-        assert 200 == len(read_graph(write(PLAIN, repeat=100)).nodes)
+        content = write(PLAIN, repeat=100)
+        assert 200 == len(read_graph(content).nodes)
+        monkeypatch.setattr("opmap.mapping.flatbuffer.MAX_GRAPH_BYTES", 8 * len(content))
+        assert f"must be a graph of at most {8 * len(content)} bytes" in refused(content)
 
-    @pytest.mark.parametrize("path", CONTENTS)
-    def test_truncated(self, path):
+    def test_truncated(self):
         """No beginning of a graph is a graph."""
-        content = CONTENTS[path]
-        for size in range(len(content)):
-            refused_or_read(content[:size])
-        refused(content[: len(content) // 2])
+        for content in CONTENTS.values():
+            for size in range(0, len(content), 7):
+                refused_or_read(content[:size])
+            refused(content[: len(content) // 2])
 
-    @pytest.mark.parametrize("sample", ["gather", "constant_inside", "activation", "clip"])
-    def test_changed_bytes(self, sample):
+    def test_changed_bytes(self):
         """A graph with one byte changed is read or refused, and many are refused."""
-        content, count = CONTENTS[f"{sample}/Partition_0.bin"], 0
+        content, count = CONTENTS["constant_inside/Partition_0.bin"], 0
         for at in range(len(content)):
             for mask in (0x01, 0x80, 0xFF):
                 count += refused_or_read(content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :])
@@ -316,11 +306,6 @@ class TestHostile:
             for _ in range(source.randint(2, 8)):
                 content[source.randrange(len(content))] = source.choice((0, 1, 4, 255, source.randrange(256)))
             refused_or_read(bytes(content))
-
-    @given(st.binary(max_size=200))
-    def test_random_bytes(self, content):
-        """Any bytes."""
-        refused_or_read(content)
 
     @given(st.lists(st.integers(0, 24), max_size=60))
     def test_small_numbers(self, words):
