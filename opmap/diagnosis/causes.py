@@ -21,19 +21,8 @@ from ..known.written_failures import stable_text
 from ..vocabulary import Verdict
 from .conditions import Condition, separate
 from .judged_run import JudgedRun
-from .relation import (
-    PART,
-    STALE,
-    Earlier,
-    Label,
-    Relation,
-    part_relation,
-    problem_relation,
-    relations,
-    reveals_addresses,
-    session_faults,
-    without_numbers,
-)
+from .relation import PART, STALE, Label, Relation, without_numbers
+from .relations import Earlier, part_relation, problem_relation, relations, reveals_addresses, session_faults
 from .relations_addresses import CommonRule
 from .relations_wrong import MAX_OUTPUT, WrongOutput
 

@@ -19,7 +19,8 @@ from ..judge.record import Record
 from ..known.known_failures import SHOWN_DIGITS, KnownFailure
 from ..vocabulary import Stage, Verdict
 from .causes import failure_of, faults_of_large, gives, is_large
-from .relation import RELATION_KINDS, Earlier, Label
+from .relation import RELATION_KINDS, Label
+from .relations import Earlier
 
 KINDS = tuple(kind for kind in RELATION_KINDS if kind not in ("fault", "error", "none"))
 """The kinds of relations that an entry can name. The other three have keys of their own, or say nothing."""

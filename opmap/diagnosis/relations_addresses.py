@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..faults.case_arrays import Numbers
-from .relations_wrong import MARGIN, Found, Mask, WrongOutput
+from .relation import Relation
+from .relations_wrong import MARGIN, Mask, WrongOutput
 
 _CLEARANCE = 4.0
 """By how many bits the information in the positions that a rule explains must exceed the cost of the rule."""
@@ -39,7 +40,7 @@ class _Whole(NamedTuple):
     information: float
 
 
-def address_relations(wrong: WrongOutput) -> Iterator[Found]:
+def address_relations(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the rules of addresses that explain all wrong elements, or at least half of them; the simplest first.
 
     If all wrong elements are elements of the input, that is given last.
@@ -50,13 +51,13 @@ def address_relations(wrong: WrongOutput) -> Iterator[Found]:
         for rule in sorted(rules, key=lambda rule: (-int(rule.matches.sum()), rule.cost)):
             explained = int(rule.matches.sum())
             subject = "every wrong element is" if explained == total else "most wrong elements are"
-            yield Found("address", f"{subject} the input's element {rule.text}", explained)
+            yield wrong.relation("address", f"{subject} the input's element {rule.text}", explained)
     spare = wrong.width - log2(len(wrong.data))
     if (wrong.read >= 0).all() and total * spare >= MARGIN + _CLEARANCE:  # so many are not found in the input by chance
         along = ""
         if addresses is not None and len(addresses.read) == total and len(addresses.changed) == 1:
             along = f", at another position along {addresses.name(addresses.changed[0])} alone"
-        yield Found("address", f"every wrong element is another element of the input{along}", weak=True)
+        yield wrong.relation("address", f"every wrong element is another element of the input{along}", vague=True)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..faults.case_arrays import Bits, Numbers
 from ..judge.compare import UNWRITTEN
-from .relations_wrong import LEAST, Elements, Found, Mask, Moves, WrongOutput
+from .relation import Relation
+from .relations_wrong import LEAST, Elements, Mask, Moves, WrongOutput
 
 _UNWRITTEN = (UNWRITTEN, 0xCD, 0xFF)
 """Bytes that memory may hold before anything is written to it."""
@@ -25,7 +26,7 @@ _ALL_ORDERS = 4
 """The most dimensions of which all orders are tried; of more, one or two dimensions change their place."""
 
 
-def output_relations(wrong: WrongOutput) -> Iterator[Found]:
+def output_relations(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relations of whole outputs that explain all wrong elements, the simplest first.
 
     Nothing is given if the wrong elements say too little to choose one.
@@ -53,16 +54,16 @@ def _fills(wrong: WrongOutput) -> Iterator[tuple[str, str, int]]:
         yield "missing", f"not written: each byte is {byte:#04x}", bits
 
 
-def _filled(wrong: WrongOutput) -> Iterator[Found]:
+def _filled(wrong: WrongOutput) -> Iterator[Relation]:
     for kind, words, bits in _fills(wrong):
         if wrong.is_(np.full_like(wrong.actual, bits)):
-            yield Found(kind, f"every element is {words}")
+            yield wrong.relation(kind, f"every element is {words}")
 
 
 # --- shifted and rotated -------------------------------------------------------------------------------------------
 
 
-def _shifted(wrong: WrongOutput) -> Iterator[Found]:
+def _shifted(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives a rotation of the output, by elements or along one dimension; or a shift that loses some elements."""
     flat, along = _displacements(wrong)
     rotations: list[tuple[str, int, int]] = []  # the unit, the dimension of `shape` (-1: none), how many units
@@ -73,7 +74,7 @@ def _shifted(wrong: WrongOutput) -> Iterator[Found]:
     rotations += [(f" along dimension {wrong.dimensions[d]}", d, count) for d, count in along]
     for unit, d, count in rotations:
         if wrong.is_moved(_rotation(wrong, d, count)):
-            yield Found("shift", _text("rotated", unit, count, wrong))
+            yield wrong.relation("shift", _text("rotated", unit, count, wrong))
             return
     for unit, d, count in rotations:
         shifted = _with_lost_elements(wrong, unit, d, count)
@@ -112,7 +113,7 @@ def _rotation(wrong: WrongOutput, d: int, count: int) -> Moves:
     return lambda elements: np.roll(elements.reshape(wrong.shape), count, d).reshape(-1)
 
 
-def _with_lost_elements(wrong: WrongOutput, unit: str, d: int, count: int) -> Found | None:
+def _with_lost_elements(wrong: WrongOutput, unit: str, d: int, count: int) -> Relation | None:
     """Returns a shift that keeps at least half of the elements. Free places hold right elements, zeros or copies."""
     length = len(wrong.actual) if d < 0 else wrong.shape[d]
     if abs(count) * 2 > length:
@@ -133,7 +134,7 @@ def _with_lost_elements(wrong: WrongOutput, unit: str, d: int, count: int) -> Fo
     explained = int(kept[wrong.wrong].sum())
     if any((wrong_free == bits).all() for bits in fills):
         explained += len(wrong_free)
-    return Found("shift", _text("shifted", unit, count, wrong), explained)
+    return wrong.relation("shift", _text("shifted", unit, count, wrong), explained)
 
 
 def _text(verb: str, unit: str, count: int, wrong: WrongOutput) -> str:
@@ -146,7 +147,7 @@ def _text(verb: str, unit: str, count: int, wrong: WrongOutput) -> str:
 # --- the same elements in another order ----------------------------------------------------------------------------
 
 
-def _rearranged(wrong: WrongOutput) -> Iterator[Found]:
+def _rearranged(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relations of an output that is reversed, as a whole or in parts, or transposed."""
     if not _same_elements(wrong):
         return
@@ -161,7 +162,7 @@ def _rearranged(wrong: WrongOutput) -> Iterator[Found]:
         candidates.append((f"the elements of each group of {group} are in reverse order", partial(_reversed_in, group)))
     for text, moves in candidates:
         if wrong.is_moved(moves):
-            yield Found("permutation", text)
+            yield wrong.relation("permutation", text)
 
 
 def _flipped(shape: tuple[int, ...], d: int, elements: Elements) -> Elements:
@@ -186,10 +187,10 @@ def _same_elements(wrong: WrongOutput) -> bool:
     return wrong.documented is not None or np.array_equal(np.sort(wrong.right), np.sort(wrong.actual))
 
 
-def any_order(wrong: WrongOutput) -> Iterator[Found]:
+def any_order(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relation `permutation`, if the output has the right elements in another order that follows no rule."""
     if wrong.documented is None and wrong.tells() and _same_elements(wrong):
-        yield Found("permutation", "the output has the right elements in another order", weak=True)
+        yield wrong.relation("permutation", "the output has the right elements in another order", vague=True)
 
 
 def _transposed(wrong: WrongOutput) -> Iterator[tuple[str, Moves]]:
@@ -230,13 +231,13 @@ def _orders(count: int) -> list[tuple[int, ...]]:
 # --- repeated ------------------------------------------------------------------------------------------------------
 
 
-def _repeated(wrong: WrongOutput) -> Iterator[Found]:
+def _repeated(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relations of an output in which one right part replaces all parts of its kind."""
     shape, count = wrong.shape, len(wrong.actual)
     for first, last in itertools.combinations(range(len(shape) + 1), 2):
         for word, at in (("first", 0), ("last", -1)):
             if wrong.is_moved(_collapsed(shape, first, last, at)):
-                yield Found("repeat", _repeated_text(wrong, first, last, word))
+                yield wrong.relation("repeat", _repeated_text(wrong, first, last, word))
     place = np.arange(count)
     for group in itertools.takewhile(lambda group: group < count, _GROUPS):
         start = place // group * group
@@ -246,9 +247,9 @@ def _repeated(wrong: WrongOutput) -> Iterator[Found]:
             (f"each group of {group} elements holds its last element only", np.minimum(start + group, count) - 1),
         ):
             if wrong.is_moved(partial(_taken, source)):
-                yield Found("repeat", text)
+                yield wrong.relation("repeat", text)
     if (wrong.actual == wrong.actual[0]).all() and (wrong.right == wrong.actual[0]).any():
-        yield Found("repeat", "every element is the same element of the right output")
+        yield wrong.relation("repeat", "every element is the same element of the right output")
 
 
 def _collapsed(shape: tuple[int, ...], first: int, last: int, at: int) -> Moves:
@@ -271,20 +272,20 @@ def _repeated_text(wrong: WrongOutput, first: int, last: int, word: str) -> str:
     return f"every position along dimension {where} is the {word} one"
 
 
-def _copied(wrong: WrongOutput) -> Iterator[Found]:
+def _copied(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relations by which wrong elements are copies of those one element, row or block away."""
     for length, name, before in _sources(wrong):
         word, end = ("before", "last") if before else ("behind", "first")
         if _at_end(wrong, length, before):
-            yield Found("repeat", f"the {end} {name} is a copy of the one {word} it")
+            yield wrong.relation("repeat", f"the {end} {name} is a copy of the one {word} it")
         elif wrong.tells_alone():
-            yield Found("repeat", f"the wrong elements are copies of those one {name} {word} them")
+            yield wrong.relation("repeat", f"the wrong elements are copies of those one {name} {word} them")
 
 
-def _end_copied(wrong: WrongOutput) -> Iterator[Found]:
+def _end_copied(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relation by which the only wrong element is the last one, a copy of the one before it."""
     if wrong.wrong.tolist() == [len(wrong.actual) - 1] and any(length == 1 for length, _, _ in _sources(wrong)):
-        yield Found("repeat", "the last element is a copy of the one before it")
+        yield wrong.relation("repeat", "the last element is a copy of the one before it")
 
 
 def _at_end(wrong: WrongOutput, length: int, last: bool) -> bool:
@@ -308,13 +309,13 @@ def _sources(wrong: WrongOutput) -> Iterator[tuple[int, str, bool]]:
 # --- missing -------------------------------------------------------------------------------------------------------
 
 
-def _missing(wrong: WrongOutput) -> Iterator[Found]:
+def _missing(wrong: WrongOutput) -> Iterator[Relation]:
     for _, words, bits in _fills(wrong):
         if (wrong.wrong_bits == bits).all():
-            yield Found("missing", f"{where(wrong, wrong.actual == bits)} {words}")
+            yield wrong.relation("missing", f"{where(wrong, wrong.actual == bits)} {words}")
 
 
-def some_missing(wrong: WrongOutput) -> Iterator[Found]:
+def some_missing(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the relation by which at least half of the wrong elements, but not all, were not written.
 
     Not if the input has an element with such bits: then they may come from there.
@@ -322,7 +323,7 @@ def some_missing(wrong: WrongOutput) -> Iterator[Found]:
     for _, words, bits in _fills(wrong):
         count = int((wrong.wrong_bits == bits).sum())
         if count * 2 >= len(wrong.wrong) > count > 1 and wrong.tells() and not (wrong.data == bits).any():
-            yield Found("missing", f"some elements are {words}", count)
+            yield wrong.relation("missing", f"some elements are {words}", count)
 
 
 def stale_part(wrong: WrongOutput, memory: Bits) -> str | None:

@@ -13,31 +13,32 @@ from ..faults.case_arrays import Bits
 from ..judge.compare import value_kinds
 from ..tensors import Tensor
 from ..vocabulary import VALUE_KINDS
-from .relations_wrong import Found, WrongOutput
+from .relation import Relation
+from .relations_wrong import WrongOutput
 
 _MANTISSA = {2: 10, 4: 23, 8: 52}
 
 
-def value_relations(wrong: WrongOutput) -> Iterator[Found]:
+def value_relations(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the changes of bits that turn the right bits of all wrong elements into the actual ones.
 
     Those that also leave the other elements as they are come first.
     """
     kinds = _kinds(wrong)
     if kinds:
-        yield Found("values", f"the values are altered: {', '.join(VALUE_KINDS[kind] for kind in kinds)}")
+        yield wrong.relation("values", f"the values are altered: {', '.join(VALUE_KINDS[kind] for kind in kinds)}")
     right, actual, in_part = wrong.right[wrong.wrong], wrong.wrong_bits, []
     with np.errstate(all="ignore"):
         for text, change in _changes(wrong):
             if np.array_equal(change(right[:1]), actual[:1]) and np.array_equal(change(right), actual):
                 if wrong.is_(change(wrong.right)):
-                    yield Found("values", text)
+                    yield wrong.relation("values", text)
                 else:
-                    in_part.append(Found("values", f"{text}, in some elements"))
+                    in_part.append(wrong.relation("values", f"{text}, in some elements"))
     yield from in_part
 
 
-def mask_relations(wrong: WrongOutput) -> Iterator[Found]:
+def mask_relations(wrong: WrongOutput) -> Iterator[Relation]:
     """Gives the bits that are flipped, lost or set in all wrong elements.
 
     At least three different right values must show them, and bits that are lost or set must be right elsewhere too.
@@ -48,11 +49,11 @@ def mask_relations(wrong: WrongOutput) -> Iterator[Found]:
     flipped = right ^ actual
     digits = wrong.width // 4
     if (flipped == flipped[0]).all():
-        yield Found("values", f"the bits {int(flipped[0]):#0{digits + 2}x} of the values are flipped")
+        yield wrong.relation("values", f"the bits {int(flipped[0]):#0{digits + 2}x} of the values are flipped")
     lost, added = np.bitwise_or.reduce(flipped & right), np.bitwise_or.reduce(flipped & actual)
     for bits, all_right, word in ((lost, wrong.right & ~lost, "lost"), (added, wrong.right | added, "set")):
         if 0 < int(bits).bit_count() <= wrong.width // 2 and wrong.is_(all_right):
-            yield Found("values", f"the bits {int(bits):#0{digits + 2}x} of the values are {word}")
+            yield wrong.relation("values", f"the bits {int(bits):#0{digits + 2}x} of the values are {word}")
 
 
 def _kinds(wrong: WrongOutput) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..catalogue.case import Case
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, bit_array
 from ..judge.compare import undefined
+from .relation import Relation
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -35,18 +36,6 @@ MARGIN = 12.0
 
 LEAST = 8.0
 """The information, in bits, for the relation that needs the least of it: the last element is a copy."""
-
-
-class Found(NamedTuple):
-    """A relation that was found: its kind, its sentence, and how many wrong elements it explains (None: all).
-
-    `weak`: it says something of all wrong elements, but names no rule.
-    """
-
-    kind: str
-    text: str
-    explained: int | None = None
-    weak: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +116,11 @@ class WrongOutput:
             return not different.any()
         documented = moves(self.documented)
         return bool(documented[self.wrong].all()) and not (different & documented).any()
+
+    def relation(self, kind: str, text: str, explained: int | None = None, *, vague: bool = False) -> Relation:
+        """Returns a relation of this output that explains so many of the wrong elements; all if that is not given."""
+        count = len(self.wrong)
+        return Relation(kind, text, explained=count if explained is None else explained, wrong=count, vague=vague)
 
     # --- the input's elements ---
 

@@ -43,7 +43,7 @@ from .options import SessionOptions
 
 if TYPE_CHECKING:  # loaded only if a run has known failures
     from ..diagnosis.known_causes import KnownCauses
-    from ..diagnosis.relation import Earlier
+    from ..diagnosis.relations import Earlier
     from ..evidence.documents import DiagnosisDocument
     from ..known.known_failures import ActiveFailures, KnownFailure
 

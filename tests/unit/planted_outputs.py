@@ -4,7 +4,8 @@ import numpy as np
 
 from opmap.catalogue.catalogue import generated
 from opmap.descriptors import complete_sizes
-from opmap.diagnosis.relation import RELATION_KINDS, relate, reveals_addresses
+from opmap.diagnosis.relation import RELATION_KINDS
+from opmap.diagnosis.relations import relations, reveals_addresses
 from opmap.faults.case_arrays import CaseArrays
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
@@ -55,7 +56,7 @@ def changed(output, **places):
 def found(case, output, **options):
     """Returns the relation of an output, and holds its counts against the differences."""
     output = np.ascontiguousarray(output).reshape(-1)
-    relation = relate(case, output.tolist(), **options)
+    relation = relations(case, output.tolist(), **options)[0]
     assert relation.wrong == (output != right_of(case).reshape(-1)).sum() > 0
     assert 0 <= relation.explained <= relation.wrong
     assert relation.kind in RELATION_KINDS

@@ -7,14 +7,7 @@ from planted_outputs import LONG_AXIS, PLANTED, SHAPES, axis_of, changed, found,
 from opmap.catalogue.case import Case
 from opmap.catalogue.catalogue import catalogue, generated
 from opmap.descriptors import TensorDesc, complete
-from opmap.diagnosis.relation import (
-    Earlier,
-    problem_relation,
-    relate,
-    relations,
-    reveals_addresses,
-    session_faults,
-)
+from opmap.diagnosis.relations import Earlier, problem_relation, relations, reveals_addresses, session_faults
 from opmap.diagnosis.relations_wrong import MAX_OUTPUT
 from opmap.engines.arrays import dtype_of, wrong_outputs
 from opmap.faults import FAULTS, FaultProvider
@@ -100,12 +93,12 @@ class TestPlanted:
         case = Case(base.id, base.desc, tensors)
         assert [17, 77] == [i for i, bits in enumerate(case.expected) if bits is None]
         rotated = np.roll([bits or 0 for bits in case.expected], distance)
-        relation = relate(case, rotated.tolist())
+        relation = relations(case, rotated.tolist())[0]
         pairs = enumerate(zip(case.expected, rotated.tolist(), strict=True))
         wrong = [i for i, (e, a) in pairs if e is not None and e != a]
         assert ("shift", f"the output is {text}") == (relation.kind, relation.text)
         assert (len(wrong), len(set(wrong).difference(unrelated))) == (relation.wrong, relation.explained)
-        zeros = relate(case, [0] * 120)
+        zeros = relations(case, [0] * 120)[0]
         assert ("output-zero", 118, 118) == (zeros.fault, zeros.explained, zeros.wrong)
 
 
@@ -267,7 +260,7 @@ class TestFaults:
                 continue
             actual = fault.bits(arrays).tolist()
             if any(e is not None and e != a for e, a in zip(expected, actual, strict=True)):
-                relation = relate(case, actual)
+                relation = relations(case, actual)[0]
                 assert "fault" == relation.kind
                 assert name in (relation.fault, *relation.ties)
                 assert relation.explained == relation.wrong > 0

@@ -6,7 +6,7 @@ from planted_outputs import SHAPES, changed, found, made, right_of
 
 from opmap.catalogue.catalogue import generated
 from opmap.descriptors import complete_sizes
-from opmap.diagnosis.relation import relations, reveals_addresses
+from opmap.diagnosis.relations import relations, reveals_addresses
 from opmap.faults import FAULTS
 from opmap.faults.case_arrays import CaseArrays
 from opmap.operators import OPERATORS
