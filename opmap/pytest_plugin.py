@@ -17,7 +17,7 @@ import pytest
 
 from .errors import OpmapError, printable
 from .judge.tally import Tally
-from .session.options import PYTEST, SessionOptions, add_pytest_options, of_command
+from .session.options import OPTIONS, PYTEST, SessionOptions, add_pytest_options, of_command
 from .vocabulary import Verdict
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _refuse_workers(config: pytest.Config, state: _State) -> None:
 
 def _usage_error(error: OpmapError) -> pytest.UsageError:
     """Returns the error that ends pytest with one line. It names an option as pytest does: --opmap-filter for --filter."""
-    names = "|".join(name.replace("_", "-") for name in of_command(PYTEST))
+    names = "|".join(name.replace("_", "-") for name in of_command(PYTEST, OPTIONS))
     return pytest.UsageError(
         printable("opmap: " + re.sub(rf"(?<![\w-])--(?=(?:{names})(?![\w-]))", "--opmap-", str(error)))
     )

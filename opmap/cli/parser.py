@@ -15,14 +15,14 @@ from ..catalogue.feature_names import FEATURES
 from ..errors import cut, short_line, shown
 from ..manual.case_ids import MEANING
 from ..session.option_types import coordinates, count, number, path, seconds
-from ..session.options import CASES, HOW, OPTIONS, WRITTEN, Option, of_command
+from ..session.options import CASES, HOW, OPTIONS, WRITTEN, Group, Option, of_command
 from ..vocabulary import TIERS
 
 
 class Command(NamedTuple):
-    """A command: its help, an example of its use, and the options that it has beside those of a run (`session.options`).
+    """A command: its help, an example of its use, and the options that it has beside those of a run (`session.options`) and SHARED.
 
-    An option here takes the place of one of a run that has the same name. `notes` is a text at the end of the help.
+    An option here takes the place of one of these that has the same name. `notes` is a text at the end of the help.
     """
 
     help: str
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
             epilog="\n".join(filter(None, [command.notes, f"example: {command.example}"])),
             formatter_class=_Help,
         )
-        add_options(added, {**of_command(name), **command.options})
+        add_options(added, {**of_command(name, OPTIONS), **of_command(name, SHARED), **command.options})
     return parser
 
 
@@ -132,30 +132,50 @@ class _Version(argparse.Action):
         parser.exit(0, f"opmap {version('opmap')}\n")
 
 
-# --- options that several commands have ---
-
 _MODEL = "an ONNX model, a folder with one and its test data"
-_TARGET = Option(
-    None, f"a DxDispatch JSON file, {_MODEL}, or the id of a case of the catalogue", metavar="FILE|CASE", nargs="1"
-)
-_ANY_TARGET = _TARGET._replace(nargs="?")
-_NAME = Option(None, "the dispatchable or node, if the file has several", metavar="NAME")
-_JSON = Option(False, "print one JSON document on stdout; all other text goes to stderr", group=WRITTEN)
-_JSON_INSTEAD = _JSON._replace(instead="format")
-_NO_SIDES = Option(False, "do not look for whose fault it is")
+_TARGET = f"a DxDispatch JSON file, {_MODEL}, or the id of a case of the catalogue"
+_WRITTEN = Group(WRITTEN.title)
+_HOW = Group(HOW.title)
+
+SHARED: dict[str, Option] = {
+    "target": Option(None, _TARGET, metavar="FILE|CASE", nargs="1", also=("shrink", "map", "explain")),
+    "case": Option(
+        None,
+        "the dispatchable or node, if the file has several",
+        metavar="NAME",
+        also=("shrink", "map", "explain", "export"),
+    ),
+    "no_sides": Option(False, "do not look for whose fault it is", also=("shrink", "diagnose", "export")),
+    "trials": Option(500, "when shrinking: run at most N smaller cases", count, "N", _HOW, ("shrink", "diagnose")),
+    "seconds": Option(
+        60.0, "when shrinking: how long to try smaller cases", seconds, "S", _HOW, ("shrink", "diagnose")
+    ),
+    "output": Option(
+        None,
+        "when shrinking: write the smallest case into this DxDispatch JSON file",
+        path,
+        "FILE",
+        _WRITTEN,
+        ("shrink", "diagnose"),
+        short=("-o",),
+    ),
+    "json": Option(
+        False,
+        "print one JSON document on stdout; all other text goes to stderr",
+        group=_WRITTEN,
+        instead="format",
+        also=(
+            *("validate", "diagnose", "shrink", "check", "map", "rules", "docs", "catalog", "faults", "fuzz", "survey"),
+            *("diff", "known", "doctor"),
+        ),
+    ),
+}
+"""The options that several commands have and that are not of a run."""
 
 
 def _output(help: str, metavar: str, *, required: bool = False) -> Option:
-    return Option(None, help, path, metavar, WRITTEN, short=("-o",), required=required)
+    return Option(None, help, path, metavar, _WRITTEN, short=("-o",), required=required)
 
-
-_SHRINKING = {
-    "trials": Option(500, "when shrinking: run at most N smaller cases", count, "N", HOW),
-    "seconds": Option(60.0, "when shrinking: how long to try smaller cases", seconds, "S", HOW),
-    "no_sides": _NO_SIDES,
-    "output": _output("when shrinking: write the smallest case into this DxDispatch JSON file", "FILE"),
-}
-"""The options of `diagnose --shrink` and `shrink`."""
 
 COMMANDS: dict[str, Command] = {
     "validate": Command(
@@ -166,9 +186,8 @@ COMMANDS: dict[str, Command] = {
                 False,
                 "in place of a tier, run operators with more than 2^31 bytes of data, and check a sample of the output; needs 3 GB "
                 "of memory",
-                group=CASES,
-            ),
-            "json": _JSON,
+                group=Group(CASES.title),
+            )
         },
     ),
     "report": Command(
@@ -183,71 +202,55 @@ COMMANDS: dict[str, Command] = {
         help="Run the cases, group the failures by cause, and ask the provider more until each cause is exact.",
         example="opmap diagnose --provider fault:negative-index-as-zero",
         options={
-            "target": _ANY_TARGET._replace(help=f"{_TARGET.help} (default: the cases of the tier)"),
-            "budget": Option(500, "ask at most N new descriptors for each cause", count, "N", HOW),
+            "target": Option(None, f"{_TARGET} (default: the cases of the tier)", metavar="FILE|CASE", nargs="?"),
+            "budget": Option(500, "ask at most N new descriptors for each cause", count, "N", _HOW),
             "shrink": Option(
-                False, "make the one case that is named as small as it goes, as opmap shrink does", group=HOW
+                False, "make the one case that is named as small as it goes, as opmap shrink does", group=_HOW
             ),
-            **_SHRINKING,
-            "json": _JSON,
         },
         notes=_features(),
     ),
     "shrink": Command(
         help="Make a failing case as small as it goes, and say whose fault it is.",
         example="opmap shrink dispatch.json --provider fault:output-zero -o smallest.json",
-        options={
-            "target": _TARGET,
-            "case": _NAME,
-            **_SHRINKING,
-            "json": _JSON,
-        },
     ),
     "check": Command(
         help="Judge the dispatches of DxDispatch JSON files, and the nodes of ONNX models.",
         example="opmap check dispatch.json --provider cpu",
-        options={"files": Option(None, f"a DxDispatch JSON file, {_MODEL}", metavar="FILE", nargs="+"), "json": _JSON},
+        options={"files": Option(None, f"a DxDispatch JSON file, {_MODEL}", metavar="FILE", nargs="+")},
     ),
     "map": Command(
         help="Write the ONNX model that is equivalent to a DxDispatch JSON file or to a case of the catalogue.",
         example="opmap map dispatch.json -o model.onnx",
         options={
-            "target": _TARGET,
-            "case": _NAME,
-            "output": _output(
-                "NAME.onnx, or a folder that gets model.onnx and test_data_set_0/", "PATH", required=True
-            ),
-            "json": _JSON,
+            "output": _output("NAME.onnx, or a folder that gets model.onnx and test_data_set_0/", "PATH", required=True)
         },
     ),
     "export": Command(
         help="Write a folder that reproduces a case without opmap: model, test data, DxDispatch file, program, text of an issue.",
         example="opmap export dispatch.json -o folder --provider dml",
         options={
-            "target": _ANY_TARGET._replace(
-                help=f"{_TARGET.help}; with --redact also the folder of a results bundle, of which a copy is written"
+            "target": Option(
+                None,
+                f"{_TARGET}; with --redact also the folder of a results bundle, of which a copy is written",
+                metavar="FILE|CASE",
+                nargs="?",
             ),
-            "case": _NAME,
             "tier": Option(None, "a folder for each case of this tier, in place of one case", choices=TIERS),
             "filter": Option((), "with --tier: only matching cases", metavar="GLOB"),
             "after": Option((), "run this case before, in the same process", metavar="CASE"),
             "provider": OPTIONS["provider"]._replace(
                 default=None, help="run the case on this provider, as for opmap check (default: do not run it)"
             ),
-            "no_sides": _NO_SIDES,
             "output": _output("a new or empty folder", "DIR", required=True),
-            "redact": Option(False, "take user names, host names and paths out of all texts", group=WRITTEN),
+            "redact": Option(False, "take user names, host names and paths out of all texts", group=_WRITTEN),
         },
     ),
     "explain": Command(
         help="Show the documentation's pseudocode, expanded for the descriptor of a file or of a case of the catalogue, and how "
         "an output element is read.",
         example="opmap explain dispatch.json --at 1,0",
-        options={
-            "target": _TARGET,
-            "case": _NAME,
-            "at": Option(None, "an output element, by one coordinate per dimension", coordinates, "I,J,..."),
-        },
+        options={"at": Option(None, "an output element, by one coordinate per dimension", coordinates, "I,J,...")},
     ),
     "rules": Command(
         help="List the rules of the documentation, or show one rule with an example that breaks it.",
@@ -259,7 +262,6 @@ COMMANDS: dict[str, Command] = {
                 "show which descriptors DirectML itself accepts that keep or break the rules, and what it computes for them",
                 choices=("directml",),
             ),
-            "json": _JSON,
         },
     ),
     "docs": Command(
@@ -271,25 +273,20 @@ COMMANDS: dict[str, Command] = {
             ),
             "new_only": Option(False, "leave out known errata, and what an older page lacks"),
             "patch": Option(
-                False, "print the corrections as a unified diff, each with its reason", group=WRITTEN, instead="format"
+                False, "print the corrections as a unified diff, each with its reason", group=_WRITTEN, instead="format"
             ),
-            "html": Option(False, "print the corrections as one HTML page", group=WRITTEN, instead="format"),
-            "json": _JSON_INSTEAD,
+            "html": Option(False, "print the corrections as one HTML page", group=_WRITTEN, instead="format"),
             "output": _output("with --patch or --html: write this file, and print nothing", "FILE"),
         },
     ),
     "faults": Command(
         help="List the planted faults, and show which cases of a tier catch each of them.",
         example="opmap faults --tier standard",
-        options={"json": _JSON},
     ),
     "catalog": Command(
         help="Show what the cases of a tier cover: parameters, their pairs and triples, rules, examples and kernels.",
         example="opmap catalog --tier standard",
-        options={
-            "list": Option(False, "print the ids of the cases, one per line", group=WRITTEN, instead="format"),
-            "json": _JSON_INSTEAD,
-        },
+        options={"list": Option(False, "print the ids of the cases, one per line", group=_WRITTEN, instead="format")},
         notes=MEANING,
     ),
     "known": Command(
@@ -298,21 +295,19 @@ COMMANDS: dict[str, Command] = {
         options={
             "id": Option(
                 None, "the id of a defect: show all about it, and a program that reproduces it", metavar="ID", nargs="?"
-            ),
-            "json": _JSON,
+            )
         },
     ),
     "fuzz": Command(
         help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
         example="opmap fuzz --provider dml --seconds 600 --report finds",
         options={
-            "seconds": Option(60.0, "how long to search, without the shrinking", seconds, "S", HOW),
-            "seed": Option(None, "the same seed draws the same sequences (default: 0)", number, "N", HOW),
+            "seconds": Option(60.0, "how long to search, without the shrinking", seconds, "S", _HOW),
+            "seed": Option(None, "the same seed draws the same sequences (default: 0)", number, "N", _HOW),
             "report": Option(
-                None, "write finds and their programs into this new folder", path, "DIR", WRITTEN, instead="folder"
+                None, "write finds and their programs into this new folder", path, "DIR", _WRITTEN, instead="folder"
             ),
-            "resume": Option(None, "continue the search of this folder", path, "DIR", WRITTEN, instead="folder"),
-            "json": _JSON,
+            "resume": Option(None, "continue the search of this folder", path, "DIR", _WRITTEN, instead="folder"),
         },
     ),
     "survey": Command(
@@ -324,9 +319,8 @@ COMMANDS: dict[str, Command] = {
                 "add the table to this results bundle of the same provider, and to its report.html",
                 path,
                 "DIR",
-                WRITTEN,
-            ),
-            "json": _JSON,
+                _WRITTEN,
+            )
         },
     ),
     "build": Command(
@@ -347,9 +341,8 @@ COMMANDS: dict[str, Command] = {
         example="opmap diff yesterday today",
         options={
             "folders": Option(None, "the folders of two or more bundles, the oldest first", path, "DIR", nargs="+"),
-            "markdown": Option(False, "print Markdown", group=WRITTEN, instead="format"),
-            "json": _JSON_INSTEAD,
-            "html": Option(None, "write an HTML page too, which needs no network", path, "FILE", WRITTEN),
+            "markdown": Option(False, "print Markdown", group=_WRITTEN, instead="format"),
+            "html": Option(None, "write an HTML page too, which needs no network", path, "FILE", _WRITTEN),
         },
     ),
     "schema": Command(
@@ -368,7 +361,6 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         help="Show what is installed, which providers and adapters can run, and what to do about problems.",
         example="opmap doctor",
-        options={"json": _JSON},
     ),
     "manual": Command(
         help="List the pages of the manual, or show one of them.",

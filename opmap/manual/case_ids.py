@@ -15,8 +15,8 @@ What a case id says, by the example {EXAMPLE}:
                  b is BatchDimensionCount
   int64.dups     the type of the indices and their pattern: identity (0, 1, ...),
                  reverse (..., 1, 0), asc (ascending), random, one (one element, repeated),
-                 dups (each twice in a row), bounds (the limits only), neg (negative),
-                 mix (negative and others)
+                 dups (each index appears twice in a row), bounds (the limits only),
+                 neg (negative), mix (negative and others)
   .init          where the indices come from: init (an initializer), node (the output of a
                  node); without this part they are an input of the graph
   special        the pattern of the data: addr (each value is unique, so that a wrong one

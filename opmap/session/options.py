@@ -312,12 +312,12 @@ OPTIONS: Mapping[str, Option] = dict(SessionOptions._field_defaults)
 SessionOptions.__new__.__defaults__ = tuple(row.default for row in OPTIONS.values())
 
 
-def of_command(command: str) -> dict[str, Option]:
-    """Returns the options of a run that a command has, by name. PYTEST stands for the pytest plugin."""
-    return {name: row for name, row in OPTIONS.items() if command in (*row.group.commands, *row.also)}
+def of_command(command: str, options: Mapping[str, Option]) -> dict[str, Option]:
+    """Returns those of some options that a command has, by name. PYTEST stands for the pytest plugin."""
+    return {name: row for name, row in options.items() if command in (*row.group.commands, *row.also)}
 
 
 def add_pytest_options(add_option: Callable[..., object]) -> None:
     """Declares the options of the pytest plugin as `--opmap-NAME`. An option that is not given is None."""
-    for name, row in of_command(PYTEST).items():
+    for name, row in of_command(PYTEST, OPTIONS).items():
         row._replace(help=row.help + row.pytest_note).add(add_option, name, "--opmap-", default=None)

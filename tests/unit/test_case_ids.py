@@ -109,8 +109,8 @@ class TestMeaning:
         texts = [(REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "opmap/manual/cases.md")]
         for text in texts:
             ids = re.findall(r"opmap (?:explain|map|validate --case) (gather[\w.-]*/[^\s`]+)", text)
-            assert EXAMPLE in ids
             assert ids == [find_case(id).id for id in ids]
+        assert EXAMPLE in texts[1]
 
 
 class TestTiers:

@@ -128,7 +128,7 @@ class TestTable:
         plugin = argparse.ArgumentParser()
         add_pytest_options(plugin.add_argument)
         given = vars(plugin.parse_args([]))
-        assert {f"opmap_{name}" for name in of_command(PYTEST)} == set(given)
+        assert {f"opmap_{name}" for name in of_command(PYTEST, OPTIONS)} == set(given)
 
         command_line = SessionOptions.read(vars(parser().parse_args(["validate"])))
         assert command_line == SessionOptions.read(given) == SessionOptions()
@@ -141,7 +141,7 @@ class TestTable:
         """Each option of a run belongs to a command that exists, and `validate` has them all."""
         listed = {name for row in OPTIONS.values() for name in (*row.group.commands, *row.also)}
         assert listed <= {PYTEST, *COMMANDS}
-        assert list(OPTIONS) == list(of_command("validate"))
+        assert list(OPTIONS) == list(of_command("validate", OPTIONS))
 
     def test_pytest_note(self):
         """Where pytest needs another spelling, its help says so."""

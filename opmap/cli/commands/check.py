@@ -38,8 +38,7 @@ def run(options: Namespace) -> int:
     try:
         with stdout_for_json(options.json), session, CpuValues(session.options.timeout_per_case) as cpu:
             for file in options.files:
-                records = _of_model(session, file, cpu) if is_model(file) else _of_dispatches(session, file)
-                bad |= _print_file(file, records, quiet=options.json)
+                bad |= _print_file(file, _judged(session, file, cpu), quiet=options.json)
     except KeyboardInterrupt:
         session.results.interrupted = True
     if options.json:
@@ -49,22 +48,16 @@ def run(options: Namespace) -> int:
     return 2 if bad else session.exit_code
 
 
-def _dispatches(file: str) -> list[Dispatch]:
-    """Returns the dispatches of a file; for a file that cannot be read, one dispatch with the error."""
+def _judged(session: Session, file: str, cpu: CpuValues) -> Iterator[Record]:
+    """Judges the dispatches of a file, or the nodes of a model with each set of its test data, and gives their records.
+
+    For a file that cannot be read it gives one record with the error.
+    """
     try:
-        return list(read(file))
-    except InputError as error:
-        return [Dispatch(error=error)]
-
-
-def _of_dispatches(session: Session, file: str) -> Iterator[Record]:
-    """Judges the dispatches of a file, and gives their records."""
-    return (session.judge_dispatch(dispatch, file) for dispatch in _dispatches(file))
-
-
-def _of_model(session: Session, file: str, cpu: CpuValues) -> Iterator[Record]:
-    """Judges the nodes of a model with each set of its test data, and gives their records."""
-    try:
+        if not is_model(file):
+            for dispatch in read(file):
+                yield session.judge_dispatch(dispatch, file)
+            return
         model = read_model_file(file)
         data_sets: Sequence[str | None] = model.data_sets or [None]
         for data_set in data_sets:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ from ...documentation import (
 from ...errors import InputError, printable
 from ...evidence.terminal import print_error, print_line, write_exactly, write_json
 from ...files import read_bytes, read_text, write_output
+
+T = TypeVar("T")
 
 
 def run(options: Namespace) -> int:
@@ -40,25 +43,32 @@ def run(options: Namespace) -> int:
 
 
 def _findings(options: Namespace) -> int:
-    findings: list[tuple[str, Finding]] = []
-    bad = False
-    for file in options.files:
+    def read(file: str) -> tuple[Page, Sequence[Finding]]:
+        page = read_page(read_text(file), name=file)
+        return page, findings_of(page)
+
+    document = []
+    pages, bad = _each(options.files, read)
+    for page, findings in pages:
+        if options.new_only:
+            findings = [finding for finding in findings if finding.erratum is None and not finding.older]
+        document += [{"file": printable(page.name), **msgspec.to_builtins(finding)} for finding in findings]
+        _print(options, page, findings)
+    if options.json:
+        write_json(document)
+    return 2 if bad else int(bool(document))
+
+
+def _each(files: Sequence[str], read: Callable[[str], T]) -> tuple[list[T], bool]:
+    """Returns what was read from the files, and whether one cannot be read, which is printed."""
+    found = []
+    for file in files:
         try:
-            page = read_page(read_text(file), name=file)
-            of_file = findings_of(page)
+            found.append(read(file))
         except InputError as error:
             error.file = file
             print_error(error)
-            bad = True
-            continue
-        if options.new_only:
-            of_file = tuple(finding for finding in of_file if finding.erratum is None and not finding.older)
-        findings += ((printable(file), finding) for finding in of_file)
-        _print(options, page, of_file)
-    if options.json:
-        document = [{"file": file, **msgspec.to_builtins(finding)} for file, finding in findings]
-        write_json(document)
-    return 2 if bad else int(bool(findings))
+    return found, len(found) < len(files)
 
 
 def _print(options: Namespace, page: Page, findings: Sequence[Finding]) -> None:
@@ -82,19 +92,18 @@ def _print(options: Namespace, page: Page, findings: Sequence[Finding]) -> None:
 
 
 def _corrections(options: Namespace) -> int:
-    pages, patches = [], []
-    bad = False
-    for file in options.files:
-        try:
-            page = correct_page(_whole(file), name=file)
-            patches.append(patch_of(page, Path(file).name))
-            pages.append(page)
-        except InputError as error:
-            error.file = file
-            print_error(error)
-            bad = True
+    def read(file: str) -> tuple[CorrectedPage, str]:
+        page = correct_page(_whole(file), name=file)
+        return page, patch_of(page, Path(file).name)
+
+    corrected, bad = _each(options.files, read)
+    pages, patches = [page for page, _ in corrected], [patch for _, patch in corrected]
     if pages:
-        _write(options, _html(pages, patches) if options.html else "".join(patches))
+        text = _html(pages, patches) if options.html else "".join(patches)
+        if options.output is None:
+            write_exactly(text)
+        else:
+            write_output(options.output, text.encode())
     return 2 if bad else int(any(page.corrections or page.findings for page in pages))
 
 
@@ -108,10 +117,3 @@ def _html(pages: Sequence[CorrectedPage], patches: Sequence[str]) -> str:
     from ...evidence.documentation_html import corrections_html  # imported here: the template engine is slow to load
 
     return corrections_html(pages, patches)
-
-
-def _write(options: Namespace, text: str) -> None:
-    if options.output is None:
-        write_exactly(text)
-    else:
-        write_output(options.output, text.encode())

@@ -14,26 +14,20 @@ from ...judge.record import Record, encode
 from ...judge.run import Run, not_run, shuffled
 from ...session import Session
 from ...session.options import SessionOptions
+from ..parser import parser
 
-_ALONE: dict[str, object] = {
-    "filter": [],
-    "case": [],
-    "shard": (1, 1),
-    "known_failures": None,
-    "write_known_failures": None,
-    "repeat": 1,
-    "pack": 1,
-    "fresh_sessions": False,
-    "report": None,
-    "resume": None,
-}
-"""The options that have no meaning beside --large, with their defaults."""
+_ALONE = (
+    *("filter", "case", "shard", "known_failures", "write_known_failures", "repeat", "pack", "fresh_sessions"),
+    *("report", "resume"),
+)
+"""The options that have no meaning beside --large."""
 
 
 def run_large(options: Namespace) -> int:
     """Runs the large cases, prints the results, and returns the exit code. Raises InputError for bad options."""
-    for name, default in _ALONE.items():
-        if getattr(options, name) != default:
+    defaults = parser().parse_args(["validate"])
+    for name in _ALONE:
+        if getattr(options, name) != getattr(defaults, name):
             option = f"--{name.replace('_', '-')}"
             raise InputError(f"--large runs its own cases one by one and writes no bundle: leave out {option}")
     session, results, cases = (

@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from ...errors import InputError
 from ...evidence.terminal import print_line, write_json
-from ...spec import Spec, all_specs, tensor_rules
+from ...spec import Rule, TensorRule, all_specs, tensor_rules
 
-
-@dataclass(frozen=True)
-class RuleEntry:
-    """One rule as it is listed; the fields are the keys of the JSON document.
-
-    `page` is None for a derived rule, and `check` is None for a rule that is written in Python. `breaks` names an example
-    of an operator's page, and the fields to change in it.
-    """
-
-    id: str
-    text: str
-    page: str | None
-    check: str | None
-    derived: bool
-    breaks: dict[str, Any]
+T = TypeVar("T")
 
 
 def run(options: Namespace) -> int:
-    """Prints the rules, or with --check-on how DirectML sees them. Raises InputError for an unknown rule id.
+    """Prints the rules, or with --check-on what DirectML does with them. Raises InputError for an unknown rule id.
 
     Raises ProviderMissing if there is no DirectML.
     """
     if options.check_on:
         return _checked_on(options)
-    entries = list(_entries())
-    if options.id is not None:
-        entries = [entry for entry in entries if entry.id == options.id.upper()]
-        if not entries:
-            raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {options.id!r}")
+    entries = _chosen(_entries(), options.id, lambda entry: entry["id"])
     if options.json:
-        write_json([asdict(entry) for entry in entries])
+        write_json(entries)
     elif options.id is None:
         for entry in entries:
-            print_line(f"{entry.id:20} {entry.text}")
+            print_line(f"{entry['id']:20} {entry['text']}")
     else:
         _print_rule(entries[0])
     return 0
+
+
+def _chosen(entries: Iterable[T], id: str | None, id_of: Callable[[T], str]) -> list[T]:
+    """Returns the entries of a rule, or all. Raises InputError if there is no such rule."""
+    chosen = [entry for entry in entries if id is None or id_of(entry) == id.upper()]
+    if not chosen:
+        raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {id!r}")
+    return chosen
 
 
 def _checked_on(options: Namespace) -> int:
@@ -61,10 +50,7 @@ def _checked_on(options: Namespace) -> int:
     from ...judge.against import rule_rows
     from ...session.options import SessionOptions
 
-    wanted = options.id and options.id.upper()
-    chosen = [q for q in questions() if wanted is None or q.source == wanted]
-    if not chosen:
-        raise InputError(f"rules: must be a rule id, as TENSOR.C1 (opmap rules lists them), got {options.id!r}")
+    chosen = _chosen(questions(), options.id, lambda question: question.source)
     opened = providers.open_provider(options.check_on, **SessionOptions.read(vars(options)).place)
     try:
         assert isinstance(opened.provider, DirectProvider), "--check-on takes directml only"
@@ -90,30 +76,35 @@ def _checked_on(options: Namespace) -> int:
     return 0
 
 
-def _entries() -> Iterator[RuleEntry]:
-    """Yields the rules of every tensor, then those of each operator."""
+def _entries() -> Iterator[dict[str, Any]]:
+    """Gives the rules of every tensor, then those of each operator, as the JSON document has them.
+
+    `page` is None for a derived rule, and `check` is None for a rule that is written in Python. `breaks` names an example
+    of an operator's page, and the fields to change in it.
+    """
     tensors = tensor_rules()
-    for rule in tensors.rules:
-        yield RuleEntry(rule.id, rule.text, tensors.address, None, False, msgspec.to_builtins(rule.breaks))
+    for tensor_rule in tensors.rules:
+        yield _entry(tensor_rule, tensors.address, None, False)
     for spec in all_specs():
-        yield from _operator_entries(spec.corrected)
+        for rule in spec.corrected.rules:
+            page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
+            entry = _entry(rule, page, rule.check.strip(), rule.derived)
+            yield {**entry, "breaks": {**entry["breaks"], "operator": spec.name}}
 
 
-def _operator_entries(spec: Spec) -> Iterator[RuleEntry]:
-    for rule in spec.rules:
-        page = None if rule.derived else f"{spec.page.address} (line {rule.line} at {spec.page.commit})"
-        breaks = {**msgspec.to_builtins(rule.breaks), "operator": spec.name}
-        yield RuleEntry(rule.id, rule.text, page, rule.check.strip(), rule.derived, breaks)
+def _entry(rule: Rule | TensorRule, page: str | None, check: str | None, derived: bool) -> dict[str, Any]:
+    breaks = msgspec.to_builtins(rule.breaks)
+    return {"id": rule.id, "text": rule.text, "page": page, "check": check, "derived": derived, "breaks": breaks}
 
 
-def _print_rule(rule: RuleEntry) -> None:
-    print_line(f"{rule.id}  {rule.text}")
-    if rule.check:
+def _print_rule(rule: Mapping[str, Any]) -> None:
+    print_line(f"{rule['id']}  {rule['text']}")
+    if rule["check"]:
         print_line("states:")
-        for text in rule.check.splitlines():
+        for text in rule["check"].splitlines():
             print_line(f"  {text}")
-    print_line(
-        f"page: {rule.page or 'none: the rule is derived, and a descriptor that breaks it has no documented meaning'}"
-    )
-    changes = ", ".join(f"{name} = {value}" for name, value in rule.breaks["set"].items())
-    print_line(f"broken by: example {rule.breaks['example']} of {rule.breaks['operator']}'s page with {changes}")
+    derived = "none: the rule is derived, and a descriptor that breaks it has no documented meaning"
+    print_line(f"page: {rule['page'] or derived}")
+    breaks = rule["breaks"]
+    changes = ", ".join(f"{name} = {value}" for name, value in breaks["set"].items())
+    print_line(f"broken by: example {breaks['example']} of {breaks['operator']}'s page with {changes}")
