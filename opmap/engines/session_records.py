@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import locale
+import os
 import re
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from .steps import Event
 
 def written_files(folder: Path, given_names: frozenset[str]) -> dict[str, np.ndarray]:
     """Returns the contents of the files in a folder, by relative name, without the files in `given_names`."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    paths = sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
     names = {path.relative_to(folder).as_posix(): path for path in paths}
     return {n: np.frombuffer(p.read_bytes(), np.uint8) for n, p in names.items() if n not in given_names}
 

@@ -6,9 +6,11 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,15 +38,12 @@ from .steps import (
     Result,
     Run,
     RunBound,
-    Setup,
     Step,
     Unbind,
     Update,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import onnxruntime
 
 CPU = "CPUExecutionProvider"
@@ -73,12 +72,12 @@ class _Session:
     """An open session, with its folder (if it has one) and its binding (if it has one)."""
 
     session: Any
-    folder: tempfile.TemporaryDirectory[str] | None
+    folder: Path | None
     given_files: frozenset[str]
     """The files that were put into the folder."""
     profiled: bool
     """Whether the session records a profile that was not read yet."""
-    assigned: Sequence[Any] = ()
+    assigned: Sequence[Any]
     """ONNX Runtime's record of the provider to which each node was assigned."""
     binding: Any = None
     bound: dict[str, Any] = field(default_factory=dict)
@@ -119,8 +118,7 @@ class SessionProvider(Performer):
         self._runtime = onnxruntime
         self._sessions: dict[str, _Session] = {}
         self._values: dict[str, Any] = {}
-        self._profiles: tempfile.TemporaryDirectory[str] | None = None
-        self._profiled = 0
+        self._names = map(str, count())
         self._unrecorded = False
         onnxruntime.set_default_logger_severity(4)  # fatal only: the record holds warnings and errors as a verdict
 
@@ -155,41 +153,38 @@ class SessionProvider(Performer):
         spent = self._drop(step.session)
         folder = None
         if setup.from_file or setup.ort_format or step.files:
-            folder = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
+            folder = self._folder / next(self._names)
+            folder.mkdir()
             for name, content in step.files.items():
-                file = Path(folder.name, name)
+                file = folder / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content.tobytes())
+        profiled = setup.profile or self.proof == "profile" or self._unrecorded
+        assigned: Sequence[Any] = ()
         try:
-            session, profiled, assigned = self._proven_session(
-                step.model.tobytes(), setup, folder.name if folder else None
-            )
+            session = self._session(step, folder, profiled)
+            if self.proof == "assignment-info":
+                assigned = session.get_provider_graph_assignment_info()
+            if not (profiled or assigned):  # a few EPs, and models in ONNX Runtime's own format, have no such record
+                del session
+                session, profiled = self._session(step, folder, True), True
         except Exception:
             if folder:
-                folder.cleanup()
+                rmtree(folder, ignore_errors=True)
             raise
         given_files = frozenset({setup.file_name, _ORT_MODEL, *step.files})
         self._sessions[step.session] = _Session(session, folder, given_files, profiled, assigned)
         return Result(spent=spent)
 
-    def _proven_session(self, model: bytes, setup: Setup, folder: str | None) -> tuple[Any, bool, Sequence[Any]]:
-        """Creates a session that can prove its placement.
+    @cached_property
+    def _folder(self) -> Path:
+        """The folder of all files of all sessions: under Wine it costs much time to make a temporary folder."""
+        self._temporary = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
+        return Path(self._temporary.name)
 
-        Returns the session, whether it records a profile, and ONNX Runtime's record of the assignments.
-
-        A few EPs, and models in ONNX Runtime's own format, have no such record. Then a profile is recorded.
-        """
-        profiled = setup.profile or self.proof == "profile" or self._unrecorded
-        session = self._session(model, setup, folder, profiled)
-        assigned = session.get_provider_graph_assignment_info() if self.proof == "assignment-info" else ()
-        if profiled or assigned:
-            return session, profiled, assigned
-        del session
-        return self._session(model, setup, folder, True), True, ()
-
-    def _session(self, model: bytes, setup: Setup, folder: str | None, profile: bool) -> onnxruntime.InferenceSession:
+    def _session(self, step: Open, folder: Path | None, profile: bool) -> onnxruntime.InferenceSession:
         """Creates a session. It writes its files into `folder`. With `profile`, it records the nodes that run."""
-        runtime = self._runtime
+        runtime, setup, model = self._runtime, step.setup, step.model.tobytes()
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = setup.threads, 1
         options.log_severity_level = 4
@@ -207,12 +202,9 @@ class SessionProvider(Performer):
         if self.proof == "assignment-info":
             config["session.record_ep_graph_assignment_info"] = "1"
         if profile:
-            if self._profiles is None:  # one folder for all sessions: under Wine it costs much time to remove one
-                self._profiles = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
             options.enable_profiling = True
             # ONNX Runtime adds the time in seconds to the name, which two sessions may have in common.
-            self._profiled += 1
-            options.profile_file_prefix = os.path.join(self._profiles.name, str(self._profiled))
+            options.profile_file_prefix = str(self._folder / next(self._names))
         for key, value in config.items():
             options.add_session_config_entry(key, value)
         initializers = {n: runtime.OrtValue.ortvalue_from_numpy(a) for n, a in setup.initializers.items()}
@@ -226,27 +218,30 @@ class SessionProvider(Performer):
             provider_options.pop("device_id", None)  # the device itself says which one it is
             options.add_provider_for_devices([self.device or self._listed_device()], provider_options)
         else:
-            keywords["providers"] = [
-                (self.name, provider_options),
-                *([CPU] if setup.cpu_nodes and self.name != CPU else []),
-            ]
-        source: bytes | str = model
-        with _in_folder(folder if setup.from_file and self.name == DIRECTML else None):
-            if folder is not None and (setup.from_file or os.listdir(folder)):
-                source = os.path.join(folder, setup.file_name)
-                Path(source).write_bytes(model)
-            if setup.ort_format and folder is not None:
-                source = self._saved(model, os.path.join(folder, _ORT_MODEL))
-            if setup.from_file:
-                # the DirectML EP writes its graph into a folder of the model's name
-                source = setup.file_name if self.name == DIRECTML else source
-            return runtime.InferenceSession(source, options, **keywords)
+            cpu = [CPU] if setup.cpu_nodes and self.name != CPU else []
+            keywords["providers"] = [(self.name, provider_options), *cpu]
+        if folder is None:
+            return runtime.InferenceSession(model, options, **keywords)
+        file = folder / setup.file_name
+        if setup.from_file or step.files:
+            file.write_bytes(model)
+        if setup.ort_format:
+            file = folder / _ORT_MODEL
+            self._save(model, file)
+        if not (setup.from_file and self.name == DIRECTML):
+            return runtime.InferenceSession(str(file), options, **keywords)
+        before = os.getcwd()
+        os.chdir(folder)  # the DirectML EP writes its graph into a folder of the model's name
+        try:
+            return runtime.InferenceSession(file.name, options, **keywords)
+        finally:
+            os.chdir(before)
 
-    def _saved(self, model: bytes, path: str) -> str:
-        """Saves a model in ONNX Runtime's own format. Returns the path."""
+    def _save(self, model: bytes, file: Path) -> None:
+        """Saves a model in ONNX Runtime's own format."""
         options = self._runtime.SessionOptions()
         options.log_severity_level = 4
-        options.optimized_model_filepath = path
+        options.optimized_model_filepath = str(file)
         options.add_session_config_entry("session.save_model_format", "ORT")
         keywords: dict[str, Any] = {"enable_fallback": 0}
         if self.device is not None:
@@ -254,7 +249,6 @@ class SessionProvider(Performer):
         else:
             keywords["providers"] = [(self.name, self.options)]
         self._runtime.InferenceSession(model, options, **keywords)
-        return path
 
     def _listed_device(self) -> Any:
         """Returns the device of this provider that `device_id` names; without it the first one.
@@ -283,7 +277,7 @@ class SessionProvider(Performer):
         open_session.binding = open_session.session = None  # the binding refers to the session
         open_session.bound.clear()
         if folder:
-            folder.cleanup()
+            rmtree(folder, ignore_errors=True)
         return pending and self.name == DIRECTML
 
     def _clear(self, step: Clear) -> Result:
@@ -449,7 +443,7 @@ class SessionProvider(Performer):
             outputs=[value.name for value in session.get_outputs()],
             overridable=[value.name for value in session.get_overridable_initializers()],
             providers=session.get_providers(),
-            files=written_files(Path(folder.name), open_session.given_files) if folder else {},
+            files=written_files(folder, open_session.given_files) if folder else {},
         )
         return Result(evidence=evidence)
 
@@ -506,17 +500,3 @@ def _run_async(session: Any, names: list[str], feeds: Mapping[str, np.ndarray], 
         raise ProviderError(answer[1])
     outputs: list[np.ndarray] = answer[0]
     return outputs
-
-
-@contextmanager
-def _in_folder(folder: str | None) -> Iterator[None]:
-    """Makes a folder the current directory for a while; None changes nothing."""
-    if folder is None:
-        yield
-        return
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
