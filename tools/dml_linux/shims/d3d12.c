@@ -1,4 +1,4 @@
-/* d3d12.dll of the emulated rig: passes everything on to Wine's own d3d12.dll (vkd3d) and changes four things.
+/* d3d12.dll of the emulated rig: passes everything on to Wine's own d3d12.dll (vkd3d) and changes five things.
  *
  * 1. ID3D12Device5::EnumerateMetaCommands answers "there are none". Why: vkd3d answers E_NOTIMPL, and with it DirectML
  *    refuses the device (80004001 when a session is created).
@@ -10,6 +10,8 @@
  *    GetDeviceRemovedReason and D3D12CreateDevice say DXGI_ERROR_DEVICE_REMOVED, which is what ONNX Runtime looks at
  *    before it records work: a device can be lost on purpose, to see that the loss is reported. All else goes on as if
  *    nothing had happened, so it says nothing about how a real removal proceeds.
+ * 5. A descriptor heap with more than MOST_DESCRIPTORS is refused. Why: vkd3d's sets have no more here, see vulkan.c, and
+ *    vkd3d would write behind their end.
  *
  * It takes the place of Wine's file in system32 (WINEDLLOVERRIDES has "d3d12=n,b"), so that every user of d3d12 in a
  * process gets this one; a copy of Wine's stands beside it as d3d12_wine.dll.
@@ -19,6 +21,7 @@
 #include <windows.h>
 #include <d3d12.h>
 
+#define MOST_DESCRIPTORS 16384
 #define DEVICE_REMOVED ((HRESULT)0x887A0005)  /* DXGI_ERROR_DEVICE_REMOVED */
 DEFINE_GUID(IID_DXCoreAdapter, 0xf0db4c7f, 0xfe5a, 0x42a2, 0xbd, 0x62, 0xf2, 0xa6, 0xcf, 0x6f, 0xc8, 0x3e);
 
@@ -45,6 +48,13 @@ static HRESULT STDMETHODCALLTYPE removed_reason(ID3D12Device5 *device)
     return removed ? DEVICE_REMOVED : original.GetDeviceRemovedReason(device);
 }
 
+static HRESULT STDMETHODCALLTYPE limited_heap(ID3D12Device5 *device, const D3D12_DESCRIPTOR_HEAP_DESC *desc, REFIID iid,
+                                              void **heap)
+{
+    if (desc->NumDescriptors > MOST_DESCRIPTORS) return E_OUTOFMEMORY;
+    return original.CreateDescriptorHeap(device, desc, iid, heap);
+}
+
 static void patch(ID3D12Device5 *device)
 {
     ID3D12Device5Vtbl *methods = device->lpVtbl;  /* one table, shared by all devices */
@@ -54,6 +64,7 @@ static void patch(ID3D12Device5 *device)
     original = *methods;
     VirtualProtect(methods, sizeof(*methods), PAGE_READWRITE, &protection);
     methods->EnumerateMetaCommands = no_meta_commands;
+    methods->CreateDescriptorHeap = limited_heap;
     methods->RemoveDevice = remove_device;
     methods->GetDeviceRemovedReason = removed_reason;
     VirtualProtect(methods, sizeof(*methods), protection, &protection);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <windows.h>
 
-#define MOST 65536
+#define MOST 16384  /* MOST_DESCRIPTORS of d3d12.c */
 #define DESCRIPTOR_INDEXING_PROPERTIES 1000161002
 
 typedef struct Properties {  /* the common beginning of Vulkan's structures */
