@@ -14,8 +14,8 @@ import numpy as np
 
 from ..catalogue.case import Case
 from ..catalogue.variants import VARIANTS, VariantRun
-from ..catalogue.variants.packs import Pack, can_be_packed, packed_name
-from ..catalogue.variants.run_modes import SESSION, opened, ran
+from ..catalogue.variants.packs import Pack, can_be_packed, can_share, packed_name
+from ..catalogue.variants.run_modes import SESSION
 from ..engines.steps import Evidence, Examine, Open, Run
 from ..errors import ProviderError
 from ..vocabulary import DANGEROUS, Verdict
@@ -97,10 +97,11 @@ class SessionBatcher:
 
     def _key(self, case: Case) -> object:
         """Returns a key that is equal for cases that can run together; None for a case that runs alone."""
-        if not can_be_packed(VARIANTS[case.variant]):
-            return None
+        variant = VARIANTS[case.variant]
         if self.pack == 1:
-            return case.variant, case.desc
+            return (case.variant, case.desc) if can_share(variant) else None
+        if not can_be_packed(variant):
+            return None
         return PACKS if _bytes(case) <= MOST_BYTES else None
 
     # --- judging ---
@@ -180,9 +181,11 @@ class SessionBatcher:
         runs, done = [self._variant_run(ready) for ready in group], 0
         error: ProviderError | None = None
         try:
-            runs[0].perform(opened(runs[0].formed))
+            mode = VARIANTS[group[0].case.variant].run_mode
             for run in runs:
-                run.perform(ran(run.formed, run.first))
+                for step in mode.steps(run.formed, run.first):
+                    if run is runs[0] or not isinstance(step.step, Open):
+                        run.perform(step)
                 done += 1
             evidence = runs[0].examine()
             for run in runs:

@@ -21,47 +21,8 @@ from opmap.session.options import OPTIONS
 on_windows = pytest.mark.skipif(sys.platform != "win32", reason="needs Windows (or Wine)")
 
 
-class TestDriverVersion:
-    """The fact names the first source that gives a driver version. If none gives one, the error holds all answers."""
-
-    def probes(self, *answers):
-        """Returns one probe for each answer, and the list to which each probe adds its answer when it is called."""
-
-        def probe(answer):
-            def ask():
-                called.append(answer)
-                if isinstance(answer, Exception):
-                    raise answer
-                return answer
-
-            return ask
-
-        called = []
-        return called, [probe(a) for a in answers]
-
-    @pytest.mark.parametrize(
-        ("place", "answers"),
-        [
-            (0, ("32.0.15.6094", "1.0.0.0", "2.0.0.0")),
-            (1, (OSError("no"), "32.0.15.6094", "2.0.0.0")),
-            (1, ("0.0.0.0", "32.0.15.6094", "2.0.0.0")),
-            (2, (OSError("no"), AttributeError("no such function"), "32.0.15.6094")),
-        ],
-    )
-    def test_first(self, place, answers):
-        """The order is DXGI, DXCore, SetupAPI. After an answer, no further source is asked."""
-        called, probes = self.probes(*answers)
-        assert Fact("32.0.15.6094", windows.DRIVER_SOURCES[place]) == windows.driver_version(*probes)
-        assert place + 1 == len(called)
-
-    def test_none(self):
-        """Without a version, the value is None."""
-        _, probes = self.probes(OSError("one"), "0.0.0.0", OSError("three"))
-        version = windows.driver_version(*probes)
-        assert version.value is None
-        assert ["OSError: one", "says 0.0.0.0", "OSError: three"] == re.findall(
-            r": (OSError: \w+|says [\d.]+)", version.error
-        )
+class TestNumbers:
+    """Versions and ids are read from Windows' structures."""
 
     @pytest.mark.parametrize(
         ("expected", "number"),
@@ -75,31 +36,6 @@ class TestDriverVersion:
     def test_text(self, expected, number):
         """A LARGE_INTEGER is signed, but the parts of a version are not."""
         assert expected == windows.version_text(number)
-
-    @pytest.mark.parametrize(
-        ("expected", "devices"),
-        [
-            ("1.2.3.4", [("PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1\\4&1", "1.2.3.4")]),
-            (
-                "1.2.3.4",
-                [("pci\\ven_10de&dev_2684&subsys_16f410de&rev_a1\\4&1", "1.2.3.4"), ("PCI\\VEN_8086\\3", "9.9.9.9")],
-            ),
-            ("1.2.3.4", [(f"PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1\\4&{i}", "1.2.3.4") for i in (1, 2)]),
-            (None, [(f"PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1\\4&{i}", f"1.2.3.{i}") for i in (1, 2)]),
-            (None, [("PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1\\4&1", None)]),
-            (None, [("PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A10\\4&1", "1.2.3.4")]),
-            (None, []),
-        ],
-    )
-    def test_setupapi(self, monkeypatch, expected, devices):
-        """Display devices with this hardware id must have the same version. Other devices are ignored."""
-        monkeypatch.setattr(windows, "display_devices", lambda key: devices)
-        hardware = windows.hardware_id(0x10DE, 0x2684, 0x16F410DE, 0xA1)
-        if expected:
-            assert expected == windows.setupapi_driver_version(hardware)
-        else:
-            with pytest.raises(OSError, match=r"^PCI.VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1: "):
-                windows.setupapi_driver_version(hardware)
 
     def test_luid(self):
         """The LUID is one unsigned number, as in ONNX Runtime's metadata."""
@@ -115,24 +51,19 @@ class TestDescription:
     """An Adapter holds the values of DXGI's description; loaded_modules selects by file name."""
 
     def described(self, monkeypatch, wine=None, **fields) -> Adapter:
-        """Describes an adapter whose DXGI_ADAPTER_DESC1 has these fields. `questions` holds the driver questions."""
+        """Describes an adapter whose DXGI_ADAPTER_DESC1 has these fields."""
 
         def method(interface, slot, argtypes, *arguments):
             assert 10 == slot
             for name, value in fields.items():
                 setattr(arguments[0]._obj, name, value)
 
-        def ask(source):
-            return lambda argument: questions.append((source, argument)) or "0.0.0.0"
-
-        questions = self.questions = []
         monkeypatch.setattr(windows, "_method", method)
-        for name in ("dxgi_driver_version", "dxcore_driver_version", "setupapi_driver_version"):
-            monkeypatch.setattr(windows, name, ask(name.partition("_")[0]))
+        monkeypatch.setattr(windows, "driver_version", lambda interface: "32.0.15.6094")
         return windows._describe(3, ctypes.c_void_p(1), wine)
 
     def test_fields(self, monkeypatch):
-        """Each number is in the right field, and in the right argument of the driver questions."""
+        """Each number is in the right field."""
         numbers = {"vendor_id": 0x10DE, "device_id": 0x2684, "subsystem_id": 0x16F410DE, "revision": 0xA1}
         description = self.described(
             monkeypatch,
@@ -142,8 +73,6 @@ class TestDescription:
             luid=windows.LUID(7, 1),
             flags=0,
         )
-        version = description.driver_version
-        assert (None, 3) == (version.value, version.error.count("says 0.0.0.0"))
         expected = Adapter(
             index=3,
             name="A GPU",
@@ -151,12 +80,9 @@ class TestDescription:
             luid=1 << 32 | 7,
             software=False,
             dedicated_memory=5 << 32,
-            driver_version=version,
+            driver_version=Fact("32.0.15.6094", windows.DRIVER_SOURCE),
         )
         assert expected == description
-        assert ["dxgi", "dxcore", "setupapi"] == [source for source, _ in self.questions]
-        assert 1 << 32 | 7 == windows.luid_number(self.questions[1][1])
-        assert "PCI\\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1" == self.questions[2][1]
 
     @pytest.mark.parametrize(
         ("software", "fields"),
@@ -172,9 +98,9 @@ class TestDescription:
         assert software is self.described(monkeypatch, **fields).software
 
     def test_wine(self, monkeypatch):
-        """Under Wine, no source is asked for the driver version, and the value is None."""
+        """Under Wine, DXGI is not asked for the driver version, and the value is None."""
         version = self.described(monkeypatch, wine="10.0").driver_version
-        assert (None, []) == (version.value, self.questions)
+        assert version.value is None
         assert "Wine 10.0: " in version.error
 
     def test_modules(self, monkeypatch):
@@ -221,51 +147,12 @@ class TestWindows:
                 assert each.software or each.driver_version.value
 
     def test_driver_version(self, monkeypatch):
-        """The sources of the driver version work, also under Wine, where their answer is not reported."""
+        """DXGI gives a driver version, also under Wine, where it is not reported."""
         monkeypatch.setattr(windows, "wine_version", lambda: None)
         for each in windows.adapters():
             if not each.software:  # a software adapter may have no driver
                 assert each.driver_version.value, each.driver_version.error
             assert re.fullmatch(r"\d+(\.\d+){3}", each.driver_version.value or "0.0.0.0")
-
-    def test_dxcore(self):
-        """DXCore finds the adapter by its LUID."""
-        first = windows.adapters()[0]
-        luid = windows.LUID(first.luid & 0xFFFFFFFF, first.luid >> 32)
-        try:
-            assert re.fullmatch(r"\d+(\.\d+){3}", windows.dxcore_driver_version(luid))
-        except OSError as error:
-            if not error.winerror:  # not an answer of Windows, but for example an access violation
-                raise
-            pytest.skip(f"DXCore does not work on this machine: {error}")
-
-    def test_asked_for_this_adapter(self, monkeypatch):
-        """DXCore is asked by the adapter's own LUID, SetupAPI by its own hardware id."""
-        questions = []
-
-        def refuse(argument):
-            questions.append(windows.luid_number(argument) if isinstance(argument, windows.LUID) else argument)
-            raise OSError("unknown")
-
-        monkeypatch.setattr(windows, "wine_version", lambda: None)
-        monkeypatch.setattr(windows, "dxgi_driver_version", lambda interface: refuse(None))
-        monkeypatch.setattr(windows, "dxcore_driver_version", refuse)
-        monkeypatch.setattr(windows, "setupapi_driver_version", refuse)
-        for each in windows.adapters():
-            hardware = windows.hardware_id(each.vendor_id, each.device_id, each.subsystem_id, each.revision)
-            assert [None, each.luid, hardware] == questions
-            assert each.driver_version.value is None
-            assert 3 == each.driver_version.error.count("OSError: unknown")
-            questions.clear()
-
-    def test_setupapi(self):
-        """Every display device has an instance id, and at least one has the text property."""
-        driver_key = windows.PropertyKey(windows.DRIVER_VERSION.category, 8)  # DEVPKEY_Device_MatchingDeviceId
-        devices = windows.display_devices(driver_key)
-        if not devices:
-            pytest.skip("this Windows lists no display device")
-        assert all("\\" in instance for instance, _ in devices)
-        assert any(value for _, value in devices)
 
     def test_corroborated(self):
         """ONNX Runtime's own list has the same adapter at the same index."""

@@ -12,10 +12,18 @@ from ...engines.protocol import Placement
 from ...engines.steps import Evidence, Result
 from .formed import Formed
 from .registry import Variant
-from .run_modes import PLAIN
+from .run_modes import PLAIN, SERIALIZED
 
 PACKED = "packed"
 """The variant in the record of a case that ran in a pack. It follows the name of the case's own variant: `init.packed`."""
+
+
+def can_share(variant: Variant) -> bool:
+    """Returns whether cases of a variant that have the same model can share a session.
+
+    The session is opened and run once per case, and nothing that it shows of itself depends on how often it ran.
+    """
+    return can_be_packed(variant) or variant.run_mode.name == SERIALIZED
 
 
 def can_be_packed(variant: Variant) -> bool:

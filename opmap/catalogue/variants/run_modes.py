@@ -38,6 +38,9 @@ SESSION = "session"
 PLAIN = "plain"
 """The run mode that runs the model once; also the variant of a case that names no other: the mapping's own model, run once."""
 
+SERIALIZED = "serialized"
+"""The run mode in which the DirectML EP writes its graph, from which the descriptor is proven."""
+
 CAPTURE = "ep.dml.enable_graph_capture"
 SERIALIZATION = "ep.dml.enable_graph_serialization"
 ARENA_OFF = "ep.dml.disable_memory_arena"
@@ -316,7 +319,7 @@ RUN_MODES: Mapping[str, RunMode] = {
         RunMode("parallel", "The execution mode is parallel.", _several(parallel=True)),
         RunMode("no-arena", "Buffers have the exact size.", _several(config={ARENA_OFF: "1"})),
         RunMode(
-            "serialized",
+            SERIALIZED,
             "The EP compiles the DirectML graph that it wrote to a file.",
             _once(config={SERIALIZATION: "true"}, from_file=True),
         ),

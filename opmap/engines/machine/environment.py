@@ -7,14 +7,12 @@
 | `machine` | the processor's own architecture, also if Python is emulated | `IsWow64Process2`; `platform.machine` |
 | `packages` | version by distribution: opmap, onnx, numpy, each ONNX Runtime, each plugin EP | `importlib.metadata` |
 | `wine` | Wine's version; None without an error on Windows itself | `ntdll!wine_get_version` |
-| `os_build` | "10.0.26100.4946" | `RtlGetVersion`, and UBR from the registry |
+| `os_build` | "10.0.26100.4946" | `sys.getwindowsversion`, and UBR from the registry |
 | `loaded_modules` | every DirectML.dll, D3D12Core.dll, …: path, file version, SHA-256 | `EnumProcessModulesEx` |
 | `onnxruntime` | version and build | `onnxruntime.get_build_info` |
 | `available_providers` | names of execution providers | `onnxruntime.get_available_providers` |
 | `ep_devices` | ONNX Runtime's own list of devices, to compare with `adapters` | `onnxruntime.get_ep_devices` |
 | `adapters` | DXGI's adapters in the order of ONNX Runtime's `device_id` | `IDXGIAdapter1::GetDesc1` |
-
-The module `windows` names the sources of an adapter's driver version.
 
 On other systems than Windows, `wine`, `os_build`, `loaded_modules` and `adapters` have the error `not Windows`. On
 Windows `platform.platform` and `platform.machine` are not called: since Python 3.12 they query WMI, which can take
@@ -156,7 +154,7 @@ PROBES: dict[str, tuple[str, Callable[[], object]]] = {
     "machine": ("platform.machine", _machine),
     "packages": ("importlib.metadata", _packages),
     "wine": ("ntdll!wine_get_version", _wine),
-    "os_build": ("RtlGetVersion, registry UBR", _os_build),
+    "os_build": ("sys.getwindowsversion, registry UBR", _os_build),
     # Before the probes that import ONNX Runtime or list adapters: it must list the modules that the caller loaded.
     "loaded_modules": ("EnumProcessModulesEx", _loaded_modules),
     "onnxruntime": ("onnxruntime.get_build_info", _onnxruntime),

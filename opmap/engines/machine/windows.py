@@ -4,10 +4,8 @@ The module can be imported on every system, but its calls work on Windows (and W
 names on Windows only. A function that uses one of them begins with a check of `sys.platform`, so that a type checker on
 another system skips the rest of the function.
 
-Three sources know the driver version of an adapter. The first one that gives an answer is named in the fact:
-`IDXGIAdapter::CheckInterfaceSupport` (since WDDM 2.3 the version of the whole driver package), DXCore's
-`DriverVersion`, and `DEVPKEY_Device_DriverVersion` of the display device with the same PCI hardware id. Under Wine the
-driver version is not reported, because the layers that replace a driver there invent one.
+DXGI knows the driver version of an adapter: since WDDM 2.3 it is the version of the whole driver package. Under Wine it is
+not reported, because the layers that replace a driver there invent one.
 
 Every COM interface is released after use. System DLLs are loaded from System32 only. No DLL of DirectML or
 Direct3D 12 is loaded.
@@ -28,7 +26,6 @@ from ctypes import (
     c_uint8,
     c_uint16,
     c_uint32,
-    c_uint64,
     c_void_p,
     c_wchar_p,
     sizeof,
@@ -39,7 +36,6 @@ from ctypes.wintypes import (
     HANDLE,
     HMODULE,
     LARGE_INTEGER,
-    LONG,
     LPVOID,
     UINT,
     ULONG,
@@ -50,27 +46,18 @@ from functools import cache
 from typing import Any, cast
 from uuid import UUID
 
-from .facts import Adapter, Fact, Module, hresult, one_line
+from .facts import Adapter, Fact, Module, fact, hresult, one_line
 
 SEARCH_SYSTEM32 = 0x800
 DXGI_ERROR_NOT_FOUND = 0x887A0002
 DXGI_ADAPTER_FLAG_SOFTWARE = 2
 BASIC_RENDER_DRIVER = (0x1414, 0x8C)  # vendor id and device id of the WARP adapter; some Windows do not flag it
-DXCORE_DRIVER_VERSION = 1
 LIST_MODULES_ALL = 3
-DIGCF_PRESENT = 2
-ERROR_NO_MORE_ITEMS = 259
-DEVPROP_TYPE_STRING = 0x12
-INVALID_HANDLE = c_void_p(-1).value
 CURRENT_VERSION = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion"
 MACHINES = {0x8664: "AMD64", 0xAA64: "ARM64", 0x014C: "x86"}
 
-DRIVER_SOURCES = (
-    "IDXGIAdapter::CheckInterfaceSupport",
-    "IDXCoreAdapter::GetProperty(DriverVersion)",
-    "SetupDiGetDevicePropertyW(DEVPKEY_Device_DriverVersion)",
-)
-"""The sources of an adapter's driver version, in the order in which they are asked."""
+DRIVER_SOURCE = "IDXGIAdapter::CheckInterfaceSupport"
+"""The source of an adapter's driver version."""
 
 
 class GUID(ctypes.Structure):
@@ -117,15 +104,6 @@ class AdapterDesc1(ctypes.Structure):
     ]
 
 
-class VersionInfo(ctypes.Structure):
-    """RTL_OSVERSIONINFOW."""
-
-    major: int
-    minor: int
-    build: int
-    _fields_ = [(n, ULONG) for n in ("size", "major", "minor", "build", "platform")] + [("service_pack", WCHAR * 128)]
-
-
 class FixedFileInfo(ctypes.Structure):
     """VS_FIXEDFILEINFO."""
 
@@ -140,24 +118,8 @@ class FixedFileInfo(ctypes.Structure):
     ]
 
 
-class DeviceInfo(ctypes.Structure):
-    """SP_DEVINFO_DATA."""
-
-    _fields_ = [("size", DWORD), ("class_guid", GUID), ("instance", DWORD), ("reserved", c_void_p)]
-
-
-class PropertyKey(ctypes.Structure):
-    """DEVPROPKEY."""
-
-    _fields_ = [("category", GUID), ("id", ULONG)]
-
-
 IID_IDXGI_FACTORY1 = GUID.of("770aae78-f26f-4dba-a829-253c83d1b387")
 IID_IDXGI_DEVICE = GUID.of("54ec77fa-1377-44e6-8c32-88fd5f44c84c")
-IID_IDXCORE_ADAPTER_FACTORY = GUID.of("78ee5945-c36e-4b13-a669-005dd11c0f06")
-IID_IDXCORE_ADAPTER = GUID.of("f0db4c7f-fe5a-42a2-bd62-f2a6cf6fc83e")
-DISPLAY_CLASS = GUID.of("4d36e968-e325-11ce-bfc1-08002be10318")
-DRIVER_VERSION = PropertyKey(GUID.of("a8b865dd-2e3d-4094-ad97-e593a70c75d6"), 3)
 
 
 # --- calls into DLLs --------------------------------------------------------------------------------------------------
@@ -249,11 +211,8 @@ def os_build() -> Fact:
     """
     if sys.platform != "win32":
         raise OSError("not Windows")
-    info = VersionInfo(size=sizeof(VersionInfo))
-    status = _function("ntdll", "RtlGetVersion", LONG, POINTER(VersionInfo))(byref(info))
-    if status < 0:
-        raise OSError(f"RtlGetVersion: NTSTATUS 0x{status & 0xFFFFFFFF:08X}")
-    text = f"{info.major}.{info.minor}.{info.build}"
+    version = sys.getwindowsversion()
+    text = f"{version.major}.{version.minor}.{version.build}"
     import winreg
 
     try:
@@ -262,8 +221,8 @@ def os_build() -> Fact:
         ) as key:
             revision = int(winreg.QueryValueEx(key, "UBR")[0])
     except (OSError, TypeError, ValueError) as error:
-        return Fact(text, "RtlGetVersion", f"UBR: {one_line(error)}")
-    return Fact(f"{text}.{revision}", "RtlGetVersion, registry UBR")
+        return Fact(text, "sys.getwindowsversion", f"UBR: {one_line(error)}")
+    return Fact(f"{text}.{revision}", "sys.getwindowsversion, registry UBR")
 
 
 # --- modules ----------------------------------------------------------------------------------------------------------
@@ -375,15 +334,9 @@ def _describe(index: int, interface: c_void_p, wine: str | None) -> Adapter:
     desc = AdapterDesc1()
     _method(interface, 10, (POINTER(AdapterDesc1),), byref(desc))  # GetDesc1
     if wine is not None:
-        version = Fact(None, DRIVER_SOURCES[0], f"Wine {wine}: the layers that replace a driver invent its version")
+        version = Fact(None, DRIVER_SOURCE, f"Wine {wine}: the layers that replace a driver invent its version")
     else:
-        version = driver_version(
-            lambda: dxgi_driver_version(interface),
-            lambda: dxcore_driver_version(desc.luid),
-            lambda: setupapi_driver_version(
-                hardware_id(desc.vendor_id, desc.device_id, desc.subsystem_id, desc.revision)
-            ),
-        )
+        version = fact(DRIVER_SOURCE, lambda: driver_version(interface))
     return Adapter(
         index=index,
         name=" ".join(desc.description.split()),
@@ -404,113 +357,8 @@ def luid_number(luid: LUID) -> int:
     return (luid.high & 0xFFFFFFFF) << 32 | luid.low
 
 
-def driver_version(*probes: Callable[[], str]) -> Fact:
-    """Returns the answer of the first probe that gives a version. The probes stand in the order of DRIVER_SOURCES.
-
-    If none gives one, the value is None, and the error contains the answer of each probe.
-    """
-    errors = []
-    for source, probe in zip(DRIVER_SOURCES, probes, strict=True):
-        try:
-            version = probe()
-        except Exception as error:
-            errors.append(f"{source}: {one_line(error)}")
-            continue
-        if version != "0.0.0.0":
-            return Fact(version, source)
-        errors.append(f"{source}: says 0.0.0.0")
-    return Fact(None, ", ".join(DRIVER_SOURCES), "; ".join(errors))
-
-
-def dxgi_driver_version(adapter: c_void_p) -> str:
-    """Returns the version of the user-mode driver, from DXGI."""
+def driver_version(adapter: c_void_p) -> str:
+    """Returns the version of an adapter's user-mode driver."""
     version = LARGE_INTEGER()
     _method(adapter, 9, (POINTER(GUID), POINTER(LARGE_INTEGER)), byref(IID_IDXGI_DEVICE), byref(version))
     return version_text(version.value)
-
-
-def dxcore_driver_version(luid: LUID) -> str:
-    """Returns the driver version of the adapter with this LUID, from DXCore, which exists since Windows 10 2004."""
-    with _interface() as factory, _interface() as adapter:
-        _create("dxcore", "DXCoreCreateAdapterFactory", IID_IDXCORE_ADAPTER_FACTORY, factory)
-        by_luid = (POINTER(LUID), POINTER(GUID), POINTER(c_void_p))
-        _method(factory, 4, by_luid, byref(luid), byref(IID_IDXCORE_ADAPTER), byref(adapter))  # GetAdapterByLuid
-        version = c_uint64()
-        _method(
-            adapter, 6, (UINT, c_size_t, c_void_p), DXCORE_DRIVER_VERSION, sizeof(version), byref(version)
-        )  # GetProperty
-        return version_text(version.value)
-
-
-def hardware_id(vendor: int, device: int, subsystem: int, revision: int) -> str:
-    r"""Returns Windows' hardware id of a PCI device, as `PCI\VEN_10DE&DEV_2684&SUBSYS_16F410DE&REV_A1`."""
-    return f"PCI\\VEN_{vendor:04X}&DEV_{device:04X}&SUBSYS_{subsystem:08X}&REV_{revision:02X}"
-
-
-def setupapi_driver_version(hardware: str) -> str:
-    """Returns the driver version of the display devices with this hardware id.
-
-    Raises OSError if there is no such device, if one has no version, or if their versions differ.
-    """
-    versions = {
-        version or "unknown"
-        for instance, version in display_devices(DRIVER_VERSION)
-        if instance.upper().startswith(f"{hardware.upper()}\\")
-    }
-    if len(versions) != 1 or "unknown" in versions:
-        problem = f"driver version {' and '.join(sorted(versions))}" if versions else "no such display device"
-        raise OSError(f"{hardware}: {problem}")
-    return versions.pop()
-
-
-def display_devices(key: PropertyKey) -> list[tuple[str, str | None]]:
-    r"""Returns the instance id and one text property of every display device that is present.
-
-    An instance id begins with the hardware id and `\`. The property is None if the device does not have it.
-    """
-    if sys.platform != "win32":
-        raise OSError("not Windows")
-    open_ = _function("setupapi", "SetupDiGetClassDevsW", HANDLE, POINTER(GUID), c_wchar_p, HANDLE, DWORD)
-    step = _function("setupapi", "SetupDiEnumDeviceInfo", BOOL, HANDLE, DWORD, POINTER(DeviceInfo))
-    close = _function("setupapi", "SetupDiDestroyDeviceInfoList", BOOL, HANDLE)
-    devices = open_(byref(DISPLAY_CLASS), None, None, DIGCF_PRESENT)
-    if devices in (None, INVALID_HANDLE):
-        raise _last_error()
-    try:
-        entries: list[tuple[str, str | None]] = []
-        info = DeviceInfo(size=sizeof(DeviceInfo))
-        while step(devices, len(entries), byref(info)):
-            entries.append((_instance(devices, info), _text_property(devices, info, key)))
-        if ctypes.get_last_error() != ERROR_NO_MORE_ITEMS:
-            raise _last_error()
-        return entries
-    finally:
-        close(devices)
-
-
-def _instance(devices: int, info: DeviceInfo) -> str:
-    """Returns the instance id of a device."""
-    argtypes = (HANDLE, POINTER(DeviceInfo), c_wchar_p, DWORD, POINTER(DWORD))
-    get_instance_id = _function("setupapi", "SetupDiGetDeviceInstanceIdW", BOOL, *argtypes)
-    buffer = ctypes.create_unicode_buffer(1024)
-    if not get_instance_id(devices, byref(info), buffer, len(buffer), None):
-        raise _last_error()
-    return buffer.value
-
-
-def _text_property(devices: int, info: DeviceInfo, key: PropertyKey) -> str | None:
-    """Returns a text property of a device; None if the device does not have it."""
-    argtypes = (
-        HANDLE,
-        POINTER(DeviceInfo),
-        POINTER(PropertyKey),
-        POINTER(ULONG),
-        c_void_p,
-        DWORD,
-        POINTER(DWORD),
-        DWORD,
-    )
-    get_property = _function("setupapi", "SetupDiGetDevicePropertyW", BOOL, *argtypes)
-    kind, buffer = ULONG(), ctypes.create_unicode_buffer(1024)
-    exists = get_property(devices, byref(info), byref(key), byref(kind), buffer, sizeof(buffer), None, 0)
-    return buffer.value if exists and kind.value == DEVPROP_TYPE_STRING else None
