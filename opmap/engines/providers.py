@@ -190,18 +190,16 @@ def open_provider(
     does not take, a folder that is not a rig, or an adapter that this machine does not have.
     """
     if full_name(name) != DIRECT:
-        refuse_directml_options(name, debug_layer=debug_layer)
+        refuse_options(name, debug_layer=debug_layer)
     if ":" in name:
-        refuse_directml_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
-        refuse_runtime_options(
-            name, provider_options=provider_options, session_options=session_options, libraries=libraries
-        )
+        refuse_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
+        refuse_options(name, provider_options=provider_options, session_options=session_options, libraries=libraries)
         return _open_third_party(name, in_process, timeout)
     if in_process:
         raise InputError(f"--in-process is for MODULE:FACTORY, got {name}")
     wanted, options, config = full_name(name), dict(provider_options or {}), dict(session_options or {})
     if wanted == DIRECT:
-        refuse_runtime_options(name, session_options=session_options, libraries=libraries)
+        refuse_options(name, session_options=session_options, libraries=libraries)
         check_options(options)
         options |= {METACOMMANDS: str(disable_metacommands), DEBUG_LAYER: str(debug_layer)}
         rig = find_dml_runtime(dml_runtime)
@@ -212,7 +210,7 @@ def open_provider(
     if libraries:
         if wanted in ("auto", DIRECTML, CPU):
             raise InputError(f"--ep-library needs --provider with the name of an EP in the library, got {name}")
-        refuse_directml_options(wanted, adapter=adapter, disable_metacommands=disable_metacommands)
+        refuse_options(wanted, adapter=adapter, disable_metacommands=disable_metacommands)
         return open_worker(wanted, options=options, libraries=libraries)
     if wanted in ("auto", DIRECTML):
         rig = find_dml_runtime(dml_runtime)
@@ -235,7 +233,7 @@ def open_provider(
         names = ", ".join(("auto", *_SHORT, DIRECT, "fault:NAME", "MODULE:FACTORY", *providers))
         raise InputError(f"--provider must be one of {names}, got {name!r}")
     of_directml = device_id if wanted in providers else None  # of a plugin EP it is the number of its device
-    refuse_directml_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
+    refuse_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
     if wanted != CPU:
         return open_worker(wanted, options=options)
     import onnxruntime
@@ -254,33 +252,28 @@ def _no_directml(providers: Sequence[str]) -> str:
     return f"{DIRECTML} is not in the installed {require_one()}, which has {', '.join(providers)}{hint}"
 
 
-def refuse_directml_options(
-    name: str,
-    *,
-    adapter: str | None = None,
-    device_id: int | None = None,
-    disable_metacommands: bool = False,
-    debug_layer: bool = False,
-    **_: object,
-) -> None:
-    """Raises InputError if options of the DirectML EP, or of DirectML itself, are given to another provider."""
-    if debug_layer:
-        raise InputError(f"--debug-layer is for --provider {DIRECT}, got {name}")
-    if adapter is not None or device_id is not None or disable_metacommands:
-        raise InputError(f"--adapter, --device-id and --disable-metacommands are for the DirectML EP, got {name}")
+_OWNERS = {
+    f"--debug-layer is for --provider {DIRECT}": ("debug_layer",),
+    "--adapter, --device-id and --disable-metacommands are for the DirectML EP": (
+        "adapter",
+        "device_id",
+        "disable_metacommands",
+    ),
+    "--provider-option, --session-option and --ep-library are for ONNX Runtime": (
+        "provider_options",
+        "session_options",
+        "libraries",
+    ),
+}
+"""What a message says of the options of `open_provider` that only some providers take."""
 
 
-def refuse_runtime_options(
-    name: str,
-    *,
-    provider_options: Mapping[str, str] | None = None,
-    session_options: Mapping[str, str] | None = None,
-    libraries: Mapping[str, str] | None = None,
-    **_: object,
-) -> None:
-    """Raises InputError if options of ONNX Runtime are given to a provider that is not ONNX Runtime's."""
-    if provider_options or session_options or libraries:
-        raise InputError(f"--provider-option, --session-option and --ep-library are for ONNX Runtime, got {name}")
+def refuse_options(name: str, **options: object) -> None:
+    """Raises InputError if one of these options of `open_provider` is given: the provider of this name does not take it."""
+    given = {key for key, value in options.items() if value not in (None, {}) and value is not False}
+    for text, keys in _OWNERS.items():
+        if given.intersection(keys):
+            raise InputError(f"{text}, got {name}")
 
 
 def _open_directml(

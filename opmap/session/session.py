@@ -22,8 +22,7 @@ from ..engines.providers import (
     ProviderMissing,
     full_name,
     open_provider,
-    refuse_directml_options,
-    refuse_runtime_options,
+    refuse_options,
 )
 from ..engines.worker import WorkerProvider
 from ..errors import InputError, names
@@ -498,8 +497,7 @@ def open_judge(
     if fault != provider:
         from ..faults import open_fault
 
-        refuse_directml_options(provider, **place or {})
-        refuse_runtime_options(provider, **place or {})
+        refuse_options(provider, **place or {})
         opened = open_fault(fault)
     else:
         opened = open_provider(provider, **place or {})
