@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import json
 import random
 from array import array
 
@@ -13,17 +11,14 @@ import pytest
 
 from opmap.catalogue.catalogue import example_descriptor
 from opmap.catalogue.random_cases import data_types, draw_case, draw_descriptor, index_types
-from opmap.descriptors import FEATURE_LEVELS, TensorDesc
+from opmap.descriptors import TensorDesc
 from opmap.engines.directml.arena import Arena
 from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
 from opmap.engines.directml.device import Device
 from opmap.engines.directml.dispatching import run
 from opmap.engines.directml.hresults import INVALID_ARGUMENT, BindingRefused, CallFailed
-from opmap.engines.directml.libraries import directml_device, enable_debug_layer
-from opmap.engines.directml.support import highest_feature_level, supports
 from opmap.engines.machine.adapters import choose_adapter
-from opmap.errors import InputError, ProviderError
-from opmap.mapping.dxdispatch import read_model
+from opmap.errors import ProviderError
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource
 from opmap.spec import all_specs
@@ -91,13 +86,6 @@ class TestDescriptors:
     """What the documentation allows and no ONNX model can say."""
 
     @pytest.mark.parametrize("operator", OPERATORS)
-    def test_every_data_type_with_every_index_type(self, place, operator):
-        types = itertools.product(data_types(operator), index_types(operator))
-        for number, (data_type, index_type) in enumerate(types):
-            desc, case = drawn(operator, number, [data_type], [index_type])
-            assert wanted(desc, case.tensors) == given(place, desc, case.tensors), (data_type, index_type)
-
-    @pytest.mark.parametrize("operator", OPERATORS)
     @GRAPH
     def test_strides_gaps_offsets_and_larger_sizes(self, place, operator, graph):
         for number in range(60):
@@ -122,37 +110,6 @@ class TestDescriptors:
             if name in desc.tensors:
                 tensor = dataclasses.replace(desc.tensors[name], guaranteed_base_offset_alignment=alignment)
                 desc = desc.replace(**{attribute: tensor})
-        assert wanted(desc, tensors) == given(place, desc, tensors)
-
-    def test_a_file_with_offsets_in_its_bindings(self, place):
-        resource = {"initialValuesDataType": "UINT32", "initialValues": [9, 9, 9, 9, 10, 11, 12, 13]}
-        sizes = {"DataType": "UINT32", "Sizes": [4]}
-        bindings = {
-            name: {"name": name, "elementOffset": 4} for name in ("InputTensor", "IndicesTensor", "OutputTensor")
-        }
-        indices = {"initialValuesDataType": "UINT32", "initialValues": [0, 0, 0, 0, 3, 2, 1, 0]}
-        desc = {"InputTensor": sizes, "IndicesTensor": sizes, "OutputTensor": sizes, "Axis": 0, "IndexDimensions": 1}
-        model = {
-            "resources": {"InputTensor": resource, "IndicesTensor": indices, "OutputTensor": resource},
-            "dispatchables": {"g": {"type": "DML_OPERATOR_GATHER", "desc": desc}},
-            "commands": [{"type": "dispatch", "dispatchable": "g", "bindings": bindings}],
-        }
-        (dispatch,) = read_model(json.dumps(model))
-        assert dict.fromkeys(bindings, 16) == dispatch.offsets
-        got = given(place, dispatch.desc, dispatch.tensors, offsets=dispatch.offsets)
-        assert [13, 12, 11, 10] == np.frombuffer(got, np.uint32).tolist()
-
-    def test_a_large_tensor(self, place):
-        desc, _ = example_descriptor(all_specs()[0].corrected, "1")
-        count = 3_000_001
-        desc = desc.replace(
-            input_tensor=TensorDesc(DataType.UINT8, (count,)), output_tensor=TensorDesc(DataType.UINT8, (5,))
-        )
-        data = np.arange(count, dtype=np.uint32).astype(np.uint8)
-        tensors = {
-            "InputTensor": Tensor.from_bytes(DataType.UINT8, (count,), data.tobytes()),
-            "IndicesTensor": Tensor.from_values(DataType.UINT32, (5,), [count - 1, 0, 2**20, 2**21 + 3, 77]),
-        }
         assert wanted(desc, tensors) == given(place, desc, tensors)
 
 
@@ -188,30 +145,6 @@ class TestRefusals:
             with pytest.raises(BindingRefused, match="DirectML refused a binding"):
                 given(place, desc.replace(input_tensor=tensor), tensors, offsets={"InputTensor": offset})
         assert wanted(desc, tensors) == given(place, desc, tensors)
-
-
-class TestDebugLayers:
-    """What happens where the debug layers are not installed. Nothing here shows them installed."""
-
-    def test_one_line_says_what_to_install(self, place):
-        for call in (enable_debug_layer, lambda: directml_device(place[0].direct3d, debug=True).release()):
-            try:
-                call()
-            except InputError as error:
-                assert "--debug-layer needs the debug layers: " in str(error)
-                assert "887A002D DXGI_ERROR_SDK_COMPONENT_MISSING" in str(error)
-            else:
-                pytest.skip("the debug layers are installed")
-
-
-class TestSupport:
-    """What the device says of itself."""
-
-    def test_the_feature_level_is_at_least_the_one_that_is_asked_for(self, place):
-        assert FEATURE_LEVELS.index("5_0") <= FEATURE_LEVELS.index(highest_feature_level(place[0].directml))
-
-    def test_every_device_has_32_bit_types(self, place):
-        assert all(supports(place[0].directml, DataType[name]) for name in ("FLOAT32", "UINT32", "INT32"))
 
 
 def drawn(operator, number, types, indices):

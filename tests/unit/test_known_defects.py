@@ -157,11 +157,6 @@ class TestWhere:
         assert "mismatch" == record.verdict
         assert "fed-default-ignored" in record.message and "every element is zero" in record.message
 
-    @pytest.mark.parametrize("verdict, stage", [("crash", "run"), ("error", "load"), ("path-unproven", None)])
-    def test_another_verdict(self, verdict, stage):
-        """A crash or a refusal in the same case stays red."""
-        assert verdict == self.judged(verdict=verdict, stage=stage).verdict
-
     def test_pass(self):
         """A repair is an unexpected pass. A case that was not given to the provider is none."""
         judged = [self.judged(verdict=v, stage=None, message=None).verdict for v in ("pass", "unsupported", "not-run")]
