@@ -5,10 +5,10 @@ A feature that comes from a switch has the name of the switch, so that the switc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from ..engines.steps import DEVICE, HOST
-from .graphs import MOVES, Graph, Invalid, all_nodes, infer, operator_types
+from .graphs import MOVES, Graph, all_nodes, infer, operator_types
 from .plan import (
     Binding,
     Dropping,
@@ -19,6 +19,7 @@ from .plan import (
     Putting,
     Running,
     RunningBound,
+    SeededInputs,
     Updating,
 )
 from .state import CAPTURE
@@ -71,139 +72,108 @@ def alike(one: Features, other: Features) -> bool:
     )
 
 
+def _those(conditions: Mapping[str, object]) -> set[str]:
+    """Returns the features whose conditions hold."""
+    return {name for name, holds in conditions.items() if holds}
+
+
 def _of_graph(graph: Graph) -> set[str]:
-    names: set[str] = set()
-    made = {node.output for node in graph.nodes}
-    sources = {source.name: source for source in graph.sources}
+    nodes, outputs, sources = list(all_nodes(graph.nodes)), set(graph.outputs), graph.sources
+    inner = {node.output for node in graph.nodes}
     read = set().union(*(node.reads() for node in graph.nodes))
-    for source in graph.sources:
-        if source.dims != "static":
-            names.add("symbolic" if source.dims == "symbolic" else "shapeless")
-        if source.kind != "input":
-            names.add(source.kind)
-        if source.name in graph.outputs:
-            names |= {"direct-output", f"direct-{source.kind}"}
-    nodes = list(all_nodes(graph.nodes))
-    for node in nodes:
-        names.add(node.op.lower() if node.op in MOVES or node.op == "If" else f"{_OPERATOR}{node.op}")
-        if len(set(node.inputs)) < len(node.inputs):
-            names.add("same-twice")
-        if node.op not in MOVES and any(
-            not sources[n].sizes and not sources[n].condition for n in node.inputs if n in sources
-        ):
-            names.add("scalar-index")
-        if set(node.inputs) & made:
-            names.add("chain")
-    if len(nodes) >= 5:
-        names.add("many-nodes")
-    if any(name not in read and name not in graph.outputs for name in made):
-        names.add("unused-node")
-    if len(graph.outputs) > 1:
-        names.add("several-outputs")
-    if any(name in read for name in graph.outputs if name in made):
-        names.add("inner-output")
-    if graph.odd:
-        names.add("odd-names")
-    try:
-        size = infer(graph)[graph.outputs[0]].type.size
-        names |= {"wide"} if size == 8 else {"narrow"} if size < 4 else set()
-    except Invalid:
-        pass
-    return names
+    scalars = {s.name for s in sources if not s.sizes and not s.condition}
+    size = infer(graph)[graph.outputs[0]].type.size
+    direct = {f"direct-{s.kind}" for s in sources if s.name in outputs}
+    conditions = {
+        "symbolic": any(s.dims == "symbolic" for s in sources),
+        "shapeless": any(s.dims == "none" for s in sources),
+        "direct-output": direct,
+        "same-twice": any(len(set(node.inputs)) < len(node.inputs) for node in nodes),
+        "scalar-index": any(node.op not in MOVES and scalars & set(node.inputs) for node in nodes),
+        "chain": any(inner & set(node.inputs) for node in nodes),
+        "many-nodes": len(nodes) >= 5,
+        "unused-node": inner - read - outputs,
+        "several-outputs": len(outputs) > 1,
+        "inner-output": inner & read & outputs,
+        "odd-names": graph.odd,
+        "wide": size == 8,
+        "narrow": size < 4,
+    }
+    operators = {node.op.lower() if node.op in (*MOVES, "If") else f"{_OPERATOR}{node.op}" for node in nodes}
+    return _those(conditions) | direct | operators | ({s.kind for s in sources} - {"input"})
 
 
 def _of_setup(action: Opening) -> set[str]:
     setup = action.setup
-    names = {_SETUP[key] for key in setup.config if key in _SETUP}
-    if CAPTURE in setup.config:
-        names.add("replay" if action.replay else "runtime-fusion")
-    if setup.level is not None:
-        names.add("level")
-    if setup.devices:
-        names.add("own-queue")
-    if setup.profile:
-        names.add("profile")
-    return names
+    conditions = {
+        "replay": action.replay,
+        "runtime-fusion": CAPTURE in setup.config and not action.replay,
+        "level": setup.level is not None,
+        "own-queue": setup.devices,
+        "profile": setup.profile,
+    }
+    return _those(conditions) | {_SETUP[key] for key in setup.config if key in _SETUP}
 
 
 def _of_use(plan: Plan, session: Opening) -> set[str]:
     """Returns the features of the actions on a session, and of those on other sessions before it is used."""
-    graph, name = plan.graphs[session.graph], session.session
-    names: set[str] = set()
-    rounds = []
-    opened = bound = False
-    other_sessions: set[str] = set()
-    for action in plan.actions:
-        concerns_session = getattr(action, "session", None) == name
-        if isinstance(action, Opening):
-            opened = opened or concerns_session
-            if not concerns_session:
-                names |= {"several-sessions"} | ({"newer"} if opened else set())
-                other_sessions.add(action.session)
-        elif isinstance(action, Dropping):
-            if action.name == name and bound:
-                names.add("dropped-bound")
-            elif action.name == name:
-                names.add("drop")
-            elif action.name in other_sessions:
-                names |= {"drop", "newer-dropped" if opened else "older-dropped"}
-        if not concerns_session and not (isinstance(action, (Putting, Updating)) and action.graph == session.graph):
-            continue
-        if isinstance(action, (Running, Binding)):
-            rounds.append(action.round)
-            names |= {"fed"} if action.round.fed else set()
-        if isinstance(action, Running):
-            names |= {"subset"} if action.outputs is not None else set()
-            names |= {"values"} if action.values or action.method == "values" else set()
-            names |= {"keep"} if action.keep else set()
-        elif isinstance(action, Binding):
-            bound = True
-            names.add("bind")
-            names |= {"bind-device"} if action.values or DEVICE in action.outputs.values() else set()
-            names |= {"preallocated"} if set(action.outputs.values()) - {HOST, DEVICE} else set()
-        elif isinstance(action, RunningBound):
-            bound = False
-        elif isinstance(action, Updating):
-            names.add("update")
-        elif isinstance(action, Misfeeding):
-            names |= {"wrong-call", f"wrong-{action.wrong}"}
-    names |= _of_values(plan) - {"update"}
-    if len(rounds) > 1:
-        names.add("several-runs")
-    if len({repr(sorted(r.sizes.items())) for r in rounds}) > 1:
-        names.add("sizes-change")
-    return names | _empty(graph, [r.sizes for r in rounds])
+    name, opened = session.session, plan.actions.index(session)
+    others = {a.session: at for at, a in enumerate(plan.actions) if isinstance(a, Opening) and a.session != name}
+    drops = {a.name: at for at, a in enumerate(plan.actions) if isinstance(a, Dropping)}
+    calls = [a for a in plan.actions if isinstance(a, (Running, Binding)) and a.session == name]
+    runs = [a for a in calls if isinstance(a, Running)]
+    bindings = [a for a in calls if isinstance(a, Binding)]
+    before_drop = [
+        isinstance(a, Binding)
+        for a in plan.actions[: drops.get(name)]
+        if isinstance(a, (Binding, RunningBound)) and a.session == name
+    ]
+    dropped_bound = name in drops and before_drop and before_drop[-1]
+    other_drops = {at for dropped, at in drops.items() if dropped in others}
+    places = {place for binding in bindings for place in binding.outputs.values()}
+    wrong = {f"wrong-{a.wrong}" for a in plan.actions if isinstance(a, Misfeeding) and a.session == name}
+    conditions = {
+        "several-sessions": others,
+        "newer": any(at > opened for at in others.values()),
+        "drop": other_drops or (name in drops and not dropped_bound),
+        "newer-dropped": any(at > opened for at in other_drops),
+        "older-dropped": any(at < opened for at in other_drops),
+        "dropped-bound": dropped_bound,
+        "fed": any(call.round.fed for call in calls),
+        "subset": any(run.outputs is not None for run in runs),
+        "values": any(run.method == "values" for run in runs),
+        "keep": any(run.keep for run in runs),
+        "bind": bindings,
+        "bind-device": DEVICE in places or any(binding.values for binding in bindings),
+        "preallocated": places - {HOST, DEVICE},
+        "wrong-call": wrong,
+        "several-runs": len(calls) > 1,
+        "sizes-change": len({repr(sorted(call.round.sizes.items())) for call in calls}) > 1,
+    }
+    empty = set().union(*(_empty(plan.graphs[session.graph], call.round) for call in calls))
+    updates = {"update"} if any(isinstance(a, Updating) and a.graph == session.graph for a in plan.actions) else set()
+    return _those(conditions) | wrong | updates | empty | (_of_values(plan) - {"update"})
 
 
 def _of_values(plan: Plan) -> set[str]:
     """Returns the features of the actions on OrtValues, of any session."""
-    names: set[str] = set()
-    for action in plan.actions:
-        if isinstance(action, Getting):
-            names.add("read-value")
-        elif isinstance(action, Updating):
-            names.add("update")
-        elif isinstance(action, Putting):
-            try:
-                sizes = infer(plan.graphs[action.graph], action.round.sizes)[action.name].sizes
-            except (Invalid, LookupError):
-                continue
-            names |= {"empty-value"} if 0 in sizes else set()
-    return names
+    values = [a for a in plan.actions if isinstance(a, Putting)]
+    conditions = {
+        "read-value": any(isinstance(a, Getting) for a in plan.actions),
+        "update": any(isinstance(a, Updating) for a in plan.actions),
+        "empty-value": any(0 in infer(plan.graphs[a.graph], a.round.sizes)[a.name].sizes for a in values),
+    }
+    return _those(conditions)
 
 
-def _empty(graph: Graph, all_sizes: Sequence[dict[str, tuple[int, ...]]]) -> set[str]:
+def _empty(graph: Graph, round: SeededInputs) -> set[str]:
     """Returns where empty tensors are: among the outputs (all, or some beside others) or only inside."""
-    names: set[str] = set()
-    for sizes in all_sizes:
-        try:
-            values = infer(graph, sizes)
-        except Invalid:
-            continue
-        empty = {name for name, value in values.items() if 0 in value.sizes}
-        if empty:
-            outputs = empty & set(graph.outputs)
-            names |= {"empty", "empty-output" if outputs else "empty-inside"}
-            if outputs and len(outputs) < len(graph.outputs):
-                names.add("empty-beside")
-    return names
+    empty = {name for name, value in infer(graph, round.sizes).items() if 0 in value.sizes}
+    outputs = empty & set(graph.outputs)
+    conditions = {
+        "empty": empty,
+        "empty-output": outputs,
+        "empty-inside": empty and not outputs,
+        "empty-beside": outputs and len(outputs) < len(graph.outputs),
+    }
+    return _those(conditions)
