@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -37,32 +37,6 @@ class Budget:
         return True
 
 
-@dataclass
-class Trials(Generic[T]):
-    """Tries values, each at most once, until the budget is spent.
-
-    `fails(value)` returns True if a value still fails. `key(value)` returns a key to compare values by: a value whose key
-    was tried before is not tried again.
-    """
-
-    fails: Callable[[T], bool]
-    key: Callable[[T], Hashable] = repr
-    budget: Budget = field(default_factory=Budget)
-    _tried: set[Hashable] = field(default_factory=set)
-
-    def known(self, value: T) -> None:
-        """Notes a value that is known to fail, so that it is not tried."""
-        self._tried.add(self.key(value))
-
-    def __call__(self, value: T) -> bool:
-        """Returns whether a value fails. Returns False if it was tried before, or if the budget is spent."""
-        key = self.key(value)
-        if key in self._tried or not self.budget.spend():
-            return False
-        self._tried.add(key)
-        return self.fails(value)
-
-
 def shrink(
     value: T,
     fails: Callable[[T], bool],
@@ -73,27 +47,31 @@ def shrink(
 ) -> T:
     """Returns the smallest value that still fails: none of the reductions makes it smaller.
 
-    Ends earlier when the budget is spent. `value` itself is known to fail and is not tried again.
+    `value` itself is known to fail. A value whose `key` was tried before is not tried again. Ends earlier when the budget is
+    spent.
     """
-    trials = Trials(fails, key, budget or Budget())
-    trials.known(value)
+    budget, tried = budget or Budget(), {key(value)}
+
+    def first(candidates: Iterable[T]) -> T | None:
+        """Returns the first candidate that fails; None if there is none, or if the budget is spent before."""
+        for candidate in candidates:
+            candidate_key = key(candidate)
+            if candidate_key in tried:
+                continue
+            if not budget.spend():
+                return None
+            tried.add(candidate_key)
+            if fails(candidate):
+                return candidate
+        return None
+
     changed = True
     while changed:
         changed = False
         for reduction in reductions:
-            while (smaller := _first(trials, reduction(value))) is not None:
+            while (smaller := first(reduction(value))) is not None:
                 value, changed = smaller, True
     return value
-
-
-def _first(trials: Trials[T], candidates: Iterable[T]) -> T | None:
-    """Returns the first candidate that fails; None if there is none, or if the budget is spent before."""
-    for candidate in candidates:
-        if trials(candidate):
-            return candidate
-        if trials.budget.spent:
-            return None
-    return None
 
 
 def without_some(items: Sequence[E]) -> Iterator[tuple[E, ...]]:
@@ -107,10 +85,7 @@ def without_some(items: Sequence[E]) -> Iterator[tuple[E, ...]]:
         size //= 2
 
 
-def smaller_numbers(number: int, lowest: int = 0) -> Iterator[int]:
-    """Gives lower numbers, the lowest first."""
-    seen = {number}
-    for candidate in (lowest, lowest + 1, (number + lowest) // 2, number - 1):
-        if lowest <= candidate < number and candidate not in seen:
-            seen.add(candidate)
-            yield candidate
+def smaller_numbers(number: int, lowest: int = 0) -> list[int]:
+    """Returns some lower numbers, the lowest first."""
+    candidates = {lowest, lowest + 1, (number + lowest) // 2, number - 1}
+    return sorted(candidate for candidate in candidates if lowest <= candidate < number)

@@ -116,9 +116,6 @@ class PlanDrawing:
             return None
         return names[-1] if not chance(self.random, 3) else pick(self.random, names)
 
-    def _graph(self, session: str) -> Graph:
-        return self.state.sessions[session].graph
-
     # --- what is drawn for an action ---
 
     def _round(self, number: int) -> SeededInputs:
@@ -171,19 +168,31 @@ class PlanDrawing:
             self.numbers_of[name] = number
 
     def run_session(self) -> None:
-        """Runs a session on values from the host."""
+        """Runs a session on values from the host, and may keep its outputs."""
+        self._run(on_values=False)
+
+    def run_values(self) -> None:
+        """Runs a session on OrtValues, and may keep its outputs."""
+        self._run(on_values=True)
+
+    def _run(self, on_values: bool) -> None:
         session = self._session()
         if session is None:
             return
-        number = self.numbers_of[session]
-        graph = self._graph(session)
         if self.state.sessions[session].replay:
             self._replay(session)
             return
+        number = self.numbers_of[session]
+        graph, round = self.graphs[number], self._round(number)
+        values = self._put_inputs(number, round, every=False) if on_values else {}
+        existing = list(self.state.values) if on_values else []
+        for source in graph.inputs:
+            if chance(self.random, 3, bool(existing)):
+                values[source.name] = pick(self.random, existing)
         outputs = self._some_outputs(graph)
         keep = {n: self._new("v") for n in outputs or graph.outputs if chance(self.random, 3, "keep" in self.on)}
-        method: Method = "values" if keep else "run"
-        self._try(Running(session=session, round=self._round(number), outputs=outputs, method=method, keep=keep))
+        method: Method = "values" if on_values or keep else "run"
+        self._try(Running(session=session, round=round, outputs=outputs, method=method, values=values, keep=keep))
 
     def _put_inputs(self, number: int, round: SeededInputs, every: bool) -> dict[str, str]:
         """Makes values for the inputs of a graph, or finds some that exist. Returns their names by input."""
@@ -198,22 +207,6 @@ class PlanDrawing:
             if self._try(Putting(value=name, graph=number, name=source.name, round=round, place=place)):
                 values[source.name] = name
         return values
-
-    def run_values(self) -> None:
-        """Runs a session on OrtValues."""
-        session = self._session()
-        if session is None or self.state.sessions[session].replay:
-            return
-        number, graph = self.numbers_of[session], self._graph(session)
-        round = self._round(number)
-        values = self._put_inputs(number, round, every=False)
-        existing = list(self.state.values)
-        for source in graph.inputs:
-            if existing and chance(self.random, 3):
-                values[source.name] = pick(self.random, existing)
-        outputs = self._some_outputs(graph)
-        keep = {n: self._new("v") for n in outputs or graph.outputs if chance(self.random, 2, "keep" in self.on)}
-        self._try(Running(session=session, round=round, outputs=outputs, method="values", values=values, keep=keep))
 
     def bind(self) -> None:
         """Binds a session, runs it on what is bound, or removes its bindings."""
@@ -244,14 +237,11 @@ class PlanDrawing:
             if mostly(self.random, 3, "preallocated" in self.on):
                 value = self._new("v")
                 place = HOST if chance(self.random, 3) else DEVICE
-                if self._put_output(number, name, round, value, place):
+                if self._try(Putting(value=value, graph=number, name=name, round=round, place=place)):
                     outputs[name] = value
         bound = self._try(Binding(session=session, round=round, values=values, outputs=outputs))
         if mostly(self.random, 3, bound):
             self._try(RunningBound(session=session))
-
-    def _put_output(self, number: int, output: str, round: SeededInputs, value: str, place: str) -> bool:
-        return self._try(Putting(value=value, graph=number, name=output, round=round, place=place))
 
     def _replay(self, session: str) -> None:
         """Runs a session whose runs are captured; at first, puts and binds its values."""
@@ -261,7 +251,7 @@ class PlanDrawing:
             values = self._put_inputs(number, round, every=True)
             outputs = {name: self._new("v") for name in state.graph.outputs}
             for name, value in outputs.items():
-                self._put_output(number, name, round, value, DEVICE)
+                self._try(Putting(value=value, graph=number, name=name, round=round, place=DEVICE))
             self._try(Binding(session=session, round=round, values=values, outputs=outputs))
         elif not chance(self.random, 3):
             self.update()
@@ -299,7 +289,7 @@ class PlanDrawing:
         session = self._session()
         if session is None:
             return
-        names = [source.name for source in self._graph(session).inputs] or [""]
+        names = [source.name for source in self.state.sessions[session].graph.inputs] or [""]
         wrong = pick(self.random, ("missing", "unknown", "type", "rank", "size", "output"))
         name = "" if wrong in ("unknown", "output") else pick(self.random, names)
         self._try(Misfeeding(session=session, wrong=wrong, name=name))  # type: ignore[arg-type]

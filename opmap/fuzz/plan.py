@@ -1,4 +1,8 @@
-"""Plans: what is done with which graphs, in which order. A plan is data, so that it can be drawn, reduced and stored."""
+"""Plans: what is done with which graphs, in which order. A plan is data, so that it can be drawn, shrunk and stored.
+
+An action is not a step: it names graphs and seeds, not models and arrays. So a plan takes a line of finds.jsonl, two plans can
+be compared, and `state` can say for each action what its step must return and whether it is allowed.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ RENEW = 150
 class Find(msgspec.Struct, frozen=True, kw_only=True):
     """A defect that was found: the shrunk plan and its failure.
 
-    - `number`: the number of the plan that failed first. `seen`: how many plans failed in this way.
+    - `number`: the number of the plan that failed first.
     - `needs`: the features of the shrunk plan, for each session.
     - `stable`: whether the shrunk plan fails in a fresh process.
     """
