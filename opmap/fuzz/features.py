@@ -6,11 +6,13 @@ A feature that comes from a switch has the name of the switch, so that the switc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 
 from ..engines.steps import DEVICE, HOST
 from .graphs import MOVES, Graph, all_nodes, infer, operator_types
 from .plan import (
     Binding,
+    Clearing,
     Dropping,
     Getting,
     Misfeeding,
@@ -41,11 +43,15 @@ _SETUP = {
 
 
 def features(plan: Plan) -> Features:
-    """Returns the features of each session of a plan."""
-    sessions = [action for action in plan.actions if isinstance(action, Opening)]
-    if not sessions:  # values alone
-        return (frozenset({"values"} | _of_values(plan)),)
-    return tuple(frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(plan, s)) for s in sessions)
+    """Returns the features of each session of a plan; of a part between Clearings that has no session, one set."""
+    found: list[frozenset[str]] = []
+    for cleared, actions in groupby(plan.actions, lambda action: isinstance(action, Clearing)):
+        part = Plan(graphs=plan.graphs, actions=() if cleared else tuple(actions))
+        sessions = [action for action in part.actions if isinstance(action, Opening)]
+        found += [frozenset(_of_graph(plan.graphs[s.graph]) | _of_setup(s) | _of_use(part, s)) for s in sessions]
+        if part.actions and not sessions:
+            found.append(frozenset({"values"} | _of_values(part)))
+    return tuple(found)
 
 
 def needed(plan: Plan) -> Features:
