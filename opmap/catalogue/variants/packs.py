@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 import onnx
+import onnx.compose
 
 from ...engines.protocol import Placement
 from ...engines.steps import Evidence, Result
@@ -44,14 +45,15 @@ class Pack:
     """
 
     def __init__(self, members: Sequence[Formed]) -> None:
-        self.members = members
-        self._numbers = {_prefix(number): number for number in range(len(members))}
+        self._prefixes = tuple(f"case{number}." for number in range(len(members)))
         self.model = onnx.ModelProto()
         self.model.CopyFrom(members[0].model)
         self.model.graph.Clear()
         self.model.graph.name = PACKED
-        for number, member in enumerate(members):
-            _add(self.model.graph, member.model.graph, _prefix(number))
+        for member, prefix in zip(members, self._prefixes, strict=True):
+            graph = onnx.compose.add_prefix_graph(member.model.graph, prefix)
+            for field in ("node", "input", "output", "initializer", "value_info"):
+                getattr(self.model.graph, field).extend(getattr(graph, field))
 
     @property
     def model_bytes(self) -> bytes:
@@ -61,72 +63,42 @@ class Pack:
 
     def feeds(self, feeds: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """Returns the arrays to feed to the pack, from those of each member by its own names."""
-        return {_prefix(number) + name: array for number, arrays in enumerate(feeds) for name, array in arrays.items()}
+        pairs = zip(self._prefixes, feeds, strict=True)
+        return {prefix + name: array for prefix, arrays in pairs for name, array in arrays.items()}
 
     def results(self, result: Result) -> list[Result]:
         """Returns what the run gave to each member, by its own names. Malformed outputs are malformed for all."""
-        outputs_of_members: list[dict[str, np.ndarray]] = [{} for _ in self.members]
-        for name, array in result.outputs.items():
-            number, short = self._place(name)
-            if number is not None:
-                outputs_of_members[number][short] = array
-        return [msgspec.structs.replace(result, outputs=outputs) for outputs in outputs_of_members]
+        outputs = result.outputs
+        return [
+            msgspec.structs.replace(result, outputs={own: outputs[prefix + own] for own in _own(outputs, prefix)})
+            for prefix in self._prefixes
+        ]
 
     def evidence(self, evidence: Evidence) -> list[Evidence]:
         """Returns what the session shows of each member, by its own names.
 
         A node whose name belongs to no member is evidence about all members. If nodes have no names, all nodes are.
         """
-        placements = self._placements(evidence.placement)
-        lists = {field: self._own_names(getattr(evidence, field)) for field in ("inputs", "outputs", "overridable")}
         return [
             msgspec.structs.replace(
-                evidence, placement=placement, **{field: names[n] for field, names in lists.items()}
+                evidence,
+                placement=self._placement(evidence.placement, prefix),
+                inputs=_own(evidence.inputs, prefix),
+                outputs=_own(evidence.outputs, prefix),
+                overridable=_own(evidence.overridable, prefix),
             )
-            for n, placement in enumerate(placements)
+            for prefix in self._prefixes
         ]
 
-    def _placements(self, placement: Placement | None) -> list[Placement | None]:
+    def _placement(self, placement: Placement | None, prefix: str) -> Placement | None:
         if placement is None or not placement.names:
-            return [placement] * len(self.members)
-        nodes: list[list[tuple[tuple[str, str], str]]] = [[] for _ in self.members]
-        for node, name in zip(placement.nodes, placement.names, strict=True):
-            number, short = self._place(name)
-            for member_nodes in nodes if number is None else [nodes[number]]:
-                member_nodes.append((node, short))
-        return [
-            Placement(
-                placement.source, tuple(node for node, _ in member_nodes), tuple(name for _, name in member_nodes)
-            )
-            for member_nodes in nodes
-        ]
-
-    def _own_names(self, names: Sequence[str]) -> list[list[str]]:
-        names_of_members: list[list[str]] = [[] for _ in self.members]
-        for name in names:
-            number, short = self._place(name)
-            if number is not None:
-                names_of_members[number].append(short)
-        return names_of_members
-
-    def _place(self, name: str) -> tuple[int | None, str]:
-        """Returns the number of the member that a name in the pack belongs to (None: of no member), and its own name."""
-        prefix, dot, own_name = name.partition(".")
-        number = self._numbers.get(prefix + dot)
-        return number, name if number is None else own_name
+            return placement
+        named = zip(placement.nodes, placement.names, strict=True)
+        own = [(n, name) for n, name in named if name.startswith(prefix) or not name.startswith(self._prefixes)]
+        nodes, names = tuple(node for node, _ in own), tuple(name.removeprefix(prefix) for _, name in own)
+        return Placement(placement.source, nodes, names)
 
 
-def _prefix(number: int) -> str:
-    return f"case{number}."
-
-
-def _add(graph: onnx.GraphProto, member: onnx.GraphProto, prefix: str) -> None:
-    """Adds the nodes, inputs, outputs and initializers of a member to the graph of the pack, with the prefix."""
-    for field in ("node", "input", "output", "initializer", "value_info"):
-        for source in getattr(member, field):
-            added = getattr(graph, field).add()
-            added.CopyFrom(source)
-            added.name = prefix + source.name
-            if field == "node":
-                added.input[:] = [name and prefix + name for name in source.input]
-                added.output[:] = [name and prefix + name for name in source.output]
+def _own(names: Iterable[str], prefix: str) -> list[str]:
+    """Returns the names that begin with a prefix, without it."""
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
