@@ -43,17 +43,6 @@ class TestPlanted:
         every = relations(case, output.tolist())
         assert "the output has the right elements in another order" in [relation.text for relation in every]
 
-    def test_part(self):
-        """A rule that holds for most wrong elements says how many it explains."""
-        case = made("GATHER", sizes=LONG_AXIS["GATHER"])
-        output = read(case, lambda p, n: [p[0], (p[1] + 2) % n[1], p[2]])
-        output[:20] = np.random.default_rng(1).integers(1, 2**32, 20, dtype=np.uint32)
-        relation = found(case, output)
-        assert ("address", 280, 300) == (relation.kind, relation.explained, relation.wrong)
-        assert "most wrong elements are the input's element with position + 2 along the axis, modulo its size" == (
-            relation.text
-        )
-
     @pytest.mark.parametrize(("share", "most"), [(60, True), (40, False)])
     def test_at_least_half(self, share, most):
         """A rule counts if it explains at least half; the other wrong elements are any of the input."""
@@ -63,7 +52,8 @@ class TestPlanted:
         places = generator.choice(300, 300 - 3 * share, replace=False)
         output[places] = generator.choice(CaseArrays(case).data, len(places))
         relation = found(case, output)
-        assert most is ("position + 2 along the axis" in relation.text)
+        rule = "most wrong elements are the input's element with position + 2 along the axis, modulo its size"
+        assert most is (rule == relation.text)
         assert most is (relation.explained < relation.wrong)
 
     def test_missing_in_part(self):
@@ -113,13 +103,6 @@ def planted_axis(case):
 class TestBackends:
     """Whole outputs of backends that are wrong under a condition; here the condition holds."""
 
-    @pytest.mark.parametrize("data_type", [DataType.FLOAT32, DataType.UINT16])
-    def test_tuples_rotate(self, data_type):
-        """Tuples of two rotate the output."""
-        case = made("GATHER_ND", data_type)
-        relation = found(case, np.roll(right_of(case).reshape(-1), 1))
-        assert ("shift", "the output is rotated by 1", 120) == (relation.kind, relation.text, relation.explained)
-
     @pytest.mark.parametrize("operator", SHAPES)
     def test_last_but_one(self, operator):
         """16-bit data with an odd number of elements repeats the last but one."""
@@ -137,14 +120,6 @@ class TestBackends:
             relation.wrong,
         )
 
-    def test_tuples_of_batch_0(self):
-        """Batch 0's tuples are used for all batches: a fault model."""
-        case = made("GATHER_ND1")
-        arrays = CaseArrays(case)
-        rows = np.array(case.tensors["IndicesTensor"].values).reshape(6, 4)[0]
-        relation = found(case, arrays.data.reshape(6, 9, 5)[:, rows])
-        assert "batch-0-of-indices" in (relation.fault, *relation.ties)
-
     def test_axis_before(self):
         """GATHER_ELEMENTS reads along the axis before, with indices as large as the input."""
         size = (3, 2, 3, 4, 5)
@@ -155,34 +130,6 @@ class TestBackends:
             "every wrong element is the input's element with the index of the axis along the dimension before the axis,"
             " modulo its size and with the output's position along the axis"
         ) == relation.text
-
-    @pytest.mark.parametrize("operator", ["GATHER", "GATHER_ELEMENTS"])
-    def test_negative_off_by_one(self, operator):
-        """A negative index is off by one: a fault model."""
-        count = {"GATHER": (1, 1, 40), "GATHER_ELEMENTS": (2, 40, 3)}[operator]
-        case = made(operator, sizes={"InputTensor": (2, 150, 3), "IndicesTensor": count}, pattern="mix")
-        relation = found(case, FAULTS["negative-index-off-by-one"].bits(CaseArrays(case)))
-        assert ("fault", "negative-index-off-by-one") == (relation.kind, relation.fault)
-
-    def test_8_bit_index(self):
-        """Signed 8-bit indices: a fault model."""
-        case = made("GATHER", sizes={"InputTensor": (2, 400, 3), "IndicesTensor": (1, 1, 40)})
-        relation = found(case, FAULTS["index-8-bits-signed"].bits(CaseArrays(case)))
-        assert "index-8-bits-signed" in (relation.fault, *relation.ties)
-
-    def test_previous_output(self):
-        """The previous output of the same shape comes back: the call is named."""
-        calls = [made(operator) for operator in SHAPES]
-        earlier = [
-            Earlier(case.id, back, right_of(case).reshape(-1).tolist(), (6, 4, 5), DataType.FLOAT32)
-            for back, case in enumerate(calls[:0:-1], 1)
-        ]
-        relation = found(calls[0], right_of(calls[2]), earlier=earlier)
-        assert ("stale", f"the output is the one of {calls[2].id}, 2 calls back", 120) == (
-            relation.kind,
-            relation.text,
-            relation.explained,
-        )
 
 
 class TestStale:
