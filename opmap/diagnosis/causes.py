@@ -223,16 +223,16 @@ def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
     case = run.judged[n][0]
     call, case_output = run.calls.get(case.id), case.desc.output
     for before in run.before(case, MOST_BACK_ALIKE):
-        its = run.calls.get(before.id)
-        if call is None or its is None:
+        call_before = run.calls.get(before.id)
+        if call is None or call_before is None:
             break
         record, output = run.record(before), before.desc.output
-        if call - its > MOST_BACK and (output.data_type, output.sizes) != (case_output.data_type, case_output.sizes):
+        if call - call_before > MOST_BACK and (output.data_type, output.sizes) != (case_output.data_type, case_output.sizes):
             continue
         outputs: list[Sequence[int]] = [[bits or 0 for bits in before.expected]]
         if record.failed and (actual := _own_output(before, record)):
             outputs.append(actual)
-        outputs_before += [Earlier(before.id, call - its, bits, output.sizes, output.data_type) for bits in outputs]
+        outputs_before += [Earlier(before.id, call - call_before, bits, output.sizes, output.data_type) for bits in outputs]
     return outputs_before
 
 

@@ -136,7 +136,7 @@ def diagnoses(
 ) -> list[Diagnosis]:
     """Returns the causes of the failures, the largest first. `judge` is asked about new cases, up to `budget` for a cause.
 
-    Only a failure that is always there is asked about. Calls `advance` after each cause.
+    Only a failure that occurs every time is asked about. Calls `advance` after each cause.
     """
     left = settled(run, causes(run), judge)
     done: list[Diagnosis] = []
@@ -180,9 +180,8 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
 def settled(run: JudgedRun, groups: Sequence[Cause], judge: Run) -> list[Cause]:
     """Returns the causes, after failures of all but the largest were asked again with other values.
 
-    The values of a case may say too little of what happened, or fit another relation by chance. If they show the relation
-    of a larger cause with other values, the failures belong to that cause. A relation that does not come back with other
-    values is vague.
+    The values of a case may say too little of what happened, or fit another relation by chance. If new data does not
+    reproduce the relation, its cases join the matching cause; without one, the relation is vague.
     """
     kept: list[Cause] = []
     for cause in groups:

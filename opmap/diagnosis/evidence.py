@@ -132,10 +132,10 @@ class Evidence:
         for n in range(twins):
             sign = signs[n % len(signs)]
             twin = self.new.twin(case, sign=sign)
-            its = features(twin)
-            alike = all(its.get(name) == value for name, value in case_features.items() if name != "duplicates")
+            twin_features = features(twin)
+            alike = all(twin_features.get(name) == value for name, value in case_features.items() if name != "duplicates")
             if alike and twin.id not in self.ids and not self.spent:
-                if self.ask(twin, its):
+                if self.ask(twin, twin_features):
                     for coincidence in passed:
                         self._forget(coincidence)
                     return True

@@ -60,11 +60,11 @@ class JudgedRun:
         earlier_cases: list[Case] = []
         call = self.calls.get(case.id)
         for earlier, _ in reversed(self.judged[max(0, self._at[case.id] - most) : self._at[case.id]]):
-            its = self.calls.get(earlier.id)
-            if call is not None and its is not None and its >= call:
+            call_before = self.calls.get(earlier.id)
+            if call is not None and call_before is not None and call_before >= call:
                 break
             earlier_cases.append(earlier)
-            call = its if its is not None else call
+            call = call if call_before is None else call_before
         return earlier_cases
 
     def record(self, case: Case) -> Record:

@@ -94,14 +94,14 @@ class Questions:
         aims, self.new.aims = self.new.aims, (middle, max(middle // 2, 1), max(middle // 4, 1), low + 1, high - 1)
         best: Question | None = None
         for _ in range(TRIES):
-            made = self._made()
-            if made is None:
+            drawn = self._drawn()
+            if drawn is None:
                 continue
-            value = made[1].get(name)
-            if value is None or not low < int(value) < high or not region.holds(made[1]):
+            value = drawn[1].get(name)
+            if value is None or not low < int(value) < high or not region.holds(drawn[1]):
                 continue
             if best is None or abs(int(value) - middle) < abs(int(best[1][name]) - middle):
-                best = made
+                best = drawn
                 if abs(int(value) - middle) * 4 <= high - low:
                     break
         if best is None:
@@ -113,9 +113,9 @@ class Questions:
     def _most_new(self) -> Question | None:
         """Returns the case that shows the most new facets of its region; None if no region has new ones."""
         for tried in range(1, MOST_TRIES):
-            made = self._made()
-            if made is not None:
-                self._sort_in(*made)
+            drawn = self._drawn()
+            if drawn is not None:
+                self._sort_in(*drawn)
             if tried % 60 == 0:
                 best = self._best()
                 if best is not None:
@@ -158,9 +158,9 @@ class Questions:
             for name, value in sorted(words - seen.facets - seen.impossible, key=str):
                 if region.outside is None or (region.broken and region.broken.feature == name):
                     seen.impossible.add((name, value))
-                    made = self._climbed(region, [Comparison(name, "==", value)])
-                    if made is not None:
-                        return made
+                    climbed = self._climbed(region, [Comparison(name, "==", value)])
+                    if climbed is not None:
+                        return climbed
         return None
 
     def _climbed(
@@ -177,14 +177,14 @@ class Questions:
             hits = sum(c.holds(case_features) for c in wanted) + region.holds(case_features)
             return hits, -distance(case_features) if distance else 0
 
-        starts = STARTS // 4 if distance else STARTS  # one way is longer if each step can be measured
+        starts = STARTS // 4 if distance else STARTS  # a path is longer if each step can be measured
         for _ in range(starts):
             case = self.evidence.seeds[source.integer(0, len(self.evidence.seeds) - 1)]
             case_features = features(case)
             for operator in operators:
-                drawn = [c for _ in range(FRESH) if (c := self.new.fresh(case, operator)) is not None]
+                fresh = [c for _ in range(FRESH) if (c := self.new.fresh(case, operator)) is not None]
                 case, case_features = max(
-                    ((c, features(c)) for c in drawn), key=lambda q: reached(q[1]), default=(case, case_features)
+                    ((c, features(c)) for c in fresh), key=lambda q: reached(q[1]), default=(case, case_features)
                 )
             for _ in range(STEPS * STARTS // starts):
                 if reached(case_features)[0] == len(wanted) + 1 and case.id not in self.evidence.ids:
@@ -194,7 +194,7 @@ class Questions:
                     case, case_features = near, then
         return None
 
-    def _made(self) -> Question | None:
+    def _drawn(self) -> Question | None:
         """Returns a case that was not asked yet, mostly near a failing one; None if this try gave none."""
         source = self.new.source
         kind = source.integer(0, 9)
