@@ -226,13 +226,14 @@ def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
         call_before = run.calls.get(before.id)
         if call is None or call_before is None:
             break
-        record, output = run.record(before), before.desc.output
-        if call - call_before > MOST_BACK and (output.data_type, output.sizes) != (case_output.data_type, case_output.sizes):
+        record, output, back = run.record(before), before.desc.output, call - call_before
+        alike = (output.data_type, output.sizes) == (case_output.data_type, case_output.sizes)
+        if back > MOST_BACK and not alike:
             continue
         outputs: list[Sequence[int]] = [[bits or 0 for bits in before.expected]]
         if record.failed and (actual := _own_output(before, record)):
             outputs.append(actual)
-        outputs_before += [Earlier(before.id, call - call_before, bits, output.sizes, output.data_type) for bits in outputs]
+        outputs_before += [Earlier(before.id, back, bits, output.sizes, output.data_type) for bits in outputs]
     return outputs_before
 
 

@@ -133,7 +133,9 @@ class Evidence:
             sign = signs[n % len(signs)]
             twin = self.new.twin(case, sign=sign)
             twin_features = features(twin)
-            alike = all(twin_features.get(name) == value for name, value in case_features.items() if name != "duplicates")
+            alike = all(
+                twin_features.get(name) == value for name, value in case_features.items() if name != "duplicates"
+            )
             if alike and twin.id not in self.ids and not self.spent:
                 if self.ask(twin, twin_features):
                     for coincidence in passed:
