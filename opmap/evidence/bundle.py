@@ -12,9 +12,10 @@ import msgspec
 from ..errors import InputError
 from ..files import to_json
 from ..judge.record import SCHEMA, Record, shortened
-from .documents import DiagnosisDocument, Option, RunDocument, TimesDocument
+from ..judge.run import Run
+from .documents import DiagnosisDocument, Facts, Option, RunDocument, TimesDocument, Totals
 from .json_files import decode
-from .junit import Suite, junit
+from .junit import junit
 from .results_folder import RUN, ResultsFolder, formatted
 from .summary import append_step_summary, summary
 
@@ -70,12 +71,7 @@ class Bundle:
     ):
         self._files = ResultsFolder(folder, RECORDS, resume=resume)
         self.folder = self._files.path
-        self._selection = to_json(selection)
-        self._run: dict[str, object] = {
-            "schema": SCHEMA,
-            "selection": msgspec.Raw(self._selection),
-            "environment": None,
-        }
+        self._run = RunDocument(schema=SCHEMA, selection=decode(to_json(selection), dict[str, Option]))
         self.done: list[Record] = []
         self._seconds: dict[str, float] = {}
         self.completed = False
@@ -85,8 +81,8 @@ class Bundle:
             for name in (*REPORTS, TIMES, HTML):
                 self._files.remove_file(name)
             if resume:
-                self._remove_failures()
-            self._write_run(None)
+                self._files.remove_failures()
+            self._files.write_run(self._run)
             self._files.start_lines((record for _, record in self._files.read_lines(Record)) if resume else ())
         except BaseException:
             self.release()
@@ -98,20 +94,20 @@ class Bundle:
         if seconds is not None and record.case is not None:
             self._seconds[record.case] = round(seconds, 6)
 
-    def environment(self, facts: Mapping[str, object]) -> None:
+    def environment(self, facts: Facts) -> None:
         """Writes the facts about the machine and the software on which the cases ran."""
-        self._run["environment"] = msgspec.Raw(to_json(facts))
-        self._write_run(None)
+        self._run = msgspec.structs.replace(self._run, environment=facts)
+        self._files.write_run(self._run)
 
     def complete(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
         """Writes all records once more in this order, and the totals of the run. The folder stays locked for its reports."""
         records = list(records)
-        self._run["problems"] = msgspec.Raw(to_json(list(problems)))
-        totals = Counter(str(record.verdict) for record in records)
+        totals = Totals(dict(sorted(Counter(record.verdict for record in records).items())), exit_code)
+        self._run = msgspec.structs.replace(self._run, problems=list(problems), totals=totals)
         written = self._files.written((record.case for record in records), _case_of)
         try:
             self._files.write_lines(line or record for line, record in zip(written, records, strict=True))
-            self._write_run({"verdicts": dict(sorted(totals.items())), "exit_code": exit_code})
+            self._files.write_run(self._run)
         except BaseException:
             self.release()
             raise
@@ -125,49 +121,32 @@ class Bundle:
     def write_reports(
         self,
         records: Sequence[Record],
-        exit_code: int,
         *,
-        problems: Sequence[str] = (),
-        notes: Sequence[str] = (),
+        notes: Sequence[str] | None = None,
         diagnosis: DiagnosisDocument | None = None,
     ) -> None:
         """Writes junit.xml, summary.md, times.json and, if the causes were found, diagnosis.json.
 
-        Takes the arguments of `summary`.
+        `notes` are the lines below the tables of the terminal; without them, those that the records give.
         """
-        selection = decode(self._selection, dict[str, Option])
-        text = summary(selection, records, exit_code, problems=problems, notes=notes, diagnosis=diagnosis)
         if diagnosis:
             self._files.write_file(DIAGNOSIS, formatted(diagnosis))
         self._files.write_file(TIMES, formatted(TimesDocument(seconds=self._seconds)))
-        self._files.write_file(JUNIT, junit([Suite(selection, records, exit_code, problems)]))
-        self._files.write_file(SUMMARY, text.encode(errors="backslashreplace"))
-        append_step_summary(text)
+        append_step_summary(write_reports(self._files, self._run, [records], diagnosis, notes))
 
     def release(self) -> None:
         """Releases the folder for other runs, as it is. Nothing may be written after this call."""
         self._files.release()
 
-    def _remove_failures(self) -> None:
-        from .failures import FOLDER, remove_failures  # loads much that only a resumed run needs here
-
-        try:
-            remove_failures(self.folder)
-        except OSError as error:
-            raise InputError(error.strerror or str(error), file=str(self.folder / FOLDER)) from None
-
-    def _write_run(self, totals: dict[str, object] | None) -> None:
-        self._files.write_run({**self._run, "totals": totals})
-
     def _read(self, ids: frozenset[str], whole: bool) -> None:
         """Reads the records of an interrupted run. A line that was not written to its end is left out."""
         run = self._files.read_file(RUN, RunDocument)
-        if run.parts is not None:
+        if run.merged:
             message = "--resume must be the bundle of one run, got one that opmap merge wrote"
             raise InputError(message, file=str(self.folder))
-        now = msgspec.json.decode(self._selection)
-        self._files.check_same({"schema": run.schema, **run.selection}, {"schema": SCHEMA, **now})
-        self._run["environment"] = run.environment
+        now = {"schema": SCHEMA, **self._run.selection}
+        self._files.check_same({"schema": run.schema, **run.selection}, now)
+        self._run = msgspec.structs.replace(self._run, environment=run.environment)
         seen: set[str] = set()
         for number, record in self._files.read_lines(Record):
             case = record.case or ""
@@ -180,3 +159,27 @@ class Bundle:
         if (self.folder / TIMES).exists():
             times = self._files.read_file(TIMES, TimesDocument).seconds
             self._seconds = {case: seconds for case, seconds in times.items() if case in seen}
+
+
+def write_reports(
+    files: ResultsFolder,
+    run: RunDocument,
+    records: Sequence[Sequence[Record]],
+    diagnosis: DiagnosisDocument | None,
+    notes: Sequence[str] | None = None,
+    *,
+    only: Collection[str] = REPORTS,
+) -> str:
+    """Writes junit.xml and summary.md, as far as they are in `only`, and returns the summary.
+
+    `records` has those of each part of a merged bundle; else those of the one run.
+    """
+    run_notes = Run()
+    run_notes.records = [record for of_part in records for record in of_part]
+    texts = {
+        JUNIT: junit(list(zip(run.runs, records, strict=True)), run.problems if run.merged else ()),
+        SUMMARY: summary(run, run_notes.records, run_notes.notes() if notes is None else notes, diagnosis),
+    }
+    for name in set(only) & set(texts):
+        files.write_file(name, texts[name].encode(errors="backslashreplace"))
+    return texts[SUMMARY]

@@ -81,7 +81,7 @@ class ReadRun:
     def facts(self, place: str) -> dict[str, str]:
         """Returns the options and the facts at one place."""
         part = self.bundle.parts[self.places[place][0]]
-        return _facts(part, with_shard=self.bundle.run.parts is None)
+        return _facts(part, with_shard=not self.bundle.run.merged)
 
 
 def compare(old: ReadRun, new: ReadRun) -> DiffDocument:

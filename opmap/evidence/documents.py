@@ -10,6 +10,7 @@ from ..diagnosis.relation import STALE, Label, without_numbers
 from ..diagnosis.sides import Answer, OddOneOut
 from ..engines.machine.facts import Fact
 from ..judge.record import TensorRecord
+from ..limits import MAX_RECORDS
 from ..vocabulary import Verdict
 
 DIAGNOSIS_SCHEMA = "opmap-diagnosis/1"
@@ -55,6 +56,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         """On which software and device the provider ran. Results of two runs at one place belong together."""
         return tuple(self.selection.get(name) for name in PLACE)
 
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the run; that of Ctrl-C if it has not ended."""
+        return self.totals.exit_code if self.totals else 130
+
 
 class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What run.json holds.
@@ -72,7 +78,25 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     environment: Facts | None = None
     problems: list[str] = []
     totals: Totals | None = None
-    parts: list[Part] | None = None
+    parts: list[Part] | msgspec.UnsetType | None = msgspec.UNSET
+
+    @property
+    def merged(self) -> bool:
+        """Whether `opmap merge` wrote this."""
+        return isinstance(self.parts, list)
+
+    @property
+    def runs(self) -> list[Part]:
+        """The runs that were merged; of a bundle that is not merged, the one run. `records` of that is MAX_RECORDS."""
+        if isinstance(self.parts, list):
+            return self.parts
+        facts = {name: getattr(self, name) for name in ("selection", "environment", "problems", "totals")}
+        return [Part(**facts, records=MAX_RECORDS)]
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the run; that of Ctrl-C if it has not ended."""
+        return self.totals.exit_code if self.totals else 130
 
 
 class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,32 +26,13 @@ from ..mapping.dxdispatch import desc_json
 from ..tensors import DataType, Tensor
 from .cause_view import describe_case
 from .doctor import rows
+from .failure_folders import ISSUE, PROGRAM
 from .issue import Issue, issue_text
 from .redaction import Redactor
 from .reproducers.dry_run import dry_run
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.model_folders import folder_files, formed_model, tensor_proto
 from .reproducers.reproducer import MODEL, Recorded, program
-
-PROGRAM, ISSUE = "repro.py", "issue.md"
-
-_LONGEST_NAME = 100
-"""The longest name of a folder: Windows refuses paths of more than 260 characters."""
-
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
-"""Names that are no files on Windows."""
-
-
-def folder_name(id: str) -> str:
-    """Returns a name for the folder of a case that every system takes.
-
-    Different ids of the catalogue have different names. Any other id has a digest in its name.
-    """
-    wanted = id.replace("/", "-")
-    name = re.sub(r"[^a-z0-9_.-]", "_", wanted).strip(".")[:_LONGEST_NAME]
-    if name == wanted and not _RESERVED.match(name) and "/" in id and "-" not in id.rpartition("/")[0]:
-        return name
-    return f"{name or 'case'}-{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 def export_folder(

@@ -319,9 +319,9 @@ def _facts(bundle: WrittenBundle) -> Iterator[tuple[str, str, str]]:
 
 def _environments(bundle: WrittenBundle) -> list[tuple[str, Facts | None]]:
     """Returns the environment; of a merged bundle whose parts differ in it, that of each part behind the part's name."""
-    if bundle.run.environment is not None or not bundle.run.parts:
+    if bundle.run.environment is not None or not bundle.run.merged:
         return [("", bundle.run.environment)]
-    return [(f"run {number}: ", part.environment) for number, part in enumerate(bundle.run.parts, 1)]
+    return [(f"run {number}: ", part.environment) for number, part in enumerate(bundle.run.runs, 1)]
 
 
 def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from ..errors import printable
 from ..judge.record import Record
 from ..vocabulary import Verdict
-from .documents import Option
+from .documents import Part
 
 _ERRORS = (Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 """The verdicts of cases that gave no output: JUnit's errors. The others that are not good are its failures."""
@@ -20,44 +19,32 @@ _SHOWN = (Verdict.PASS, Verdict.OBSERVED)
 _PROPERTIES = ("tier", "version", "package", "device_class", "adapter_name", "driver", "platform")
 
 
-@dataclass(frozen=True)
-class Suite:
-    """One run: what was asked for, and what came out."""
-
-    selection: Mapping[str, Option]
-    records: Sequence[Record]
-    exit_code: int
-    problems: Sequence[str] = ()
-
-
-def junit(suites: Sequence[Suite], problems: Sequence[str] = ()) -> bytes:
+def junit(runs: Sequence[tuple[Part, Sequence[Record]]], problems: Sequence[str] = ()) -> str:
     """Returns the XML document, with a test suite per run and a test case per record.
 
-    `problems` are those of all runs together. A run that is red although no case failed has a
-    failed test case `run` more, which says why.
+    `problems` are those of a merged bundle: of its runs, and what was wrong with merging them. A run that is red although no
+    case failed has a failed test case `run` more, which says why.
     """
     root = ET.Element("testsuites", name="opmap")
-    for suite in suites:
-        root.append(_suite(suite))
-    if problems:
-        root.append(_counted(ET.Element("testsuite", name="opmap merge"), list(map(_problem, problems))))
+    root.extend(_suite(part, records) for part, records in runs)
+    of_merging = problems[sum(len(part.problems) for part, _ in runs) :]
+    if of_merging:
+        root.append(_counted(ET.Element("testsuite", name="opmap merge"), list(map(_problem, of_merging))))
     ET.indent(root)
     content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return content + b"\n"
+    return content.decode() + "\n"
 
 
-def _suite(suite: Suite) -> ET.Element:
-    element = ET.Element("testsuite", name=printable(f"opmap on {suite.selection.get('provider')}"))
+def _suite(part: Part, records: Sequence[Record]) -> ET.Element:
+    element = ET.Element("testsuite", name=printable(f"opmap on {part.selection.get('provider')}"))
     properties = ET.SubElement(element, "properties")
     for name in _PROPERTIES:
-        if (value := suite.selection.get(name)) is not None:
+        if (value := part.selection.get(name)) is not None:
             ET.SubElement(properties, "property", name=name, value=printable(str(value)))
-    cases = [_case(record) for record in suite.records]
-    problems = list(suite.problems)
-    if suite.exit_code and not problems and not any(record.failed for record in suite.records):
-        problems = [_why(suite.exit_code)]
-    cases += [_problem(problem) for problem in problems]
-    return _counted(element, cases)
+    problems = list(part.problems)
+    if part.exit_code and not problems and not any(record.failed for record in records):
+        problems = [_why(part.exit_code)]
+    return _counted(element, [*map(_case, records), *map(_problem, problems)])
 
 
 def _counted(element: ET.Element, cases: Sequence[ET.Element]) -> ET.Element:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import attrgetter
+from pathlib import Path
 
 import msgspec
 
@@ -15,8 +16,7 @@ from ..errors import cut
 from ..files import to_json
 from ..judge.record import SCHEMA, Record
 from ..limits import MAX_SHOWN
-from .bundle import DIAGNOSIS, RECORDS, SUMMARY, TIMES
-from .bundle_reports import reports
+from .bundle import DIAGNOSIS, RECORDS, TIMES, write_reports
 from .documents import (
     DIAGNOSIS_SCHEMA,
     PLACE,
@@ -28,6 +28,8 @@ from .documents import (
     TimesDocument,
     Totals,
 )
+from .failure_folders import FOLDER, folder_name, read_failures
+from .reproducers.model_folders import write_files
 from .results_folder import ResultsFolder, formatted
 from .summary import append_step_summary
 from .written_bundle import WrittenBundle
@@ -47,7 +49,7 @@ class _Source:
     @property
     def name(self) -> str:
         """The folder; of a bundle that was merged before, with the number of the part."""
-        merged = self.bundle.run.parts is not None
+        merged = self.bundle.run.merged
         return f"{self.bundle.folder}{f' (part {self.number + 1})' if merged else ''}"
 
     @property
@@ -101,17 +103,23 @@ class Merging:
         files.close()
         run = self._run(parts)
         diagnosis = self._diagnosis()
-        assert run.totals and run.parts
+        assert run.totals
         if diagnosis:
             files.write_file(DIAGNOSIS, formatted(diagnosis))
         if times := self._times():
             files.write_file(TIMES, formatted(TimesDocument(seconds=times)))
-        texts = dict(reports(run, list(zip(run.parts, parts, strict=True)), diagnosis))
-        for name, text in texts.items():
-            files.write_file(name, text.encode(errors="backslashreplace"))
+        text = write_reports(files, run, parts, diagnosis)
         files.write_run(run)
-        append_step_summary(texts[SUMMARY])
+        self._copy_failures(files.path)
+        append_step_summary(text)
         return run.totals.exit_code
+
+    def _copy_failures(self, folder: Path) -> None:
+        """Copies the folders of failures. Of two with one name, the first."""
+        for bundle in self.bundles:
+            for name, files in read_failures(bundle.folder, {folder_name(id) for id in bundle.failed_cases}):
+                if files is not None and not (folder / FOLDER / name).exists():
+                    write_files(folder / FOLDER / name, files)
 
     def _records(self) -> Iterator[tuple[int, Record]]:
         """Yields each record of each bundle with the number of its source."""

@@ -15,10 +15,8 @@ from ..files import to_json
 from ..judge.record import Record
 from ..tensors import DataType
 from ..vocabulary import Stage, Verdict
-from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS, SURVEY, TIMES
-from .bundle_reports import reports
-from .export import folder_name
-from .failures import FOLDER, read_failures
+from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS, SURVEY, TIMES, write_reports
+from .failure_folders import FOLDER, folder_name, read_failures
 from .html_report import write_report
 from .json_files import decode, read_json, read_lines
 from .redaction import Redactor, summary
@@ -154,8 +152,7 @@ def _write_reports(bundle: WrittenBundle, files: ResultsFolder, redactor: Redact
     for part, record in copy.read_records():
         parts[part].append(record)
     notes = [f"taken out of the texts before this was written: {summary(redactor.removed)}"]
-    for name, text in reports(copy.run, list(zip(copy.parts, parts, strict=True)), copy.diagnosis, notes):
-        if (bundle.folder / name).exists():
-            files.write_file(name, text.encode(errors="backslashreplace"))
+    only = [name for name in REPORTS if (bundle.folder / name).exists()]
+    write_reports(files, copy.run, parts, copy.diagnosis, notes, only=only)
     if (bundle.folder / HTML).exists():
         write_report(files.path)

@@ -21,8 +21,7 @@ from ..mapping.dxdispatch import read_model
 from ..vocabulary import CONTRACT, PROBE, TIERS
 from .cause_view import CauseView, diagnosis_document
 from .documents import DiagnosisDocument, Group
-from .export import folder_name
-from .failures import FOLDER
+from .failure_folders import FOLDER, folder_name
 from .report_picture import Picture, picture
 from .written_bundle import WrittenBundle
 from .wrong_elements import comparable_bits

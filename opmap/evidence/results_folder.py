@@ -17,6 +17,7 @@ from ..errors import InputError, cut
 from ..files import TEMPORARY, remove, to_json, write_file
 from ..limits import MAX_SHOWN
 from .documents import Option
+from .failure_folders import FOLDER, remove_failures
 from .json_files import read_json, read_lines
 
 T = TypeVar("T")
@@ -174,13 +175,18 @@ class ResultsFolder:
         with self._writing(), suppress(FileNotFoundError):
             remove(self.path / name)
 
+    def remove_failures(self) -> None:
+        """Removes the folders of failures that an earlier end of the run wrote."""
+        with self._writing(f"/{FOLDER}"):
+            remove_failures(self.path)
+
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self, name: str = "") -> Iterator[None]:
         """Makes an error of the operating system one line."""
         try:
             yield
         except OSError as error:
-            raise InputError(error.strerror or str(error), file=str(self.path)) from None
+            raise InputError(error.strerror or str(error), file=f"{self.path}{name}") from None
 
     def close(self) -> None:
         """Ends the adding of lines."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ..errors import InputError
 from ..judge.record import Record
 from .cause_view import MOST_SHOWN, CauseView
-from .documents import DiagnosisDocument, Group, Option
+from .documents import DiagnosisDocument, Group, Option, RunDocument
 from .markdown import block, code, plain
 from .tables import count_tables
 
@@ -23,21 +23,16 @@ _PLACE = ("version", "device_class", "adapter_name", "driver", "platform")
 
 
 def summary(
-    selection: Mapping[str, Option],
-    records: Sequence[Record],
-    exit_code: int,
-    *,
-    problems: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    diagnosis: DiagnosisDocument | None = None,
+    run: RunDocument, records: Sequence[Record], notes: Sequence[str] = (), diagnosis: DiagnosisDocument | None = None
 ) -> str:
     """Returns the summary of a run. `diagnosis` is None if the causes were not sought or not found.
 
-    `selection` is that of run.json, and `notes` are the lines below the tables of the terminal.
+    `notes` are the lines below the tables of the terminal.
     """
+    selection = run.selection
     groups = diagnosis.groups if diagnosis else []
     parts = [
-        f"# opmap: {_verdict(records, exit_code)}\n",
+        f"# opmap: {_verdict(records, run.exit_code)}\n",
         f"Tier {code(_shown(selection, 'tier'))} on {_place(selection)}.\n",
         *(_cause(number, group) for number, group in enumerate(groups[:MOST_SHOWN], 1)),
     ]
@@ -45,8 +40,8 @@ def summary(
         parts.append(f"... and {len(groups) - MOST_SHOWN} more causes\n")
     parts += [section.markdown() for section in count_tables(records)]
     parts += _unexplained(records, {case for group in groups for case in group.ids})
-    if problems:
-        parts.append(f"## Problems\n\n{block(_first(problems))}")
+    if run.problems:
+        parts.append(f"## Problems\n\n{block(_first(run.problems))}")
     parts.append(block(notes))
     return "\n".join(filter(None, parts))
 
@@ -101,9 +96,8 @@ def _unexplained(records: Sequence[Record], explained: set[str]) -> list[str]:
     if not failures:
         return []
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in Counter(r.verdict for r in failures).items())
-    lines = [f"{r.verdict}  {r.case}{f': {r.message}' if r.message else ''}" for r in failures[:MOST_LINES]]
-    more = [f"... and {len(failures) - MOST_LINES:,} more"] if len(failures) > MOST_LINES else []
-    return [f"## Failures without a cause ({counts})\n\n{block([*lines, *more])}"]
+    lines = [f"{r.verdict}  {r.case}{f': {r.message}' if r.message else ''}" for r in failures]
+    return [f"## Failures without a cause ({counts})\n\n{block(_first(lines))}"]
 
 
 def _first(lines: Sequence[str]) -> list[str]:

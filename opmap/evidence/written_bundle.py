@@ -50,18 +50,7 @@ class WrittenBundle:
     @property
     def parts(self) -> list[Part]:
         """The runs that were merged; of a bundle that is not merged, the one run. `records` of that is MAX_RECORDS."""
-        run = self.run
-        if run.parts is not None:
-            return run.parts
-        return [
-            Part(
-                selection=run.selection,
-                environment=run.environment,
-                problems=run.problems,
-                totals=run.totals,
-                records=MAX_RECORDS,
-            )
-        ]
+        return self.run.runs
 
     def asked(self, name: str) -> str | None:
         """Returns one of the options of the run, or one of the facts about its provider, as a text; None if it is not set."""
@@ -108,7 +97,7 @@ class WrittenBundle:
             seen.add(record.case)
             left -= 1
             yield part, record
-        if self.run.parts is not None and (left or any(count for _, count in ends)):
+        if self.run.merged and (left or any(count for _, count in ends)):
             raise self._another_number(line)
 
     def _another_number(self, lines: int) -> InputError:
@@ -127,7 +116,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
         got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
     run = _document(path / RUN, RunDocument, SCHEMA)
-    if run.parts is not None and not (run.parts and all(0 <= part.records <= MAX_RECORDS for part in run.parts)):
+    if not (run.runs and all(0 <= part.records <= MAX_RECORDS for part in run.runs)):
         message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
         raise InputError(message, path="$.parts", file=str(path / RUN))
     has_diagnosis = (path / DIAGNOSIS).exists()

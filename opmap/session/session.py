@@ -472,9 +472,8 @@ class Session:
         if self.bundle:
             if not self.bundle.completed:
                 self.complete()
-            records, problems, notes = self.results.records, self.problems, self.notes
             try:
-                self.bundle.write_reports(records, self.exit_code, problems=problems, notes=notes, diagnosis=diagnosis)
+                self.bundle.write_reports(self.results.records, notes=self.notes, diagnosis=diagnosis)
             finally:
                 self.bundle.release()
         return self.exit_code

@@ -22,7 +22,8 @@ from opmap.catalogue.selection import find_case
 from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Fact
 from opmap.engines.machine.runtimes import installed
-from opmap.evidence.export import export_folder, folder_name
+from opmap.evidence.export import export_folder
+from opmap.evidence.failure_folders import folder_name
 from opmap.evidence.redaction import Redactor
 from opmap.evidence.reproducers.model_folders import write_files
 from opmap.mapping.dxdispatch import model_json, read

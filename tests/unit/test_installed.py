@@ -33,7 +33,7 @@ class TestInstalled:
             *(f"opmap/manual/{page}.md" for page in titles()),
             *(
                 f"opmap/evidence/templates/{name}"
-                for name in ("page.html", "report.html", "diff.html", "report.css", "report.js", "picture.svg")
+                for name in ("page.html", "report.html", "diff.html", "report.css", "report.js")
             ),
             "opmap/py.typed",
         } <= files

@@ -13,7 +13,7 @@ from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.evidence.bundle import FILES, HTML, TIMES
-from opmap.evidence.failures import FOLDER
+from opmap.evidence.failure_folders import FOLDER
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]

@@ -16,9 +16,10 @@ from opmap.catalogue.selection import find_case
 from opmap.cli import main
 from opmap.errors import ProviderError
 from opmap.evidence.bundle import FILES, Bundle
+from opmap.evidence.documents import RunDocument, Totals
 from opmap.evidence.export import export_folder
-from opmap.evidence.failures import is_written
-from opmap.evidence.junit import Suite, junit
+from opmap.evidence.failure_folders import is_written
+from opmap.evidence.junit import junit
 from opmap.evidence.markdown import block, code, plain, table
 from opmap.evidence.reproducers.model_folders import write_files
 from opmap.evidence.schemas import DOCUMENTS, json_schema
@@ -30,22 +31,40 @@ FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.
 GREEN = ["--provider", "cpu", "--filter", "gather/example.*"]
 IDS = [f"gather/example.{n}" for n in range(1, 6)]
 ABSENT = ["--provider", "AbsentExecutionProvider", "--filter", "gather/example.*"]
+RUNS = {"red": FAULT, "green": GREEN, "absent": ABSENT}
 
 MARKUP = "</x><img src=x onerror=alert(1)> | `a` ``b`` [l](https://e.x) www.e.x *b* _i_ &lt; \x1b[2J\n# h \ud800 \ufffe"
 """A text that does something wherever it is not escaped."""
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The bundles of a run with a planted fault, of a green one, and of one whose provider is absent."""
+    folder = tmp_path_factory.mktemp("runs")
+    codes = [validate(folder / name, *arguments) for name, arguments in RUNS.items()]
+    assert [1, 0, 0] == codes
+    return folder
+
+
+def ran(exit_code: int, problems: tuple[str, ...] = (), **selection: str) -> RunDocument:
+    """The run.json of a run that has ended."""
+    return RunDocument(schema="", selection=selection, problems=list(problems), totals=Totals({}, exit_code))
+
+
 class TestFiles:
     """A run that has ended leaves all files, also if something fails after the cases ran."""
 
-    @pytest.mark.parametrize("command", ["validate", "diagnose"])
-    @pytest.mark.parametrize("arguments", [FAULT, GREEN, ABSENT], ids=["red", "green", "absent"])
-    def test_schemas(self, command, arguments, tmp_path):
+    @pytest.mark.parametrize("name", RUNS)
+    def test_schemas(self, name, runs):
         """The files of a real run fit their schemas."""
-        main([command, *arguments, "--report", str(tmp_path), *(["--budget", "20"] if command == "diagnose" else [])])
+        folders = {"failures"} if name == "red" else set()
+        assert {*FILES, "times.json", "report.html", *folders} == {path.name for path in (runs / name).iterdir()}
+        check_bundle(runs / name)
 
-        folders = {"failures"} if arguments is FAULT else set()
-        assert {*FILES, "times.json", "report.html", *folders} == {path.name for path in tmp_path.iterdir()}
+    def test_diagnose(self, tmp_path):
+        """`diagnose` writes the same files."""
+        main(["diagnose", *FAULT, "--report", str(tmp_path), "--budget", "20"])
+        assert {*FILES, "times.json", "report.html", "failures"} == {path.name for path in tmp_path.iterdir()}
         check_bundle(tmp_path)
 
     @pytest.mark.parametrize("name", DOCUMENTS)
@@ -61,24 +80,20 @@ class TestFiles:
         assert [0, 2] == codes
         assert json_schema("run") == json.loads(capsys.readouterr().out)
 
-    def test_causes(self, tmp_path):
+    def test_causes(self, runs):
         """diagnosis.json names the cause, its cases, and the command that runs one of them again."""
-        assert 1 == validate(tmp_path, *FAULT)
-
-        (group,) = json.loads((tmp_path / "diagnosis.json").read_bytes())["groups"]
+        (group,) = json.loads((runs / "red" / "diagnosis.json").read_bytes())["groups"]
         assert ("index-clamped-early", 5) == (group["relation"]["fault"], group["cases"])
         assert {f"gather/example.{n}" for n in range(1, 6)} == set(group["ids"])
         assert group["again"].startswith("opmap validate --provider fault:index-clamped-early --case gather/example.")
 
-    def test_json(self, tmp_path, capsysbinary):
+    def test_json(self, runs, tmp_path, capsysbinary):
         """With --json, stdout has the document alone, and the bundle is the same."""
-        validate(tmp_path / "a", *FAULT)
-        capsysbinary.readouterr()
         validate(tmp_path / "b", *FAULT, "--json")
 
         assert "opmap-results/1" == json.loads(capsysbinary.readouterr().out)["schema"]
         for name in FILES:
-            assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+            assert (runs / "red" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
     def test_diagnosing_fails(self, tmp_path, monkeypatch, capsys):
         """The results are there before the causes are sought; then there is no diagnosis.json that says there is none."""
@@ -117,9 +132,9 @@ class TestFiles:
 
         assert ["results.jsonl", "run.json"] == sorted(path.name for path in tmp_path.iterdir())
 
-    def test_failures_of_an_earlier_end(self, tmp_path):
+    def test_failures_of_an_earlier_end(self, runs, tmp_path):
         """A resumed run removes the folders of failures that it does not write again, and none that opmap did not write."""
-        validate(tmp_path, *FAULT)
+        tmp_path = shutil.copytree(runs / "red", tmp_path / "r")
         failures = tmp_path / "failures"
         (first, *_) = names = sorted(path.name for path in failures.iterdir())
         for name in ("stale", "with notes", "nested"):
@@ -137,9 +152,9 @@ class TestFiles:
 
     @pytest.mark.skipif(sys.platform == "win32", reason="a symbolic link needs a privilege there")
     @pytest.mark.parametrize("linked", ["failures", "failures/stale", "failures/stale/model.onnx"])
-    def test_links(self, linked, tmp_path):
+    def test_links(self, linked, runs, tmp_path):
         """A link in place of a folder or a file of failures is not followed, and stays."""
-        validate(tmp_path / "r", *FAULT)
+        shutil.copytree(runs / "red", tmp_path / "r")
         (first, *_) = (tmp_path / "r" / "failures").iterdir()
         shutil.copytree(first, tmp_path / "r" / "failures" / "stale")
         link, elsewhere = tmp_path / "r" / linked, tmp_path / "elsewhere"
@@ -164,9 +179,9 @@ class TestFiles:
         (tmp_path / "mine").touch()
         assert not is_written(tmp_path)
 
-    def test_no_failures_any_more(self, tmp_path):
+    def test_no_failures_any_more(self, runs, tmp_path):
         """A folder `failures` from which everything is removed is removed too."""
-        validate(tmp_path, *FAULT)
+        tmp_path = shutil.copytree(runs / "red", tmp_path / "r")
 
         Bundle(tmp_path, json.loads((tmp_path / "run.json").read_bytes())["selection"], ids=IDS, resume=True).release()
 
@@ -186,7 +201,7 @@ class TestJUnit:
 
     def test_verdicts(self):
         """A mismatch is a failure, an error is an error, what was not run or is known is skipped; no text is markup."""
-        root = ET.fromstring(junit([Suite({"provider": MARKUP, "tier": "smoke"}, self.RECORDS, 1)]))
+        root = ET.fromstring(junit([(ran(1, provider=MARKUP, tier="smoke").runs[0], self.RECORDS)]))
 
         (suite,) = root
         kinds = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
@@ -206,16 +221,14 @@ class TestJUnit:
     )
     def test_red_without_failure(self, exit_code, problems, message):
         """A run that is red although no case failed has a test case that says why."""
-        root = ET.fromstring(junit([Suite({}, self.RECORDS[:1], exit_code, problems)]))
+        root = ET.fromstring(junit([(ran(exit_code, problems).runs[0], self.RECORDS[:1])]))
 
         (failure,) = root.iter("failure")
         assert message in (failure.get("message") or "")
 
-    def test_green(self, tmp_path):
+    def test_green(self, runs):
         """A green run has no failure."""
-        assert 0 == validate(tmp_path, *GREEN)
-
-        root = ET.parse(tmp_path / "junit.xml").getroot()
+        root = ET.parse(runs / "green" / "junit.xml").getroot()
         assert 5 == len(list(root.iter("testcase")))
         assert not list(root.iter("failure")) and not list(root.iter("error"))
 
@@ -223,25 +236,18 @@ class TestJUnit:
 class TestSummary:
     """summary.md says what was tested on what, the verdict, and the causes."""
 
-    def test_red(self, tmp_path):
+    def test_red(self, runs):
         """The verdict is the heading, then come the causes, then the counts."""
-        validate(tmp_path, *FAULT)
-
-        text = (tmp_path / "summary.md").read_text(encoding="utf-8")
+        text = (runs / "red" / "summary.md").read_text(encoding="utf-8")
         assert text.startswith("# opmap: 5 of 5 cases and probes failed\n\nTier `smoke` on `fault:index-clamped-early`")
         assert "## Cause 1: the last element of the axis cannot be reached" in text
-        assert "| GATHER | 0 | 5 | 5 | 5 |" in text
-        assert text.index("## Cause 1") < text.index("| GATHER |")
+        assert text.index("## Cause 1") < text.index("| GATHER | 0 | 5 | 5 | 5 |")
 
-    @pytest.mark.parametrize(
-        "arguments, heading",
-        [(GREEN, "none of 5 cases and probes failed"), (ABSENT, "none of 5 cases and probes was run")],
-    )
-    def test_not_red(self, arguments, heading, tmp_path):
+    @pytest.mark.parametrize("name, heading", [("green", "failed"), ("absent", "was run")])
+    def test_not_red(self, name, heading, runs):
         """A run in which nothing ran does not look like one in which all passed."""
-        validate(tmp_path, *arguments)
-
-        assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith(f"# opmap: {heading}\n")
+        text = (runs / name / "summary.md").read_text(encoding="utf-8")
+        assert text.startswith(f"# opmap: none of 5 cases and probes {heading}\n")
 
     def test_step_summary(self, tmp_path, monkeypatch):
         """GitHub's page of the run gets the summary too, after what other steps wrote."""
@@ -267,7 +273,7 @@ class TestSummary:
     def test_markup(self):
         """Nothing from outside becomes a link, an image, HTML or a heading."""
         records = [Record(case=MARKUP, operator=MARKUP, provider=MARKUP, verdict=Verdict.MISMATCH, message=MARKUP)]
-        text = summary({"provider": MARKUP, "tier": MARKUP}, records, 1, problems=[MARKUP], notes=[MARKUP])
+        text = summary(ran(1, (MARKUP,), provider=MARKUP, tier=MARKUP), records, [MARKUP])
 
         tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
         kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}

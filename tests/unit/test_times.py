@@ -58,7 +58,7 @@ class TestBundle:
         first = Bundle(tmp_path, {}, ids=IDS)
         first.add(records[0], 1.5)
         first.complete(records[:1], 130)
-        first.write_reports(records[:1], 130)
+        first.write_reports(records[:1])
         first.release()
         times = json.loads((tmp_path / "times.json").read_bytes())
         times["seconds"]["other"] = 1
@@ -68,7 +68,7 @@ class TestBundle:
         assert not (tmp_path / "times.json").exists()
         again.add(records[1], 0.25)
         again.complete(records[:2], 0)
-        again.write_reports(records[:2], 0)
+        again.write_reports(records[:2])
         again.release()
 
         assert {IDS[0]: 1.5, IDS[1]: 0.25} == json.loads((tmp_path / "times.json").read_bytes())["seconds"]

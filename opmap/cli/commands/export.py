@@ -14,7 +14,8 @@ from ...diagnosis.causes import failure_of
 from ...diagnosis.sides import whose_fault
 from ...errors import InputError
 from ...evidence.cause_view import CauseView
-from ...evidence.export import ISSUE, PROGRAM, export_folder, folder_name
+from ...evidence.export import export_folder
+from ...evidence.failure_folders import ISSUE, PROGRAM, folder_name
 from ...evidence.redaction import Redactor
 from ...evidence.reproducers.model_folders import write_files
 from ...evidence.results_folder import RUN

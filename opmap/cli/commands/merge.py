@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
 from ...evidence.bundle import RECORDS
-from ...evidence.failures import copy_failures
 from ...evidence.html_report import write_report
 from ...evidence.merge import Merging
 from ...evidence.terminal import print_error, print_line
@@ -18,10 +16,8 @@ def run(options: Namespace) -> int:
 
     Raises InputError if a folder is no bundle, or if the new one cannot be written.
     """
-    bundles = [read_bundle(folder) for folder in options.folders]
-    merging = Merging(bundles)
+    merging = Merging([read_bundle(folder) for folder in options.folders])
     code = merging.write(options.output)
-    copy_failures(bundles, Path(options.output))
     report = write_report(options.output)
     for problem in merging.problems:
         print_error(problem)
