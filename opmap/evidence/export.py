@@ -78,11 +78,10 @@ def export_folder(
         device_class=record.device_class if record else None,
         verdict=str(record.verdict) if record else None,
         message=message,
-        environment=[(name, clean(value)) for name, value in rows(environment)] if environment else (),
+        environment=[f"{name:13} {clean(value)}" for name, value in _facts(environment, record)],
         diagnosis=[clean(line) for line in diagnosis],
         again=clean(again) if again else None,
         before=[earlier_case.id for earlier_case in before],
-        placement=_placement(record),
     )
     files: dict[str, bytes] = {}
     try:
@@ -179,11 +178,13 @@ def _tensor(data_type: DataType, sizes: tuple[int, ...], bits: Sequence[int | No
     return np.ma.array(array, mask=lacking) if lacking.any() else array
 
 
-def _placement(record: Record | None) -> str | None:
-    if record is None or record.placement is None:
-        return None
-    nodes = ", ".join(f"{node} on {name}".removeprefix(" on ") for node, name in record.placement.nodes)
-    return f"{nodes or 'no node'} ({record.placement.source})"
+def _facts(environment: Mapping[str, Fact] | None, record: Record | None) -> Iterator[tuple[str, str]]:
+    """Yields the facts about the machine and the software, and where the nodes ran."""
+    if environment:
+        yield from rows(environment)
+    if record and record.placement:
+        nodes = ", ".join(f"{node} on {name}".removeprefix(" on ") for node, name in record.placement.nodes)
+        yield "ran", f"{nodes or 'no node'} ({record.placement.source})"
 
 
 # --- texts ---

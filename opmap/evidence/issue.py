@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,10 +12,11 @@ import onnx.printer
 from ..catalogue.case import Case
 from ..catalogue.variants import PLAIN, VARIANTS
 from ..engines.arrays import to_array
-from ..errors import cut, printable
+from ..errors import cut
 from ..files import to_json
 from ..mapping.dxdispatch import desc_json
 from .cause_view import describe_case
+from .pages import markdown_page
 from .redaction import summary
 from .reproducers.reproducer import Recorded
 
@@ -55,82 +55,40 @@ class Issue:
     device_class: str | None = None
     verdict: str | None = None
     message: str | None = None
-    environment: Sequence[tuple[str, str]] = ()
+    environment: Sequence[str] = ()
     diagnosis: Sequence[str] = ()
     again: str | None = None
     before: Sequence[str] = ()
-    placement: str | None = None
     model: onnx.ModelProto | None = None
     recorded: Recorded | None = None
     notes: list[str] = field(default_factory=list)
     files: Sequence[str] = ()
     removed: Mapping[str, list[str]] | None = None
 
+    @property
+    def tensors(self) -> list[str]:
+        """The descriptor in words, and the values of its tensors."""
+        case, recorded = self.case, self.recorded
+        inputs = [f"{name} = {_values(to_array(tensor))}" for name, tensor in case.tensors.items()]
+        output = recorded.output if recorded else case.round.output_field
+        outputs = [f"expected {output} = {_values(recorded.expected if recorded else self.expected)}"]
+        if recorded:
+            outputs.append(f"actual   {output} = {_values(recorded.actual)}")
+        return [describe_case(case), *inputs, *outputs]
+
 
 def issue_text(issue: Issue) -> str:
     """Returns the Markdown text."""
-    return "\n\n".join(_parts(issue)) + "\n"
-
-
-def _parts(issue: Issue) -> Iterator[str]:
-    case, page = issue.case, issue.case.desc.spec().page
-    where = f" on {issue.provider}" if issue.provider else ""
-    device = f" (device class: {issue.device_class})" if issue.device_class else ""
-    yield f"# DML_OPERATOR_{case.desc.operator}: {_inline(issue.verdict or 'a case')}{_inline(where)}"
-    if issue.verdict:
-        yield f"The case below gives `{_inline(issue.verdict)}`{_inline(where)}{_inline(device)}{':' if issue.message else '.'}"
-        if issue.message:
-            yield _block(issue.message)
-    yield f"The right output follows from the pseudocode of [the operator's page]({page.address}), commit {page.commit}."
-    yield _block("\n".join(_tensors(issue)))
-    if issue.before:
-        yield "These cases run before, in the same process:"
-        yield _block("\n".join(issue.before))
-    if issue.model is not None:
-        yield "## Run it\n\nIn the folder of this file, with numpy and onnxruntime installed:"
-        lines = [f"python repro.py            # on {issue.default}", "python repro.py PROVIDER   # on another one"]
-        lines += ["python repro.py recorded   # show the wrong output that was recorded"] if issue.recorded else []
-        yield _block("\n".join(lines), "sh")
-        yield "It prints the expected and the actual output, and where each node ran. Exit code 1 means that something is wrong."
-    if issue.again:
-        by_provider = issue.provider == issue.default
-        yield (
-            "With opmap:"
-            if by_provider
-            else f"{_inline(issue.provider or '')} is a provider of opmap alone. With opmap:"
-        )
-        yield _block(issue.again, "sh")
-    yield "## Diagnosis"
-    yield _block("\n".join(issue.diagnosis)) if issue.diagnosis else "Nothing more was asked."
-    yield "## Descriptor"
-    yield _block(to_json(desc_json(case.desc)).decode(), "json")
-    variant = "" if case.variant == PLAIN else f", in the variant `{case.variant}`: {VARIANTS[case.variant].text}"
-    yield f"Case `{_inline(case.id)}`{variant}"
-    if issue.model is not None:
-        yield "## Graph"
-        yield _block(_graph(issue.model))
-    yield "## Environment"
-    lines = [f"{name:13} {value}" for name, value in issue.environment]
-    lines += [f"{'ran':13} {issue.placement}"] if issue.placement else []
-    yield _block("\n".join(lines)) if lines else "The case was exported, not run."
-    yield "## Files"
-    yield "\n".join(f"- `{name}`: {text}" for name, text in _described(issue.files))
-    yield from issue.notes
-    if issue.removed is not None:
-        yield f"Taken out of the texts before this was written: {summary(issue.removed)}."
-
-
-def _tensors(issue: Issue) -> Iterator[str]:
-    """Yields the descriptor in words, and the values of its tensors."""
     case = issue.case
-    yield describe_case(case)
-    for name, tensor in case.tensors.items():
-        yield f"{name} = {_values(to_array(tensor))}"
-    if recorded := issue.recorded:
-        yield f"expected {recorded.output} = {_values(recorded.expected)}"
-        yield f"actual   {recorded.output} = {_values(recorded.actual)}"
-        return
-    yield f"expected {case.round.output_field} = {_values(issue.expected)}"
+    return markdown_page(
+        "issue.md",
+        issue=issue,
+        descriptor=to_json(desc_json(case.desc)).decode(),
+        variant=None if case.variant == PLAIN else VARIANTS[case.variant].text,
+        graph=_graph(issue.model) if issue.model else "",
+        files=list(_described(issue.files)),
+        removed=summary(issue.removed or {}),
+    )
 
 
 def _values(array: np.ndarray) -> str:
@@ -156,15 +114,3 @@ def _described(files: Sequence[str]) -> Iterator[tuple[str, str]]:
         ]
         if matching:
             yield (beginning if beginning.endswith("/") else ", ".join(matching)), text
-
-
-def _inline(text: str) -> str:
-    """Returns a text in which nothing is markup."""
-    return re.sub(r"[`*_<>\[\]\\|#]", " ", printable(text)) if re.search(r"[`<>\[\]\\|#*]", text) else printable(text)
-
-
-def _block(text: str, language: str = "") -> str:
-    """Returns a code block. Its fence is longer than any in the text."""
-    longest = max(map(len, re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n" + "\n".join(map(printable, text.split("\n"))) + f"\n{fence}"

@@ -24,13 +24,13 @@ def code(text: object) -> str:
     return f"{fence}{space}{line}{space}{fence}".replace("|", r"\|")
 
 
-def block(lines: Iterable[object]) -> str:
+def block(lines: Iterable[str], language: str = "text") -> str:
     """Returns lines as a block of code; nothing if there are none."""
-    shown = [_line(line) for line in lines]
+    shown = list(map(printable, lines))
     if not shown:
         return ""
     fence = "`" * max(3, *(_longest_run(line) + 1 for line in shown))
-    return "\n".join([f"{fence}text", *shown, fence, ""])
+    return "\n".join([f"{fence}{language}", *shown, fence, ""])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()) -> str:

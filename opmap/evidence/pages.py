@@ -1,4 +1,4 @@
-"""HTML pages of one file that load nothing, made of the templates in the folder `templates`. All texts are escaped."""
+"""HTML pages of one file that load nothing, and Markdown, made of the templates in the folder `templates`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,16 @@ from markupsafe import Markup
 
 from ..errors import short_line
 from ..files import write_output
+from .markdown import block, code, plain
 
 
 def page(template: str, *, styles: Sequence[str] = (), script: str | None = None, **values: object) -> str:
     """Returns a page. The template gets the values, the version of opmap, the style sheets and the script.
 
     `styles` are the names of further style sheets, `script` is that of the script. The page's own policy forbids every
-    other script and style.
+    other script and style. All texts are escaped.
     """
-    environment = Environment(
-        loader=PackageLoader("opmap", "evidence/templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["short_line"] = short_line
+    environment = _environment(is_html=True)
     policy, sources = "default-src 'none'", {}
     for kind, names in (("style", ("report.css", *styles)), ("script", (script,) if script else ())):
         source = "".join(_source(environment, name) for name in names)
@@ -37,6 +31,23 @@ def page(template: str, *, styles: Sequence[str] = (), script: str | None = None
     return environment.get_template(template).render(
         **values, **sources, policy=policy, version=metadata.version("opmap")
     )
+
+
+def markdown_page(template: str, **values: object) -> str:
+    """Returns a text in Markdown. The template must pass each text from outside through `plain`, `code` or `block`."""
+    return _environment(is_html=False).get_template(template).render(**values)
+
+
+def _environment(*, is_html: bool) -> Environment:
+    environment = Environment(
+        loader=PackageLoader("opmap", "evidence/templates"),
+        autoescape=is_html,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"short_line": short_line, "plain": plain, "code": code, "block": block}
+    return environment
 
 
 def write_page(path: str | os.PathLike[str], content: str) -> None:

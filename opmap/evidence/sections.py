@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import printable
+from ..errors import printable, short_line
 from ..vocabulary import Verdict
 from .markdown import block, plain, table
 
@@ -81,7 +81,7 @@ class Section:
 
     def markdown(self) -> str:
         """Returns the section as Markdown."""
-        content = block(self.lines)
+        content = block(map(short_line, self.lines))
         if self.header:
             rows = [[plain(cell) for cell in row] for row in self.rows]
             footer = [[f"**{plain(cell)}**" if cell else "" for cell in self.footer]] if self.footer else []

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ..errors import InputError
+from ..errors import InputError, short_line
 from ..judge.record import Record
 from .cause_view import MOST_SHOWN, CauseView
 from .documents import DiagnosisDocument, Group, Option, RunDocument
@@ -42,7 +42,7 @@ def summary(
     parts += _unexplained(records, {case for group in groups for case in group.ids})
     if run.problems:
         parts.append(f"## Problems\n\n{block(_first(run.problems))}")
-    parts.append(block(notes))
+    parts.append(block(map(short_line, notes)))
     return "\n".join(filter(None, parts))
 
 
@@ -102,4 +102,4 @@ def _unexplained(records: Sequence[Record], explained: set[str]) -> list[str]:
 
 def _first(lines: Sequence[str]) -> list[str]:
     more = [f"... and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
-    return [*lines[:MOST_LINES], *more]
+    return [*map(short_line, lines[:MOST_LINES]), *more]

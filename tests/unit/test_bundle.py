@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -20,8 +18,7 @@ from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.errors import InputError
 from opmap.evidence.bundle import Bundle
 from opmap.evidence.results_folder import ResultsFolder, identity
-from opmap.judge.record import Record, encode
-from opmap.judge.run import settle
+from opmap.judge.record import Record
 from opmap.limits import MAX_FILE_BYTES, MAX_NESTING, MAX_RECORD_BYTES
 from opmap.vocabulary import Verdict
 
@@ -115,44 +112,6 @@ class TestKill:
         assert [9] * (len(ended) - 1) + [0] == ended
         assert len(ended) > 8
 
-    def test_random_moments(self, tmp_path):
-        """`opmap validate` is killed at random moments and resumed until it ends: the records are those of one run."""
-        arguments = ["validate", "--provider", "cpu", "--filter", "gather*"]
-        assert 0 == main([*arguments, "--report", str(tmp_path / "whole")])
-        folder, moments = tmp_path / "cut", random.Random(14)
-        parts = []
-        for _ in range(4):
-            option = "--resume" if (folder / "run.json").exists() else "--report"
-            process = subprocess.Popen([sys.executable, "-m", "opmap", *arguments, option, str(folder)])
-            lines, wanted = folder / "results.jsonl", moments.randrange(60)
-            while process.poll() is None and (not lines.exists() or lines.read_bytes().count(b"\n") < wanted):
-                time.sleep(0.005)
-            time.sleep(moments.random() / 20)
-            process.kill()
-            process.wait()
-            parts.append(len(cases(folder)) if lines.exists() else 0)
-
-        assert 0 == main([*arguments, "--resume" if folder.exists() else "--report", str(folder)])
-
-        assert any(0 < part < len(cases(tmp_path / "whole")) for part in parts)
-        whole, resumed = content(tmp_path / "whole"), content(folder)
-        assert whole.keys() == resumed.keys()
-        same = whole.keys() - {"times.json", "report.html"}  # two runs take other times
-        assert {name: whole[name] for name in same} == {name: resumed[name] for name in same}
-
-    def test_between_two_files(self, tmp_path):
-        """A folder with run.json alone can be resumed, and one that has not come so far is empty."""
-        interrupted(tmp_path / "a", [])
-        (tmp_path / "a" / "results.jsonl").unlink()
-        (tmp_path / "b").mkdir()
-        (tmp_path / "b" / ".opmap-0123456789abcdef").write_bytes(b'{"schema":')
-
-        resume(tmp_path / "a").close(RECORDS, 0)
-        Bundle(tmp_path / "b", SELECTION, ids=IDS).close(RECORDS, 0)
-
-        assert content(tmp_path / "a") == content(tmp_path / "b")
-        assert ["results.jsonl", "run.json"] == sorted(content(tmp_path / "b"))
-
 
 class TestResume:
     """`--resume` reads all and checks all before it writes."""
@@ -174,7 +133,7 @@ class TestResume:
         assert RECORDS == resume(tmp_path).done
 
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
-    @pytest.mark.parametrize("room", [500, 5_000, 60_000])
+    @pytest.mark.parametrize("room", [500, 60_000])
     def test_limit(self, room, tmp_path):
         """The system cuts each file that a resumed run writes: no record is lost, and a line says why."""
         import resource
@@ -209,20 +168,13 @@ class TestResume:
                 b'{"case":"other","verdict":"pass"}',
                 "line 301: --resume: must be the record of a case that was selected",
             ),
-            (b'{"case":null,"verdict":"pass"}', "must be the record of a case that was selected"),
             (b'{"case":"case/7","verdict":"great"}', "Invalid enum value 'great'"),
-            (b'{"case":7,"verdict":"pass"}', "Expected `str | null`, got `int`"),
-            (b'{"case":"\\ud800","verdict":"pass"}', "line 301: --resume: "),
             (b'{"case":"\xff","verdict":"pass"}', "invalid start byte"),
-            (b"[]", "Expected `object`, got `array`"),
-            (b"", "Input data was truncated"),
             (b'{"case":"case/7","ver', "JSON is malformed"),
             (b"[" * 200_000, f"must be nested at most {MAX_NESTING} deep"),
-            (b'{"verdict":"pass","lowered_as":{"type":"x","desc":{"a":' + b"[" * 64 + b"]" * 64 + b"}}}", "nested"),
-            (b'{"verdict":"pass","expected":{"DataType":"x","Sizes":[' + b"9" * 5_000 + b"]}}", "out of range"),
             (b'{"case":"' + b"x" * MAX_RECORD_BYTES + b'"}', f"a line of at most {MAX_RECORD_BYTES} bytes"),
         ],
-        ids=range(14),
+        ids=range(7),
     )
     def test_bad_line(self, line, message, tmp_path):
         """A record that no run wrote, or not this one, is refused; nothing is touched."""
@@ -247,17 +199,12 @@ class TestResume:
         "text, message",
         [
             (b"[" * 200_000, f"must be nested at most {MAX_NESTING} deep"),
-            (b'{"schema":"x","selection":{"repeat":' + b"9" * 5_000 + b"}}", "out of range"),
-            (b'{"schema":"x","selection":{"repeat":[[1]]}}', "Expected"),
-            (b'{"schema":"x","selection":{},"environment":' + b"[" * 64 + b"]" * 64 + b"}", "nested"),
-            (b'{"schema":"x","selection":[]}', "Expected `object`"),
             (
                 b'{"schema":"opmap-results/1","selection":{"provider":"' + b"x" * 10_000 + b'"}}',
                 'xxx... (9,802 more characters), got "p"',
             ),
-            (b'{"schema":"opmap-results/1","selection":{"' + b"x" * 10_000 + b'":1}}', "the same provider"),
         ],
-        ids=range(7),
+        ids=range(2),
     )
     def test_bad_run(self, text, message, tmp_path):
         """A run.json that no run wrote is refused in one line that is not long; nothing is touched."""
@@ -281,18 +228,6 @@ class TestResume:
 
         with pytest.raises(InputError, match=f"at most {MAX_FILE_BYTES if name == 'run.json' else MAX_RECORD_BYTES}"):
             resume(tmp_path)
-
-    def test_command(self, tmp_path, capsys):
-        """A record twice gives exit code 2 and one line."""
-        main([*EXAMPLES, "--report", str(tmp_path)])
-        lines = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)
-        (tmp_path / "results.jsonl").write_bytes(b"".join([*lines, lines[0]]))
-        capsys.readouterr()
-
-        assert 2 == main([*EXAMPLES, "--resume", str(tmp_path)])
-
-        err = capsys.readouterr().err
-        assert "line 6: --resume: must be the only record of gather/example.1" in err and err.count("\n") == 1
 
 
 class TestLock:
@@ -345,7 +280,7 @@ class TestLinks:
     """A link in the folder leads nowhere."""
 
     @pytest.mark.skipif(sys.platform == "win32", reason="a symbolic link needs a privilege there")
-    @pytest.mark.parametrize("name", ["run.json.new", "results.jsonl.new", "results.jsonl", "run.json", ".opmap-lock"])
+    @pytest.mark.parametrize("name", ["results.jsonl", "run.json", ".opmap-lock"])
     def test_not_followed(self, name, tmp_path):
         """What the link leads to is not changed."""
         folder, victim = tmp_path / "r", tmp_path / "victim"
@@ -427,25 +362,6 @@ def make(): return Stub()
 
 class TestText:
     """Text that is not UTF-8 costs no run."""
-
-    BAD = "bad \udc80 name"
-
-    def test_records(self, tmp_path):
-        """Records with such a text are written, and can be read again."""
-        records = [Record(case=case, verdict=Verdict.ERROR, message=self.BAD, file=self.BAD) for case in IDS]
-        selection = {**SELECTION, "filter": [self.BAD]}
-        bundle = Bundle(tmp_path / "r", selection, ids=IDS)
-        bundle.add(records[0])
-        bundle.environment({"path": Fact(self.BAD, self.BAD)})
-        bundle.release()
-
-        again = resume(tmp_path / "r", selection)
-        again.close([*again.done, *records[1:]], 1, [self.BAD])
-
-        lines = (tmp_path / "r" / "results.jsonl").read_bytes().splitlines()
-        assert {"bad \\udc80 name"} == {json.loads(line)["message"] for line in lines}
-        assert "bad \\udc80 name" == json.loads(encode(records))["cases"][0]["file"]
-        assert records[0] == settle(records[:2])
 
     def test_commands(self, tmp_path, monkeypatch, capsysbinary):
         """`validate` writes, prints, resumes and repeats a case with such a message."""

@@ -12,8 +12,10 @@ from bundle_folders import check_bundle, validate
 from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
+from opmap.errors import InputError
 from opmap.evidence.bundle import FILES, HTML, TIMES
 from opmap.evidence.failure_folders import FOLDER
+from opmap.evidence.written_bundle import read_bundle
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
@@ -123,10 +125,6 @@ class TestMerge:
         assert 10 == len(cases(bundles / "new"))
         assert [5, 5] == [part["records"] for part in run_of(bundles / "new")["parts"]]
 
-    def test_green(self, merge, bundles):
-        """A green bundle alone stays green."""
-        assert (0, []) == merge("cpu")
-
     def test_merged_again(self, merge, bundles):
         """A merged bundle can be merged with what was missing."""
         merge("one", "two")
@@ -149,29 +147,22 @@ class TestMerge:
 
 
 class TestProblems:
-    """What makes the whole less than it seems is one line each, and exit code 1."""
+    """Each gap or conflict is one line, and makes the exit code 1."""
 
     def test_missing(self, merge, bundles):
         """A shard that is missing is named, also in the new bundle."""
         line = "missing: shard 2/3"
+        write_run(bundles / "cpu", selection=run_of(bundles / "cpu")["selection"] | {"shard": "2/999999999"})
+        code, (many,) = merge("cpu")  # which is green
+        assert 1 == code and many.startswith("opmap: missing: shard 1/999999999, 3/999999999, 4/")
+        assert many.endswith(", 11/999999999 and 999,999,988 more")
+        shutil.rmtree("new")
 
         assert (1, [f"opmap: {line}"]) == merge("one", "three")
 
         assert [line] == run_of(bundles / "new")["problems"]
         assert line in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
         assert line in (bundles / "new" / "junit.xml").read_text(encoding="utf-8")
-
-    def test_missing_of_green(self, merge, bundles):
-        """A missing shard makes a green bundle red."""
-        for folder in ("a", "b"):
-            shutil.copytree("cpu", folder)
-        write_run(bundles / "a", selection=run_of(bundles / "a")["selection"] | {"shard": "2/999999999"})
-
-        code, lines = merge("a")
-
-        assert 1 == code
-        assert ["opmap: missing: shard 1/999999999, 3/999999999, 4/999999999, 5/999999999, 6/999999999, 7/999999999, "
-                "8/999999999, 9/999999999, 10/999999999, 11/999999999 and 999,999,988 more"] == lines  # fmt: skip
 
     def test_doubled(self, merge, bundles):
         """A case in two bundles of one place is there once; the line says from where."""
@@ -252,23 +243,36 @@ REFUSALS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [("merge", "-o", "new", "cpu"), ("diff", "cpu"), ("diff", "cpu", "cpu")])
 @pytest.mark.parametrize("file, content, message", REFUSALS.values(), ids=REFUSALS)
-def test_refused(command, file, content, message, bundles, capsys):
-    """A folder that is no bundle, or a broken one, is one line and exit code 2; nothing is written."""
+def test_refused(file, content, message, bundles):
+    """A folder that is no bundle, or a broken one, is refused in one line."""
     if file is None:
         shutil.rmtree("whole")
     elif content is None:
         (bundles / "whole" / file).unlink()
     else:
         (bundles / "whole" / file).write_bytes(content)
+
+    with pytest.raises(InputError) as error:
+        list(read_bundle("whole").read_records())
+
+    assert message in str(error.value) and "\n" not in str(error.value) and "whole" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "command", [("merge", "-o", "new", "cpu"), ("diff", "cpu"), ("diff", "cpu", "cpu"), ("report",)]
+)
+def test_commands(command, bundles, capsys):
+    """Each command that reads bundles says so in one line, with exit code 2; nothing is written."""
+    (bundles / "whole" / "results.jsonl").write_bytes(b"{}\n")
+    before = sorted((bundles / "whole").iterdir())
     capsys.readouterr()
 
     assert 2 == main([*command, "whole"])
 
     out, err = capsys.readouterr()
-    assert message in err and 1 == err.count("\n") and "whole" in err
-    assert "" == out and not (bundles / "new").exists()
+    assert "whole/results.jsonl: line 1: " in err.replace("\\", "/") and 1 == err.count("\n")
+    assert "" == out and not (bundles / "new").exists() and before == sorted((bundles / "whole").iterdir())
 
 
 class TestOutput:

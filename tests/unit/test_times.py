@@ -76,17 +76,12 @@ class TestBundle:
     @pytest.mark.parametrize(
         "content", ["{", '{"schema":"opmap-times/2","seconds":{}}', '{"schema":"opmap-times/1","seconds":{"a":-1}}']
     )
-    @pytest.mark.parametrize(
-        "command",
-        [["report", "old"], ["diff", "new", "old"], ["validate", *EXAMPLES, "--resume", "old"]],
-        ids=lambda c: c[0],
-    )
-    def test_spoilt(self, content, command, bundles, capsys):
+    def test_spoilt(self, content, bundles, capsys):
         """A broken file, another schema and a negative time are one line and exit code 2."""
         (bundles / "old" / "times.json").write_text(content, encoding="utf-8")
         capsys.readouterr()
 
-        assert 2 == main(command)
+        assert 2 == main(["report", "old"])
 
         assert re.fullmatch(r".*times\.json: .*\n", capsys.readouterr().err)
 
