@@ -116,9 +116,9 @@ class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):
 class SurveyRow(msgspec.Struct, frozen=True):
     """Operators, index types and invalid indices with one answer. `failed` is whether it is wrong somewhere."""
 
-    operators: list[str]
-    index_types: list[str]
-    indices: list[str]
+    operators: tuple[str, ...]
+    index_types: tuple[str, ...]
+    indices: tuple[str, ...]
     answer: str
     failed: bool
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -28,7 +27,7 @@ from .cause_view import describe_case
 from .doctor import rows
 from .failure_folders import ISSUE, PROGRAM
 from .issue import Issue, issue_text
-from .redaction import Redactor
+from .redaction import Redactor, texts
 from .reproducers.dry_run import dry_run
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.model_folders import folder_files, formed_model, tensor_proto
@@ -62,7 +61,10 @@ def export_folder(
 
     A case that has no ONNX model has only the files that need none.
     """
-    clean = _cleaner(redactor, case, record, environment, diagnosis, provider_options, session_options, again)
+    clean: Callable[[str], str] = redactor or str
+    if redactor:
+        sources = [case.id, record and record.message, environment, diagnosis, provider_options, session_options, again]
+        redactor.learn(texts(sources))
     if case.file is not None:
         case = dataclasses.replace(case, id=clean(case.id))
     conversion = index_conversion or ("directml" if provider == DIRECTML else "graph")
@@ -185,31 +187,3 @@ def _facts(environment: Mapping[str, Fact] | None, record: Record | None) -> Ite
     if record and record.placement:
         nodes = ", ".join(f"{node} on {name}".removeprefix(" on ") for node, name in record.placement.nodes)
         yield "ran", f"{nodes or 'no node'} ({record.placement.source})"
-
-
-# --- texts ---
-
-
-def _cleaner(redactor: Redactor | None, *sources: Any) -> Any:
-    """Returns the function that cleans texts: the redactor after it has seen all of them, or one that changes nothing."""
-    if redactor is None:
-        return lambda text: text
-    redactor.learn(_texts(sources))
-    return redactor
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yields the texts in messages, facts and options."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Case):
-        yield value.id
-    elif isinstance(value, Record):
-        yield value.message or ""
-    elif isinstance(value, Fact):
-        yield from _texts(value.value)
-    elif isinstance(value, Mapping):
-        yield from _texts(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for entry in value:
-            yield from _texts(entry)

@@ -19,7 +19,7 @@ from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS, SURVEY, TIMES, write_repo
 from .failure_folders import FOLDER, folder_name, read_failures
 from .html_report import write_report
 from .json_files import decode, read_json, read_lines
-from .redaction import Redactor, summary
+from .redaction import Redactor, summary, texts
 from .reproducers.model_folders import write_files
 from .results_folder import RUN, ResultsFolder, formatted
 from .schemas import json_schema
@@ -57,15 +57,15 @@ class _Cleaner:
     def __init__(self, bundle: WrittenBundle, redactor: Redactor):
         self._clean = cache(redactor)
         self._kept, self._keys = set(_OWN_WORDS), _keys()
-        redactor.learn(_texts(read_json(bundle.folder / RUN, dict)))
+        redactor.learn(texts(read_json(bundle.folder / RUN, dict)))
         for _, record in bundle.read_records():
             if record.file is None and record.case:
                 self._kept.add(record.case)  # it is in the catalogue
         for line in _lines(bundle):
-            redactor.learn(_texts(line))
+            redactor.learn(texts(line))
         for name, document in ((DIAGNOSIS, bundle.diagnosis), (SURVEY, bundle.survey)):
             if document:
-                redactor.learn(_texts(read_json(bundle.folder / name, dict)))
+                redactor.learn(texts(read_json(bundle.folder / name, dict)))
 
     def text(self, text: str) -> str:
         """Returns a text without names and paths."""
@@ -116,17 +116,6 @@ def _lines(bundle: WrittenBundle) -> Iterator[object]:
     """Yields the records as JSON values."""
     for _, line in read_lines(bundle.folder / RECORDS, dict):
         yield line
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yields the texts in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _texts([*value, *value.values()])
-    elif isinstance(value, list):
-        for entry in value:
-            yield from _texts(entry)
 
 
 def _copy_failures(bundle: WrittenBundle, output: Path, cleaner: _Cleaner) -> list[str]:

@@ -7,10 +7,12 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+
+from ..engines.machine.facts import Fact
 
 KINDS = {"path": "path", "user": "user name", "host": "host name"}
 """What is taken out, each with its name in a list. A placeholder such as <path> stands in its place."""
@@ -111,6 +113,19 @@ class Redactor:
         removed = self.removed.setdefault(kind, [])
         if text not in removed:
             removed.append(text)
+
+
+def texts(value: object) -> Iterator[str]:
+    """Yields the texts in a value of JSON's types, and in a fact."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Fact):
+        yield from texts(value.value)
+    elif isinstance(value, Mapping):
+        yield from texts([*value, *value.values()])
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from texts(entry)
 
 
 def summary(removed: Mapping[str, list[str]]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, TypeAlias
 
 from ..catalogue.case import Case, id_parts
 from ..descriptors import FEATURE_LEVELS
@@ -17,6 +18,9 @@ from ..vocabulary import Stage, Verdict
 from .report_groups import base_id
 
 UNKNOWN = "?"
+
+Key: TypeAlias = tuple[str, str, str]
+"""The key of a cell: operator, type, and column."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +39,18 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class Count:
-    """The cases of one cell: all, those that failed, and those with a verdict that is good but not `pass`."""
+    """The cases of one cell: all, those that failed, and those with a verdict that is good but not `pass`.
+
+    `accepted` cases are those that the provider took, `right` ones those whose result is the documented one. `documented` is
+    whether the page documents the index type at this feature level.
+    """
 
     cases: int = 0
     failed: int = 0
     other: int = 0
-
-
-@dataclass(frozen=True)
-class LevelCount:
-    """The cases of one cell of the view by feature level.
-
-    `documented` is whether the page documents the index type at this level. `accepted` cases are those that the provider
-    took, `right` ones those whose result is the documented one.
-    """
-
-    documented: bool
-    cases: int = 0
     accepted: int = 0
     right: int = 0
+    documented: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Row:
 
     operator: str
     type: str
-    cells: Sequence[Count | LevelCount]
+    cells: Sequence[Count]
 
 
 @dataclass(frozen=True)
@@ -126,48 +123,22 @@ def _documents(spec: Spec, level: str, field: str, type: str, dimensions: int | 
 
 def by_dimensions(places: Sequence[MatrixCell], records: Sequence[Record]) -> Matrix:
     """Returns the matrix of operator and data type by dimensions."""
-    counters: dict[tuple[str, str, str], Counter[str]] = {}
-    for where, record in zip(places, records, strict=True):
-        key = where.operator, where.data_type, where.dimensions
-        kind = "failed" if record.failed else "passed" if record.verdict == Verdict.PASS else "other"
-        counters.setdefault(key, Counter())[kind] += 1
-    columns = sorted({key[2] for key in counters}, key=lambda name: (not name.isdecimal(), name))
-    counts = {key: Count(c.total(), c["failed"], c["other"]) for key, c in counters.items()}
-    return _matrix(columns, counts, lambda *_: Count())
+    keys = [(where.operator, where.data_type, where.dimensions) for where in places]
+    return _matrix(keys, records, lambda name: (not name.isdecimal(), name))
 
 
 def by_level(places: Sequence[MatrixCell], records: Sequence[Record]) -> Matrix:
     """Returns the matrix of operator and index type by feature level: what is documented, accepted and right."""
-    counters: dict[tuple[str, str, str], Counter[str]] = {}
-    operators = dict.fromkeys(where.operator for where in places)
-    specs = {name: spec for name in operators if (spec := _spec(name))}
-    levels = {level for spec in specs.values() for level in _levels(spec)}
-    columns = sorted(levels | {where.level for where in places}, key=_by_level)
-    for name, spec in specs.items():
-        for table in spec.support:
-            for field in spec.index_tensors:
-                for type in table.tensors[field].data_types if field in table.tensors else ():
-                    counters.setdefault((name, type, table.feature_level), Counter())
-    for where, record in zip(places, records, strict=True):
-        counts = counters.setdefault((where.operator, where.index_type, where.level), Counter())
-        counts["cases"] += 1
-        counts["accepted"] += _accepted(record)
-        counts["right"] += record.verdict in (Verdict.PASS, Verdict.OBSERVED)
-
-    def cell(operator: str, type: str, level: str) -> LevelCount:
-        counts = counters.get((operator, type, level), Counter())
-        return LevelCount(_is_documented(operator, type, level), counts["cases"], counts["accepted"], counts["right"])
-
-    return _matrix(columns, {key: cell(*key) for key in counters}, cell)
-
-
-def _is_documented(operator: str, type: str, level: str) -> bool:
-    spec = _spec(operator)
-    return (
-        spec is not None
-        and level in FEATURE_LEVELS
-        and any(_documents(spec, level, field, type, None) for field in spec.index_tensors)
-    )
+    keys = [(where.operator, where.index_type, where.level) for where in places]
+    documented = {
+        (name, type, level)
+        for name in {where.operator for where in places}
+        if (spec := _spec(name))
+        for level in _levels(spec)
+        for type in DataType.__members__
+        if any(_documents(spec, level, field, type, None) for field in spec.index_tensors)
+    }
+    return _matrix(keys, records, _by_level, documented)
 
 
 def _accepted(record: Record) -> bool:
@@ -181,14 +152,24 @@ def _by_level(level: str) -> int:
 
 
 def _matrix(
-    columns: Sequence[str],
-    counts: Mapping[tuple[str, str, str], Count | LevelCount],
-    empty: Callable[..., Count | LevelCount],
+    keys: Sequence[Key], records: Sequence[Record], order: Callable[[str], Any], documented: Set[Key] = frozenset()
 ) -> Matrix:
-    keys = sorted({key[:2] for key in counts}, key=_in_order)
-    return Matrix(
-        columns, [Row(*key, [counts.get((*key, column)) or empty(*key, column) for column in columns]) for key in keys]
-    )
+    """Returns the matrix of records with the key of a cell each: operator, type, and column."""
+    counters: dict[Key, Counter[str]] = {key: Counter() for key in documented}
+    for key, record in zip(keys, records, strict=True):
+        counts = counters.setdefault(key, Counter())
+        counts["cases"] += 1
+        counts["failed"] += record.failed
+        counts["other"] += not record.failed and record.verdict != Verdict.PASS
+        counts["accepted"] += _accepted(record)
+        counts["right"] += record.verdict in (Verdict.PASS, Verdict.OBSERVED)
+    columns = sorted({key[2] for key in counters}, key=order)
+
+    def cell(key: Key) -> Count:
+        return Count(**counters.get(key, Counter()), documented=key in documented)
+
+    rows = sorted({key[:2] for key in counters}, key=_in_order)
+    return Matrix(columns, [Row(*row, [cell((*row, column)) for column in columns]) for row in rows])
 
 
 def _in_order(key: tuple[str, str]) -> tuple[str, int, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,18 +20,7 @@ MOST_SHOWN = 10
 """The most failures, and reasons not to ask, that are printed."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """Operators, index types and invalid indices with one answer. `failed` is whether it is wrong somewhere."""
-
-    operators: tuple[str, ...]
-    index_types: tuple[str, ...]
-    positions: tuple[str, ...]
-    answer: str
-    failed: bool
-
-
-def rows(observations: Sequence[Observation]) -> list[Row]:
+def rows(observations: Sequence[Observation]) -> list[SurveyRow]:
     """Returns the table: operators, index types and invalid indices with the same answers share a row.
 
     The answers to one invalid index in different places, descriptors and data types are one if an explanation fits all of
@@ -40,14 +29,16 @@ def rows(observations: Sequence[Observation]) -> list[Row]:
     by_operator: dict[str, dict[tuple[str, str], list[Observation]]] = {}
     for observation in observations:
         key = _type(observation), observation.question.position
-        by_operator.setdefault(observation.question.desc.operator, {}).setdefault(key, []).append(observation)
-    tables: dict[tuple[Row, ...], list[str]] = {}
+        by_operator.setdefault(f"DML_OPERATOR_{observation.question.desc.operator}", {}).setdefault(key, []).append(
+            observation
+        )
+    tables: dict[tuple[SurveyRow, ...], list[str]] = {}
     for operator, groups in by_operator.items():
         tables.setdefault(tuple(_rows(groups)), []).append(operator)
-    return [replace(row, operators=tuple(names)) for table, names in tables.items() for row in table]
+    return [msgspec.structs.replace(row, operators=tuple(names)) for table, names in tables.items() for row in table]
 
 
-def _rows(groups: dict[tuple[str, str], list[Observation]]) -> list[Row]:
+def _rows(groups: dict[tuple[str, str], list[Observation]]) -> list[SurveyRow]:
     """Returns the rows of one operator, without its name, from its observations by index type and position."""
     positions: dict[tuple[str, str, bool], list[str]] = {}
     for (index_type, position), observations in groups.items():
@@ -58,7 +49,7 @@ def _rows(groups: dict[tuple[str, str], list[Observation]]) -> list[Row]:
         everywhere = all(name in names for other, name in groups if other == index_type)
         ordered = ("all",) if everywhere else tuple(name for name in POSITIONS if name in names)
         types.setdefault((ordered, answer, failed), []).append(index_type)
-    return [Row((), tuple(names), ordered, answer, failed) for (ordered, answer, failed), names in types.items()]
+    return [SurveyRow((), tuple(names), ordered, answer, failed) for (ordered, answer, failed), names in types.items()]
 
 
 def _answers(observations: Sequence[Observation]) -> list[tuple[str, bool]]:
@@ -125,7 +116,12 @@ def print_survey(console: Console, place: str, observations: Sequence[Observatio
         names = row.operators if row.operators != before else ()
         before = row.operators
         style = "red" if row.failed else "yellow" if NOT_ASKED in row.answer else "cyan"
-        texts = ("\n".join(names), "\n".join(row.index_types), ", ".join(row.positions), row.answer)
+        texts = (
+            "\n".join(name.removeprefix("DML_OPERATOR_") for name in names),
+            "\n".join(row.index_types),
+            ", ".join(row.indices),
+            row.answer,
+        )
         table.add_row(*map(Text, texts[:-1]), Text(row.answer, style))
     console.print(Text(printable(f"invalid indices on {place}")), style="italic", soft_wrap=True)
     console.print(table)
@@ -169,12 +165,7 @@ def survey_document(provider: str, device_class: str | None, observations: Seque
         provider=provider,
         device_class=device_class,
         failures=len(failures(observations)),
-        rows=[
-            SurveyRow(
-                [f"DML_OPERATOR_{name}" for name in r.operators], [*r.index_types], [*r.positions], r.answer, r.failed
-            )
-            for r in rows(observations)
-        ],
+        rows=rows(observations),
         observations=[_observation(observation) for observation in observations],
     )
 

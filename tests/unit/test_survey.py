@@ -75,7 +75,10 @@ def ask(name, asked, **options):
 
 def answers(observations):
     """Returns {(operators, index types, invalid indices): answer} of the table."""
-    return {(row.operators, row.index_types, row.positions): row.answer for row in rows(observations)}
+    return {
+        (tuple(name.removeprefix("DML_OPERATOR_") for name in row.operators), row.index_types, row.indices): row.answer
+        for row in rows(observations)
+    }
 
 
 class TestQuestions:
