@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
 
 from ..catalogue.case import Case
 from ..catalogue.coverage.covered import measure
-from ..errors import cut, encodable, names, one_line
+from ..errors import cut, encodable, one_line
 from ..files import to_json, write_output
 from ..judge.record import Record
 from ..judge.run import Run
@@ -25,6 +25,7 @@ from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
 from .bundle import HTML, SURVEY
 from .coverage_tables import STRENGTHS, OperatorCoverage, operator_coverage
 from .documents import Facts, SurveyDocument
+from .heading import Heading, heading
 from .pages import page, write_page
 from .report_groups import Groups, again_words, base_id, found_cases, groups
 from .report_matrix import MatrixCell, by_dimensions, by_level, place
@@ -43,18 +44,6 @@ MOST_MESSAGE = 1_000
 
 MOST_FACTS = 500
 """The most lines of the table of the environment."""
-
-
-@dataclass(frozen=True)
-class Heading:
-    """The first lines of a report: what was tested on what, and the verdict: `passed`, `failed` or `unfinished`."""
-
-    verdict: str
-    tested: str
-    where: str
-    device: str | None
-    result: str
-    notes: Sequence[str]
 
 
 def write_report(folder: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Path:
@@ -130,64 +119,10 @@ def _cases(bundle: WrittenBundle) -> dict[str, Case]:
 
 
 def _heading(bundle: WrittenBundle, cause_groups: Groups) -> Heading:
-    records, totals = bundle.records, bundle.run.totals
-    failed = sum(record.failed for record in records)
-    classes = _classes(bundle)
-    causes = len(cause_groups.shown) + cause_groups.left_out
-    of_causes = f", of {_number(causes, 'cause')}" if causes else ""
-    result = f"{failed:,} failed{of_causes}" if failed else "none failed"
-    probes = sum(record.is_probe or record.is_contract for record in records)
-    tested = _number(len(records) - probes, "case") + (f" and {_number(probes, 'probe')}" if probes else "")
-    tier = bundle.asked("tier")
-    tested += f" of tier {cut(tier, MAX_SHOWN)}" if tier else ""
-    notes = [cut(problem) for problem in bundle.run.problems]
-    if totals is None:
-        verdict, notes = "unfinished", ["The run has not ended: more cases may fail.", *notes]
-    elif totals.exit_code == 130:
-        verdict, notes = "unfinished", ["The run was interrupted: more cases may fail.", *notes]
-    else:
-        verdict = "failed" if totals.exit_code or failed else "passed"
-        if totals.exit_code and not failed:
-            notes.insert(0, "No case failed, but the run is red: see the page `results` of the manual for the reasons.")
-    if "emulated" in classes:
-        notes.append("A device is emulated: its results say nothing about the driver of a GPU.")
+    first = heading(bundle.run, bundle.records, len(cause_groups.shown) + cause_groups.left_out)
     run = Run()
-    run.records = list(records)
-    notes += run.notes()
-    return Heading(verdict, tested, _where(bundle), _devices(classes), result, notes)
-
-
-def _number(count: int, name: str) -> str:
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
-
-
-def _classes(bundle: WrittenBundle) -> list[str]:
-    """Returns the device classes of the run; of a merged bundle, those of its records."""
-    named = bundle.asked("device_class")
-    classes = [named] if named else sorted({record.device_class for record in bundle.records if record.device_class})
-    return [cut(name, MAX_SHOWN) for name in classes]
-
-
-def _devices(classes: Sequence[str]) -> str | None:
-    """Returns the classes in words: `an emulated device`, `emulated and hardware devices`."""
-    if len(classes) == 1:
-        return f"{'an' if classes[0].startswith('e') else 'a'} {classes[0]} device"
-    return f"{' and '.join(classes[:3])} devices" if classes else None
-
-
-def _where(bundle: WrittenBundle) -> str:
-    """Returns what was tested: provider, software, adapter and driver."""
-    providers = sorted({record.provider for record in bundle.records if record.provider})
-    package = " ".join(filter(None, map(bundle.asked, ("package", "version"))))
-    driver = bundle.asked("driver")
-    parts = [
-        bundle.asked("provider") or names(providers) or "an unknown provider",
-        package,
-        bundle.asked("adapter_name"),
-        f"driver {driver}" if driver else None,
-        bundle.asked("platform"),
-    ]
-    return ", ".join(cut(part, MAX_SHOWN) for part in parts if part)
+    run.records = list(bundle.records)
+    return replace(first, notes=[*first.notes, *map(cut, bundle.run.problems), *run.notes()])
 
 
 # --- the cases ---

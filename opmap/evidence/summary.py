@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ..errors import InputError, short_line
 from ..judge.record import Record
 from .cause_view import MOST_SHOWN, CauseView
-from .documents import DiagnosisDocument, Group, Option, RunDocument
+from .documents import DiagnosisDocument, Group, RunDocument
+from .heading import heading
 from .markdown import block, code, plain
 from .tables import count_tables
 
@@ -19,8 +20,6 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 MOST_LINES = 20
 """The most failures and problems that are listed."""
 
-_PLACE = ("version", "device_class", "adapter_name", "driver", "platform")
-
 
 def summary(
     run: RunDocument, records: Sequence[Record], notes: Sequence[str] = (), diagnosis: DiagnosisDocument | None = None
@@ -29,11 +28,12 @@ def summary(
 
     `notes` are the lines below the tables of the terminal.
     """
-    selection = run.selection
     groups = diagnosis.groups if diagnosis else []
+    first = heading(run, records, len(groups))
     parts = [
-        f"# opmap: {_verdict(records, run.exit_code)}\n",
-        f"Tier {code(_shown(selection, 'tier'))} on {_place(selection)}.\n",
+        f"# opmap: {first.verdict}, {plain(first.tested)}: {first.result}\n",
+        f"On {plain(first.where)}.\n",
+        block(first.notes),
         *(_cause(number, group) for number, group in enumerate(groups[:MOST_SHOWN], 1)),
     ]
     if len(groups) > MOST_SHOWN:
@@ -60,27 +60,6 @@ def append_step_summary(text: str) -> None:
     except (OSError, ValueError) as error:
         message = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{STEP_SUMMARY} must name a file that can be written: {message}", file=path) from None
-
-
-def _verdict(records: Sequence[Record], exit_code: int) -> str:
-    failed = sum(record.failed for record in records)
-    cases = f"{len(records):,} cases and probes"
-    if exit_code == 130:
-        return f"interrupted after {cases}, {failed:,} failed"
-    if exit_code:
-        return f"{failed:,} of {cases} failed" if failed else f"red, although none of {cases} failed"
-    ran = sum(record.ran for record in records)
-    return f"none of {cases} failed" if ran else f"none of {cases} was run"
-
-
-def _place(selection: Mapping[str, Option]) -> str:
-    facts = [code(_shown(selection, name)) for name in _PLACE if selection.get(name) is not None]
-    return ", ".join([code(_shown(selection, "provider")), *facts])
-
-
-def _shown(selection: Mapping[str, Option], name: str) -> str:
-    value = selection.get(name)
-    return "several" if value is None else str(value)
 
 
 def _cause(number: int, group: Group) -> str:

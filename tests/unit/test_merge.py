@@ -90,7 +90,7 @@ class TestMerge:
         assert (5, [12, 12]) == (group["cases"], group["relation"]["explains"])
         assert "shard" not in new["selection"] and "smoke" == new["selection"]["tier"]
         assert 3 == len(list(ET.parse(bundles / "new" / "junit.xml").getroot()))
-        assert "5 of 5 cases and probes failed" in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
+        assert "failed, 5 cases of tier smoke: 5 failed" in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
 
     def test_tier(self, tmp_path):
         """The shards of a tier with its probes have each record of the whole run once, byte for byte. They are as green."""

@@ -239,15 +239,23 @@ class TestSummary:
     def test_red(self, runs):
         """The verdict is the heading, then come the causes, then the counts."""
         text = (runs / "red" / "summary.md").read_text(encoding="utf-8")
-        assert text.startswith("# opmap: 5 of 5 cases and probes failed\n\nTier `smoke` on `fault:index-clamped-early`")
+        assert text.startswith(
+            "# opmap: failed, 5 cases of tier smoke: 5 failed, of 1 cause\n\nOn fault:index-clamped-early"
+        )
         assert "## Cause 1: the last element of the axis cannot be reached" in text
         assert text.index("## Cause 1") < text.index("| GATHER | 0 | 5 | 5 | 5 |")
 
-    @pytest.mark.parametrize("name, heading", [("green", "failed"), ("absent", "was run")])
+    @pytest.mark.parametrize(
+        "name, heading",
+        [
+            ("green", "passed, 5 cases of tier smoke: none failed"),
+            ("absent", "not run, 5 cases of tier smoke: none was run"),
+        ],
+    )
     def test_not_red(self, name, heading, runs):
         """A run in which nothing ran does not look like one in which all passed."""
         text = (runs / name / "summary.md").read_text(encoding="utf-8")
-        assert text.startswith(f"# opmap: none of 5 cases and probes {heading}\n")
+        assert text.startswith(f"# opmap: {heading}\n")
 
     def test_step_summary(self, tmp_path, monkeypatch):
         """GitHub's page of the run gets the summary too, after what other steps wrote."""
