@@ -116,7 +116,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
         got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
     run = _document(path / RUN, RunDocument, SCHEMA)
-    if not (run.runs and all(0 <= part.records <= MAX_RECORDS for part in run.runs)):
+    if run.merged and not (run.runs and all(0 <= part.records <= MAX_RECORDS for part in run.runs)):
         message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
         raise InputError(message, path="$.parts", file=str(path / RUN))
     has_diagnosis = (path / DIAGNOSIS).exists()
