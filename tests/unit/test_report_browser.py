@@ -161,7 +161,7 @@ class TestOtherBundles:
 
         window.open(Path("page.html"))
 
-        assert "came" in window.value("document.body.textContent")
+        assert "a negative index means" in window.value("document.body.textContent")
         assert 0 == window.value("document.querySelectorAll('img, script').length")
         assert 375 == window.value("document.documentElement.scrollWidth")
         assert not window.problems
