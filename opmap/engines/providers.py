@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import msgspec
@@ -48,7 +48,7 @@ class OpenProvider(ProviderFacts):
         """Returns the provider with its facts."""
         return cls(**vars(facts), provider=provider)
 
-    @property
+    @cached_property
     def directml(self) -> bool:
         """True if this is the DirectML EP."""
         return self.name == DIRECTML and not self.third_party
@@ -58,19 +58,19 @@ class OpenProvider(ProviderFacts):
         """How indices are converted for this provider, unless another way is asked for."""
         return "directml" if self.directml else "graph"
 
-    @property
+    @cached_property
     def direct(self) -> bool:
         """True if this is DirectML itself, without ONNX Runtime."""
         return isinstance(self.provider, DirectProvider)
 
-    @property
+    @cached_property
     def third_party(self) -> bool:
         """True if this is no execution provider of ONNX Runtime."""
         if isinstance(self.provider, WorkerProvider):
             return ":" in self.provider.name
         return self.runs_cases or isinstance(self.provider, ThirdPartyProvider)
 
-    @property
+    @cached_property
     def runs_cases(self) -> bool:
         """True if the provider receives cases in place of models."""
         return self.direct or not isinstance(self.provider, Performer)
@@ -79,7 +79,7 @@ class OpenProvider(ProviderFacts):
         """Returns the outputs of a model, run once. Raises ProviderError."""
         return self.performer.run(model_bytes, feeds)
 
-    @property
+    @cached_property
     def performer(self) -> Performer:
         """The provider, as what performs steps. Raises TypeError for a provider that runs cases."""
         if self.runs_cases or not isinstance(self.provider, Performer):

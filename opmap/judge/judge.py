@@ -22,11 +22,10 @@ from ..engines.providers import OpenProvider
 from ..engines.worker import WorkerLost
 from ..errors import MappingError, ProviderError, Unsupported
 from ..mapping import IndexConversion, MappedModel, map_descriptor
-from ..mapping.dxdispatch import Dispatch
 from ..operators import OPERATORS
 from ..tensors import DataType
 from ..vocabulary import Verdict
-from .decide import decide, refusal
+from .decide import decide
 from .graph import described
 from .outcome import Outcome
 from .record import PlacementRecord, Record, RoadRecord
@@ -169,14 +168,6 @@ class Judge:
     def _proof(self, variant: Variant) -> tuple[str, Proof] | None:
         """Returns (source, proof) of a variant on this provider; None if the placement alone is the proof."""
         return None if self.provider.third_party else variant.proof(self.provider.name)
-
-    def dispatch(self, dispatch: Dispatch, file: str) -> Record:
-        """Returns the record of a dispatch command that was read from a file."""
-        refused = refusal(dispatch, file, provider=self.provider.name, feature_level=self.feature_level)
-        if refused is not None:
-            return refused
-        assert dispatch.desc is not None, "a dispatch that is not refused must have a descriptor"
-        return self(Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets))
 
     def map(self, case: Case) -> MappedModel:
         """Returns the model of a case in the variant `plain`. Raises MappingError if it has none."""

@@ -206,10 +206,3 @@ def _comparable(record: Record) -> bytes:
     message = record.message if record.verdict in (Verdict.MISMATCH, Verdict.OBSERVED) else None
     actual = record.actual if record.verdict == Verdict.MISMATCH else None
     return to_json([record.verdict, record.stage, record.path, message, actual])
-
-
-def not_run(
-    *, case: str | None, operator: str | None, provider: str, error: Exception, file: str | None = None
-) -> Record:
-    """Returns the record of an item that cannot be run because the provider is missing; `error` says why."""
-    return Record.on(provider, case, operator, verdict=Verdict.NOT_RUN, message=str(error), file=file)

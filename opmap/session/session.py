@@ -33,7 +33,7 @@ from ..judge.decide import refusal
 from ..judge.items import Item, operator_of
 from ..judge.judge import Judge
 from ..judge.record import Record, shortened
-from ..judge.run import Run, not_run, settle, shuffled
+from ..judge.run import Run, settle, shuffled
 from ..judge.session_batcher import SessionBatcher
 from ..mapping import IndexConversion
 from ..mapping.dxdispatch import Dispatch
@@ -245,13 +245,12 @@ class Session:
         """Returns the records of items that run together, in their order, as `judge` returns that of one."""
         judge = self.open()
         if not isinstance(judge, Judge):
-            name = self.options.provider
-            return [not_run(case=i.id, operator=operator_of(i), provider=name, error=judge) for i in batch]
+            return [self._not_run(item, Verdict.NOT_RUN, str(judge)) for item in batch]
         known = self.active_failures
-        if (
-            known and not self.options.rerun_dangerous and (danger := known.danger(batch[0]))
-        ):  # it is alone in its batch
-            return [self._skipped(batch[0], danger)]
+        danger = known.danger(batch[0]) if known and not self.options.rerun_dangerous else None
+        if danger:  # such an item is alone in its batch
+            message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
+            return [self._not_run(batch[0], Verdict.SKIPPED, message)]
         repetitions = [self._batcher(batch) for _ in range(self.options.repeat)]
         records = []
         for item, judged in zip(batch, zip(*repetitions, strict=True), strict=True):
@@ -262,38 +261,24 @@ class Session:
                 self._before.append((item, shortened(item_records[-1])))
         return records
 
-    def _skipped(self, item: Item, danger: KnownFailure) -> Record:
-        """Returns the record of a case or probe that is not run, because it is known to hang or to lose the device."""
-        message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
+    def _not_run(self, item: Item, verdict: Verdict, message: str) -> Record:
         fields = {"variant": item.variant, "file": item.file} if isinstance(item, Case) else {}
         provider = self.provider or self.provider_name
-        return Record.on(provider, item.id, operator_of(item), verdict=Verdict.SKIPPED, message=message, **fields)
+        return Record.on(provider, item.id, operator_of(item), verdict=verdict, message=message, **fields)
 
     def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command in a file, and adds it to the results.
 
         A dispatch that no provider can run is an `error` at stage `read` or `validate`, also if the provider is missing.
         """
-        judge, provider = self.open(), self.options.provider
-        record: Record | None
-        if isinstance(judge, Judge):
-            record = self._judge_dispatch(judge, dispatch, file)
-        else:
-            record = refusal(dispatch, file, provider=provider, feature_level=self.feature_level)
-            if record is None:
-                name, operator = dispatch.name, dispatch.operator
-                record = not_run(case=name, operator=operator, provider=provider, error=judge, file=file)
+        record = refusal(dispatch, file, provider=self.provider_name, feature_level=self.feature_level)
+        if record is None:
+            assert dispatch.desc is not None, "a dispatch that is not refused must have a descriptor"
+            record = self.judge(
+                Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets)
+            )
         self.results.add(record)
         return record
-
-    def _judge_dispatch(self, judge: Judge, dispatch: Dispatch, file: str) -> Record:
-        """Returns the record of a dispatch, with known failures taken into account."""
-        known = self.active_failures
-        if dispatch.desc is None or known is None:
-            return judge.dispatch(dispatch, file)
-        case = Case(dispatch.name or "", dispatch.desc, dispatch.tensors, file, offsets=dispatch.offsets)
-        danger = None if self.options.rerun_dangerous else known.danger(case)
-        return self._skipped(case, danger) if danger else known.apply(case, judge.dispatch(dispatch, file))
 
     @cached_property
     def items(self) -> list[Item]:

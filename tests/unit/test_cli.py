@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from opmap import Session
 from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
 from opmap.cli.parser import COMMANDS
@@ -186,13 +187,13 @@ class TestCheck:
         assert records[0]["path"] == '$.dispatchables["gather_example.1"].desc.Axis'
         assert err.count("\n") == 1 and "GATHER.F1" in err and str(file) in err
 
-    @pytest.mark.parametrize("at, judged", [("session.session.open_judge", 0), ("judge.judge.Judge.dispatch", 1)])
+    @pytest.mark.parametrize(
+        "at, judged", [("session.session.open_judge", 0), ("session.session.Session.judge_dispatch", 1)]
+    )
     @pytest.mark.parametrize("more", [[], ["--json"]])
     def test_interrupt(self, at, judged, more, tmp_path, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and the results so far; with --json they are one document."""
-        from opmap.judge.judge import Judge
-
-        dispatch, left = Judge.dispatch, judged
+        dispatch, left = Session.judge_dispatch, judged
 
         def interrupted(*arguments, **options):
             nonlocal left

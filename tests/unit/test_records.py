@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from fixed_answers import CPU, RIGHT, Fixed, gather
 
+from opmap import Session, SessionOptions
 from opmap.engines.providers import OpenProvider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
@@ -45,9 +46,9 @@ class TestDispatch:
             ],
         }
         (dispatch,) = read_model(json.dumps(model))
-        return Judge(OpenProvider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine"))).dispatch(
-            dispatch, "it.json"
-        )
+        session = Session(SessionOptions(), brief=False)
+        session._opened = Judge(OpenProvider("mine", None, None, ThirdPartyProvider(Fixed([RIGHT]), "mine")))
+        return session.judge_dispatch(dispatch, "it.json")
 
     def test_that_pass(self):
         """The record names the file and the dispatchable."""

@@ -18,11 +18,10 @@ from ...judge.onnx_models import (
     read_model_file,
 )
 from ...judge.record import Record, encode
-from ...judge.run import not_run
 from ...mapping.dxdispatch import Dispatch, read
 from ...session import Session
 from ...session.options import SessionOptions
-from ...vocabulary import Stage
+from ...vocabulary import Stage, Verdict
 
 _MOST_LINES = 10
 """How many lines a bad file gets on stderr, one for each bad dispatch. A last line counts the others."""
@@ -70,11 +69,11 @@ def _judged(session: Session, file: str, cpu: CpuValues) -> Iterator[Record]:
 
 def _of_data_set(session: Session, model: GivenModel, data_set: str | None, cpu: CpuValues) -> Iterator[Record]:
     """Judges the nodes of a model with one set of its test data, with known failures taken into account."""
-    judge, provider = session.open(), session.options.provider
+    judge = session.open()
     if not isinstance(judge, Judge):
         for entry in node_cases(model, data_set, cpu, feature_level=session.feature_level).cases:
-            name, operator = entry.node.label, entry.node.operator
-            yield not_run(case=name, operator=operator, provider=provider, error=judge, file=model.file)
+            fields = {"verdict": Verdict.NOT_RUN, "message": str(judge), "file": model.file}
+            yield Record.on(session.provider_name, entry.node.label, entry.node.operator, **fields)
         return
     for case, record in judge_model(judge, model, data_set, cpu):
         active_failures = session.active_failures

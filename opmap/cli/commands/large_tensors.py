@@ -11,9 +11,10 @@ from ...evidence.tables import print_failures, print_notes, print_tables
 from ...evidence.terminal import console, progress, stdout_for_json, write_json
 from ...judge.large import judge_large
 from ...judge.record import Record, encode
-from ...judge.run import Run, not_run, shuffled
+from ...judge.run import Run, shuffled
 from ...session import Session
 from ...session.options import SessionOptions
+from ...vocabulary import Verdict
 from ..parser import parser
 
 _ALONE = (
@@ -39,9 +40,9 @@ def run_large(options: Namespace) -> int:
     def judge(batch: Sequence[LargeCase]) -> list[Record]:
         (case,) = batch
         if session.provider is None:
-            error = RuntimeError(f"{options.provider} is not there")
+            message = f"{options.provider} is not available"
             operator = f"DML_OPERATOR_{case.desc.operator}"
-            return [not_run(case=case.id, operator=operator, provider=options.provider, error=error)]
+            return [Record.on(options.provider, case.id, operator, verdict=Verdict.NOT_RUN, message=message)]
         return [judge_large(case, session.provider)]
 
     with stdout_for_json(options.json), session, progress(len(cases), session.provider_name) as advance:
