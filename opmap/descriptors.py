@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import Any, ClassVar, Self, TypeVar, cast
 from weakref import ref
@@ -196,6 +196,7 @@ class OperatorDesc:
     # --- the documentation ---
 
     @classmethod
+    @cache
     def spec(cls) -> Spec:
         """Returns the corrected spec of this operator."""
         return load_spec(cls.operator).corrected
