@@ -203,7 +203,7 @@ class _State:
         """Returns the line that says where the cases run."""
         judge, provider = self.open(), self.session.provider
         if provider is None:
-            return printable(f"opmap: {self.session.options.provider} is not there ({judge})")
+            return printable(f"opmap: {self.session.options.provider} is not available ({judge})")
         version = f" (ONNX Runtime {provider.version})" if provider.version else ""
         adapter = f", adapter {provider.adapter}" if provider.adapter else ""
         where = f"{provider.name}{version}{adapter}, device class {provider.device_class or 'unknown'}"

@@ -186,7 +186,7 @@ def open_provider(
     `session_options` are session configuration entries. `libraries` are plugin EP libraries by the names under which
     ONNX Runtime registers them. An EP that ONNX Runtime does not have is looked for in the installed plugin packages.
 
-    Raises ProviderMissing if the provider is not there. Raises InputError for an unknown name, an option that the provider
+    Raises ProviderMissing if the provider is not available. Raises InputError for an unknown name, an option that the provider
     does not take, a folder that is not a rig, or an adapter that this machine does not have.
     """
     if full_name(name) != DIRECT:

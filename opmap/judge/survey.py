@@ -1,6 +1,6 @@
 """Asks a provider what it does with invalid indices, and finds the explanations of each answer.
 
-An answer is observed, not judged. The exceptions are a crash, a hang or a lost device; and a value that stands nowhere in the
+An answer is observed, not judged. The exceptions are a crash, a hang or a lost device; and a value that does not occur in the
 input, where the operator's page promises that reads are clamped.
 """
 
@@ -31,7 +31,7 @@ ANSWERS = {
     ERROR: "the provider refuses the index with an error",
     **EXPLANATIONS,
     INSIDE: "every value stands in the input, but nothing above explains its place",
-    OUTSIDE: "a value stands nowhere in the input",
+    OUTSIDE: "a value does not occur in the input",
     BESIDE: "an element that a valid index chooses is wrong too",
     MALFORMED: "the output has a wrong type or shape",
     CRASH: "the process ended",

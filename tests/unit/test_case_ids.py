@@ -150,20 +150,6 @@ class TestTiers:
         with pytest.raises(InputError, match=r"--filter must match a case, got 'gather_nd/\*'"):
             Selection(ids=ids, globs=["gather_nd/*"]).cases()
 
-    def test_large_tiers_are_built_last(self, monkeypatch):
-        """A tier is looked at only if no smaller one has all ids."""
-        tiers, catalogue = [], selection.catalogue
-
-        def noted(tier, *arguments, **options):
-            tiers.append(tier)
-            return catalogue(tier, *arguments, **options)
-
-        monkeypatch.setattr(selection, "catalogue", noted)
-        for ids, looked_at in (([SMOKE], ["smoke"]), ([SMOKE, STANDARD], ["smoke", "standard"])):
-            tiers.clear()
-            find_cases(ids)
-            assert looked_at == tiers
-
     def test_probes(self):
         """Ids of probes and contract probes select these, and no case."""
         chosen = Selection(ids=[CONTRACT, PROBE])
@@ -201,11 +187,6 @@ class TestUnknown:
         """Where nothing is similar, the message says how to list the ids."""
         with pytest.raises(InputError, match=r"--case must be the id of a case, got 'absent' \(opmap catalog --list"):
             Selection(ids=[SMOKE, "absent"]).cases()
-
-    def test_every_nearest_id_exists(self):
-        """No variant is suggested that the case cannot have."""
-        for id in selection.nearest_ids("gather/example.1/symbolicc"):
-            assert id == find_case(id).id
 
     def test_no_long_id_is_compared(self, monkeypatch):
         """An id longer than MAX_GLOB is refused before anything is built."""
@@ -260,11 +241,6 @@ class TestExplain:
         assert "  output[a, b, c] = input[0, a, indices[0, b, c]]\n" in out
         assert "  output[1, 0, 1] = input[0, 1, indices[0, 0, 1] = 2] = 6.0\n" in out
 
-    def test_of_a_large_tier(self, capsys):
-        """The tier is found by itself."""
-        assert 0 == main(["explain", FULL])
-        assert "  input    InputTensor FLOAT64 {" in capsys.readouterr().out
-
     def test_a_file_comes_first(self, tmp_path, monkeypatch, capsys):
         """An argument that exists is a file, also if it is the id of a case; a folder is none."""
         monkeypatch.chdir(tmp_path)
@@ -299,12 +275,6 @@ class TestExplain:
 
 class TestMap:
     """`opmap map` writes the model of a case in its variant."""
-
-    def test_plain(self, tmp_path, capsys):
-        """A case without a variant gives the model that its descriptor maps to."""
-        assert 0 == main(["map", SMOKE, "-o", str(tmp_path / "x.onnx")])
-        assert ["InputTensor", "IndicesTensor"] == [v.name for v in onnx.load(tmp_path / "x.onnx").graph.input]
-        assert "variant" not in capsys.readouterr().out
 
     def test_init(self, tmp_path, capsys):
         """If the case's indices are an initializer, they are one in the model, and no test data is fed for them."""

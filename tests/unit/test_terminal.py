@@ -31,13 +31,6 @@ def raw(text: str) -> set[str]:
 class TestEscapes:
     """Texts from outside are printed escaped, wherever they come from."""
 
-    @pytest.mark.parametrize("function", [terminal.print_error, terminal.print_line, terminal.print_text])
-    def test_lines(self, function, capsys):
-        function(HOSTILE)
-
-        out, err = capsys.readouterr()
-        assert SHOWN.removesuffix(r"\u2028f") in out + err and set() == raw(out + err)
-
     def test_line_breaks(self, capsys):
         """One line stays one line; a text of several lines keeps them."""
         terminal.print_line("a\nb\rc")
@@ -71,15 +64,6 @@ class TestEscapes:
         assert ("\x1b[" in out) == colours
         assert raw(out) <= ({"\x1b"} if colours else set())
         assert "b\x1b[31mb" not in out
-
-    @pytest.mark.parametrize("text", ["plain \x1b[31m", f"[bold]x[/bold]{HOSTILE}"])
-    def test_any_renderable(self, text, capsys):
-        """The console itself escapes: no caller can forget it."""
-        console = terminal.console()
-        console.print(text, markup=False)
-        console.print(text)
-
-        assert set() == raw(capsys.readouterr().out)
 
     def test_progress_bar(self, monkeypatch):
         """The name beside a progress bar is shown as it is, and escaped."""
@@ -348,8 +332,3 @@ class TestProgress:
     def test_short(self, capsys):
         """A run of less than 30 seconds says nothing, however many steps it has."""
         assert [] == self.lines([29.9] * 5000, 5000, capsys)
-
-    def test_numbers(self, capsys):
-        """Steps are counted, with the share of all if that is known."""
-        assert ["opmap: Mine: 1,200 of 6,455 (18 %)"] == self.lines([1] * 1199 + [31], 6455, capsys)
-        assert ["opmap: Mine: 1,200"] == self.lines([1] * 1199 + [31], None, capsys)
