@@ -294,9 +294,9 @@ class TestProof:
         monkeypatch.setattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info", lambda self: [])
         create = SessionProvider._session
 
-        def count(self, model, setup, folder, profile):
+        def count(self, step, folder, profile):
             created.append(profile)
-            return create(self, model, setup, folder, profile)
+            return create(self, step, folder, profile)
 
         monkeypatch.setattr(SessionProvider, "_session", count)
         provider = SessionProvider(CPU, proof="assignment-info")
@@ -359,13 +359,12 @@ class TestImport:
         (package / "__init__.py").write_text(f"raise ImportError({self.MESSAGE!r})\n", encoding="utf-8")
         return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
 
-    @pytest.mark.parametrize("name", ["cpu", "auto", "dml", "XExecutionProvider"])
-    def test_validate(self, name, broken):
-        done, cases = validate(broken, "--filter", "gather/example.1", provider=name)
+    def test_validate(self, broken):
+        done, cases = validate(broken, "--filter", "gather/example.1", provider="auto")
         assert (0, "not-run") == (done.returncode, cases[0]["verdict"])
         assert "vc_redist" in cases[0]["message"]
         assert "Traceback" not in done.stderr
-        assert 1 == validate(broken, "--filter", "gather/example.1", "--require-provider", provider=name)[0].returncode
+        assert 1 == validate(broken, "--filter", "gather/example.1", "--require-provider", provider="cpu")[0].returncode
 
     @pytest.mark.parametrize(
         ("source", "message"), [("raise OSError('no such DLL')", "OSError: no such DLL"), ("(", "SyntaxError: ")]

@@ -90,6 +90,21 @@ class TestInstalled:
             runtimes.require_one()
         assert runtimes.package_of(str(packages.folder / "onnxruntime/__init__.py")) is None
 
+    @pytest.mark.parametrize(
+        ("name", "repair"),
+        [
+            (
+                "onnxruntime-directml",
+                "onnxruntime onnxruntime-directml, then python -m pip install onnxruntime-directml",
+            ),
+            ("onnxruntime-windowsml", "then python -m pip install --no-deps onnxruntime-windowsml"),
+        ],
+    )
+    def test_repair(self, name, repair):
+        """The one with the DirectML EP is kept."""
+        with pytest.raises(ProviderError, match=f"{repair}$"):
+            runtimes.require_one({"onnxruntime": "1.24.4", name: "1.30.0"})
+
     def test_other_folder(self, packages, tmp_path_factory, monkeypatch):
         """What stands in a later folder of the import path is hidden, and no conflict."""
         later = Packages(tmp_path_factory.mktemp("system"))
