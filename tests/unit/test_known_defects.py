@@ -103,6 +103,14 @@ class TestData:
                 assert (defect.kind == "hang") == entry.is_dangerous
                 assert entry.message or entry.verdict != "error"
 
+    def test_package(self):
+        """An entry that names a package is of this package only."""
+        named = [(defect, keys) for defect in defects() for keys in defect.fails if "package" in keys]
+        assert named
+        for defect, keys in named:
+            entries = msgspec.structs.replace(defect, fails=(keys,)).known_failures()
+            assert {keys["package"]} == {entry.package for entry in entries}
+
     def test_matched(self, items):
         """Every entry matches a case or contract probe of its tier, on the package and version that it names."""
         for entry in shipped_failures():
