@@ -66,8 +66,8 @@ def shrink_history(
 
     smallest = shrink(
         history,
-        lambda plans: bool(plans) and fails(joined_plan(plans)),
-        (without_some, simpler),
+        lambda plans: fails(joined_plan(plans)),
+        (lambda plans: filter(None, without_some(plans)), simpler),
         key=lambda plans: msgspec.json.encode(joined_plan(plans)),
         budget=budget,
     )

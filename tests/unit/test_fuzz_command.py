@@ -112,7 +112,7 @@ class TestFuzz:
     @pytest.mark.parametrize(("name", "code"), [("Picky", 0), ("Nothing", 1)])
     def test_unsupported(self, stale, name, code, capsys):
         """What a provider does not support is counted. If it supports nothing, the search shows nothing."""
-        assert code == cli.main(["fuzz", "--provider", f"stale_provider:{name}", "--seconds", "4"])
+        assert code == cli.main(["fuzz", "--provider", f"stale_provider:{name}", "--seconds", "2"])
         assert re.search(r" in \d+ s: 0 found; \d+ are not supported", capsys.readouterr().out)
 
     def test_resume(self, capsys, tmp_path):
