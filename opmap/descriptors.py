@@ -199,7 +199,7 @@ class OperatorDesc:
     @cache
     def spec(cls) -> Spec:
         """Returns the corrected spec of this operator."""
-        return load_spec(cls.operator).corrected
+        return corrected_spec(cls.operator)
 
     @classmethod
     def members(cls) -> dict[str, str]:
@@ -463,6 +463,12 @@ class OperatorDesc:
         Raises PseudocodeError if the output has no such element.
         """
         return trace(self.statements, self.pseudocode_sizes, at, self.pseudocode_tensors(tensors))
+
+
+@cache
+def corrected_spec(operator: str) -> Spec:
+    """Returns the corrected spec of an operator. Raises KeyError if there is none."""
+    return load_spec(operator).corrected
 
 
 class Room(dict[Any, Any]):

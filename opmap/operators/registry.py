@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..descriptors import OperatorDesc, TensorDesc
+from ..descriptors import OperatorDesc, TensorDesc, corrected_spec
 from ..spec import Spec, add_spec, remove_spec
 from .contract import AnyOperator
 
@@ -44,6 +44,7 @@ def remove_operator(name: str) -> None:
     """Removes an operator and its spec. Raises KeyError if no operator has this name."""
     del OPERATORS[name]
     remove_spec(name)
+    corrected_spec.cache_clear()
 
 
 def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str, int]) -> OperatorDesc:
