@@ -161,9 +161,10 @@ class TestMoved:
 
     @pytest.mark.parametrize("old, new", MOVED.items())
     def test_message(self, old, new, capsys):
-        for more in ([], ["--json"]):
+        command, *option = old.split()[1:]
+        for words in ([*option, "--json"], ["--json", *option] if option else []):
             with pytest.raises(SystemExit, match="2"):
-                parser().parse_args([*old.split()[1:], *more])
+                parser().parse_args([command, *words])
             assert f"{old} is gone: use {new}\n" == capsys.readouterr().err
 
     def test_only_as_command(self):

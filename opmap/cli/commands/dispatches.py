@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ...catalogue.case import Case
 from ...catalogue.selection import find_case
@@ -11,6 +12,8 @@ from ...descriptors import FEATURE_LEVELS
 from ...errors import InputError, names, shown
 from ...judge.onnx_models import CpuValues, is_model, node_cases, read_model_file
 from ...mapping.dxdispatch import Dispatch, read
+
+T = TypeVar("T")
 
 
 def read_case(target: str, *, name: str | None = None, feature_level: str | None = None) -> Case:
@@ -50,11 +53,7 @@ def model_cases(target: str, *, name: str | None = None, feature_level: str | No
         level, data_set = feature_level or FEATURE_LEVELS[-1], next(iter(model.data_sets), None)
         with CpuValues() as cpu:
             entries = node_cases(model, data_set, cpu, feature_level=level).cases
-        if name is not None:
-            listed = names([entry.node.label for entry in entries])
-            entries = [entry for entry in entries if entry.node.label == name]
-            if not entries:
-                raise InputError(f"--case must be one of {listed}, got {shown(name)}")
+        entries = _named(entries, name, lambda entry: entry.node.label)
         cases = [entry.case for entry in entries if entry.case]
         if not cases:
             raise InputError(f"cannot be judged: {entries[0].reason}", path=entries[0].node.label)
@@ -80,12 +79,15 @@ def _read_dispatch(file: str, name: str | None, feature_level: str) -> Case:
 
 
 def _choose(dispatches: Sequence[Dispatch], name: str | None) -> Dispatch:
-    listed = names([d.name for d in dispatches])
-    if name is not None:
-        chosen = [d for d in dispatches if d.name == name]
-        if not chosen:
-            raise InputError(f"--case must be one of {listed}, got {shown(name)}")
-        dispatches = chosen
-    if len(dispatches) > 1:
-        raise InputError(f"must dispatch once, or be given --case, got {listed}")
-    return dispatches[0]
+    chosen = _named(dispatches, name, lambda dispatch: dispatch.name)
+    if len(chosen) > 1:
+        raise InputError(f"must dispatch once, or be given --case, got {names([d.name for d in chosen])}")
+    return chosen[0]
+
+
+def _named(entries: Sequence[T], name: str | None, name_of: Callable[[T], str | None]) -> Sequence[T]:
+    """Returns the entries of this name, or all. Raises InputError if there is none of this name."""
+    chosen = [entry for entry in entries if name in (None, name_of(entry))]
+    if name is not None and not chosen:
+        raise InputError(f"--case must be one of {names([name_of(entry) for entry in entries])}, got {shown(name)}")
+    return chosen
