@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from importlib import metadata
+from itertools import groupby
 
 from ..errors import InputError, one_line, shown
 from .corrections import CorrectedPage
@@ -64,15 +65,11 @@ def _diff(page: CorrectedPage, file: str) -> Iterator[str]:
     for first, last in _hunks(changed):
         start, stop = max(0, first - CONTEXT), min(count, last + CONTEXT + 1)
         yield f"@@ -{start + 1},{stop - start} +{start + 1},{stop - start} @@ {_errata(page, first, last)}\n"
-        at = start
-        while at < stop:
-            run = at
-            while run < stop and old[run] != new[run]:
-                run += 1
-            for sign, lines in (("-", old[at:run]), ("+", new[at:run])) if run > at else ((" ", old[at : at + 1]),):
-                for number, line in enumerate(lines, at + 1):
-                    yield f"{sign}{line}\n" + ("\\ No newline at end of file\n" if number == len(old) else "")
-            at = max(run, at + 1)
+        for is_changed, group in groupby(range(start, stop), lambda at: old[at] != new[at]):
+            rows = list(group)
+            for sign, lines in (("-", old), ("+", new)) if is_changed else ((" ", old),):
+                for at in rows:
+                    yield f"{sign}{lines[at]}\n" + ("\\ No newline at end of file\n" if at + 1 == len(old) else "")
 
 
 def _hunks(changed: Sequence[int]) -> Iterator[tuple[int, int]]:
