@@ -63,7 +63,7 @@ def replaced(text: str, *changes: tuple[str, str]) -> str:
 BEFORE_HTML = """<!DOCTYPE html>
 <html lang="en-us"><head><meta charset="utf-8">
 <title>{title} (directml.h) - Win32 apps | Microsoft Learn</title>
-<script>var x = "<table><tr><td>InputTensor</td><td>4</td><td>INT8";</script><style>p > a {{}}</style></head>
+<script>InputTensor Input 4 INT8</script><style>p > a {{}}</style></head>
 <body><nav><a href="x">DML_SCATTER_OPERATOR_DESC</a></nav><!-- <pre>Axis: 0</pre> -->
 <main>
 """

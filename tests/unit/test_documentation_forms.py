@@ -96,6 +96,7 @@ class TestForms:
         """A browser reads the rest of the page as part of it."""
         text = BEFORE_HTML.format(title="DML_GATHER_OPERATOR_DESC") + "<pre>output[...] = input[..., indices[...], ...]"
         assert read_page(text, name="x").spec.pseudocode.line == 7
+        assert read_page(text.replace("<pre>output", "<pre>\noutput"), name="x").spec.pseudocode.line == 8
 
 
 class TestSections:

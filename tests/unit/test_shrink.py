@@ -217,3 +217,16 @@ class TestPlanted:
         assert relation.fault == cause.relation.fault or cause.relation.fault is None
         assert inputs == [tensor.sizes for tensor in smallest.desc.inputs.values()]
         assert search.budget.used <= trials
+
+    def test_relation_stays(self):
+        """A smaller case that fails with another relation is not taken."""
+        judges = [open_judge(f"fault:{name}") for name in ("output-zero", "index-off-by-one")]
+
+        def judge(case):
+            return judges[case.desc.output.element_count >= 4](case)
+
+        (cause,) = causes(JudgedRun([(TUPLES, judge(TUPLES))]))
+        search = SmallerFailure(cause, judge, Budget())
+        search.shrink(TUPLES)
+        assert 4 == search.smallest.case.desc.output.element_count
+        assert "index-off-by-one" == cause.relation_of(search.smallest).fault
