@@ -1,4 +1,4 @@
-"""Cases of one model share a session, one after the other; and both this and packs in a worker and in a tier."""
+"""Cases of one model share a session, one after the other; and both this and packs in a worker."""
 
 from __future__ import annotations
 
@@ -152,11 +152,10 @@ class TestSharedSessions:
 
         assert 3 == len(session.results.failures())
 
-    @pytest.mark.parametrize("pack", [1, 4])
-    def test_resumed(self, tmp_path, pack):
+    def test_resumed(self, tmp_path):
         """An interrupted run that is resumed has the same records as one that was not."""
         whole = tmp_path / "whole"
-        options = {"provider": "cpu", "filter": SELECTION, "pack": pack}
+        options = {"provider": "cpu", "filter": SELECTION, "pack": 4}
         with Session(SessionOptions(**options, report=str(whole))) as session:
             session.judge_all()
             session.finish()
@@ -207,14 +206,3 @@ class TestInWorker:
         assert [] == unlike(fresh, packed)
         assert all(record.proven for record in packed.results.records if record.verdict == Verdict.PASS)
         assert not [record for record in packed.results.records if record.batched_with]
-
-
-class TestPackedTiers:
-    """The verdicts of a tier are the same in packs, in shared sessions and in fresh ones."""
-
-    @pytest.mark.parametrize("options", [{"pack": 16}, {}])
-    def test_smoke(self, options):
-        packed, _ = judged(filter=(), **options)
-        alone, _ = judged(filter=(), fresh_sessions=True)
-
-        assert [] == unlike(alone, packed)
