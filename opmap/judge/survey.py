@@ -30,7 +30,7 @@ NOT_ASKED = "not asked"
 ANSWERS = {
     ERROR: "the provider refuses the index with an error",
     **EXPLANATIONS,
-    INSIDE: "every value stands in the input, but nothing above explains its place",
+    INSIDE: "every value occurs in the input, but nothing above explains its place",
     OUTSIDE: "a value does not occur in the input",
     BESIDE: "an element that a valid index chooses is wrong too",
     MALFORMED: "the output has a wrong type or shape",
@@ -137,7 +137,7 @@ class Survey:
         observation = self._observed(question, outcome, _fits(question, outcome, check.actual))
         promise, strays = question.desc.spec().clamped_reads, _strays(question, check.actual)
         if promise and strays:
-            text = f"{strays} of {len(question.place.affected)} values stand nowhere in the input. The page: {promise.text}"
+            text = f"{strays} of {len(question.place.affected)} values do not occur in the input. The page: {promise.text}"
             return replace(observation, failure=text)
         return observation
 

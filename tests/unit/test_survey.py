@@ -312,10 +312,10 @@ class TestJudged:
 
     @pytest.mark.parametrize("backend", ["Zero", "Nowhere"])
     def test_nowhere(self, backend):
-        """No element is zero, so zero stands nowhere in the input either."""
+        """No element is zero, so zero does not occur in the input either."""
         wrong = failures([o for name in OPERATORS for o in ask(backend, chosen(name)[:2])])
         assert {"GATHER"} == {observation.question.desc.operator for observation in wrong}
-        assert "stand nowhere in the input. The page: " in wrong[0].failure
+        assert "do not occur in the input. The page: " in wrong[0].failure
 
 
 class TestTable:
