@@ -137,7 +137,8 @@ class Survey:
         observation = self._observed(question, outcome, _fits(question, outcome, check.actual))
         promise, strays = question.desc.spec().clamped_reads, _strays(question, check.actual)
         if promise and strays:
-            text = f"{strays} of {len(question.place.affected)} values do not occur in the input. The page: {promise.text}"
+            count = len(question.place.affected)
+            text = f"{strays} of {count} values do not occur in the input. The page: {promise.text}"
             return replace(observation, failure=text)
         return observation
 
