@@ -76,6 +76,12 @@ def test_difference(answer, kind, text):
     assert text is None or text in found.text
 
 
+def test_longer_outputs():
+    """An earlier array that ends before the wrong element explains nothing."""
+    longer = ExpectedStep(LAST.step, ({"output": np.float32([0, 1, 2, 3, 5])},))
+    assert difference(outputs([0, 1, 2, 3, 9]), longer).text.endswith("1 of 5 elements are other values")
+
+
 def test_errors():
     """The error of a step, or of the process, is kept with its stage."""
     assert Stage.LOAD == difference(Result(error="no", stage=Stage.LOAD)).error.stage

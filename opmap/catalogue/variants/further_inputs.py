@@ -1,6 +1,6 @@
-"""Further rounds of a case: the same descriptor with other values, and the same operator with other sizes.
+"""Further inputs of a case: the same descriptor with other values, and the same operator with other sizes.
 
-Everything follows from the round that is given: no clock, no random numbers.
+Everything follows from the inputs that are given: no clock, no random numbers.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _Place = tuple[str, int]  # an input's field, and one of its dimensions
 _Group = tuple[_Place, ...]
 
 
-def fresh_values(round: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> Inputs:
+def fresh_values(inputs: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> Inputs:
     """Returns the same descriptor with other values, which differ for each `n` from 1 on. Fields in `fixed` stay.
 
     Every data element changes. Every index changes if there is another element that it can name; it stays negative or not
     negative. An index out of range stays.
     """
-    desc, tensors = round.desc, dict(round.tensors)
+    desc, tensors = inputs.desc, dict(inputs.tensors)
     for name in desc.inputs:
         if name not in fixed:
             bounds = desc.index_bounds.get(name)
@@ -42,13 +42,13 @@ def fresh_values(round: Inputs, n: int = 1, *, fixed: Collection[str] = ()) -> I
     return Inputs(desc, tensors)
 
 
-def other_sizes(round: Inputs, by: int = 1) -> Inputs | None:
-    """Returns a round of the same operator with other sizes, and with values; None if no size can change.
+def other_sizes(inputs: Inputs, by: int = 1) -> Inputs | None:
+    """Returns inputs of the same operator with other sizes, and with values; None if no size can change.
 
     Each input size that can change is larger by `by`, or smaller if `by` is negative; sizes stay above 0. Numbers,
     dimension counts and data types stay, and so do operator type, attributes and ranks of the ONNX node.
     """
-    changed = _in_other_sizes(round.desc, _tied(*_sizes_of(round.desc)), by)
+    changed = _in_other_sizes(inputs.desc, _tied(*_sizes_of(inputs.desc)), by)
     if changed is None:
         return None
     tensors = {}
@@ -57,13 +57,13 @@ def other_sizes(round: Inputs, by: int = 1) -> Inputs | None:
         if bounds is None:
             tensors[name] = _new_data(tensor)
         else:
-            negative = min(round.tensors[name].integers) < 0
+            negative = min(inputs.tensors[name].integers) < 0
             tensors[name] = _new_indices(tensor, bounds, negative=negative)
     return Inputs(changed, tensors)
 
 
 def has_other_sizes(desc: OperatorDesc) -> bool:
-    """Returns whether `other_sizes` returns a round for a descriptor.
+    """Returns whether `other_sizes` returns inputs for a descriptor.
 
     The last thing that `other_sizes` tries is to change the first group of dimensions alone. That mostly answers it, and the
     other groups need not be found.

@@ -23,25 +23,25 @@ _MOST_LISTED = 4096
 """Larger tensors are in .npy files, which the JSON file names."""
 
 
-def dxdispatch_files(case: Case, round: Inputs) -> dict[str, bytes]:
-    """Returns the files by relative name. `round` is the one of the case.
+def dxdispatch_files(case: Case, inputs: Inputs) -> dict[str, bytes]:
+    """Returns the files by relative name. `inputs` are those of the case.
 
     The expected output is as results.jsonl writes a tensor: null stands for an undocumented element. That of a large output
     has `sourcePath` in place of the values, and the addresses of `Undocumented` elements.
     """
     files: dict[str, bytes] = {}
-    document = model_json(case.id, round.desc, round.tensors, store=lambda name, memory: _stored(files, name, memory))
-    document["commands"].append({"type": "writeFile", "resource": round.output_field, "targetPath": f"./{OUTPUT}"})
+    document = model_json(case.id, inputs.desc, inputs.tensors, store=lambda name, memory: _stored(files, name, memory))
+    document["commands"].append({"type": "writeFile", "resource": inputs.output_field, "targetPath": f"./{OUTPUT}"})
     files[DXDISPATCH] = to_json(document) + b"\n"
-    files[EXPECTED] = to_json({round.output_field: _expected(round, files)}) + b"\n"
+    files[EXPECTED] = to_json({inputs.output_field: _expected(inputs, files)}) + b"\n"
     return files
 
 
-def _expected(round: Inputs, files: dict[str, bytes]) -> dict[str, object]:
-    output, bits = round.desc.output, round.expected
+def _expected(inputs: Inputs, files: dict[str, bytes]) -> dict[str, object]:
+    output, bits = inputs.desc.output, inputs.expected
     document: dict[str, object] = {"DataType": output.data_type.name, "Sizes": list(output.sizes)}
     filled = Tensor(output.data_type, output.sizes, [b or 0 for b in bits])
-    file = _stored(files, round.output_field, filled)
+    file = _stored(files, inputs.output_field, filled)
     if file:
         return {**document, "sourcePath": file, "Undocumented": [i for i, b in enumerate(bits) if b is None]}
     return {**document, **_listed(filled, bits)}

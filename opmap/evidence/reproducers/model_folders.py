@@ -18,13 +18,11 @@ from onnx import helper
 
 from ...catalogue.case import Case, retyped
 from ...catalogue.catalogue import catalogue, generated, model_index_forms
-from ...catalogue.variants import VARIANTS, Formed, Inputs
-from ...engines.arrays import to_array
+from ...catalogue.variants import VARIANTS, Formed
 from ...errors import InputError, MappingError
 from ...files import TEMPORARY, read_bytes, replace
 from ...mapping import MappedModel, map_descriptor
 from ...operators import OPERATORS
-from ...tensors import Tensor
 from ...vocabulary import Verdict
 
 MANIFEST = "manifest.json"
@@ -48,26 +46,13 @@ def folder_files(formed: Formed, case: Case) -> dict[str, bytes]:
     The operator's output is left out if the documentation does not define every element of it.
     """
     files = {"model.onnx": formed.model_bytes, **formed.files}
-    round = case.round
-    for i, (name, array) in enumerate(formed.feeds(round).items()):
+    for i, (name, array) in enumerate(formed.feeds(case.round).items()):
         files[f"test_data_set_0/input_{i}.pb"] = tensor_proto(name, array)
-    for i, (name, field) in enumerate(formed.outputs.items()):
-        output = _expected(formed, round, field)
-        if output is not None:
-            files[f"test_data_set_0/output_{i}.pb"] = tensor_proto(
-                name, output.reshape(formed.output_sizes(name, round))
-            )
+    for i, name in enumerate(formed.outputs):
+        output = formed.expected_array(name, case.round)
+        if not np.ma.isMaskedArray(output):
+            files[f"test_data_set_0/output_{i}.pb"] = tensor_proto(name, output)
     return files
-
-
-def _expected(formed: Formed, round: Inputs, field: str) -> np.ndarray | None:
-    """Returns what an output must hold: the operator's output, or a copy of an input; None if an element is undefined."""
-    if field != round.output_field:
-        return to_array(formed.mapped.feed(round.tensors).get(field, round.tensors[field]))
-    defined = [bits for bits in round.expected if bits is not None]
-    if len(defined) < len(round.expected):
-        return None
-    return to_array(Tensor(round.desc.output.data_type, round.desc.output.sizes, defined))
 
 
 def tensor_proto(name: str, array: np.ndarray, text: str = "") -> bytes:
