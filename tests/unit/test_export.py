@@ -198,17 +198,6 @@ class TestRedact:
         assert ["gpu-host-9"] == redactor.removed["host"]
         assert b"2 paths, 1 user name, 1 host name" in redacted["issue.md"]
 
-    def test_command(self, dispatch, export, tmp_path):
-        """The command lists what was taken out; the case's values and verdict stay."""
-        text = dispatch.read_text(encoding="utf-8").replace('"d"', '"/home/lena/d"')
-        dispatch.write_text(text, encoding="utf-8")
-        code, out, _ = export(dispatch, "-o", tmp_path / "a", "--redact")
-        assert 0 == code
-        assert "taken out    path: /home/lena/d" in out
-        content = b"".join(path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file())
-        assert b"lena" not in content
-        assert 0 == run(tmp_path / "a")[0]
-
 
 class TestTier:
     """A whole tier."""

@@ -76,16 +76,6 @@ class TestBar:
         assert max(map(cell_len, lines)) <= width
         assert width < 60 or " 3/" in lines[0]
 
-    def test_colours(self, monkeypatch):
-        """NO_COLOR leaves no colour."""
-        for value, coloured in ((None, True), ("1", False)):
-            monkeypatch.setenv("NO_COLOR", value) if value else monkeypatch.delenv("NO_COLOR", raising=False)
-            stream = io.StringIO()
-            console = Console(file=stream, force_terminal=True, width=80, color_system="standard")
-            with bar(console, 3, "p", lambda: {Verdict.MISMATCH: 1}) as advance:
-                advance()
-            assert coloured == bool(COLOUR.search(stream.getvalue()))
-
     def test_gone(self):
         """At the end nothing of the bar is left."""
         stream = io.StringIO()

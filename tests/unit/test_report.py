@@ -17,7 +17,9 @@ from opmap.catalogue.selection import find_case
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.evidence import written_bundle
+from opmap.evidence.documents import RunDocument, Totals
 from opmap.evidence.failure_folders import folder_name
+from opmap.evidence.heading import heading
 from opmap.evidence.html_report import write_report
 from opmap.evidence.report_groups import found_cases
 from opmap.evidence.report_matrix import by_dimensions, by_level, place
@@ -77,70 +79,49 @@ def data_of(page: str) -> dict:
 class TestFirstLines:
     """What stands on top."""
 
-    def test_what_was_tested_and_the_verdict(self, bundle):
-        change_run(bundle, selection={"device_class": "emulated", "adapter_name": "llvmpipe", "driver": "1.2"})
-        records = read_bundle(bundle).records
-        failed = sum(record.failed for record in records)
-
-        heading = text_of(re.search("<h1>.*?</h1>", report(bundle), re.DOTALL)[0])
-
-        assert heading.startswith(f"failed {len(records)} cases of tier smoke on {FAULT}, llvmpipe, driver 1.2, ")
-        assert heading.endswith(f", an emulated device: {failed} failed, of 1 cause.")
-
-    def test_of_several_devices(self, bundle):
-        """A merged bundle says on what all its parts ran."""
-        records = [
-            {"case": f"gather/example.{n}", "verdict": "pass", "provider": name, "device_class": device}
-            for n, (name, device) in enumerate([("one", "hardware"), ("other", "emulated")], 1)
-        ]
-        (bundle / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-        change_run(bundle, selection={"provider": None}, totals={"exit_code": 0})
-
-        text = text_of(report(bundle))
-
-        assert (
-            "2 cases of tier smoke on one, other, linux-x86_64, emulated and hardware devices: none failed."
-            in text.replace(read_bundle(bundle).asked("platform"), "linux-x86_64")
-        )
-        assert "A device is emulated" in text
+    PASS = Record(case="gather/a", verdict=Verdict.PASS, provider="one", device_class="hardware")
+    FAILED = Record(case="gather/b", verdict=Verdict.MISMATCH, provider="two", device_class="emulated")
+    NOT_RUN = Record(case="gather/c", verdict=Verdict.NOT_RUN)
 
     @pytest.mark.parametrize(
-        ("totals", "verdict", "says"),
+        ("exit_code", "records", "verdict", "result", "says"),
         [
-            (None, "unfinished", "The run has not ended"),
-            ({"exit_code": 130}, "unfinished", "The run was interrupted"),
-            ({"exit_code": 1}, "failed", ""),
-            ({"exit_code": 0}, "failed", ""),
+            (None, [PASS], "unfinished", "none failed", "The run has not ended"),
+            (130, [PASS, FAILED], "unfinished", "1 failed, of 1 cause", "The run was interrupted"),
+            (1, [PASS, FAILED], "failed", "1 failed, of 1 cause", ""),
+            (0, [FAILED], "failed", "1 failed, of 1 cause", ""),
+            (1, [PASS], "failed", "none failed", "No case failed, but the run is red"),
+            (0, [PASS], "passed", "none failed", ""),
+            (0, [NOT_RUN], "not run", "none was run", ""),
         ],
     )
-    def test_verdict(self, bundle, totals, verdict, says):
-        change_run(bundle, totals=totals)
+    def test_verdict(self, exit_code, records, verdict, result, says):
+        totals = None if exit_code is None else Totals({}, exit_code)
+        first = heading(RunDocument(schema="", selection={}, totals=totals), records, sum(r.failed for r in records))
+
+        assert (verdict, result) == (first.verdict, first.result)
+        assert says in " ".join(first.notes)
+
+    def test_where(self):
+        """A merged run says on what all its parts ran."""
+        run = RunDocument(schema="", selection={"driver": "1.2", "tier": "smoke"}, totals=Totals({}, 0))
+        first = heading(run, [self.PASS, self.FAILED], 0)
+
+        assert "one, two, driver 1.2, emulated and hardware devices" == first.where
+        assert "2 cases of tier smoke" == first.tested
+        assert "A device is emulated" in first.notes[0]
+
+    def test_page(self, bundle):
+        """The page begins with it, and has the problems of the run."""
+        change_run(bundle, problems=["an entry is out of date"], selection={"device_class": "emulated"})
 
         page = report(bundle)
 
-        assert f'class="badge {verdict}">{verdict}<' in page
-        assert says in text_of(page)
-
-    def test_passed(self, bundle):
-        lines = (bundle / "results.jsonl").read_text().splitlines(keepends=True)
-        (bundle / "results.jsonl").write_text("".join(line for line in lines if '"verdict":"pass"' in line))
-        change_run(bundle, totals={"exit_code": 0})
-
-        page = report(bundle)
-
-        assert 'class="badge passed">passed<' in page
-        assert "No case failed." in page
-
-    def test_red_without_a_failure(self, bundle):
-        (bundle / "results.jsonl").write_text("")
-        change_run(bundle, problems=["an entry is out of date"])
-
-        text = text_of(report(bundle))
-
-        assert "failed 0 cases of tier smoke on" in text
-        assert ": none failed." in text
-        assert "No case failed, but the run is red" in text
-        assert "an entry is out of date" in text
+        assert 'class="badge failed">failed<' in page
+        records = len(read_bundle(bundle).records)
+        title = text_of(re.search("<h1>.*?</h1>", page, re.DOTALL)[0])
+        assert title.startswith(f"failed {records} cases of tier smoke on {FAULT}, ") and "an emulated device" in title
+        assert "an entry is out of date" in text_of(page)
 
 
 class TestGroups:
