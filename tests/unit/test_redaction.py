@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from opmap.evidence.redaction import Redactor, summary
+from opmap.engines.machine.facts import Fact
+from opmap.evidence.redaction import Redactor, summary, texts
 
 
 def redact(text: str) -> tuple[str, dict[str, list[str]]]:
@@ -106,6 +107,11 @@ class TestNames:
         monkeypatch.setattr(os, "getcwd", lambda: "/")
 
         assert ("text", {}) == redact("text")
+
+
+def test_texts():
+    """Every text in a document is found, also a key and the value of a fact."""
+    assert ["a", "b", "c", "d", "e"] == list(texts([{"a": 1, "b": {"c": None}}, Fact(["d"], "source"), ("e",)]))
 
 
 def test_summary():
