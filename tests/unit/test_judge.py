@@ -1,5 +1,6 @@
 """The judge: which verdict and which record each output of a provider gets."""
 
+import dataclasses
 import hashlib
 from array import array
 
@@ -9,6 +10,7 @@ from fixed_answers import CPU, RIGHT, Fixed, gather, judge
 
 from opmap.catalogue.case import Case
 from opmap.catalogue.catalogue import example_descriptor
+from opmap.catalogue.selection import find_case
 from opmap.engines.arrays import to_array
 from opmap.engines.protocol import Placement
 from opmap.errors import ProviderError
@@ -16,6 +18,7 @@ from opmap.judge.compare import differences, unravel
 from opmap.judge.decide import MAX_DIFFERENCES, MAX_LISTED
 from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
+from opmap.session import open_judge
 from opmap.tensors import DataType
 
 OUT_OF_RANGE = (3, 4, -5, 0)
@@ -287,3 +290,14 @@ class TestComparison:
             n: (a.dtype.str, a.shape) for n, a in seen.items()
         }
         assert all((to_array(t) == seen[n]).all() for n, t in gather(index_type=DataType.INT32).tensors.items())
+
+
+class TestLowering:
+    """What the record says of the descriptor that the EP makes of the model."""
+
+    @pytest.mark.parametrize("descriptor, proof", [(None, "predicted"), ("identical", "serialized-graph")])
+    def test_proof(self, descriptor, proof):
+        """It is predicted, until a graph that the EP wrote shows it."""
+        judge = open_judge("cpu")
+        outcome = judge.execute(find_case("gather/example.1"))
+        assert proof == judge.record(dataclasses.replace(outcome, descriptor=descriptor)).lowered_as.proof
