@@ -48,8 +48,8 @@ def build_model(graph: Graph) -> onnx.ModelProto:
         )
         for name in graph.outputs
     ]
-    made = helper.make_graph(nodes, "fuzz", inputs, outputs, initializers)
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    model_graph = helper.make_graph(nodes, "fuzz", inputs, outputs, initializers)
+    return helper.make_model(model_graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
 
 
 def _declared(graph: Graph, name: str, sizes: Sizes) -> Sequence[int | str] | None:
