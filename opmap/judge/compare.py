@@ -26,7 +26,7 @@ def differences(expected: Sequence[int | None], actual: Sequence[int]) -> Sequen
 
 
 UNWRITTEN = 0xA5
-"""The byte with which walks fill the memory of outputs that they allocate before a run."""
+"""The byte with which runs fill the memory of outputs that they allocate before a run."""
 
 
 def relation(check: Check, checks: Sequence[Check], defaults: Mapping[str, Tensor]) -> str | None:

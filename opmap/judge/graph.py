@@ -13,17 +13,17 @@ from ..mapping import convert
 from ..mapping.serialized_graph import compare, descriptor_class, read_graph
 
 
-def described(walk: VariantRun) -> tuple[str | None, Sequence[str]]:
-    """Returns (class, differences) of the graphs that a walk's main session wrote; (None, ()) if it wrote none.
+def described(run: VariantRun) -> tuple[str | None, Sequence[str]]:
+    """Returns (class, differences) of the graphs that the main session of a run wrote; (None, ()) if it wrote none.
 
     The class is `identical`, `substituted` or `differs`. A graph that cannot be read is a difference.
     """
-    files = walk.evidence[SESSION].files
+    files = run.evidence[SESSION].files
     names = graphs(files)
     if not names:
         return None, ()
-    mapped, first = walk.formed.mapped, walk.first
-    fields = walk.formed.fixed
+    mapped, first = run.formed.mapped, run.first
+    fields = run.formed.fixed
     constants = {name: convert(first.tensors[name], mapped.lowered_as.tensors[name].data_type) for name in fields}
     external = {PurePosixPath(n).stem: files[n].tobytes() for n in files if n not in names}
     try:
