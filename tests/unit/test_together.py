@@ -9,15 +9,17 @@ import pytest
 from judged_sessions import SELECTION, every_run, fresh_run, judged, records, second_run, unlike
 
 from opmap import Session, SessionOptions
+from opmap.catalogue.catalogue import catalogue
 from opmap.diagnosis.diagnose import quick_diagnoses
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.engines.dml_linux import VARIABLE
 from opmap.engines.providers import OpenProvider
-from opmap.engines.sessions import CPU
+from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Result, Run
 from opmap.engines.worker import WorkerCrashed, WorkerProvider, WorkerTimeout
 from opmap.judge.judge import Judge
 from opmap.judge.record import encode
+from opmap.judge.session_batcher import SessionBatcher
 from opmap.vocabulary import Verdict
 
 fresh = pytest.fixture(fresh_run, scope="module")
@@ -32,6 +34,18 @@ class TestSharedSessions:
         assert encode(session.results.records) == encode(fresh[0].results.records)
         assert planted.opened < fresh[1].opened
         assert planted.steps.count(Run) == fresh[1].steps.count(Run)
+
+    def test_serialized(self):
+        """Cases whose session writes its graph share it too; those whose proof counts the runs of a session do not."""
+        judge = Judge(OpenProvider(DIRECTML, "1", "emulated", SessionProvider(CPU)))
+        cases = [case for case in catalogue("standard") if case.id.startswith("gather_elements/uint8/d1.axis0/")]
+        batches = SessionBatcher(judge).batches(cases)
+        together = {case.variant for batch in batches if len(batch) > 1 for case in batch}
+        assert (
+            {"plain", "serialized"}
+            <= together
+            <= {"plain", "init", "node"} | {f"{base}serialized" for base in ("", "init.", "node.")}
+        )
 
     @pytest.mark.parametrize("shuffle", [None, 4])
     def test_order(self, shuffle):
