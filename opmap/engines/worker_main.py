@@ -89,7 +89,8 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
         else:
             from opmap.engines.machine.environment import collect
 
-            reply(frames.Facts(collect() | getattr(provider, "facts", dict)()), message)
+            further = getattr(provider, "facts", None)
+            reply(frames.Facts(collect() | (further() if callable(further) else {})), message)
 
 
 def _provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:

@@ -182,7 +182,7 @@ def _tensor(data_type: DataType, sizes: tuple[int, ...], bits: Sequence[int | No
 
 def _facts(environment: Mapping[str, Fact] | None, record: Record | None) -> Iterator[tuple[str, str]]:
     """Yields the facts about the machine and the software, and where the nodes ran."""
-    if environment:
+    if environment and "packages" in environment:  # a worker that died told nothing
         yield from rows(environment)
     if record and record.placement:
         nodes = ", ".join(f"{node} on {name}".removeprefix(" on ") for node, name in record.placement.nodes)

@@ -345,7 +345,9 @@ def make(): return Stub()
             def environment(self):
                 return {"adapters": Fact(adapters, "DXGI")}
 
-        directml, other = (Opened(name, "1", "hardware", SessionProvider(CPU), "GPU") for name in (DIRECTML, CPU))
+        directml, other = (
+            Opened(name, "1", "hardware", adapter="GPU", provider=SessionProvider(CPU)) for name in (DIRECTML, CPU)
+        )
 
         assert ("GPU 31", None) == (identity(directml)["driver"], identity(other)["driver"])
 
