@@ -105,29 +105,20 @@ def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping
 
 
 class CaseIds:
-    """Wanted case ids, split into their parts.
+    """Wanted case ids. `left` holds the ids not found yet.
 
-    The catalogue uses the parts to skip descriptors that cannot have a wanted id. `left` holds the ids not found yet.
+    The catalogue asks `may_begin` to skip descriptors that cannot have a wanted id.
     """
 
     def __init__(self, ids: Iterable[str]) -> None:
         self.left = set(ids)
-        self._parts = [id_parts(id) for id in self.left]
-        self._index: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+        words = (id.split("/") for id in self.left)
+        self._beginnings = {"/".join(parts[:count]) for parts in words for count in range(1, len(parts))}
+        self._beginnings |= {beginning.split(".")[0] for beginning in self._beginnings}
 
-    def may_have(self, **parts: str) -> bool:
-        """Returns whether one wanted id has all of these parts; upper and lower case are equal.
-
-        The parts are operator, data_type, shape, dimensions, index_type, index_pattern, index_path and data.
-        """
-        names = tuple(parts)
-        if names not in self._index:
-            self._index[names] = {tuple(part[name] for name in names) for part in self._parts if part}
-        return tuple(word.lower() for word in parts.values()) in self._index[names]
-
-    def examples_of(self, operator: str) -> bool:
-        """Returns whether a wanted id belongs to a documented example of this operator."""
-        return any(id.startswith(f"{operator.lower()}/example.") for id in self.left)
+    def may_begin(self, *words: str) -> bool:
+        """Returns whether a wanted id begins so: with an operator, a data type, and a shape or its dimension count."""
+        return "/".join(words).lower() in self._beginnings
 
     def take(self, case: Case) -> bool:
         """Marks the id of the case as found. Returns whether it was wanted and not found before."""

@@ -128,7 +128,7 @@ def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Ten
 
 def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives the documented examples that have values."""
-    if wanted is not None and not wanted.examples_of(operator.name):
+    if wanted is not None and not wanted.may_begin(operator.name):
         return
     spec = operator.descriptor.spec()
     for example in spec.examples:
@@ -152,7 +152,7 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
     second one with another index type. If a provider caches a kernel or a result under an incomplete key, the second
     case gets the output of the first.
     """
-    if wanted is not None and not wanted.may_have(operator=operator.name):
+    if wanted is not None and not wanted.may_begin(operator.name):
         return
     groups: dict[object, list[OperatorDesc]] = {}
     for desc in operator.descriptors(2, 2):
@@ -181,7 +181,7 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
 def _pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives the pair array, each row with its own values and with several others."""
     for choice in _choices(operator, "pairs"):
-        if _may_give_wanted_case(operator, choice, wanted, any_values=True):
+        if _may_give_wanted_case(operator, choice, wanted):
             desc = operator.build(choice)
             yield from cases_in(desc, choice)
             yield from _other_values(desc, choice)
@@ -224,7 +224,7 @@ def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
 def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives cases of random descriptors, also with axes, batch counts and lengths that are in no equivalence class."""
     name = operator.name
-    if wanted is not None and not wanted.may_have(operator=name):
+    if wanted is not None and not wanted.may_begin(name):
         return
     source = SeededSource(seed_of(name))
     forms = itertools.cycle(itertools.product(DATA_PATTERNS, INDEX_PATHS, INDEX_PATTERNS))
@@ -249,7 +249,7 @@ def _chosen_of_full(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[C
 
 
 def _drawn(operator: AnyOperator, tier: Tier, wanted: CaseIds | None) -> Iterator[Case]:
-    if wanted is None or wanted.may_have(operator=operator.name):
+    if wanted is None or wanted.may_begin(operator.name):
         for number in chosen_numbers(tier, operator.name):
             yield drawn_case(operator.name, seed_of(f"{operator.name}/{number}"))
 
@@ -275,14 +275,10 @@ def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     first = descriptor.data_tensors()[0]
     for i, (sizes, numbers) in enumerate(operator.world(*WORLD)):
         data = DATA_PATTERNS[i // len(_WORLD_FORMS) % len(DATA_PATTERNS)]
-        widths: Iterable[DataType] = WIDTHS
-        if wanted is not None:
-            shape = shape_word(len(sizes[first]), descriptor.short_names, numbers)
-            parts = {"operator": operator.name, "shape": shape, "data": data}
-            patterns = [pattern for _, pattern in _world_forms_from(i)] if descriptor.index_tensors() else [""]
-            if not any(wanted.may_have(**parts, index_pattern=pattern) for pattern in patterns):
-                continue
-            widths = [t for t in WIDTHS if wanted.may_have(**parts, data_type=t.name)]
+        shape = shape_word(len(sizes[first]), descriptor.short_names, numbers)
+        widths = [t for t in WIDTHS if wanted is None or wanted.may_begin(operator.name, t.name, shape)]
+        if not widths:
+            continue
         desc = complete_sizes(descriptor, sizes, numbers)
         index_type, pattern = next(form for form in _world_forms_from(i) if allows_pattern(desc, form[1]))
         pattern = pattern if desc.index_bounds else ""
@@ -331,7 +327,7 @@ def _extra(
 
     In each row, this class and `fixed_classes` replace the row's own classes.
     """
-    if wanted is not None and not _may_give_wanted_case(operator, fixed_classes, wanted, any_shape=True):
+    if wanted is not None and not wanted.may_begin(operator.name, fixed_classes["data_type"]):
         return
     for parameter, names in extra.items():
         for name in names:
@@ -343,30 +339,9 @@ def _extra(
                 yield possible
 
 
-def _may_give_wanted_case(
-    operator: AnyOperator,
-    choice: Choice,
-    wanted: CaseIds | None,
-    *,
-    any_values: bool = False,
-    any_shape: bool = False,
-) -> bool:
-    """Returns whether a case of this choice may have a wanted id.
-
-    `any_values`: its index and data patterns may be any. `any_shape`: its dimension count may be any.
-    """
-    if wanted is None:
-        return True
-    parts = {"operator": operator.name, "data_type": choice["data_type"]}
-    if not any_shape:
-        parts["dimensions"] = choice["dimensions"]
-    if "index_type" in choice:
-        parts |= {"index_type": choice["index_type"], "index_path": INDEX_PATHS[choice["index_path"]]}
-    if not any_values:
-        parts["data"] = choice["data_pattern"]
-        if "index_pattern" in choice:
-            parts["index_pattern"] = choice["index_pattern"]
-    return wanted.may_have(**parts)
+def _may_give_wanted_case(operator: AnyOperator, choice: Choice, wanted: CaseIds | None) -> bool:
+    """Returns whether a case of this choice may have a wanted id."""
+    return wanted is None or wanted.may_begin(operator.name, choice["data_type"], f"d{choice['dimensions']}")
 
 
 def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import log2
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .feature_names import FEATURES
 from .features import CATEGORIES, FLAGS, Value
@@ -38,6 +39,14 @@ _EXTRA_COST = {
 """Feature -> what it costs more than others. Of two conditions that say the same, the cheaper one is shown."""
 
 _OPERATOR_COST = {"==": 0.0, "same": 0.0, "<": 1.1, "<=": 1.1, ">": 1.0, ">=": 1.0, "!=": 2.0, "%!=": 5.0}
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _ORDER = {name: at for at, name in enumerate(FEATURES)}
 
 
@@ -55,23 +64,18 @@ class Comparison:
 
     def holds(self, features: Mapping[str, Value]) -> bool:
         """Returns whether it holds for a case with these features."""
-        feature_value = features.get(self.feature)
-        if feature_value is None:
-            return False
+        return self.feature in features and bool(self.compare(features[self.feature]))
+
+    def compare(self, values: Any) -> Any:
+        """Returns whether it holds for a value of the feature; for an array of values, an array of answers."""
         value = self.value
-        match self.op:
-            case "==":
-                return feature_value == value
-            case "!=":
-                return feature_value != value
-            case "same":
-                return feature_value is True
-        if isinstance(value, tuple):
-            if self.op == "in":
-                return feature_value in value
-            return (int(feature_value) % int(value[0]) == value[1]) == (self.op == "%==")
-        number, limit = int(feature_value), int(value)
-        return {"<": number < limit, "<=": number <= limit, ">": number > limit, ">=": number >= limit}[self.op]
+        if self.op == "same":
+            return values == True  # noqa: E712  # of an array, each element
+        if not isinstance(value, tuple):
+            return _COMPARE[self.op](values, value)
+        if self.op == "in":
+            return reduce(operator.or_, (values == option for option in value))
+        return (values % value[0] == value[1]) == (self.op == "%==")
 
     @cached_property
     def cost(self) -> float:

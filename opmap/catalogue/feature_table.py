@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Any
 
@@ -42,22 +42,7 @@ class FeatureTable:
 
     def holds(self, comparison: Comparison) -> Any:
         """Returns for each case whether a comparison holds."""
-        column, value = self.columns.get(comparison.feature), comparison.value
+        column = self.columns.get(comparison.feature)
         if column is None or not len(self):
             return np.zeros(len(self), bool)
-        present = column != ("" if comparison.feature in CATEGORIES else -1)
-        if comparison.op == "same":
-            return column == 1
-        if comparison.op == "in":
-            return np.isin(column, value)
-        if isinstance(value, tuple):
-            return present & ((column % value[0] == value[1]) == (comparison.op == "%=="))
-        compare: dict[str, Callable[[Any, Any], Any]] = {
-            "==": np.equal,
-            "!=": np.not_equal,
-            "<": np.less,
-            "<=": np.less_equal,
-            ">": np.greater,
-            ">=": np.greater_equal,
-        }
-        return present & compare[comparison.op](column, value)
+        return (column != ("" if comparison.feature in CATEGORIES else -1)) & comparison.compare(column)

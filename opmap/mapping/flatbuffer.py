@@ -82,6 +82,10 @@ class Offset:
         except UnicodeDecodeError:
             raise InputError("must be UTF-8, got other bytes", path=self.path) from None
 
+    def texts(self) -> tuple[str, ...]:
+        """Returns a vector of strings."""
+        return tuple(element.text() for element in self.elements())
+
     def elements(self) -> Iterator[Offset]:
         """Gives the elements of a vector of offsets."""
         first, length = self.vector(4)
@@ -123,18 +127,6 @@ class CheckedTable:
     def place(self, slot: int, name: str) -> Offset:
         """Returns a field that is an offset."""
         return Offset(self.buffer, *self._field(slot, name))
-
-    def text(self, slot: int, name: str) -> str:
-        """Returns a string."""
-        return self.place(slot, name).text()
-
-    def texts(self, slot: int, name: str) -> tuple[str, ...]:
-        """Returns a vector of strings."""
-        return tuple(place.text() for place in self.place(slot, name).elements())
-
-    def raw(self, slot: int, name: str) -> bytes:
-        """Returns a vector of bytes."""
-        return self.place(slot, name).raw()
 
     def tables(self, slot: int, name: str) -> Iterator[CheckedTable]:
         """Gives the tables of a vector."""

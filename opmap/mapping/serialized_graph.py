@@ -114,21 +114,21 @@ def read_graph(content: bytes) -> SerializedGraph:
     graph = root_table(content)
     return SerializedGraph(
         tuple(_node(node) for node in graph.tables(4, "nodes")),
-        graph.texts(6, "graphInputNames"),
-        graph.texts(8, "graphOutputNames"),
+        graph.place(6, "graphInputNames").texts(),
+        graph.place(8, "graphOutputNames").texts(),
     )
 
 
 def _node(node: CheckedTable) -> OperatorNode | ConstantNode:
-    name = node.text(8, "name")
-    inputs, outputs = node.texts(10, "inputNames"), node.texts(12, "outputNames")
+    name = node.place(8, "name").text()
+    inputs, outputs = node.place(10, "inputNames").texts(), node.place(12, "outputNames").texts()
     desc = node.place(6, "desc")
     match node.uint8(4, "desc_type"):
         case 1:
             operator = desc.table()
             return OperatorNode(
                 name,
-                operator.text(4, "type"),
+                operator.place(4, "type").text(),
                 tuple(_tensor(tensor) for tensor in operator.tables(6, "inputs")),
                 tuple(_tensor(tensor) for tensor in operator.tables(8, "outputs")),
                 _attributes(operator),
@@ -140,9 +140,9 @@ def _node(node: CheckedTable) -> OperatorNode | ConstantNode:
             content = constant.place(6, "data").table()
             match constant.uint8(4, "data_type"):
                 case 1:
-                    return ConstantNode(name, None, content.text(4, "name"), outputs)
+                    return ConstantNode(name, None, content.place(4, "name").text(), outputs)
                 case 2:
-                    return ConstantNode(name, content.raw(4, "data"), None, outputs)
+                    return ConstantNode(name, content.place(4, "data").raw(), None, outputs)
                 case other:
                     raise InputError(f"must be 1 (name) or 2 (data), got {other}", path=f"{constant.path}.data_type")
         case other:
@@ -151,7 +151,7 @@ def _node(node: CheckedTable) -> OperatorNode | ConstantNode:
 
 def _tensor(tensor: CheckedTable) -> SerializedTensor:
     return SerializedTensor(
-        tensor.text(4, "dataType"),
+        tensor.place(4, "dataType").text(),
         tensor.numbers(6, "sizes", "I"),
         tensor.numbers(8, "strides", "I") if tensor.has(8) else None,
         tensor.uint64(10, "totalTensorSizeInBytes") or None,
@@ -174,7 +174,7 @@ def _attributes(table: CheckedTable) -> dict[str, AttributeValue]:
     for entry in table.tables(10, "attributes"):
         if not entry.has(4) and not entry.has(8):
             continue
-        name = entry.text(4, "name")
+        name = entry.place(4, "name").text()
         if name in attributes:
             raise InputError(f"must have a name of its own, got {_shown(name)} again", path=f"{entry.path}.name")
         attributes[name] = _attribute(entry) if entry.has(8) else None
