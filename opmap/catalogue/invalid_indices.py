@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import cycle, product
+from operator import itemgetter
 
 from ..descriptors import OperatorDesc
 from ..operators import AnyOperator
@@ -23,7 +24,7 @@ from .random_cases import dimension_counts, index_types
 from .values import fill
 
 DATA_TYPES = ("FLOAT32", "UINT8", "FLOAT16", "INT64")
-"""The data types of the questions: one for each width. The first one is used with more descriptors."""
+"""The data types of the questions: one for each width."""
 
 FAR = 100_003
 """How many times the size of the dimension an index lies outside, to be far from every element of the input."""
@@ -57,7 +58,7 @@ FEWEST = 3
 """The fewest output elements that the invalid index chooses."""
 
 DRAWS = 1000
-"""The number of random descriptors of an operator among which places are chosen."""
+"""The number of random descriptors of an operator among which those of the questions are chosen."""
 
 _UINT32 = 2**32
 
@@ -280,45 +281,28 @@ def _unique(tensor: Tensor) -> Tensor:
 def questions(operator: AnyOperator) -> list[Question]:
     """Returns the questions about an operator: each invalid index in each place, for each data type and index type.
 
-    There are none about an operator that does not read one tensor at indices.
+    Each data type is asked about with a descriptor of its own, so that together they tell more explanations apart. There are
+    no questions about an operator that does not read one tensor at indices.
     """
     all_questions: list[Question] = []
-    for (first, second), index_type, name in product(_places(operator), index_types(operator.name), DATA_TYPES):
-        for place in (first, second) if name == DATA_TYPES[0] and second is not first else (first,):
-            desc = retyped(place.desc, DataType[name], index_type)
-            if not desc.violations():
-                all_questions += _questions(desc, place.field, place.coordinate, index_type)
+    for ((field, _, coordinate), descs), index_type in product(_descriptors(operator), index_types(operator.name)):
+        low, high = index_type.limits
+        for data_type, desc in zip(DATA_TYPES, cycle(descs)):
+            typed = retyped(desc, DataType[data_type], index_type)
+            if not typed.violations():
+                asked = (Question(typed, field, coordinate, position) for position in POSITIONS)
+                all_questions += (question for question in asked if low <= question.index <= high)
     return all_questions
 
 
-def _questions(desc: OperatorDesc, field: str, coordinate: int, index_type: DataType) -> Iterator[Question]:
-    """Gives the questions about one place: those whose index the type can hold."""
-    low, high = index_type.limits
-    for position in POSITIONS:
-        question = Question(desc, field, coordinate, position)
-        if low <= question.index <= high:
-            yield question
+def _descriptors(operator: AnyOperator) -> list[tuple[tuple[str, int, int], list[OperatorDesc]]]:
+    """Returns the descriptors for each kind of place, a (field, tuple size, coordinate), the best first.
 
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A place that a question may be about. A better place has a smaller `rank`. `ties`: see `_ties`."""
-
-    desc: OperatorDesc
-    field: str
-    coordinate: int
-    rank: tuple[int, ...]
-    ties: frozenset[object]
-
-
-def _places(operator: AnyOperator) -> list[tuple[_Candidate, _Candidate]]:
-    """Returns the places of the questions: for each index tensor that of a single index, and those in a tuple of two.
-
-    Each entry is a pair of places. The second one tells apart as many explanations as possible that the first one does
-    not. They are chosen among random descriptors, which follow from the operator alone.
+    In the best ones, elements lie on both sides of the dimension, and the output is small. They are chosen among random
+    descriptors, which follow from the operator alone.
     """
     source, (low, high) = SeededSource(0), dimension_counts(operator.name)
-    kinds: dict[tuple[str, int, int], list[_Candidate]] = {}
+    kinds: dict[tuple[str, int, int], list[tuple[int, int, OperatorDesc]]] = {}
     for number in range(DRAWS):
         desc = operator.draw(source, min(max(2 + number % 3, low), high), MAX_ELEMENTS)
         if not _usable(desc):
@@ -328,18 +312,12 @@ def _places(operator: AnyOperator) -> list[tuple[_Candidate, _Candidate]]:
                 if size not in SIZES or len(bounds) > 2 or desc.index_counts[field] < 2:
                     continue
                 place = _place(desc, field, coordinate)
-                if len(place.affected) < FEWEST:
-                    continue
-                ties = frozenset(_ties(place))
-                rank = (-place.in_the_middle, len(ties), desc.output.element_count, number)
-                candidate = _Candidate(desc, field, coordinate, rank, ties)
-                kinds.setdefault((field, len(bounds), coordinate), []).append(candidate)
-    places = []
-    for _, candidates in sorted(kinds.items()):
-        first = min(candidates, key=lambda place: place.rank)
-        second = min(candidates, key=lambda place: (place.rank[0], len(place.ties & first.ties), place.rank))
-        places.append((first, second))
-    return places
+                if len(place.affected) >= FEWEST:
+                    kind = kinds.setdefault((field, len(bounds), coordinate), [])
+                    kind.append((-place.in_the_middle, desc.output.element_count, desc))
+    return [
+        (kind, [desc for *_, desc in sorted(ranked, key=itemgetter(0, 1))]) for kind, ranked in sorted(kinds.items())
+    ]
 
 
 def _usable(desc: OperatorDesc) -> bool:
@@ -354,17 +332,3 @@ def _usable(desc: OperatorDesc) -> bool:
     reads = statements[0].source.indexed_dimensions and not statements[0].target.indexed_dimensions
     small = max(tensor.element_count for tensor in desc.tensors.values()) <= MAX_ELEMENTS
     return bool(reads) and small and desc.tensors[_source(desc)].element_count % 4 == 0
-
-
-def _ties(place: IndexPosition) -> Iterator[object]:
-    """Gives the pairs of explanations that one answer may fit both, each with the index type and the invalid index."""
-    for index_type in (DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64):
-        low, high = index_type.limits
-        for name, position in POSITIONS.items():
-            if low <= position(place.size) <= high:
-                by_addresses: dict[tuple[int, ...], list[str]] = {}
-                for explanation, possible in predictions(place, position(place.size), index_type).items():
-                    for addresses in possible:
-                        by_addresses.setdefault(addresses, []).append(explanation)
-                for explanations in by_addresses.values():
-                    yield from ((index_type, name, pair) for pair in combinations(simplest(explanations), 2))

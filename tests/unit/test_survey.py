@@ -57,7 +57,7 @@ def import_backends(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
 
 
-def chosen(operator, data_types=("FLOAT32",), index_types=(INT32, INT64)):
+def chosen(operator, data_types=DATA_TYPES, index_types=(INT32, INT64)):
     """Returns the questions about an operator with these types."""
     return [
         question
@@ -158,7 +158,7 @@ class TestQuestions:
             assert [] == questions(OPERATORS["SCATTER"])
             survey = Survey(Judge(open_fault("index-clamped")))
             some = [question for question in asked if question.position in ("size", "-far")][::5]
-            assert {AXIS} == {word for question in some for word in survey.ask(question).answers}
+            assert all(AXIS in survey.ask(question).answers for question in some)
         finally:
             for name in ("GRID", "SCATTER"):
                 remove_operator(name)

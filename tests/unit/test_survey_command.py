@@ -91,7 +91,7 @@ class TestCommand:
         assert 1 == code
         crashed = got(document, "GATHER", "2^63-2")
         assert [CRASH, *[NOT_ASKED] * (len(crashed) - 1)] == crashed
-        assert {AXIS} == {*got(document, "GATHER", "-far"), *got(document, "GATHER_ND1", "-far")}
+        assert AXIS in got(document, "GATHER", "-far") and AXIS in got(document, "GATHER_ND1", "-far")
         assert AXIS in got(document, "GATHER_ND1", "2^63-2")
         (failure,) = [o for o in document["observations"] if o["failure"]]
         assert failure["failure"].startswith("crash: the worker process ended with exit code ")
