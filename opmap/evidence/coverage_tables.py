@@ -6,10 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from ..catalogue.case import Case
 from ..catalogue.catalogue import catalogue
@@ -20,6 +16,7 @@ from ..catalogue.parameters import WIDTHS, WORLD
 from ..catalogue.probes import probes
 from ..catalogue.variants import VARIANTS
 from ..vocabulary import TIERS, Tier
+from .sections import Section
 
 STRENGTHS: dict[Tier, int] = {"smoke": 1, "standard": 2, "full": 3}
 """Tier -> how many classes at a time it promises to cover: single classes, pairs, triples."""
@@ -42,7 +39,8 @@ class OperatorCoverage(msgspec.Struct, frozen=True, kw_only=True):
     world: Share | msgspec.UnsetType = msgspec.UNSET
 
 
-_SHARES = ("values", "pairs", "triples", "rules", "examples", "fields")
+_SHARES = ("values", "pairs", "triples", "rules", "examples")
+"""The columns of the table. A field that is not covered stands in `missing`."""
 
 
 class KernelCoverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,69 +167,59 @@ def _kernels(kernels: Kernels, counts: Counter[Kind]) -> Iterator[KernelCoverage
         )
 
 
-def print_coverage(console: Console, coverage: TierCoverage) -> None:
-    """Prints the tables, what cannot be reached and why, and what is missing."""
-    title = f"{coverage.tier}: {coverage.cases} cases"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
-    table.add_column("operator", no_wrap=True)
-    for name in ("cases", *_SHARES):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in coverage.operators:
-        cells = [_share(getattr(row, name)) for name in _SHARES]
-        table.add_row(row.operator.removeprefix("DML_OPERATOR_"), str(row.cases), *cells)
-    console.print(table)
+def coverage_sections(coverage: TierCoverage) -> Iterator[Section]:
+    """Yields the tables, what cannot be reached and why, and what is missing."""
+    rows = [
+        [row.operator.removeprefix("DML_OPERATOR_"), str(row.cases), *(_share(getattr(row, name)) for name in _SHARES)]
+        for row in coverage.operators
+    ]
+    yield Section(f"{coverage.tier}: {coverage.cases} cases")
+    yield Section("", ["operator", "cases", *_SHARES], rows, lines=list(_facts(coverage)))
+    yield _kernel_section(coverage.kernels)
+    yield Section("", lines=[f"missing: {text}" for text in coverage.missing])
 
-    def say(text: str, style: str = "") -> None:
-        console.print(escape(text), soft_wrap=True, highlight=False, style=style)
 
+def _facts(coverage: TierCoverage) -> Iterator[str]:
     worlds = [row.world for row in coverage.operators if row.world is not msgspec.UNSET]
     if worlds:
         covered, possible = (sum(share[i] for share in worlds) for i in (0, 1))
         dimensions, size = WORLD
         text = f"all descriptors of up to {dimensions} dimensions and sizes up to {size}, in each data width"
-        say(f"small world, {text}: {covered} of {possible}")
+        yield f"small world, {text}: {covered} of {possible}"
     added = sum(variant.cases for variant in coverage.variants)
-    say(f"variants: {added} of these cases again, on {len(coverage.variants)} other roads (opmap manual variants)")
-    say(f"rules of every tensor: {', '.join(coverage.tensor_rules)}")
+    yield f"variants: {added} of these cases again, on {len(coverage.variants)} other execution paths"
+    yield f"rules of every tensor: {', '.join(coverage.tensor_rules)}"
     for id, why in coverage.unreachable_rules.items():
-        say(f"  not reachable: {id}, {why}")
-    say(f"BOOL has no descriptor: it is an extension of the EP, and these probes cover it: {', '.join(coverage.bool)}")
-    _print_kernels(console, coverage.kernels, say)
-    for text in coverage.missing:
-        say(f"missing: {text}", "red")
+        yield f"not reachable: {id}, {why}"
+    yield f"BOOL has no descriptor: it is an extension of the EP, and these probes cover it: {', '.join(coverage.bool)}"
 
 
-def _print_kernels(console: Console, kernels: list[KernelCoverage], say: Callable[[str], None]) -> None:
+def _kernel_section(kernels: list[KernelCoverage]) -> Section:
     dimensions = sorted({k.dimensions for k in kernels})
-    table = Table(
-        title="DirectML's kernel classes, inferred from names in its library; nothing shows which kernel ran",
-        title_justify="left",
-    )
-    for name in ("data width", "indices", "of"):
-        table.add_column(name)
-    for count in dimensions:
-        table.add_column(f"cases up to {count}D", justify="right")
     rows: dict[tuple[str, str, str], list[str]] = {}
     for k in kernels:
         key = f"{k.bytes * 8} bits", "tuples" if k.tuples else "single", k.indices
-        rows.setdefault(key, []).append("-" if k.why else str(k.cases) if k.cases else "[red]0[/]")
-    for key, cells in rows.items():
-        table.add_row(*key, *cells)
-    console.print(table)
+        rows.setdefault(key, []).append("-" if k.why else str(k.cases))
     names = sum(len(k.names) for k in kernels)
     reached = sum(k.cases > 0 for k in kernels)
     possible = sum(not k.why for k in kernels)
-    say(f"{reached} of {possible} reachable classes on one adapter; the library names {names}")
     unreachable: Counter[str] = Counter()
     for k in kernels:
         if k.why:
             unreachable[k.why] += len(k.names)
         elif k.exclusive:
             unreachable[k.exclusive] += len(k.names) - 1
-    for reason, count in unreachable.items():
-        say(f"  {count} not reachable: {reason}")
+    return Section(
+        "DirectML's kernel classes, inferred from names in its library; nothing shows which kernel ran",
+        ["data width", "indices", "of", *(f"cases up to {count}D" for count in dimensions)],
+        [[*key, *cells] for key, cells in rows.items()],
+        lines=[
+            f"{reached} of {possible} reachable classes on one adapter; the library names {names}",
+            *(f"{count} not reachable: {reason}" for reason, count in unreachable.items()),
+        ],
+    )
 
 
 def _share(share: Share) -> str:
     covered, possible = share
-    return f"{covered}/{possible}" if covered < possible else f"[green]{possible}[/]"
+    return f"{covered}/{possible}" if covered < possible else str(possible)

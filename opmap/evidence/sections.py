@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,9 @@ _STYLES: dict[str, str] = {
 }
 """A verdict, or another word of a table -> its colour."""
 
+_NUMBER = re.compile(r"[\d,/]*|[?-]")
+"""A number, a share of a number, or what stands for a number that there is not."""
+
 
 def style(word: str) -> str:
     """Returns the colour of a verdict, or of another word of a table; none for any other text."""
@@ -49,9 +53,7 @@ class Section:
     def right(self) -> set[int]:
         """The numbers of the columns that hold nothing but numbers."""
         columns = enumerate(zip(*self.rows, strict=True))
-        return {
-            n for n, cells in columns if all(cell.replace(",", "").isdecimal() or cell in ("", "?") for cell in cells)
-        }
+        return {n for n, cells in columns if all(_NUMBER.fullmatch(cell) for cell in cells)}
 
     def print(self, console: Console) -> None:
         """Prints the section in the terminal. A column, and a cell, that is named by a verdict has its colour."""

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from ...catalogue.catalogue import catalogue
 from ...catalogue.contract_probes import contract_probes
-from ...evidence.coverage_tables import print_coverage, tier_coverage
+from ...evidence.coverage_tables import coverage_sections, tier_coverage
 from ...evidence.terminal import console, print_line, print_text, progress, write_json
 
 
@@ -27,7 +27,8 @@ def run(options: Namespace) -> int:
     if options.json:
         write_json(coverage)
     else:
-        print_coverage(console(), coverage)
+        for section in coverage_sections(coverage):
+            section.print(console())
     return int(bool(coverage.missing))
 
 
