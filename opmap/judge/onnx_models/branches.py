@@ -13,7 +13,7 @@ import onnx
 from onnx import helper
 
 from ...limits import MAX_MODEL_PARTS, MAX_NESTING
-from .reading import GivenModel, nodes_of
+from .reading import GivenModel, nodes_of, subgraphs
 
 Value = Callable[[GivenModel, str], np.ndarray | None]
 """Returns a value of a model's main graph by its name; None if it is not known."""
@@ -114,7 +114,6 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
     for node in nodes_of(graph):
         for values in (node.input, node.output):
             values[:] = [names.get(name, name) for name in values]
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                for value in inner.output:
-                    value.name = names.get(value.name, value.name)
+        for inner in subgraphs(node):
+            for value in inner.output:
+                value.name = names.get(value.name, value.name)

@@ -11,20 +11,19 @@ import numpy as np
 from ...catalogue.case import Case
 from ...catalogue.variants import Check
 from ...descriptors import pad
-from ...engines.arrays import dtype_of
+from ...engines.arrays import dtype_of, from_array, wrong_array
 from ...engines.providers import OpenProvider
 from ...engines.steps import Evidence, Setup
 from ...errors import InputError, ProviderError
 from ...mapping.dxdispatch import desc_json
-from ...tensors import Tensor
 from ...vocabulary import Stage, Verdict
 from ..compare import differences
 from ..judge import Judge
 from ..outcome import Outcome
 from ..record import LoweredRecord, PlacementRecord, Record
-from .node_cases import NodeCase, ResolvedModel, case_of, node_cases, tensor_of
-from .nodes import behind, descriptor, exact_values, seen_values
-from .reading import GivenModel, graphs_of
+from .node_cases import NodeCase, ResolvedModel, case_of, node_cases
+from .nodes import behind, descriptor, exact_values, seen_values, without_bool
+from .reading import GivenModel, nodes_of
 from .values import CpuValues, known_values, run_model
 
 _COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
@@ -51,43 +50,36 @@ def judge_model(
         runs = _run(judge.provider, resolved)
     for entry in resolved.cases:
         if entry.case is None:
-            yield None, not_judged(given.file, f"{prefix}{entry.node.label}", entry, judge.provider.name)
+            fields = {"verdict": Verdict.NOT_RUN, "message": f"not judged: {entry.reason}", "file": given.file}
+            yield None, Record.on(judge.provider.name, f"{prefix}{entry.node.label}", entry.node.operator, **fields)
             continue
         case = replace(entry.case, id=f"{prefix}{entry.case.id}")
         judged = _Judged(judge, resolved, runs or _Runs(), replace(entry, case=case))
         yield case, judged.record() if runs else judged.record_of_case()
 
 
-def not_judged(file: str, label: str, entry: NodeCase, provider: str) -> Record:
-    """Returns the record of a node that cannot be judged."""
-    return Record(
-        file=file,
-        case=label,
-        operator=entry.node.operator,
-        verdict=Verdict.NOT_RUN,
-        provider=provider,
-        message=f"not judged: {entry.reason}",
-    )
-
-
 # --- running ---
 
 
 @dataclass(frozen=True)
-class _Runs:
-    """What a provider made of a model.
-
-    `outputs` are those of the model itself, `seen` those of the model with further outputs, for nodes whose values the
-    model's own outputs do not show: `inside` has the outputs of these. `error` and `seen_error` ended the runs.
-    """
+class _ModelRun:
+    """What a provider made of a model. `error` ended the run."""
 
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
-    seen: Mapping[str, np.ndarray] = field(default_factory=dict)
-    inside: frozenset[str] = frozenset()
     evidence: Evidence | None = None
-    seen_evidence: Evidence | None = None
     error: ProviderError | None = None
-    seen_error: ProviderError | None = None
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of a model: `own` is that of the model itself, `seen` that of the model with further outputs.
+
+    `inside` has the outputs of the nodes whose values only `seen` shows. `unfolded` is whether ConstantFolding was off.
+    """
+
+    own: _ModelRun = _ModelRun()
+    seen: _ModelRun = _ModelRun()
+    inside: frozenset[str] = frozenset()
     unfolded: bool = False
 
 
@@ -95,27 +87,28 @@ def _run(provider: OpenProvider, resolved: ResolvedModel) -> _Runs:
     """Runs the model itself, and again with further outputs if a node's values are inside it."""
     given, feeds = resolved.given.as_run, resolved.data.inputs
     nodes = [entry.node for entry in resolved.cases if entry.case]
-    setup, unfolded = Setup(cpu_nodes=True, from_file=bool(given.files)), False
-    try:
-        outputs, evidence = run_model(provider.performer, given, feeds, (), setup)
-        ran = {op_type for op_type, _ in evidence.placement.nodes} if evidence and evidence.placement else set()
-        unfolded = not provider.third_party and not ran.issuperset(node.op_type for node in nodes)
-        if unfolded:
-            setup = msgspec.structs.replace(setup, disabled_optimizers=UNFOLDED)
-            outputs, evidence = run_model(provider.performer, given, feeds, (), setup)
-    except ProviderError as error:
-        return _Runs(error=error, unfolded=unfolded)
+    setup = Setup(cpu_nodes=True, from_file=bool(given.files))
+
+    def run(more: Sequence[str] = ()) -> _ModelRun:
+        try:
+            return _ModelRun(*run_model(provider.performer, given, feeds, more, setup))
+        except ProviderError as error:
+            return _ModelRun(error=error)
+
+    own = run()
+    placement = own.evidence.placement if own.evidence else None
+    ran = {op_type for op_type, _ in placement.nodes} if placement else set()
+    unfolded = not (own.error or provider.third_party or ran.issuperset(node.op_type for node in nodes))
+    if unfolded:
+        setup = msgspec.structs.replace(setup, disabled_optimizers=UNFOLDED)
+        own = run()
+    if own.error:
+        return _Runs(own, unfolded=unfolded)
     exact = exact_values(resolved.given)
-    inside = [node for node in nodes if node.output not in outputs or not exact.issuperset(node.inputs)]
-    runs = _Runs(outputs, inside=frozenset(node.output for node in inside), evidence=evidence, unfolded=unfolded)
+    inside = [node for node in nodes if node.output not in own.outputs or not exact.issuperset(node.inputs)]
     more = {name for node in inside for name in (*node.inputs, node.output)} & seen_values(given)
-    if not more:
-        return runs
-    try:
-        further_outputs, evidence = run_model(provider.performer, given, feeds, sorted(more), setup)
-    except ProviderError as error:
-        return replace(runs, seen_error=error)
-    return replace(runs, seen={name: further_outputs[name] for name in more}, seen_evidence=evidence)
+    seen = run(sorted(more)) if more else _ModelRun()
+    return _Runs(own, seen, frozenset(node.output for node in inside), unfolded)
 
 
 # --- judging one node ---
@@ -129,11 +122,12 @@ class _Judged:
         self.judge, self.given, self.resolved, self.runs = judge, resolved.given, resolved, runs
         self.node = entry.node
         self.inside = entry.node.output in runs.inside
+        self.run = runs.seen if self.inside else runs.own
         self.case = self._seen_case(entry.case) if self.inside else entry.case
 
     def _seen_case(self, case: Case) -> Case:
         """Returns the case with the inputs that the provider itself gave to the node."""
-        values = self.runs.seen
+        values = self.run.outputs
         if not any(name in values for name in self.node.inputs):
             return case
         arrays = [values[name] if name in values else self._own_array(name) for name in self.node.inputs]
@@ -155,20 +149,17 @@ class _Judged:
 
     def record(self) -> Record:
         """Returns the record of the node."""
-        runs, case, provider = self.runs, self.case, self.judge.provider
-        evidence = runs.seen_evidence if self.inside else runs.evidence
-        graphs = graphs_of(self.given.as_run.model)
-        helpers = {node.op_type for graph in graphs for node in graph.node} - {self.node.op_type}
+        case, provider, evidence, error = self.case, self.judge.provider, self.run.evidence, self.run.error
+        model = self.given.as_run.model
+        helpers = {node.op_type for node in nodes_of(model.graph, *model.functions)} - {self.node.op_type}
         placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, _COPIES | helpers)
-        error = runs.error or (runs.seen_error if self.inside else None)
-        values = runs.seen if self.inside else runs.outputs
-        checks = [self._check(values[self.node.output])] if error is None else []
+        checks = [self._check(self.run.outputs[self.node.output])] if error is None else []
         outcome = Outcome(case=case, inputs=case.round, placement=placement, checks=checks, error=error)
         record = self.judge.record(outcome)
         texts = [f"lowered-as: {self.node.op_type} -> DML_OPERATOR_{case.desc.operator}"]
         if self.inside:
             texts.append(f"output: {self.node.output} is not an output of the model; a second run has it as one")
-        if runs.unfolded:
+        if self.runs.unfolded:
             texts.append("optimizer: ConstantFolding is off, with it no such node is left to run")
         lowered = LoweredRecord(**desc_json(case.desc), proof="predicted")
         record = msgspec.structs.replace(record, lowered_as=lowered, substitutions=texts)
@@ -177,17 +168,10 @@ class _Judged:
     def _check(self, array: np.ndarray) -> Check:
         """Returns the node's output, held against the pseudocode."""
         round, output = self.case.round, self.case.desc.output
-        wanted, problem = output.data_type, None
-        if not isinstance(array, np.ndarray):
-            problem = f"the output must be an array, got a {type(array).__name__}"
-        elif (np.dtype("u1") if array.dtype.name == "bool" else array.dtype).newbyteorder("<") != dtype_of(wanted):
-            problem = f"the output must be {wanted.name}, got {array.dtype.name.upper()}"
-        elif pad(array.shape, output.dimension_count) != output.sizes:
-            problem = f"the output must have sizes {list(output.sizes)}, got {list(array.shape)}"
-        if problem:
-            return Check("", round, round.output_field, round.expected, None, problem)
-        actual = Tensor(wanted, output.sizes, tensor_of(array).bits)
-        return Check("", round, round.output_field, round.expected, actual)
+        array = without_bool(array).reshape(pad(array.shape, output.dimension_count))
+        problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
+        actual = None if problem else from_array(array)
+        return Check("", round, round.output_field, round.expected, actual, problem)
 
     # --- the model's outputs and the folder's files ---
 
@@ -220,7 +204,7 @@ class _Judged:
 
     def _behind(self, name: str) -> tuple[Verdict | None, str]:
         """Returns what an output that the node reaches through others says, and the verdict if it is wrong."""
-        provider, data = self.runs.outputs.get(name), self.resolved.data
+        provider, data = self.runs.own.outputs.get(name), self.resolved.data
         if provider is None:
             return None, ""
         file = data.output_files.get(name, "")
@@ -243,7 +227,7 @@ class _Judged:
             if entry.case is None or array is None:
                 return True
             expected = entry.case.expected
-            bits: Sequence[int] = tensor_of(array).bits
+            bits = from_array(without_bool(array)).bits
             if len(bits) != len(expected) or differences(expected, bits):
                 return True
         return False

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from typing import Any
 
 import numpy as np
 import onnx
@@ -20,7 +19,6 @@ from ...engines.worker import WorkerLost
 from ...errors import InputError, ProviderError
 from ...limits import MAX_ELEMENTS
 from ...operators import OPERATORS
-from ...tensors import Tensor
 from .branches import with_branches
 from .nodes import (
     OPERATOR_NODES,
@@ -31,6 +29,7 @@ from .nodes import (
     find_nodes,
     is_ours,
     seen_values,
+    without_bool,
 )
 from .reading import FED_TYPES, DataSet, GivenModel, read_data_set, type_name
 from .values import CpuValues, known_values
@@ -128,16 +127,11 @@ def case_of(
     given: GivenModel, node: GivenNode, desc: OperatorDesc, arrays: Sequence[np.ndarray], variant: str = PLAIN
 ) -> Case:
     """Returns the case of a node whose inputs are these arrays."""
-    tensors = {}
-    for name, array in zip(desc.inputs, arrays, strict=True):
-        tensor = tensor_of(array)
-        tensors[name] = Tensor(tensor.data_type, desc.tensors[name].sizes, tensor.bits)
+    tensors = {
+        name: from_array(without_bool(array).reshape(desc.tensors[name].sizes))
+        for name, array in zip(desc.inputs, arrays, strict=True)
+    }
     return Case(node.label, desc, tensors, given.file, variant)
-
-
-def tensor_of(array: np.ndarray) -> Tensor:
-    """Returns an array as the DirectML EP takes it: BOOL is UINT8. Raises KeyError if DirectML has no such type."""
-    return from_array(array.view(np.uint8) if array.dtype.name == "bool" else array)
 
 
 # --- data that opmap makes ---
@@ -171,14 +165,10 @@ def _plain_data(given: GivenModel, nodes: Sequence[GivenNode]) -> DataSet:
     """Returns inputs whose elements are unique where a node moves them, and whose indices are 0."""
     indices = {node.inputs[i] for node in nodes if not node.reason for i in _index_inputs(node)}
     moved = {name for node in nodes for name in node.inputs} - indices
-    feeds: dict[str, np.ndarray] = {}
-    for value in given.required:
-        sizes, problem = _static_sizes(value)
-        if problem:
-            return DataSet(None, unusable=f"there is no test data, and {problem}")
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        feeds[value.name] = _filled(sizes, dtype, value.name in moved)
-    return DataSet(None, feeds)
+    try:
+        return DataSet(None, {value.name: _filled(value, value.name in moved) for value in given.required})
+    except InputError as error:
+        return DataSet(None, unusable=f"there is no test data, and input {error.message}")
 
 
 def _index_inputs(node: GivenNode) -> list[int]:
@@ -188,23 +178,21 @@ def _index_inputs(node: GivenNode) -> list[int]:
     return [number for number, name in enumerate(fields) if name in descriptor_type.index_tensors()]
 
 
-def _static_sizes(value: onnx.ValueInfoProto) -> tuple[tuple[int, ...], str | None]:
-    """Returns the sizes of a graph input, or what is wrong with them."""
+def _filled(value: onnx.ValueInfoProto, moved: bool) -> np.ndarray:
+    """Returns an array for a graph input: unique elements if it is moved or holds floats, else zeros.
+
+    Zeros may be sizes or indices. Raises InputError if the input has no type that opmap feeds, or no fixed sizes.
+    """
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type") or tensor.elem_type not in FED_TYPES:
         kind = type_name(tensor.elem_type) if value.type.HasField("tensor_type") else "no tensor"
-        return (), f"input {value.name} is {kind}, for which opmap makes none"
+        raise InputError(f"{value.name} is {kind}, for which opmap makes none")
     sizes = tuple(d.dim_value for d in tensor.shape.dim)
     if not tensor.HasField("shape") or min(sizes, default=1) < 1:
-        return (), f"input {value.name} has no fixed sizes"
+        raise InputError(f"{value.name} has no fixed sizes")
     if prod(sizes) > MAX_ELEMENTS:
-        return (), f"input {value.name} has more than {MAX_ELEMENTS} elements"
-    return sizes, None
-
-
-def _filled(sizes: tuple[int, ...], dtype: np.dtype[Any], moved: bool) -> np.ndarray:
-    """Returns an array of unique elements if it is moved or holds floats; else zeros: it may be sizes or indices."""
-    count = prod(sizes)
+        raise InputError(f"{value.name} has more than {MAX_ELEMENTS} elements")
+    count, dtype = prod(sizes), onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if dtype.kind == "b":
         return np.asarray(np.arange(count) % 3 == 0, dtype).reshape(sizes)
     values = np.arange(count) if moved or dtype.kind == "f" else np.zeros(count)

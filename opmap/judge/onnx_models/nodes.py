@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -15,7 +14,7 @@ from ...errors import InputError, names
 from ...limits import MAX_ELEMENTS
 from ...operators import OPERATORS, emitted
 from ...tensors import DataType
-from .reading import GivenModel, nodes_of
+from .reading import GivenModel, nodes_of, subgraphs
 
 OPERATOR_NODES = {operator.onnx_operator: name for name, operator in OPERATORS.items() if operator.onnx_operator}
 """ONNX operator -> the name of the operator that the DirectML EP makes of it."""
@@ -77,16 +76,22 @@ def find_nodes(given: GivenModel) -> list[GivenNode]:
     Raises InputError if there are none.
     """
     graph, visible_names = given.model.graph, seen_values(given)
-    nodes = [_node(node, visible_names) for node in graph.node if is_ours(node)]
+    nodes = [_node(node, _problem(node, visible_names)) for node in graph.node if is_ours(node)]
     for node in graph.node:
-        where = f"a subgraph of the {node.op_type}"
-        nodes += (_hidden(inner, where, _UNSEEN) for inner in _inner_nodes(node))
-    nodes += (_hidden(node, where, "which this data does not take") for node, where in given.left_out if is_ours(node))
+        reason = f"it is inside a subgraph of the {node.op_type}, {_UNSEEN}"
+        nodes += (_node(inner, reason) for inner in nodes_of(*subgraphs(node)) if is_ours(inner))
+    for node, where in given.left_out:
+        if is_ours(node):
+            nodes.append(_node(node, f"it is inside {where}, which this data does not take"))
     if not nodes:
         types = list(dict.fromkeys(node.op_type for node in graph.node))
         raise InputError(f"must have a node of {', '.join(OPERATOR_NODES)}, got {names(types) or 'none'}")
     count = Counter(node.label for node in nodes)
-    return [node if count[node.label] == 1 else _relabelled(node, number) for number, node in enumerate(nodes)]
+    for number, given_node in enumerate(nodes):
+        if count[given_node.label] > 1:
+            distinct = f" -> {given_node.output}" if given_node.output else f" ({number})"
+            nodes[number] = replace(given_node, label=given_node.label + distinct)
+    return nodes
 
 
 def is_ours(node: onnx.NodeProto) -> bool:
@@ -99,40 +104,25 @@ def seen_values(given: GivenModel) -> set[str]:
     return {name for node in given.as_run.model.graph.node for name in node.output}
 
 
-def _node(node: onnx.NodeProto, visible_names: Collection[str]) -> GivenNode:
+def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None:
+    """Returns why a node of the main graph cannot be judged, or None."""
+    wrong = [a.name for a in node.attribute if a.type != onnx.AttributeProto.INT or a.ref_attr_name]
+    if len(node.input) != 2 or len(node.output) != 1 or "" in (*node.input, *node.output):
+        return f"{node.op_type} must have 2 inputs and 1 output, got {len(node.input)} and {len(node.output)}"
+    if wrong:
+        return f"{node.op_type} must have whole numbers as attributes, got {names(wrong)}"
+    if node.output[0] not in visible_names:
+        return f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
+    return None
+
+
+def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
     operator = f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}"
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
-    wrong = [a.name for a in node.attribute if a.type != onnx.AttributeProto.INT or a.ref_attr_name]
-    reason = None
-    if len(node.input) != 2 or len(node.output) != 1 or "" in (*node.input, *node.output):
-        reason = f"{node.op_type} must have 2 inputs and 1 output, got {len(node.input)} and {len(node.output)}"
-    elif wrong:
-        reason = f"{node.op_type} must have whole numbers as attributes, got {names(wrong)}"
-    elif node.output[0] not in visible_names:
-        reason = f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
     if reason:
         return GivenNode(label, operator, node.op_type, reason=reason)
     attributes = {a.name: a.i for a in node.attribute}
     return GivenNode(label, operator, node.op_type, list(node.input), node.output[0], attributes)
-
-
-def _hidden(node: onnx.NodeProto, where: str, why: str) -> GivenNode:
-    """Returns a node whose values nothing outside sees."""
-    label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
-    reason = f"it is inside {where}, {why}"
-    return GivenNode(label, f"DML_OPERATOR_{OPERATOR_NODES[node.op_type]}", node.op_type, reason=reason)
-
-
-def _inner_nodes(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """Gives the nodes of our operators in the subgraphs of a node."""
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            yield from filter(is_ours, nodes_of(graph))
-
-
-def _relabelled(node: GivenNode, number: int) -> GivenNode:
-    label = f"{node.label} -> {node.output}" if node.output else f"{node.label} ({number})"
-    return GivenNode(label, node.operator, node.op_type, node.inputs, node.output, node.attributes, node.reason)
 
 
 # --- descriptors ---
@@ -143,7 +133,7 @@ def descriptor(node: GivenNode, arrays: Sequence[np.ndarray], *, feature_level: 
 
     Raises InputError, which says why, if there is no such descriptor, or if its documentation does not allow it.
     """
-    inputs = [TensorDesc(data_type(array.dtype), tuple(array.shape)) for array in arrays]
+    inputs = [TensorDesc(_data_type(array), tuple(array.shape)) for array in arrays]
     attributes, rank = dict(node.attributes or {}), inputs[0].dimension_count
     axis = attributes.get("axis", 0)
     if not -rank <= axis < max(rank, 1):
@@ -163,9 +153,14 @@ def descriptor(node: GivenNode, arrays: Sequence[np.ndarray], *, feature_level: 
     return desc
 
 
-def data_type(dtype: np.dtype[Any]) -> DataType:
-    """Returns the type as which the DirectML EP takes a NumPy type: BOOL is UINT8. Raises InputError if it does not."""
-    name = "UINT8" if dtype.name == "bool" else dtype.name.upper()
+def without_bool(array: np.ndarray) -> np.ndarray:
+    """Returns an array as the DirectML EP takes it: BOOL is UINT8."""
+    return array.view(np.uint8) if array.dtype.name == "bool" else array
+
+
+def _data_type(array: np.ndarray) -> DataType:
+    """Returns the type as which the DirectML EP takes an array. Raises InputError if it takes no such arrays."""
+    name = without_bool(array).dtype.name.upper()
     if name not in DataType.__members__:
         raise InputError(f"{name} is a type for which the DirectML EP has no such operator")
     return DataType[name]
@@ -199,8 +194,7 @@ def constant_values(given: GivenModel) -> set[str]:
     graph = given.model.graph
     constant = given.initializers.keys() - given.overridable | {""}
     for node in graph.node:
-        subgraphs = any(a.HasField("g") or a.graphs for a in node.attribute)
-        if constant.issuperset(node.input) and not subgraphs:
+        if constant.issuperset(node.input) and not subgraphs(node):
             constant |= set(node.output)
     return constant
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import prod
@@ -159,7 +159,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     bodies = {(f.domain, f.name): list(nodes_of(f)) for f in model.functions}
     sizes: dict[tuple[str, str], int] = {}
 
-    def size(nodes: Iterator[onnx.NodeProto] | list[onnx.NodeProto], depth: int) -> int:
+    def size(nodes: Iterable[onnx.NodeProto], depth: int) -> int:
         if depth > MAX_NESTING:
             raise InputError(f"must have functions that call each other at most {MAX_NESTING} deep")
         total = 0
@@ -172,22 +172,37 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
                 raise InputError(f"must have at most {MAX_MODEL_PARTS} nodes, those of called functions included")
         return total
 
-    size([node for graph in graphs_of(model) if isinstance(graph, onnx.GraphProto) for node in graph.node], 1)
+    size(nodes_of(model.graph), 1)
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # of C++: RuntimeError, ValidationError and others
         raise InputError(f"must have functions that can be put in place of their calls: {error}") from None
 
 
-def nodes_of(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
-    """Gives the nodes of a graph or function and of its subgraphs."""
-    graphs: list[Any] = [graph]
-    while graphs:
-        for node in graphs.pop().node:
-            yield node
-            for attribute in node.attribute:
-                graphs += [attribute.g] if attribute.HasField("g") else []
-                graphs += attribute.graphs
+def nodes_of(*graphs: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    """Gives the nodes of graphs and functions, and of their subgraphs."""
+    for graph in _with_subgraphs(graphs):
+        yield from graph.node
+
+
+def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Returns the graphs that are attributes of a node."""
+    graphs: list[onnx.GraphProto] = []
+    for attribute in node.attribute:
+        graphs += [attribute.g] if attribute.HasField("g") else []
+        graphs += attribute.graphs
+    return graphs
+
+
+def _with_subgraphs(
+    graphs: Iterable[onnx.GraphProto | onnx.FunctionProto],
+) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
+    waiting = list(graphs)
+    while waiting:
+        graph = waiting.pop()
+        yield graph
+        for node in graph.node:
+            waiting += subgraphs(node)
 
 
 # --- external data ---
@@ -196,7 +211,7 @@ def nodes_of(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeP
 def _external_files(model: onnx.ModelProto, folder: Path) -> dict[str, bytes]:
     """Returns the files that a model's tensors lie in, by the names that the model gives them."""
     files: dict[str, bytes] = {}
-    for tensor in tensors_of(model):
+    for tensor in _tensors_of(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         place = {entry.key: entry.value for entry in tensor.external_data}
@@ -235,9 +250,9 @@ def _relative(location: str) -> str:
     return location
 
 
-def tensors_of(model: onnx.ModelProto) -> Iterator[TensorProto]:
+def _tensors_of(model: onnx.ModelProto) -> Iterator[TensorProto]:
     """Gives every tensor that a model holds: initializers, and values of attributes, in all graphs and functions."""
-    for graph in graphs_of(model):
+    for graph in _with_subgraphs([model.graph, *model.functions]):
         if isinstance(graph, onnx.GraphProto):
             yield from graph.initializer
         for node in graph.node:
@@ -245,18 +260,6 @@ def tensors_of(model: onnx.ModelProto) -> Iterator[TensorProto]:
                 if attribute.HasField("t"):
                     yield attribute.t
                 yield from attribute.tensors
-
-
-def graphs_of(model: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProto]:
-    """Gives the main graph, all functions, and all subgraphs."""
-    graphs: list[Any] = [model.graph, *model.functions]
-    while graphs:
-        graph = graphs.pop()
-        yield graph
-        for node in graph.node:
-            for attribute in node.attribute:
-                graphs += [attribute.g] if attribute.HasField("g") else []
-                graphs += attribute.graphs
 
 
 # --- test data ---

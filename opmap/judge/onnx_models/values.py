@@ -23,22 +23,16 @@ class CpuValues:
     """
 
     def __init__(self, timeout: float = TIMEOUT):
-        self._timeout = timeout
-        self._worker: WorkerProvider | None = None
+        self._worker = WorkerProvider(CPU, timeout=timeout, first_timeout=timeout, hang_limit=HangLimit())
 
     def __enter__(self) -> CpuValues:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._worker:
-            self._worker.close()
+        self._worker.close()
 
     def run(self, given: GivenModel, feeds: Mapping[str, np.ndarray], wanted: Sequence[str]) -> dict[str, np.ndarray]:
         """Returns the values that are `wanted`, and those of all graph outputs. Raises ProviderError."""
-        if self._worker is None:
-            self._worker = WorkerProvider(
-                CPU, timeout=self._timeout, first_timeout=self._timeout, hang_limit=HangLimit()
-            )
         outputs, _ = run_model(self._worker, given, feeds, wanted, Setup())
         return outputs
 
@@ -55,7 +49,7 @@ def run_model(
     `more` are values that become graph outputs too; without them the bytes of the model are the file's own. Raises
     ProviderError.
     """
-    content = with_outputs(given, more) if more else given.content
+    content = _with_outputs(given, more) if more else given.content
     files = {name: np.frombuffer(data, np.uint8) for name, data in given.files.items()}
     session = "given"
     try:
@@ -79,7 +73,7 @@ def _perform(performer: Performer, step: AnyStep) -> Result:
     return result
 
 
-def with_outputs(given: GivenModel, more: Sequence[str]) -> bytes:
+def _with_outputs(given: GivenModel, more: Sequence[str]) -> bytes:
     """Returns the model with further graph outputs, and otherwise unchanged."""
     model = onnx.ModelProto()
     model.CopyFrom(given.model)
