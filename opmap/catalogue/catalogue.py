@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from math import prod
 
 from ..descriptors import OperatorDesc, TensorDesc, complete_sizes
@@ -138,9 +139,11 @@ def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
             yield Case(id, desc, {name: tensors[name] for name in desc.inputs})
 
 
-def _first_pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Gives the first rows of the pair array, which hold every class."""
-    for choice in _choices(operator, "pairs", SMOKE_ROWS):
+def _array_rows(
+    operator: AnyOperator, wanted: CaseIds | None, *, rows: str, count: int | None = None
+) -> Iterator[Case]:
+    """Gives the first rows of a covering array."""
+    for choice in _choices(operator, rows, count):
         if _may_give_wanted_case(operator, choice, wanted):
             yield from cases_of(operator, choice)
 
@@ -202,13 +205,6 @@ def _other_values(desc: OperatorDesc | None, choice: Choice) -> Iterator[Case]:
             return
 
 
-def _triples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Gives the rows that hold the triples which the pair array lacks."""
-    for choice in _choices(operator, "triples"):
-        if _may_give_wanted_case(operator, choice, wanted):
-            yield from cases_of(operator, choice)
-
-
 def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives the cases of two array rows for each wide size class: those with the fewest and with the most indices."""
     values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
@@ -238,17 +234,8 @@ def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
                 break
 
 
-def _chosen(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Gives random cases with sizes and combinations of features that the other parts of `standard` lack."""
-    yield from _drawn(operator, "standard", wanted)
-
-
-def _chosen_of_full(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Gives random cases with combinations of features that the other parts of `full` lack."""
-    yield from _drawn(operator, "full", wanted)
-
-
-def _drawn(operator: AnyOperator, tier: Tier, wanted: CaseIds | None) -> Iterator[Case]:
+def _drawn(operator: AnyOperator, wanted: CaseIds | None, *, tier: Tier) -> Iterator[Case]:
+    """Gives random cases with sizes and combinations of features that the other parts of a tier lack."""
     if wanted is None or wanted.may_begin(operator.name):
         for number in chosen_numbers(tier, operator.name):
             yield drawn_case(operator.name, seed_of(f"{operator.name}/{number}"))
@@ -297,6 +284,10 @@ def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
         if allows(pattern, 1, 1):
             return
 
+
+_first_pairs = partial(_array_rows, rows="pairs", count=SMOKE_ROWS)  # they hold every class
+_triples = partial(_array_rows, rows="triples")  # with those of the pair array, they hold every possible triple
+_chosen, _chosen_of_full = partial(_drawn, tier="standard"), partial(_drawn, tier="full")
 
 _SMOKE = (_examples, _first_pairs, _stale_state)
 _STANDARD = (*_SMOKE, _pairs, _wide, _random, _chosen)

@@ -130,32 +130,20 @@ def allows_pattern(desc: OperatorDesc, pattern: str) -> bool:
 
 
 def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:
-    """Returns whether a descriptor can have the index pattern and the index path of a choice."""
-    bounds = desc.index_bounds
-    if not bounds:
+    """Returns whether a descriptor can have the index pattern and the index path of a choice, with its index type."""
+    if not desc.index_bounds:
         return True
-    pattern, path = choice["index_pattern"], choice["index_path"]
-    return (
-        (DataType[choice["index_type"]].kind == "signed" or not signed(pattern))
-        and allows_pattern(desc, pattern)
-        and _possible_path(path, single_element=all(desc.tensors[name].element_count == 1 for name in bounds))
-    )
+    forms = possible_forms(desc, DataType[choice["index_type"]])
+    return (choice["index_pattern"], choice["index_path"]) in forms
 
 
-def possible_forms(desc: OperatorDesc) -> list[tuple[str, str]]:
+def possible_forms(desc: OperatorDesc, index_type: DataType) -> list[tuple[str, str]]:
     """Returns each pair of an index pattern and an index path that a descriptor with index tensors can have."""
-    types = {desc.tensors[name].data_type.kind for name in desc.index_tensors()[:1]}
-    patterns = [p for p in INDEX_PATTERNS if (types == {"signed"} or not signed(p)) and allows_pattern(desc, p)]
-    single_element = all(desc.tensors[name].element_count == 1 for name in desc.index_bounds)
-    return [(p, path) for p in patterns for path in INDEX_PATHS if _possible_path(path, single_element=single_element)]
-
-
-def _possible_path(path: str, *, single_element: bool) -> bool:
-    """Returns whether a descriptor can have an index path.
-
-    `single_element` is whether each of its index tensors has one element.
-    """
-    return path not in ("initializer", "one") or (path == "one") == single_element
+    unsigned = index_type.kind != "signed"
+    patterns = [p for p in INDEX_PATTERNS if not (unsigned and signed(p)) and allows_pattern(desc, p)]
+    single_element = all(desc.tensors[name].element_count == 1 for name in desc.index_tensors())
+    impossible = "initializer" if single_element else "one"
+    return [(pattern, path) for pattern in patterns for path in INDEX_PATHS if path != impossible]
 
 
 def cases_of(operator: AnyOperator, choice: Mapping[str, str]) -> list[Case]:

@@ -101,7 +101,9 @@ def drawn_case(operator: str, seed: int) -> Case:
     """
     source = SeededSource(seed)
     desc = draw_any(source, operator, 1 << source.integer(MIN_BITS, MAX_BITS))
-    pattern, path = pick(source, possible_forms(desc)) if desc.index_tensors() else ("", "input")
+    pattern, path = "", "input"
+    if indices := desc.index_tensors():
+        pattern, path = pick(source, possible_forms(desc, desc.tensors[indices[0]].data_type))
     (case,) = cases_with(desc, pattern, "addr" if len(rounds(desc, "addr")) == 1 else "special", path)
     return case
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import threading
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -272,24 +271,10 @@ def _chosen(total: int, count: int, pattern: str, seed: int) -> np.ndarray:
     return elements if pattern == "random" else np.repeat(elements, 2)[:count]
 
 
-_FEW = 200
-"""Up to this many random numbers are drawn one by one: to hand the state over to NumPy takes longer."""
-
-_GENERATOR, _ONE_AT_A_TIME = np.random.RandomState(0), threading.Lock()
-
-
 def _random(count: int, seed: int) -> np.ndarray:
-    """Returns the next `count` results of `random.Random(seed).random()`.
-
-    NumPy's RandomState is the same Mersenne Twister, and is frozen: it gives the same numbers in all versions of NumPy.
-    """
+    """Returns the next `count` results of `random.Random(seed).random()`."""
     source = random.Random(seed)
-    if count <= _FEW:
-        return np.array([source.random() for _ in range(count)], np.float64)
-    *key, position = source.getstate()[1]
-    with _ONE_AT_A_TIME:
-        _GENERATOR.set_state(("MT19937", np.array(key, np.uint32), position, 0, 0.0))
-        return _GENERATOR.random_sample(count)
+    return np.array([source.random() for _ in range(count)], np.float64)
 
 
 def _data(data_type: DataType, count: int, pattern: str, seed: int) -> Bits:

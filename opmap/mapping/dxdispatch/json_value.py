@@ -17,7 +17,7 @@ from ...tensors import plain
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 UInt32 = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
-UInt64 = Annotated[int, msgspec.Meta(ge=0)]  # msgspec has no bound of 64 bits: see `uint64`
+UInt64 = Annotated[int, msgspec.Meta(ge=0)]  # msgspec has no bound of 64 bits
 
 _T = TypeVar("_T")
 
@@ -81,11 +81,9 @@ class JsonValue:
         number: int = self._convert(UInt32)
         return number
 
-    def uint64(self) -> int:
-        """Returns the value as a number from 0 to 2^64 - 1."""
+    def size(self) -> int:
+        """Returns the value as a number that is not negative."""
         number: int = self._convert(UInt64)
-        if number >= 2**64:
-            raise InputError(f"must be int < 2^64, got {shown(number)}", path=self.path)
         return number
 
     def struct(self, type: type[_T]) -> _T:

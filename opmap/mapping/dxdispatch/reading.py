@@ -176,9 +176,4 @@ def _binding(value: JsonValue) -> Binding:
     """Returns a binding, which is written as an object or only as the name of a resource."""
     if isinstance(value.value, str):
         return Binding(value.value)
-    binding = value.struct(Binding)
-    for name in ("elementOffset", "elementSizeInBytes"):
-        number = value.object().optional_member(name)
-        if number:
-            number.uint64()
-    return binding
+    return value.struct(Binding)

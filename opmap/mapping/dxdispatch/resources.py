@@ -136,8 +136,8 @@ class Resources:
             raise InputError("must not be empty", path=values.path)
         size_value = resource.optional_member("sizeInBytes")
         offset_value = resource.optional_member("initialValuesOffsetInBytes")
-        offset = offset_value.uint64() if offset_value else 0
-        size = size_value.uint64() if size_value else -(-len(raw) // 4) * 4
+        offset = offset_value.size() if offset_value else 0
+        size = size_value.size() if size_value else -(-len(raw) // 4) * 4
         if size_value and size > MAX_ELEMENTS * 8:
             raise InputError(f"must be at most {MAX_ELEMENTS * 8} bytes, got {shown(size)}", path=size_value.path)
         if offset + len(raw) > size:
