@@ -7,7 +7,7 @@ instead. So nothing is corrected that was not understood.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..errors import InputError
@@ -15,7 +15,7 @@ from ..spec import Erratum, Spec, load_spec
 from .block import LINE_END
 from .equivalence import same_formula
 from .examples import facts
-from .finding import Finding
+from .finding import Finding, FindingKind
 from .page import Page, PageSpec, read_page
 from .review import findings_of
 from .wording import Edit, holds, replacements
@@ -82,10 +82,12 @@ def correct_page(text: str, *, name: str) -> CorrectedPage:
     current, findings = text, findings_of(page)
     corrections, refused = [], {}
     for erratum in shipped.errata:
-        edits = _edits(current, page, erratum, shipped)
+        wording = erratum.sentence or erratum
+        places = list(_places(current, page, erratum, shipped))
+        edits = _edits(current, places, erratum)
         if not edits:
-            if _is_wrong(current, page, erratum, shipped):
-                refused[erratum.id] = f"the page does not hold the words `{_wordings(erratum)[0]}` there"
+            if any(not holds(current, start, end, wording.corrected) for start, end in places):
+                refused[erratum.id] = f"the page does not hold the words `{wording.printed}` there"
             continue
         changed = _applied(current, edits)
         try:
@@ -96,8 +98,8 @@ def correct_page(text: str, *, name: str) -> CorrectedPage:
         if problem := _problem(findings, changed_findings, erratum):
             refused[erratum.id] = problem
             continue
-        removed_keys = {_key(finding) for finding in findings} - {_key(finding) for finding in changed_findings}
-        removed = tuple(finding for finding in findings if _key(finding) in removed_keys)
+        changed_keys = {_key(finding) for finding in changed_findings}
+        removed = tuple(finding for finding in findings if _key(finding) not in changed_keys)
         corrections.append(Correction(erratum, tuple(_changes(current, edits)), removed))
         current, findings = changed, changed_findings
     uncorrected = tuple(_uncorrected(findings, shipped, refused))
@@ -105,34 +107,19 @@ def correct_page(text: str, *, name: str) -> CorrectedPage:
     return CorrectedPage(name, shipped.struct, text, current, tuple(corrections), findings, uncorrected, translated)
 
 
-def _wordings(erratum: Erratum) -> tuple[str, str]:
-    """Returns the words of the page that an erratum corrects, and the corrected words."""
-    source = erratum.sentence or erratum
-    return source.printed, source.corrected
-
-
 # --- where the wrong text stands ---
 
 
-def _edits(text: str, page: Page, erratum: Erratum, shipped: Spec) -> list[Edit]:
-    """Returns the edits that correct an erratum, in order: none if the page states the subject otherwise, or not at all."""
+def _edits(text: str, places: Iterable[tuple[int, int]], erratum: Erratum) -> list[Edit]:
+    """Returns the edits that correct an erratum at these places, in order: none if the page states the subject otherwise."""
+    wording = erratum.sentence or erratum
+    is_of_rule = erratum.subject != "pseudocode" and not erratum.subject.startswith("example ")
     edits: dict[Edit, None] = {}
-    for start, end in _places(text, page, erratum, shipped):
-        text_edits = list(replacements(text, start, end, *_wordings(erratum)))
+    for start, end in places:
+        place_edits = list(replacements(text, start, end, wording.printed, wording.corrected))
         # the sentence of a rule starts on the rule's line: what follows may be about something else
-        edits.update(dict.fromkeys(text_edits if _is_of_example(erratum) else text_edits[:1]))
+        edits.update(dict.fromkeys(place_edits[:1] if is_of_rule else place_edits))
     return sorted(edits, key=lambda edit: edit.start)
-
-
-def _is_of_example(erratum: Erratum) -> bool:
-    return erratum.subject == "pseudocode" or erratum.subject.startswith("example ")
-
-
-def _is_wrong(text: str, page: Page, erratum: Erratum, shipped: Spec) -> bool:
-    """Returns whether the page states the subject of an erratum, and not as the erratum corrects it."""
-    corrected = _wordings(erratum)[1]
-    places = list(_places(text, page, erratum, shipped))
-    return any(not holds(text, start, end, corrected) for start, end in places)
 
 
 def _places(text: str, page: Page, erratum: Erratum, shipped: Spec) -> Iterator[tuple[int, int]]:
@@ -218,6 +205,14 @@ def _problem(before: tuple[Finding, ...], after: tuple[Finding, ...], erratum: E
     return None
 
 
+_WHY_NOT: dict[FindingKind, str] = {
+    "contradiction": "it is not known which side is right",
+    "difference": "it is not known whether the page or opmap's spec of it is right",
+    "unreadable": "a text that cannot be read is not judged",
+}
+"""Why a finding stays, if no erratum corrects it."""
+
+
 def _uncorrected(findings: tuple[Finding, ...], shipped: Spec, refused: dict[str, str]) -> Iterator[Uncorrected]:
     """Yields the findings that stay, each with the reason, and the other errata whose text stays."""
     reported_errata = set()
@@ -226,14 +221,8 @@ def _uncorrected(findings: tuple[Finding, ...], shipped: Spec, refused: dict[str
         erratum = next((e for e in shipped.errata if e.id == finding.erratum), None)
         if erratum:
             why = f"{refused.get(erratum.id, 'no text of the page states it')}; right is {erratum.corrected}"
-        elif finding.older:
-            why = "newer versions of the page have it"
-        elif finding.kind == "contradiction":
-            why = "it is not known which side is right"
-        elif finding.kind == "difference":
-            why = "it is not known whether the page or opmap's spec of it is right"
         else:
-            why = "a text that cannot be read is not judged"
+            why = "newer versions of the page have it" if finding.older else _WHY_NOT[finding.kind]
         suffix = f" ({finding.erratum})" if finding.erratum else ""
         yield Uncorrected(finding.line, f"{finding.kind}: {finding.message}{suffix}", why)
     for erratum in shipped.errata:

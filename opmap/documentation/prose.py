@@ -95,8 +95,7 @@ class ProseReader:
         for match in _INTERVAL.finditer(text):
             lines, at = lines + text.count("\n", at, match.start()), match.start()
             interval = f"[{' '.join(match[1].split())}, {' '.join(match[2].split())}{match[3]}"
-            names = re.findall(r"[A-Za-z_][\w.]*", interval)
-            if names and all(map(self._is_name, names)) and _is_formula(f"x in {interval}"):
+            if self._is_readable(interval, "in"):
                 yield lines, interval
 
     def bound(self, sentence: str) -> str | None:
@@ -105,9 +104,7 @@ class ProseReader:
         if match is None:
             return None
         expression = re.sub(rf"\bminus\b|[{_DASHES}]", "-", re.sub(r"\bplus\b", "+", match[1])).rstrip(". ")
-        names = re.findall(r"[A-Za-z_][\w.]*", expression)
-        readable = names and all(map(self._is_name, names)) and _is_formula(f"x <= {expression}")
-        return expression if readable else None
+        return expression if self._is_readable(expression, "<=") else None
 
     # --- words ---
 
@@ -122,6 +119,17 @@ class ProseReader:
         longest_first = sorted(self.numbers, key=len, reverse=True)
         tensors, attributes = "|".join(self.tensors), "|".join(_ATTRIBUTES)
         return re.compile(rf"({'|'.join(longest_first)})|(?:({tensors})\.)?({attributes})|({tensors})|\.")
+
+    def _is_readable(self, expression: str, relation: str) -> bool:
+        """Returns whether an expression has names of the operator only, and can stand behind the relation in a formula."""
+        names = re.findall(r"[A-Za-z_][\w.]*", expression)
+        if not names or not all(map(self._is_name, names)):
+            return False
+        try:
+            parse_formula(f"x {relation} {expression}")
+        except PseudocodeError:
+            return False
+        return True
 
     def _is_name(self, name: str) -> bool:
         """Returns whether the operator has this number field, or this attribute of a tensor."""
@@ -204,11 +212,3 @@ _BOUND = re.compile(
     r"\b(?:cannot|can't|can not|must not|may not|mustn't)\s+exceed\s+"
     rf"([A-Za-z_0-9.]+(?:\s*(?:[-+{_DASHES}]|\b(?:minus|plus)\b)\s*[A-Za-z_0-9.]+){{0,5}})"
 )
-
-
-def _is_formula(text: str) -> bool:
-    try:
-        parse_formula(text)
-    except PseudocodeError:
-        return False
-    return True

@@ -18,22 +18,17 @@ def operator_of(text: str, blocks: Iterable[Block], *, name: str) -> str:
     """
     headings = [f"# {block.text}" for block in blocks if block.kind == "heading"]
     operators = {spec.struct: spec.name for spec in all_specs()}
-    in_title: list[str] = []
-    in_heading: list[str] = []
-    elsewhere: list[str] = []
+    structs_by_rank: dict[int, str] = {}
     for line in [*headings, *LINE_END.split(text)]:
         if "_OPERATOR_DESC" not in line:
             continue
         structs = [word for word in re.findall(r"[A-Za-z0-9_]+", line) if re.fullmatch(r"DML_\w+_OPERATOR_DESC", word)]
-        if re.match(r"(?:UID|title)\s*:", line):
-            in_title += structs[:1]
-        elif re.match(r"\s*(?:#|struct\b)", line):
-            in_heading += structs[:1]
-        else:
-            elsewhere += structs[:1]
-    struct = next((structs[0] for structs in (in_title, in_heading, elsewhere) if structs), None)
-    if struct is None:
+        in_title, in_heading = re.match(r"(?:UID|title)\s*:", line), re.match(r"\s*(?:#|struct\b)", line)
+        if structs:
+            structs_by_rank.setdefault(0 if in_title else 1 if in_heading else 2, structs[0])
+    if not structs_by_rank:
         raise InputError(f"the page must name its operator, as {' or '.join(operators)}; it names none", file=name)
+    struct = structs_by_rank[min(structs_by_rank)]
     if struct not in operators:
         struct = struct if len(struct) <= 80 else struct[:79] + "…"
         raise InputError(f"the page must be about {' or '.join(operators)}, got {struct}", file=name)
