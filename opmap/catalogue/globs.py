@@ -10,18 +10,16 @@ from ..errors import InputError
 from ..limits import MAX_GLOB, MAX_GLOBS
 
 
-def check_glob(glob: str) -> None:
-    """Raises InputError if a glob is longer than MAX_GLOB: to translate one takes time for each pair of brackets."""
-    if len(glob) > MAX_GLOB:
-        raise InputError(f"must be a glob of at most {MAX_GLOB} characters, got {len(glob)}")
-
-
 def check_globs(globs: Collection[str]) -> None:
-    """Raises InputError if there are more than MAX_GLOBS globs, or if one is too long."""
+    """Raises InputError if there are more than MAX_GLOBS globs, or if one is longer than MAX_GLOB.
+
+    To translate a glob takes time for each pair of brackets.
+    """
     if len(globs) > MAX_GLOBS:
         raise InputError(f"must be at most {MAX_GLOBS} globs, got {len(globs)}")
     for glob in globs:
-        check_glob(glob)
+        if len(glob) > MAX_GLOB:
+            raise InputError(f"must be a glob of at most {MAX_GLOB} characters, got {len(glob)}")
 
 
 def matcher(globs: Collection[str]) -> Callable[[str], bool]:

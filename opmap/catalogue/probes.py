@@ -7,7 +7,7 @@ no outcome for a provider, its result is `observed`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -68,7 +68,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def probes() -> tuple[Probe, ...]:
     """Returns all probes. An id begins with `probe/` and the name of the probe's file."""
-    return tuple(_read())
+    found = []
+    for path in sorted(files(operators).iterdir(), key=lambda p: p.name):
+        name = path.name.removesuffix(".probes.toml")
+        if name != path.name:
+            drafts = msgspec.toml.decode(path.read_bytes(), type=_File).probes
+            found += [msgspec.structs.replace(draft, id=f"{PROBE}{name}/{draft.id}") for draft in drafts]
+    return tuple(found)
 
 
 def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Probe]:
@@ -80,11 +86,3 @@ def select_probes(provider: OpenProvider, globs: Sequence[str] = ()) -> list[Pro
         return []
     matches = matcher(globs)
     return [probe for probe in probes() if matches(probe.id)]
-
-
-def _read() -> Iterator[Probe]:
-    for path in sorted(files(operators).iterdir(), key=lambda p: p.name):
-        if path.name.endswith(".probes.toml"):
-            name = path.name.removesuffix(".probes.toml")
-            for probe in msgspec.toml.decode(path.read_bytes(), type=_File).probes:
-                yield msgspec.structs.replace(probe, id=f"{PROBE}{name}/{probe.id}")

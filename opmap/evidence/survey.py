@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from rich.console import Console
@@ -137,15 +137,11 @@ def print_survey(console: Console, place: str, observations: Sequence[Observatio
         console.print(printable(text), style="red", soft_wrap=True, highlight=False, markup=False)
 
 
-def _lines(place: str, observations: Iterable[Observation]) -> list[str]:
-    answered, reasons = Counter[bool](), Counter[str]()
-    for observation in observations:
-        answered[observation.answered] += 1
-        if not observation.answered:
-            reasons[observation.message or ""] += 1
-    lines = [f"{answered[True]} of {answered.total()} questions answered on {place} (see opmap manual survey)"]
-    lines += [f"{NOT_ASKED}: {reason} ({count})" for reason, count in reasons.most_common(MOST_SHOWN)]
-    return lines
+def _lines(place: str, observations: Sequence[Observation]) -> list[str]:
+    reasons = Counter(observation.message or "" for observation in observations if not observation.answered)
+    answered = len(observations) - reasons.total()
+    lines = [f"{answered} of {len(observations)} questions answered on {place} (see opmap manual survey)"]
+    return lines + [f"{NOT_ASKED}: {reason} ({count})" for reason, count in reasons.most_common(MOST_SHOWN)]
 
 
 def _subject(observation: Observation) -> str:

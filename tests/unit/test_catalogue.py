@@ -8,7 +8,7 @@ from math import prod
 import pytest
 
 from opmap.catalogue.case import Case, case_id, retyped
-from opmap.catalogue.catalogue import catalogue, generated
+from opmap.catalogue.catalogue import catalogue
 from opmap.catalogue.parameters import WIDTHS, WORLD, cases_with, extra_classes
 from opmap.catalogue.random_cases import chosen_numbers
 from opmap.catalogue.selection import Selection, select
@@ -68,16 +68,6 @@ def full():
     return tier
 
 
-def digest(cases):
-    """Returns a digest of the ids and values of all these cases."""
-    content = hashlib.sha256()
-    for case in cases:
-        content.update(case.id.encode())
-        for name, tensor in case.tensors.items():
-            content.update(name.encode() + tensor.to_bytes())
-    return content.hexdigest()[:16]
-
-
 class TestIds:
     """Case ids are readable and unique, and they never change."""
 
@@ -110,23 +100,6 @@ class TestIds:
         files = [id.replace("/", "__") for id in full.ids]
         assert len(full.ids) == len(set(files))
         assert [] == [name for name in files if name.endswith(".")]
-
-    def test_stay(self):
-        """Some ids are pinned: known failures, results and bug reports name ids, so a change here is a change for users."""
-        assert [
-            "gather/example.1",
-            "gather/int64/d7.axis0.k0/uint32.identity.init/addr.4f1809",
-            "gather/float16/d1.axis0.k1/int64.bounds.node/special.5c072d",
-            "gather_nd/int32/d5.r3.q5/uint32.random.init/addr.290371",
-            "gather_nd1/float32/d1.r1.q1.b0/int64.neg/addr.a88f71",
-        ] == [SMOKE[i].id for i in (0, 10, 60, 200, -1)]
-        assert "gather_nd1/uint64/d5.r4.q4.b2/uint64.random/addr.94d5df" == STANDARD[-CHOSEN - 1].id
-
-    def test_stay_with_their_values(self):
-        """Ids and values of `smoke` are the same on every platform, and with every Python and NumPy version."""
-        pinned = (348, "61ca8ea4af9e1994")
-        assert pinned == (len(SMOKE), digest(SMOKE))
-        assert pinned[1] == digest(catalogue("smoke", variants=False))
 
     def test_follow_from_the_content(self):
         """Another descriptor, index pattern, data pattern or index path gives another id.
@@ -163,14 +136,6 @@ class TestTiers:
         """`smoke` begins with all documented examples that have values."""
         examples = {f"{s.name.lower()}/example.{e.id}" for s in all_specs() for e in s.examples if e.id != "sizes"}
         assert examples == {case.id for case in SMOKE[:10]}
-
-    @pytest.mark.parametrize(
-        ("cases", "lowest", "highest"),
-        [(SMOKE, 250, 350), (STANDARD[:-CHOSEN], 1000, 2500), (STANDARD[-CHOSEN:], 1000, 2000)],
-    )
-    def test_sizes(self, cases, lowest, highest):
-        """A tier has as many cases as it is meant to have."""
-        assert lowest <= len(cases) <= highest
 
     def test_full_has_the_small_world(self, full):
         """`full` has all 27,360 valid descriptors up to 4 dimensions and sizes up to 3, in each of four data widths."""
@@ -359,6 +324,7 @@ class TestPatterns:
             ("FLOAT16", 65536, 1),
             ("INT16", 65537, 2),
             ("INT32", 65537, 1),
+            ("INT64", 65537, 1),
         ],
     )
     def test_rounds(self, data_type, count, expected):
@@ -381,14 +347,6 @@ class TestPatterns:
         one, other = (fill(desc, id, "random", "special")["InputTensor"].bits for id in "ab")
         assert set(special_values(data_type)) <= set(one)
         assert list(one)[3::4] != list(other)[3::4]
-
-    @pytest.mark.parametrize("data_type", DataType)
-    def test_addresses_are_unique(self, data_type):
-        """`addr` data have as many different values as the data type and the number of elements allow."""
-        inputs = {"InputTensor": TensorDesc(data_type, (300,)), "IndicesTensor": TensorDesc(DataType.INT64, (3,))}
-        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
-        bits = fill(desc, "it", "pos", "addr")["InputTensor"].bits
-        assert min(len(bits), 2 ** (8 * data_type.size)) == len(set(bits))
 
     @pytest.mark.parametrize("data_type", DataType)
     def test_special_values(self, data_type):
@@ -438,13 +396,6 @@ class TestSelection:
 
 class TestGenerated:
     """Cases can be made from any descriptor."""
-
-    def test_a_case_from_any_descriptor(self):
-        """A generated case has the id and the values that follow from its descriptor and patterns."""
-        desc = next(OPERATORS["GATHER"].samples())
-        case = generated(desc, "mix", "special")
-        assert case.id == case_id(desc, "mix", "special")
-        assert case.tensors == fill(desc, case.id, "mix", "special")
 
     def test_other_types(self):
         """`retyped` gives data tensors and index tensors the data types asked for."""

@@ -5,21 +5,13 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...errors import InputError, shown
 from ...tensors import DataType
 
 if TYPE_CHECKING:
     import numpy
-
-
-class _Header(NamedTuple):
-    shape: tuple[int, ...]
-    fortran_order: bool
-    dtype: numpy.dtype[numpy.generic]
-    end: int
-    """The offset of the first value, in bytes from the beginning of the file."""
 
 
 def npy_values(raw: bytes, data_type: DataType | None, *, path: str) -> bytes:
@@ -31,27 +23,27 @@ def npy_values(raw: bytes, data_type: DataType | None, *, path: str) -> bytes:
     """
     import numpy
 
-    header = _read_header(raw, path)
-    dtype = header.dtype
+    shape, fortran_order, dtype, start = _read_header(raw, path)
     file_type = DataType.__members__.get(dtype.name.upper())
     if file_type is None:
         raise InputError(f"must be a .npy file of a DirectML data type, got {dtype.name}", path=path)
     if data_type is not None and file_type is not data_type:
         wanted = f"a .npy file of {data_type.name} (initialValuesDataType)"
         raise InputError(f"must be {wanted}, got {file_type.name}", path=path)
-    wanted_size, size = math.prod(header.shape) * dtype.itemsize, len(raw) - header.end
+    wanted_size, size = math.prod(shape) * dtype.itemsize, len(raw) - start
     if wanted_size != size:
         wanted = f"{shown(wanted_size)} bytes of values, as its header says"
         raise InputError(f"must hold {wanted}, got {size}", path=path)
     try:
-        flat = numpy.frombuffer(raw, dtype, offset=header.end)
-        values = flat.reshape(header.shape, order="F" if header.fortran_order else "C")
+        flat = numpy.frombuffer(raw, dtype, offset=start)
+        values = flat.reshape(shape, order="F" if fortran_order else "C")
     except (ValueError, OverflowError):  # negative sizes, more dimensions than NumPy has
-        raise InputError(f"must be a .npy file, got one of shape {shown(header.shape)}", path=path) from None
+        raise InputError(f"must be a .npy file, got one of shape {shown(shape)}", path=path) from None
     return numpy.ascontiguousarray(values, dtype=dtype.newbyteorder("<")).tobytes()
 
 
-def _read_header(raw: bytes, path: str) -> _Header:
+def _read_header(raw: bytes, path: str) -> tuple[tuple[int, ...], bool, numpy.dtype[numpy.generic], int]:
+    """Returns the shape, whether the values are in Fortran's order, their type, and the place of the first one."""
     from numpy.lib import format
 
     readers = {
@@ -69,7 +61,7 @@ def _read_header(raw: bytes, path: str) -> _Header:
             shape, fortran_order, dtype = readers[version](stream)
             if not all(type(size) is int for size in shape):  # NumPy takes True for 1
                 raise ValueError(f"its shape must be whole numbers, got {shown(shape)}")
-            return _Header(shape, fortran_order, dtype, stream.tell())
+            return shape, fortran_order, dtype, stream.tell()
     except Exception as error:  # NumPy evaluates the header's text, which raises TokenError, TypeError, IndexError, ...
         problem = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"must be a .npy file: {problem}", path=path) from None
