@@ -12,7 +12,7 @@ from .differences import differences
 from .finding import Finding
 from .page import Page, PageSpec, read_page
 from .patch import patch_of
-from .review import findings_of, review_page
+from .review import findings_of
 
 __all__ = [
     "CorrectedPage",
@@ -25,5 +25,4 @@ __all__ = [
     "findings_of",
     "patch_of",
     "read_page",
-    "review_page",
 ]

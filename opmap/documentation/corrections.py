@@ -223,8 +223,7 @@ def _uncorrected(findings: tuple[Finding, ...], shipped: Spec, refused: dict[str
             why = f"{refused.get(erratum.id, 'no text of the page states it')}; right is {erratum.corrected}"
         else:
             why = "newer versions of the page have it" if finding.older else _WHY_NOT[finding.kind]
-        suffix = f" ({finding.erratum})" if finding.erratum else ""
-        yield Uncorrected(finding.line, f"{finding.kind}: {finding.message}{suffix}", why)
+        yield Uncorrected(finding.line, str(finding), why)
     for erratum in shipped.errata:
         if erratum.id in refused and erratum.id not in reported_errata:
             yield Uncorrected(

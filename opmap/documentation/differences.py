@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ..pseudocode import parse_formula
 from ..spec import Spec, SpecExample, tensor_rules
@@ -13,15 +13,14 @@ from .page import PageSpec
 from .statements import assigned_names
 
 
-def differences(spec: Spec, shipped: Spec) -> tuple[Finding, ...]:
+def differences(spec: PageSpec, shipped: Spec) -> tuple[Finding, ...]:
     """Returns the facts in which a page differs from the shipped spec, sorted by line.
 
     A fact differs if it is neither as the shipped spec prints it nor as its errata correct it.
     """
-    places = spec.places if isinstance(spec, PageSpec) else {}
     versions = (shipped, shipped.corrected)
     unsorted = [
-        *_fields(spec, shipped, places),
+        *_fields(spec, shipped),
         *_pseudocode(spec, versions),
         *_rules(spec, versions),
         *_examples(spec, versions),
@@ -38,7 +37,8 @@ _Differences = Iterator[tuple[int | None, str, str]]
 """Differences as line (None: no line of the page), subject and message."""
 
 
-def _fields(spec: Spec, shipped: Spec, places: Mapping[str, int]) -> _Differences:
+def _fields(spec: PageSpec, shipped: Spec) -> _Differences:
+    places = spec.places
     page_fields = {field.name: field.kind for field in spec.fields}
     shipped_fields = {field.name: field.kind for field in shipped.fields}
     for name in dict.fromkeys([*page_fields, *shipped_fields]):
@@ -126,8 +126,8 @@ def _first_difference(stated: object, wanted: object) -> tuple[int, object, obje
     return 0, stated, wanted
 
 
-def _tables(spec: Spec, shipped: Spec) -> _Differences:
-    places, incomplete = (spec.places, spec.incomplete) if isinstance(spec, PageSpec) else ({}, ())
+def _tables(spec: PageSpec, shipped: Spec) -> _Differences:
+    places, incomplete = spec.places, spec.incomplete
     page_tables = {table.feature_level: table for table in spec.support}
     shipped_tables = {table.feature_level: table for table in shipped.support}
     for level, table in page_tables.items():

@@ -33,4 +33,4 @@ class Finding:
         object.__setattr__(self, "message", cut(one_line(self.message), _LONGEST_MESSAGE))
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.kind}: {self.message}" + (f" [{self.erratum}]" if self.erratum else "")
+        return f"{self.kind}: {self.message}" + (f" ({self.erratum})" if self.erratum else "")

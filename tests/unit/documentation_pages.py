@@ -9,6 +9,8 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+from opmap.documentation import Finding, findings_of, read_page
+
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("pages/*-*.*")}
 """File name -> text."""
 
@@ -128,3 +130,8 @@ def with_code_on_lines(text: str) -> str:
 
 FORMS = (without_blank_lines, as_html, as_copied, from_search_engine, with_code_on_lines)
 """Changes of a page's form that lose nothing."""
+
+
+def review_page(text: str, name: str) -> tuple[Finding, ...]:
+    """All findings of a page. Raises InputError if opmap cannot read it."""
+    return findings_of(read_page(text, name=name))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from documentation_pages import PAGES
+from documentation_pages import PAGES, review_page
 from dxdispatch_models import gather, lying
 from rich.console import Console
 
@@ -26,7 +26,6 @@ from opmap.catalogue import covering_arrays
 from opmap.catalogue.covering_arrays import read_arrays
 from opmap.catalogue.globs import matcher
 from opmap.catalogue.selection import Selection, case_ids
-from opmap.documentation import review_page
 from opmap.engines import frames
 from opmap.engines.protocol import ProviderFacts
 from opmap.engines.steps import Clear, Run

@@ -3,11 +3,13 @@
 import re
 from functools import cache
 
+import msgspec
 import pytest
-from documentation_pages import ENGLISH, PAGES, RIGHT, WRONG, page, replaced
+from documentation_pages import ENGLISH, PAGES, RIGHT, WRONG, page, replaced, review_page
 
-from opmap.documentation import Finding, contradictions, differences, read_page, review_page
+from opmap.documentation import Finding, contradictions, differences, read_page
 from opmap.documentation.equivalence import same_formula
+from opmap.documentation.page import PageSpec
 from opmap.spec import all_specs, load_spec
 
 
@@ -116,7 +118,8 @@ class TestTheShippedSpecs:
     @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
     def test_neither_differs_from_itself(self, spec):
         """The printed spec and the corrected one both count as the shipped spec."""
-        assert () == differences(spec, spec) == differences(spec.corrected, spec)
+        for version in (spec, spec.corrected):
+            assert () == differences(PageSpec(**msgspec.structs.asdict(version)), spec)
 
 
 TUPLE = "InputTensor.DimensionCount - indexTupleSize)"

@@ -11,11 +11,11 @@ import sys
 from base64 import b64encode
 
 import pytest
-from documentation_pages import ENGLISH, PAGES, page, replaced
+from documentation_pages import ENGLISH, PAGES, page, replaced, review_page
 from mutated_pages import mutated_pages
 
 from opmap.cli import main
-from opmap.documentation import correct_page, patch_of, review_page
+from opmap.documentation import correct_page, patch_of
 from opmap.documentation.wording import holds, replacements
 from opmap.errors import InputError
 from opmap.spec import all_specs, load_spec

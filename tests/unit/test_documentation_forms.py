@@ -15,11 +15,12 @@ from documentation_pages import (
     from_search_engine,
     page,
     replaced,
+    review_page,
     without_headings,
 )
 
 from opmap.cli import main
-from opmap.documentation import Finding, read_page, review_page
+from opmap.documentation import Finding, read_page
 from opmap.errors import InputError
 
 MARKDOWN = [name for name in PAGES if name.endswith(".md")]

@@ -4,9 +4,9 @@ import re
 import time
 
 import pytest
-from documentation_pages import PAGES, RIGHT, WRONG, page
+from documentation_pages import PAGES, RIGHT, WRONG, page, review_page
 
-from opmap.documentation import read_page, review_page
+from opmap.documentation import read_page
 from opmap.documentation.block import Block, original, visible
 from opmap.documentation.blocks import read_blocks
 from opmap.documentation.equivalence import same_formula

@@ -1,9 +1,10 @@
 """No text makes the reader of pages fail: it gives findings, or refuses the page."""
 
 import pytest
+from documentation_pages import review_page
 from mutated_pages import mutated_pages
 
-from opmap.documentation import Finding, review_page
+from opmap.documentation import Finding
 from opmap.errors import InputError
 
 LARGEST_ANSWER = 600

@@ -80,8 +80,7 @@ def _print(options: Namespace, page: Page, findings: Sequence[Finding]) -> None:
             print_error(assumed)
         return
     for finding in findings:
-        erratum = f" ({finding.erratum})" if finding.erratum else ""
-        print_line(f"{file}:{finding.line}: {finding.kind}: {finding.message}{erratum}")
+        print_line(f"{file}:{finding.line}: {finding}")
     if not findings:
         print_line(f"{file}: nothing{' new' if options.new_only else ''} found")
     if page.assumed:
