@@ -4,13 +4,11 @@ The folders follow the data:
 
 - `spec` holds the documentation as data; `pseudocode` expands and runs its code.
 - `descriptors` checks a descriptor against the rules; `operators` has one file per operator.
-- `cases` adds input values to descriptors and orders the cases in tiers.
-- `mapping` turns a descriptor into an ONNX model; `execution` runs the model on a provider.
-- `directml` gives a descriptor to DirectML itself, without a model.
-- `verdicts` compares the outputs bit for bit and writes records.
-- `diagnosis` finds the causes of failures; `reproducers` writes cases as models and programs that need no opmap.
-- `reporting` writes tables, results bundles and reports from the records.
-- Beside this flow: `documentation` checks DirectML's pages, `coverage` measures a tier, `faults` plants errors.
+- `mapping` turns a descriptor into an ONNX model; `engines` runs models, or descriptors on DirectML itself.
+- `cases` adds input values to descriptors, orders the cases in tiers, and says on which execution paths they run.
+- `judge` compares the outputs bit for bit and makes records; `known` has the failures that are known.
+- `diagnosis` finds the causes of failures; `evidence` writes results, reports and programs that need no opmap.
+- Beside this flow: `documentation` checks DirectML's pages, `faults` plants errors, `fuzz` searches.
 - `session` runs all of it, for the command line (`cli`) and for `pytest_plugin`.
 """
 

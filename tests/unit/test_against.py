@@ -137,6 +137,7 @@ class TestCommand:
         assert ["GATHER.D2"] * 3 == [row["source"] for row in document["rows"]]
         assert {"operator", "graph"} == set(document["rows"][0]["answers"])
 
+    @pytest.mark.slow
     def test_messages_of_the_debug_layers(self, pretended, capsys):
         """They stand below the answer that they are about, also where the rules and DirectML agree."""
         assert 0 == main(["rules", "--check-on", "directml", "--debug-layer"])

@@ -31,6 +31,7 @@ def asked_for(predicate, **options):
 class TestMakeExact:
     """The condition that is found, and the questions."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", SAMPLE)
     def test_planted(self, name):
         """It agrees with what was planted on 99 % of fresh cases, and contradicts no answer."""
@@ -44,18 +45,21 @@ class TestMakeExact:
         """A condition that never holds, or always, does not agree with what was planted."""
         assert agreement(PLANTED[name], wrong) < 0.9
 
+    @pytest.mark.slow
     def test_operator(self):
         """A rare case of another operator is made step by step: it tells the operator from its ranks."""
         name = "elements above rank 4, indices as large as the input"
         asked = asked_for(PLANTED[name])
         assert f"GATHER_ELEMENTS, DimensionCount >= 5, Axis >= 1, {SAME}" == str(asked.condition)
 
+    @pytest.mark.slow
     def test_threshold(self):
         """A boundary that no case of the run is near is found exactly, by halving."""
         asked = asked_for(lambda f: f["axis_length"] >= 43)
         assert "axis length >= 43" == str(asked.condition)
         assert asked.runs < 70  # one value after the other needs more
 
+    @pytest.mark.slow
     def test_counts(self):
         """The answers are kept and counted; no case is asked twice, nor one of the run."""
         predicate = PLANTED["tuples of two or more"]
@@ -75,6 +79,7 @@ class TestMakeExact:
         assert budget == asked.runs
         assert asked.condition is not None
 
+    @pytest.mark.slow
     def test_repeatable(self):
         """Equal seeds ask the same questions."""
         one, other = (asked_for(PLANTED["high rank"], budget=25) for _ in range(2))
@@ -87,6 +92,7 @@ class TestMakeExact:
         assert (9, 0, 0) == (asked.runs, asked.failing, asked.passing)
         assert asked.condition is not None
 
+    @pytest.mark.slow
     def test_coincidence(self):
         """A case that passes by its values alone neither changes nor contradicts the condition."""
         predicate = PLANTED["high rank"]
@@ -104,6 +110,7 @@ class TestMakeExact:
         assert 3 == len(hidden)
         assert 0 == asked.contradicting
 
+    @pytest.mark.slow
     def test_without_any_condition(self):
         """Answers that follow no condition end with an approximate one, and say what it contradicts."""
         ids = iter(range(10_000))

@@ -79,11 +79,13 @@ class TestChildren:
                 [sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"], tmp_path
             )
 
+    @pytest.mark.slow
     def test_memory(self):
         """A case with more elements needs more memory."""
         small, large = (int(children._module("memory_child", "GATHER", str(n))) for n in (1000, 3_000_000))
         assert 10_000_000 < small < large - 10_000_000
 
+    @pytest.mark.slow
     def test_pytest(self):
         """The child counts the cases that pytest judged."""
         found = json.loads(children._module("pytest_child", "smoke"))
@@ -179,6 +181,7 @@ class TestCommand:
         assert said in error
         assert 1 == error.count("\n")
 
+    @pytest.mark.slow
     def test_program(self):
         """It runs from any folder, and offers what can be measured."""
         done = subprocess.run([sys.executable, TOOL, "--help"], capture_output=True, text=True)

@@ -22,6 +22,8 @@ from opmap.judge.record import Record
 from opmap.limits import MAX_FILE_BYTES, MAX_NESTING, MAX_RECORD_BYTES
 from opmap.vocabulary import Verdict
 
+pytestmark = pytest.mark.platform
+
 IDS = [f"case/{i}" for i in range(300)]
 RECORDS = [Record(case=case, verdict=Verdict.PASS, provider="p") for case in IDS]
 SELECTION = {"provider": "p", "filter": ["*"], "repeat": 1, "shuffle": None}
@@ -92,6 +94,7 @@ def no_space(*_: object) -> None:
 class TestKill:
     """A run can be killed at any moment; the next one goes on."""
 
+    @pytest.mark.slow
     def test_each_operation(self, tmp_path):
         """Killed before each operation on the folder: --report or --resume takes it, and the end is the same."""
         space = {}
@@ -132,6 +135,7 @@ class TestResume:
         monkeypatch.undo()
         assert RECORDS == resume(tmp_path).done
 
+    @pytest.mark.slow
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
     @pytest.mark.parametrize("room", [500, 60_000])
     def test_limit(self, room, tmp_path):
@@ -365,6 +369,7 @@ def make(): return Stub()
 class TestText:
     """Text that is not UTF-8 costs no run."""
 
+    @pytest.mark.slow
     def test_commands(self, tmp_path, monkeypatch, capsysbinary):
         """`validate` writes, prints, resumes and repeats a case with such a message."""
         (tmp_path / "stub_of_text.py").write_text(

@@ -216,6 +216,7 @@ class TestValidate:
         session = Session(SessionOptions(provider="cpu", tier="full", device_id=1))
         assert f"opmap validate --provider cpu --device-id 1 --case {FULL}" == session.again(find_case(FULL))
 
+    @pytest.mark.slow
     def test_known_failures(self, tmp_path, capsys):
         """An entry belongs to the tier of the case: it is written with it, and matches again."""
         file = tmp_path / "known.toml"
@@ -252,6 +253,7 @@ class TestExplain:
         assert [0, 0] == [main(["explain", target]) for target in (SMOKE, "gather_nd/example.1")]
         assert 2 == capsys.readouterr().out.count("DML_OPERATOR_GATHER_ND ")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "arguments, said",
         [

@@ -71,6 +71,7 @@ def full():
 class TestIds:
     """Case ids are readable and unique, and they never change."""
 
+    @pytest.mark.slow
     def test_of_full_are_unchanged(self, full):
         """The ids of `full` and their order are those of version 1 of the case ids; see test_unchanged.py.
 

@@ -18,6 +18,8 @@ from opmap.cli.parser import COMMANDS
 from opmap.manual.pages import read_page, titles
 from opmap.mapping.dxdispatch import model_json
 
+pytestmark = pytest.mark.platform
+
 EXAMPLES = {case.id: case for case in catalogue("smoke") if "/example." in case.id}
 
 
@@ -45,6 +47,7 @@ def set_field(name: str, field: str, value):
 class TestUsage:
     """Bad usage gives one line on stderr and exit code 2."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "arguments, message",
         [

@@ -256,6 +256,7 @@ class TestCommand:
         assert 1 == main(["conditional", "--tier", "standard", "--number", "10"])
         assert ", must be 100.0 %" in capsys.readouterr().out
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("numbers", "code"), [(chosen_numbers, 0), (lambda *_: (), 1)], ids=["", "without chosen"])
     def test_standard_needs_its_chosen_cases(self, numbers, code, capsys, monkeypatch):
         """`standard` is strong enough, and without its chosen random cases it is not."""

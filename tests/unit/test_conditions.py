@@ -100,6 +100,7 @@ PLANTED = [
 class TestSeparate:
     """The search, over the cases of a tier."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("fails", "text"), PLANTED, ids=[text for _, text in PLANTED])
     def test_planted(self, smoke, fails, text):
         """The condition that was planted is found, whatever the order of the cases; the approximate one is near."""

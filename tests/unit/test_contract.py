@@ -35,6 +35,7 @@ def planted(name: str, in_process: bool = True) -> OpenProvider:
 class TestFaults:
     """Planted faults are caught."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "name, id, verdict, message",
         [
@@ -113,7 +114,6 @@ class TestJudge:
                 { step = "run", session = "s", feeds = { x = { type = "float32", sizes = [2], values = [1, 2] } }, refused = true },
             ]""",
             "test",
-            "test.toml",
         )[0]
         record = judge_contract(probe, planted("right"))
         assert record.verdict == Verdict.OBSERVED

@@ -42,6 +42,7 @@ def some_descriptors():
 class TestTiers:
     """A tier covers everything that it promises."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("tier", "strength"), [("smoke", 1), ("standard", 2)])
     def test_covers(self, tier, strength):
         """`smoke` covers every class, rule, example and field; `standard` covers every possible pair as well."""
@@ -67,6 +68,7 @@ class TestTiers:
         assert f"rule {operator}.C1" in Covered(operator).missing(strength=1)
         assert "field OutputTensor" in Covered(operator).missing(strength=1)
 
+    @pytest.mark.slow
     def test_full_covers_everything(self, monkeypatch):
         """`full` covers every possible triple, every large class, and the small scope in every width.
 
@@ -169,6 +171,7 @@ class TestSpace:
             assert choice == {**choice, **classify_desc(desc)}
             assert cases_of(module, choice)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_what_is_called_impossible_does_not_occur(self, operator):
         """No descriptor of the small scope and no random one has a pair of classes that the arrays call impossible."""
@@ -182,6 +185,7 @@ class TestSpace:
         assert set() == impossible & {f"{a} {x}, {b} {y}" for (a, x), (b, y) in seen}
         assert len(seen) > 300
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not TOOL.is_file(), reason="needs a checkout")
     def test_the_tool_finds_the_rows_possible(self, monkeypatch):
         """After a change to an operator's `build`, arrays that no longer fit are noticed without building new ones.

@@ -22,7 +22,10 @@ from opmap.limits import (
     MAX_LINE,
 )
 
-pytestmark = pytest.mark.skipif(struct.calcsize("P") != 8, reason="the structs are laid out for 64 bits")
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.skipif(struct.calcsize("P") != 8, reason="the structs are laid out for 64 bits"),
+]
 
 NO_INTERFACE, MISSING = -2147467262, -2005270483
 INSTALL = (

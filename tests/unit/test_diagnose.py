@@ -54,6 +54,7 @@ class TestCommand:
         assert ("always", None) == (group["stability"], group["after"])
         assert ["DML_OPERATOR_GATHER_ND"] == group["operators"]
 
+    @pytest.mark.slow
     def test_backend(self, diagnose):
         """A third party's backend: the relation is no fault model, the condition is exact, the case small."""
         code, document = diagnose("planted_backends:TuplesRotate", "--budget", "60")
@@ -76,12 +77,14 @@ class TestBackends:
         _, document = diagnose(f"planted_backends:{name}", "--budget", "200", *more)
         return document["groups"]
 
+    @pytest.mark.slow
     def test_every_37th(self, diagnose):
         """A backend that answers every 37th call with an earlier output; the period is asked for."""
         (group,) = self.groups(diagnose, "Every37th", "--filter", "gather_nd1/*")
         assert ("stale", "periodic") == (group["relation"]["kind"], group["stability"])
         assert [[{"feature": "call", "is": "%==", "value": [37, 0]}]] == group["condition"]["any"]
 
+    @pytest.mark.slow
     def test_odd_halves(self, diagnose):
         """One cause, although a single wrong element fits many relations."""
         (group,) = self.groups(diagnose, "OddHalves", "--filter", "gather_nd1/*")
@@ -89,6 +92,7 @@ class TestBackends:
         assert {("data_width", "=="): 2, ("output_elements", "%=="): [2, 1]}.items() <= features.items()
         assert "the last element is a copy of the one before it" == group["relation"]["text"]
 
+    @pytest.mark.slow
     def test_negative_on_long_axis(self, diagnose):
         """The condition is about values too; the relation is a fault model's, where it applies."""
         group, *others = self.groups(diagnose, "NegativeOnLongAxis", "--filter", "gather_nd1/*")
@@ -97,6 +101,7 @@ class TestBackends:
         assert {"feature": "negative", "is": "==", "value": True} in group["condition"]["any"][0]
         assert "provider" == group["side"]["odd_one_out"]
 
+    @pytest.mark.slow
     def test_one_case(self, diagnose, tmp_path):
         """A case of any tier, or a file, in place of the cases of a tier."""
         groups = self.groups(diagnose, "TuplesRotate", "gather_nd/example.2", "--budget", "20")
@@ -106,6 +111,7 @@ class TestBackends:
         (group,) = self.groups(diagnose, "TuplesRotate", str(file), "--budget", "20")
         assert groups[0]["relation"]["text"] == group["relation"]["text"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("target", ["gather_nd/nope", "nope.json"])
     def test_no_such_case(self, target, capsys):
         assert 2 == main(["diagnose", target, "--provider", "cpu"])
@@ -113,6 +119,7 @@ class TestBackends:
         assert ("", 1) == (out, err.count("\n"))
         assert target in err
 
+    @pytest.mark.slow
     def test_finished_run(self, tmp_path, capsys, monkeypatch):
         """With --resume, the records of a run that is finished are diagnosed; its cases are not run again."""
         options = ["--provider", "fault:output-zero", "--filter", "gather_nd/example.*"]
@@ -154,6 +161,7 @@ class TestValidate:
         code = main(["validate", "--filter", "gather_nd/*", *more])
         return code, " ".join(capsys.readouterr().out.split())
 
+    @pytest.mark.slow
     def test_causes(self, capsys):
         """One group of lines for each cause, with the command that runs its smallest case again."""
         code, out = self.run(capsys, "--provider", "fault:output-zero")
@@ -162,6 +170,7 @@ class TestValidate:
             assert text in out
         assert "cause 2" not in out
 
+    @pytest.mark.slow
     def test_closest(self, capsys):
         """Where no condition fits, the closest one is told, with the number of cases for which it is right."""
         code, out = self.run(capsys, "--provider", "fault:negative-index-off-by-one")
@@ -223,6 +232,7 @@ class TestCauses:
         judge = Judge(open_fault(name), brief=True)
         return JudgedRun([(case, judge(case)) for case in cases])
 
+    @pytest.mark.slow
     def test_one(self):
         (cause,) = causes(self.run("last-row-repeated"))
         assert "last-row-repeated" in (cause.relation.fault, *cause.relation.ties)
@@ -242,6 +252,7 @@ class TestCauses:
         assert len(run.failed) == len(cause.failures) > 20
         assert sum(bool(failure.relations) for failure in cause.failures) <= 10
 
+    @pytest.mark.slow
     def test_large_output(self):
         """An output that the record does not list is compared by its digest."""
         large = [case for case in SMOKE if case.desc.output.element_count > 10_000]
@@ -263,6 +274,7 @@ class TestCauses:
     def test_nothing(self):
         assert [] == causes(self.run("none"))
 
+    @pytest.mark.slow
     def test_merged(self):
         """A cause that the exact condition of another one covers is a part of it; without an exact one it stays."""
         run = self.run("index-clamped-early")
@@ -276,6 +288,7 @@ class TestCauses:
             assert left == others
             assert (len(diagnosis.cause.failures) > 9) is (not left)
 
+    @pytest.mark.slow
     def test_another_cause_is_not_merged(self):
         """A cause whose relation comes back with other values stays, also if the condition of another one covers it."""
         judge = Judge(open_fault("index-clamped-early"))
@@ -286,6 +299,7 @@ class TestCauses:
         _, left = merged(Diagnosis(everything, asked=Asked(everything.condition)), [cause], run, judge)
         assert [cause] == left
 
+    @pytest.mark.slow
     def test_settled(self):
         """Failures whose values fit another relation by chance belong to the larger cause, as other values show."""
         run, judge = self.run("index-clamped-early"), Judge(open_fault("index-clamped-early"))
@@ -294,6 +308,7 @@ class TestCauses:
         (found,) = settled(run, [cause, chance], judge)
         assert cause.label == found.label
 
+    @pytest.mark.slow
     def test_rivals(self):
         """Two faults in one provider are two causes, each with its own condition."""
         names = ("negative-index-as-zero", "output-zero")

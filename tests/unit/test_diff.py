@@ -294,6 +294,7 @@ class TestEnvironment:
             "driver of GPU": ("1.1", "2.2"),
         } == {change["name"]: (change["old"], change["new"]) for change in document["environment"]}
 
+    @pytest.mark.slow
     def test_adapters(self, diff, bundles):
         """Bundles with several adapters are compared adapter by adapter."""
         main(["merge", "clamped", "cpu", "-o", "old"])

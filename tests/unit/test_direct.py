@@ -24,6 +24,8 @@ from opmap.judge.judge import Judge
 from opmap.session import session
 from opmap.vocabulary import Stage, Verdict
 
+pytestmark = pytest.mark.platform
+
 CHILD = Path(__file__).with_name("pretend_directml.py")
 ROOT = CHILD.parents[2]
 EXAMPLE = "gather/example.2"
@@ -77,6 +79,7 @@ class TestVerdicts:
         assert (verdict, stage) == (record.verdict, record.stage)
         assert text in record.message
 
+    @pytest.mark.slow
     def test_a_lost_device_ends_the_worker_process_and_a_refused_binding_does_not(self, opened):
         lost, refused = opened("lost"), opened("binding")
         assert Verdict.DEVICE_LOST == Judge(lost)(find_case(EXAMPLE)).verdict
@@ -86,6 +89,7 @@ class TestVerdicts:
         Judge(refused)(find_case(EXAMPLE))
         assert before == refused.provider.pid
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("trouble", ["none", "wrong", "refused"])
     def test_what_the_debug_layers_say_is_part_of_the_message(self, opened, trouble):
         case, text = find_case(EXAMPLE), "debug layer: warning 7: pretended"
@@ -100,6 +104,7 @@ class TestVerdicts:
         assert Verdict.PASS == Judge(opened("graph"))(case).verdict
         assert Verdict.MISMATCH == Judge(opened("graph", compile="graph"))(case).verdict
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("layout", "trouble"), [("strides", "gap"), ("padding", "gap"), ("compile-graph", "graph")]
     )
@@ -208,6 +213,7 @@ class TestProvider:
             provider.run_case(find_case(EXAMPLE))
             assert number == provider.provider.calls
 
+    @pytest.mark.slow
     def test_another_one_beside_it_is_of_the_same_kind(self, opened):
         with opened().provider.beside() as beside:
             assert isinstance(beside, DirectProvider)

@@ -27,7 +27,10 @@ from opmap.operators import OPERATORS
 from opmap.spec import all_specs, load_spec
 from opmap.tensors import DataType, Tensor
 
-pytestmark = pytest.mark.skipif(struct.calcsize("P") != 8, reason="the structs are laid out for 64 bits")
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.skipif(struct.calcsize("P") != 8, reason="the structs are laid out for 64 bits"),
+]
 
 
 class TestInterfaces:

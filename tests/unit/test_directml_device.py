@@ -24,6 +24,8 @@ from opmap.operators.random_source import SeededSource
 from opmap.spec import all_specs
 from opmap.tensors import DataType, Tensor
 
+pytestmark = pytest.mark.platform
+
 RUNNABLE = [(spec, example.id) for spec in all_specs() for example in spec.examples if example.runnable]
 ALL = pytest.mark.parametrize(("spec", "example"), RUNNABLE, ids=lambda value: getattr(value, "name", value))
 GRAPH = pytest.mark.parametrize("graph", [False, True], ids=["CompileOperator", "CompileGraph"])

@@ -12,6 +12,8 @@ from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Fact
 from opmap.engines.machine.runtimes import UNNAMED, Plugin
 
+pytestmark = pytest.mark.platform
+
 CPU = ["CPUExecutionProvider"]
 DML = ["DmlExecutionProvider", *CPU]
 

@@ -186,6 +186,7 @@ class TestHostileInput:
         assert str(raised.value).startswith("some.md: ") and wanted in str(raised.value)
         assert "\n" not in str(raised.value) and len(str(raised.value)) < 400
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "text",
         [

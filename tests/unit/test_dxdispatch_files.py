@@ -18,6 +18,8 @@ from opmap.evidence.reproducers.dxdispatch_files import DXDISPATCH, dxdispatch_f
 from opmap.limits import MAX_FILE_BYTES
 from opmap.mapping.dxdispatch import read
 
+pytestmark = pytest.mark.platform
+
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
 
 

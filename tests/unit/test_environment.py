@@ -18,6 +18,8 @@ from opmap.engines.machine.runtimes import installed, package_of
 from opmap.errors import InputError, ProviderError
 from opmap.session.options import add_pytest_options
 
+pytestmark = pytest.mark.platform
+
 WINDOWS_ONLY = ("wine", "os_build", "loaded_modules", "adapters")
 
 elsewhere = pytest.mark.skipif(sys.platform == "win32", reason="tests the answers on other systems than Windows")

@@ -18,6 +18,8 @@ from opmap.operators import OPERATORS
 from opmap.session import open_judge
 from opmap.tensors import DataType
 
+pytestmark = pytest.mark.platform
+
 INPUTS = {"InputTensor": TensorDesc(DataType.FLOAT32, (3,)), "IndicesTensor": TensorDesc(DataType.UINT32, (2,))}
 DESC = complete(OPERATORS["GATHER"].descriptor, INPUTS, {"Axis": 0, "IndexDimensions": 1})
 MODEL = map_descriptor(DESC).model_bytes

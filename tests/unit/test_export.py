@@ -30,6 +30,8 @@ from opmap.evidence.reproducers.model_folders import write_files
 from opmap.mapping.dxdispatch import model_json, read
 from opmap.operators import OPERATORS
 
+pytestmark = pytest.mark.platform
+
 export = pytest.fixture(export_command)
 dispatch = pytest.fixture(dispatch_file)
 
@@ -210,6 +212,7 @@ class TestTier:
         assert {folder_name(id) for id in names} == set(os.listdir(tmp_path / "a"))
         assert 0 == run(tmp_path / "a" / "gather-example.1")[0]
 
+    @pytest.mark.slow
     def test_names(self):
         """The names of all cases differ, also where upper and lower case do not, and are short."""
         names = [folder_name(case.id) for case in catalogue("standard")]
@@ -233,6 +236,7 @@ class TestTier:
 class TestRefused:
     """What the command does not take."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [

@@ -71,6 +71,7 @@ class TestProgram:
             encoding="utf-8"
         )
 
+    @pytest.mark.slow
     def test_every_variant(self, tmp_path):
         """A case of each variant takes its execution path and is right on the CPU EP."""
         first = {}

@@ -237,6 +237,7 @@ class TestNothingIsHidden:
         assert text == stable_text(Record(verdict=Verdict.MISMATCH, message=message))
 
 
+@pytest.mark.slow
 def test_globs():
     """In `standard`, each glob over a part of the id matches exactly the cases that have this part."""
     cases = list(catalogue("standard"))

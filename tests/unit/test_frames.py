@@ -13,6 +13,8 @@ from opmap.engines.sessions import CPU
 from opmap.engines.steps import Clear, Evidence, Result, Run
 from opmap.limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_MESSAGE, MAX_SIZES
 
+pytestmark = pytest.mark.platform
+
 
 def sent(message):
     """Returns a message after it went through a stream."""

@@ -73,6 +73,7 @@ class TestGraphs:
             graph = draw_graph(source, {name for name in SWITCHES if source.integer(0, 1)} - {"shapeless", "if"})
             onnx.checker.check_model(build_model(graph), full_check=True)
 
+    @pytest.mark.slow
     def test_every_feature_shows(self):
         """Each switch is a feature of some plan, and each feature that a shipped defect names."""
         seen = set().union(*(f for number in range(900) for f in features(draw_sequence(SeededSource(number), ALL))))
@@ -280,11 +281,13 @@ class TestChoices:
 class TestSearch:
     """What the search finds, and what it does with it."""
 
+    @pytest.mark.slow
     def test_the_cpu_ep_passes(self):
         """150 sequences without a find; each of them ran."""
         progress = search(Right, most=150, group="directml").run()
         assert ([], 150) == (progress.finds, progress.sequences)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("performer", "kind", "length", "nodes", "feature"),
         [
@@ -318,6 +321,7 @@ class TestSearch:
         assert not any(find.features)
         assert progress.duplicates > 5
 
+    @pytest.mark.slow
     def test_goes_on_to_the_next(self):
         """A second fault is found beside the first, and neither is found twice."""
 
@@ -328,6 +332,7 @@ class TestSearch:
         assert {"refusal", "silent"} == {find.kind for find in finds}
         assert 2 == len(finds), [find.needs for find in finds]
 
+    @pytest.mark.slow
     def test_excluded(self):
         """What is known by its features is rarely drawn, and not found."""
         excluded = [("refusal", (frozenset({"symbolic"}),))]
@@ -361,6 +366,7 @@ class TestSearch:
         plans = [search(Right, seed=seed).draw(3) for seed in (1, 1, 2)]
         assert plans[0] == plans[1] != plans[2]
 
+    @pytest.mark.slow
     def test_found_features_are_not_drawn(self):
         """After a find, plans with all its features are rare."""
         made = search(RefusesSymbols)
@@ -373,6 +379,7 @@ class TestSearch:
         """ends the search with its message."""
         assert "not there" == search(DoesNotStart).run().stopped
 
+    @pytest.mark.slow
     def test_open_run_drop(self):
         """A provider that has sessions only gets nothing else."""
         for number in range(80):

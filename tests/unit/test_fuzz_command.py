@@ -88,6 +88,7 @@ class TestFuzz:
         assert re.search(r"sequences on CPUExecutionProvider in \d+ s: 0 found", out)
         assert "" == err
 
+    @pytest.mark.slow
     def test_found(self, stale, capsys, tmp_path):
         """A find has its steps, and a program; stdout is one document, and the exit code is 1."""
         arguments = ["fuzz", "--provider", stale, "--seconds", "3", "--seed", "5", "--json", "--report", "finds"]
@@ -104,17 +105,20 @@ class TestFuzz:
         ended = subprocess.run([sys.executable, "-I", str(program), "CPUExecutionProvider"], capture_output=True)
         assert 0 == ended.returncode
 
+    @pytest.mark.slow
     def test_without_sessions(self, stale, capsys):
         """A provider that has only `run` gets sequences that need no more."""
         assert 0 == cli.main(["fuzz", "--provider", "stale_provider:Right", "--seconds", "1"])
         assert re.search(r" in \d+ s: 0 found", capsys.readouterr().out)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("name", "code"), [("Picky", 0), ("Nothing", 1)])
     def test_unsupported(self, stale, name, code, capsys):
         """What a provider does not support is counted. If it supports nothing, the search shows nothing."""
         assert code == cli.main(["fuzz", "--provider", f"stale_provider:{name}", "--seconds", "2"])
         assert re.search(r" in \d+ s: 0 found; \d+ are not supported", capsys.readouterr().out)
 
+    @pytest.mark.slow
     def test_resume(self, capsys, tmp_path):
         """A search goes on with its own seed, at the next sequence; another seed is refused."""
         folder = str(tmp_path / "finds")

@@ -22,6 +22,8 @@ from opmap.known.known_failures import load
 from opmap.mapping.dxdispatch import descriptor_json, read_model, resources
 from opmap.tensors import DataType
 
+pytestmark = pytest.mark.platform
+
 
 class TestDxDispatch:
     """Limits of a DxDispatch JSON file."""

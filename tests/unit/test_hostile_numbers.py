@@ -18,6 +18,8 @@ from opmap.mapping.dxdispatch.npy_file import npy_values
 from opmap.spec import read_spec
 from opmap.tensors import DataType
 
+pytestmark = pytest.mark.platform
+
 HUGE = "0x" + "F" * 20_000
 """A number of 24,082 digits. Python reads it, because its digits are hexadecimal, but refuses to print it."""
 

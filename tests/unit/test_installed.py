@@ -7,8 +7,12 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 import opmap
 from opmap.manual import titles
+
+pytestmark = pytest.mark.platform
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

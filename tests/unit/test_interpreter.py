@@ -292,6 +292,7 @@ class TestInterpreter:
         assert not gives(move, {"input": [10, 11]}, memoryview(values))
         assert not gives(move, {"input": array("I", values)}, memoryview(values))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("text", "sizes"),
         [

@@ -132,6 +132,7 @@ def test_own_faults():
 class TestOtherFault:
     """Entries that were written for one fault, in a run with another."""
 
+    @pytest.mark.slow
     def test_is_not_hidden(self, runs, tmp_path):
         """The same fault again is excused in each case. Another one is excused only where it gives the same output."""
         differing = 0
@@ -159,6 +160,7 @@ class TestWriting:
         assert {"output-zero"} == {entry.fault for entry in entries}
         assert len(entries) < 10
 
+    @pytest.mark.slow
     def test_one_relation(self, tmp_path):
         """A relation that fixes the whole output is the cause of many cases; every other entry is of one case."""
         entries = self.entries("rotated", tmp_path / "known.toml")
@@ -324,6 +326,7 @@ class TestCommandLine:
         error = capsys.readouterr().err
         assert "known.toml: $.known[0].fault: " in error and 1 == error.count("\n")
 
+    @pytest.mark.slow
     def test_write_and_use(self, tmp_path, capsys):
         """A written file excuses the same fault, and not another one."""
         file = tmp_path / "known.toml"

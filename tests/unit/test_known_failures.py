@@ -123,6 +123,7 @@ class TestFile:
 class TestWrite:
     """--write-known-failures writes the present failures; a person fills in the reasons."""
 
+    @pytest.mark.slow
     def test_round_trip(self, tmp_path, capsys):
         """The written file is refused until every reason is filled in; then it makes the run green."""
         file = tmp_path / "new.toml"
@@ -257,6 +258,7 @@ class TestRed:
         assert {"verdicts": {"pass": 1}, "exit_code": 1} == run["totals"]
         assert "'gather/gone' matches no case" in run["problems"][0]
 
+    @pytest.mark.slow
     def test_missing_provider(self, tmp_path, capsys):
         """An entry that matches nothing is red also if the provider is missing."""
         file = toml(tmp_path / "known.toml", ENTRY | {"provider": "AbsentExecutionProvider", "case": "gather/gone"})

@@ -46,12 +46,14 @@ def of(layout):
 class TestCases:
     """Which cases there are."""
 
+    @pytest.mark.slow
     def test_the_other_cases_stay_as_they_are(self):
         assert [case.id for case in catalogue("standard")] == [case.id for case in STANDARD if not case.layout]
 
     def test_each_operator_has_each_layout(self):
         assert set(itertools.product(OPERATORS, LAYOUTS)) == {(case.desc.operator, case.layout) for case in LAID_OUT}
 
+    @pytest.mark.slow
     def test_they_are_a_share_of_the_cases(self):
         own = len([*catalogue("standard", variants=False)])
         for layout in LAYOUTS:
@@ -65,6 +67,7 @@ class TestCases:
             assert () == tuple(case.desc.violations()), case.id
             assert None not in case.expected, case.id
 
+    @pytest.mark.slow
     def test_an_id_ends_in_the_name_and_gives_the_same_case(self):
         for case in LAID_OUT[::29]:
             base = case.id.removesuffix(f"/{case.layout}")

@@ -161,6 +161,7 @@ def reduced(desc):
 class TestSmallWorld:
     """All descriptors with at most 4 dimensions and sizes of at most 3 are mapped."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("operator", "count", "reasons"),
         [

@@ -18,6 +18,8 @@ from opmap.evidence.failure_folders import FOLDER
 from opmap.evidence.written_bundle import read_bundle
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
 
+pytestmark = pytest.mark.platform
+
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
 
 
@@ -60,6 +62,7 @@ def write_run(folder, **changes: object) -> None:
 class TestMerge:
     """Shards and adapters become one bundle."""
 
+    @pytest.mark.slow
     def test_times(self, bundles, merge):
         """Each case has its time; of a case in several bundles it is the longest one."""
 

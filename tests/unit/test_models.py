@@ -31,6 +31,8 @@ from opmap.limits import MAX_FILE_BYTES
 from opmap.mapping.dxdispatch import model_json
 from opmap.tensors import DataType, Tensor
 
+pytestmark = pytest.mark.platform
+
 MODELS = Path(__file__).resolve().parents[2] / "models"
 NAMES = sorted(p.name for p in MODELS.iterdir() if p.is_dir())
 
@@ -227,6 +229,7 @@ class TestBuild:
 
         assert f"at most {MAX_FILE_BYTES} bytes" in capsys.readouterr().err
 
+    @pytest.mark.slow
     def test_line_ends(self, tmp_path):
         """Where everything was checked out with CRLF, the build gives the same models, and takes the manifest there."""
         package = Path(opmap.__file__).parent

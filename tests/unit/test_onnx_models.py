@@ -245,6 +245,7 @@ class TestInside:
         assert "not-run" == record["verdict"]
         assert "there is no test data, and input x has no fixed sizes" in record["message"]
 
+    @pytest.mark.slow
     def test_endless(self, tmp_path, capsys):
         """A model that computes for ever is ended, and never run in this process."""
         body = helper.make_graph(

@@ -12,6 +12,8 @@ from opmap.errors import InputError
 from opmap.session.option_types import count
 from opmap.session.options import JUDGING, OPTIONS, PYTEST, WRITTEN, Option, add_pytest_options, of_command
 
+pytestmark = pytest.mark.platform
+
 KINDS = {
     "flag": Option(False, "A flag."),
     "text": Option(None, "A text.", metavar="TEXT"),

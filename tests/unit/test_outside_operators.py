@@ -267,6 +267,7 @@ class TestVerdicts:
         verdicts = {judge(Right())(case).verdict for case in cases("smoke", operator)}
         assert {"pass"} <= verdicts <= {"pass", "observed"}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("provider", "operator"), [(Swapped(), "GRID"), (ForgetsTheCopy(), "SCATTER")])
     def test_a_wrong_provider(self, provider, operator):
         """More than ten cases are mismatches, and each message explains the first wrong element."""

@@ -15,6 +15,8 @@ import pytest
 
 import opmap.session  # noqa: F401
 
+pytestmark = pytest.mark.platform
+
 CONFORMANCE = "def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n"
 EXAMPLES = ("--opmap-filter", "gather/example.*")
 SHUFFLED = ("--opmap-shuffle", "7")
@@ -50,6 +52,7 @@ class TestVerdicts:
         result.assert_outcomes(failed=5)
         result.stdout.fnmatch_lines(["*output[[]0[]] = input*got 11.0*"])
 
+    @pytest.mark.slow
     def test_missing_provider(self, run):
         """With a missing provider the tests are skipped; if it is required, they fail."""
         skipped = run("--opmap-provider", "AbsentExecutionProvider", *EXAMPLES)
@@ -220,6 +223,7 @@ class TestCounting:
 class TestSharedOptions:
     """The options that choose cases, and say how to run them, are those of the command line (see test_options.py)."""
 
+    @pytest.mark.slow
     def test_chosen(self, run, pytester):
         """Cases are chosen by id or by a file of ids, and come in the order of --opmap-shuffle."""
         (pytester.path / "ids.txt").write_text(
@@ -268,6 +272,7 @@ class TestSeveralProcesses:
         """Needs pytest-xdist, which the tests are installed with and opmap itself is not."""
         pytest.importorskip("xdist")
 
+    @pytest.mark.slow
     def test_nothing_proven(self, pytester):
         """The run is red if nothing is proven, although every test passes."""
         pytester.makepyfile("def test_other(): pass")
@@ -279,6 +284,7 @@ class TestSeveralProcesses:
         assert pytest.ExitCode.TESTS_FAILED == result.ret
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
 
+    @pytest.mark.slow
     def test_every_process(self, run_apart):
         """If each worker judges every case, each result counts."""
         required = ("--opmap-provider", "cpu", "--opmap-require-provider")
@@ -288,6 +294,7 @@ class TestSeveralProcesses:
         assert 0 == result.ret
         result.stdout.fnmatch_lines(["*10 of 10 cases proven*"])
 
+    @pytest.mark.slow
     def test_stale(self, run_apart, pytester):
         """What any worker proves counts. A known failure that matches nothing is named once, and makes the run red."""
         entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "planted"\ncase = "gather/gone"\n'
@@ -331,6 +338,7 @@ class TestUsage:
         assert result.ret == code
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "options, said",
         [
@@ -350,6 +358,7 @@ class TestUsage:
 class TestOtherProjects:
     """Where opmap is merely installed."""
 
+    @pytest.mark.slow
     def test_nothing_is_loaded(self, pytester):
         """A session without a case of opmap loads neither a run nor NumPy for it."""
         pytester.makeconftest(
@@ -388,6 +397,7 @@ class TestLimits:
         result.assert_outcomes(failed=2)
         result.stdout.fnmatch_lines(["*stopped after 2 failures*"])
 
+    @pytest.mark.slow
     def test_one_worker(self, run_apart, pytester):
         """More than one pytest process per adapter is refused (-n is an option of pytest-xdist)."""
         pytester.makeconftest(

@@ -23,6 +23,8 @@ from opmap.engines.worker import NotRun, WorkerProvider
 from opmap.engines.worker_main import _directml
 from opmap.errors import InputError, ProviderError
 
+pytestmark = pytest.mark.platform
+
 FEEDS = {"x": np.ones(1, np.float32)}
 MODEL = np.frombuffer(IDENTITY, np.uint8)
 
@@ -88,6 +90,7 @@ def validate(site, *arguments, provider="DoubleExecutionProvider"):
 class TestPlugin:
     """An installed plugin EP is found by its package, registered in the worker, and named like any other EP."""
 
+    @pytest.mark.slow
     def test_runs(self, site):
         """The double's nodes are on the CPU EP: right results, and no proof. Its options reach it."""
         options = ["--provider-option", "speed=high", "--session-option", "session.disable_cpu_ep_fallback=0"]
@@ -97,18 +100,21 @@ class TestPlugin:
         assert ("fallback", "asked for DoubleExecutionProvider") == (record["verdict"], record["message"].split(",")[0])
         assert record["device_class"] is None, "a CPU may simulate a device"
 
+    @pytest.mark.slow
     def test_unsupported(self, site):
         """An EP that leaves the node to the CPU EP says that it does not support it. A run with nothing else is red."""
         done, cases = validate(site, "--filter", "gather/example.*", "--provider-option", "speed=high")
         assert 1 == done.returncode
         assert {("unsupported", "load")} == {(record["verdict"], record["stage"]) for record in cases}
 
+    @pytest.mark.slow
     def test_device(self, site):
         done, _ = validate(site, "--filter", "gather/example.*", "--device-id", "2")
         assert 2 == done.returncode
         wanted = "--device-id must be the number of a device of DoubleExecutionProvider, got 2; there is 0: "
         assert wanted in done.stderr
 
+    @pytest.mark.slow
     def test_no_plugin_has_it(self, site):
         done, cases = validate(site, "--filter", "gather/example.1", provider="OtherExecutionProvider")
         assert 0 == done.returncode
@@ -359,6 +365,7 @@ class TestImport:
         (package / "__init__.py").write_text(f"raise ImportError({self.MESSAGE!r})\n", encoding="utf-8")
         return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
 
+    @pytest.mark.slow
     def test_validate(self, broken):
         done, cases = validate(broken, "--filter", "gather/example.1", provider="auto")
         assert (0, "not-run") == (done.returncode, cases[0]["verdict"])
@@ -366,6 +373,7 @@ class TestImport:
         assert "Traceback" not in done.stderr
         assert 1 == validate(broken, "--filter", "gather/example.1", "--require-provider", provider="cpu")[0].returncode
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("source", "message"), [("raise OSError('no such DLL')", "OSError: no such DLL"), ("(", "SyntaxError: ")]
     )
@@ -381,6 +389,7 @@ class TestImport:
         with WorkerProvider(CPU) as worker, pytest.raises(NotRun, match="vc_redist"):
             worker.start()
 
+    @pytest.mark.slow
     def test_pytest(self, broken, tmp_path):
         test = tmp_path / "test_it.py"
         test.write_text("def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n", encoding="utf-8")

@@ -24,6 +24,8 @@ from opmap.evidence.wrong_elements import MOST_WRONG, wrong_elements
 from opmap.judge.record import Record, TensorRecord
 from opmap.vocabulary import Verdict
 
+pytestmark = pytest.mark.platform
+
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9][0-9;]*m|\x1b\[9[0-7]m")
 
@@ -83,6 +85,7 @@ class TestBar:
             advance()
         assert stream.getvalue().count("\x1b[2K") >= 2 and stream.getvalue().endswith("\x1b[2K")
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not shutil.which("script"), reason="needs script (util-linux), which opens a terminal")
     def test_terminal(self, tmp_path):
         """A run in a real terminal of 80 columns."""
@@ -203,6 +206,7 @@ class TestRedRun:
 
     ARGUMENTS = ("--provider", "fault:negative-index-off-by-one", "--filter", "gather/*32/*")
 
+    @pytest.mark.slow
     def test_screen(self, tmp_path, capsys):
         """The smallest case of the first cause is on the screen, once, and the path of the report is the last line."""
         report = tmp_path / "ran"

@@ -18,6 +18,8 @@ from opmap.cli import main
 from opmap.engines.machine.environment import PROBES
 from opmap.evidence.written_bundle import read_bundle
 
+pytestmark = pytest.mark.platform
+
 USER, HOST, FOLDER = "lena_m", "gpu-17", "/home/lena_m/rigx/onnx"
 """What is planted. An underscore is escaped in Markdown."""
 
@@ -108,6 +110,7 @@ class TestCopy:
         assert f"  taken out    user: {USER}" in lines and f"  taken out    host: {HOST}" in lines
         assert any(line.startswith("  taken out    path: ") and f"C:\\Users\\{USER}\\x.dll" in line for line in lines)
 
+    @pytest.mark.slow
     def test_is_a_bundle(self, planted, bundles, capsys):
         """The copy fits its schemas, is the same run, and says how much was taken out; its programs run."""
         redact(capsys)
@@ -131,6 +134,7 @@ class TestCopy:
             if path.name not in ("summary.md", "report.html", "run.json"):
                 assert path.read_bytes() == (bundles / "copy" / path.relative_to(bundles / "run")).read_bytes(), path
 
+    @pytest.mark.slow
     def test_user_named_like_a_word(self, bundles, capsys, monkeypatch):
         """A user whose name is a word of the documents spoils none."""
         for name in ("mismatch", "case", "gather", "FLOAT32"):

@@ -12,6 +12,8 @@ import pytest
 from opmap.engines.machine.facts import Fact
 from opmap.evidence.redaction import Redactor, summary, texts
 
+pytestmark = pytest.mark.platform
+
 
 def redact(text: str) -> tuple[str, dict[str, list[str]]]:
     """Returns the text without names and paths, and what was taken out."""

@@ -111,6 +111,7 @@ class TestFirstLines:
         assert "2 cases of tier smoke" == first.tested
         assert "A device is emulated" in first.notes[0]
 
+    @pytest.mark.slow
     def test_page(self, bundle):
         """The page begins with it, and has the problems of the run."""
         change_run(bundle, problems=["an entry is out of date"], selection={"device_class": "emulated"})

@@ -56,6 +56,7 @@ def count_of(page) -> str:
 class TestInBrowser:
     """A report of a run."""
 
+    @pytest.mark.slow
     def test_loads(self, opened, bundle):
         lines = (bundle / "results.jsonl").read_text().count("\n")
 
@@ -166,6 +167,7 @@ class TestOtherBundles:
         assert 375 == window.value("document.documentElement.scrollWidth")
         assert not window.problems
 
+    @pytest.mark.slow
     def test_many_cases(self, window, tmp_path, bundle):
         """Of many cases only the first are made elements."""
         (tmp_path / "run.json").write_text((bundle / "run.json").read_text())

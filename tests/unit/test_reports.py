@@ -61,6 +61,7 @@ class TestFiles:
         assert {*FILES, "times.json", "report.html", *folders} == {path.name for path in (runs / name).iterdir()}
         check_bundle(runs / name)
 
+    @pytest.mark.slow
     def test_diagnose(self, tmp_path):
         """`diagnose` writes the same files."""
         main(["diagnose", *FAULT, "--report", str(tmp_path), "--budget", "20"])

@@ -53,6 +53,7 @@ def run(monkeypatch, capsys):
 class TestProgram:
     """Programs and their exit codes."""
 
+    @pytest.mark.slow
     def test_contract_probes(self, run):
         """The program of each contract probe is right: every kind of step, and most settings of a session."""
         for probe in contract_probes():

@@ -32,13 +32,13 @@ class TestRooms:
         assert [] == [name for name, text in MODULES.items() if len(text.encode()) >= 25_000]
 
     def test_only_exports(self):
-        """The `__init__.py` of a room imports names, and defines none but `__all__`."""
+        """The `__init__.py` of a room imports names, perhaps only when they are used, and defines none but `__all__`."""
         own = [(name, text) for name, text in MODULES.items() if name.endswith("/__init__.py")]
         defined = [
             (name, ast.unparse(node))
             for name, text in own
             for node in ast.parse(text).body[1:]
-            if not isinstance(node, ast.ImportFrom)
+            if not isinstance(node, ast.Import | ast.ImportFrom | ast.If) and getattr(node, "name", "") != "__getattr__"
         ]
         assert own
         assert [] == [(name, text) for name, text in defined if not text.startswith("__all__ = ")]

@@ -86,6 +86,7 @@ class TestRounds:
         first = Inputs(desc, fill(desc, "", "pos", "addr") | {"IndicesTensor": indices})
         assert [4, -5, 0, -3, 1] == list(fresh_values(first).tensors["IndicesTensor"].integers)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("by", [1, 2, -1])
     def test_other_sizes(self, by):
         """The descriptor is valid, its node has the same operator, attributes and ranks, and sizes change by `by`."""

@@ -10,6 +10,8 @@ import pytest
 from opmap.engines.machine import plugin_devices, runtimes
 from opmap.errors import ProviderError
 
+pytestmark = pytest.mark.platform
+
 RUNTIME = {"onnxruntime/__init__.py": "__version__ = '1.25.0'\n"}
 PLUGIN = "def get_library_path(): ...\ndef get_ep_names(): ...\n"
 

@@ -8,6 +8,8 @@ from opmap import Session, SessionOptions
 from opmap.catalogue.probes import probes
 from opmap.vocabulary import Verdict
 
+pytestmark = pytest.mark.platform
+
 
 class TestSession:
     """A session judges items one by one, or all of them."""

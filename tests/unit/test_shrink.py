@@ -185,6 +185,7 @@ ODD = big("GATHER_ELEMENTS", (5, 3, 11, 13, 5), (5, 3, 11, 13, 5), "INT16", Axis
 class TestPlanted:
     """A planted failure of five dimensions and some thousand elements becomes the smallest tensor that shows it."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("provider", "case", "inputs", "trials"),
         [

@@ -93,6 +93,7 @@ class TestShrunk:
         assert ", variant both-init" in out.splitlines()[0]
         assert "variant" not in out.splitlines()[1]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("verdict", ["crash", "error"])
     def test_without_output(self, verdict, shrink):
         """A crash and a refusal are shrunk too; they stay what they are."""
@@ -142,6 +143,7 @@ class TestNothing:
         document = json.loads(out)
         assert (0, "pass", None, None) == (code, document["verdict"], document["smallest"], document["sides"])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [

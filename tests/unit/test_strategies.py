@@ -38,6 +38,7 @@ class TestDescriptors:
         assert () == desc.violations()
         assert all(t.element_count <= 8 for t in desc.tensors.values())
 
+    @pytest.mark.slow
     @settings(max_examples=500)
     @given(strategies.descriptors(operators=["GATHER_ND1"], dimension_counts=(7, 8), max_elements=8))
     def test_keep_to_the_limit_with_long_tuples(self, desc):
@@ -77,6 +78,7 @@ class TestDescriptors:
         with pytest.raises(ValueError, match=message):
             strategies.descriptors(**options)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("operator", OPERATORS)
     def test_are_reduced_to_one_element(self, operator):
         """The simplest descriptor of each operator has one dimension and one element."""
@@ -97,6 +99,7 @@ class TestCases:
         assert None not in case.expected
         assert case.desc.output.element_count == len(case.expected)
 
+    @pytest.mark.slow
     @given(st.data(), st.sampled_from(DataType))
     def test_are_the_same_for_the_same_id(self, data, data_type):
         """The seeds in the id and the descriptor give all values of a case."""
@@ -213,6 +216,7 @@ class TestSequences:
         Machine.kind = kind
         run_state_machine_as_test(Machine, settings=settings(MACHINE, max_examples=15))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("fault", [IgnoresFedDefaults, FailsAfterDrop])
     def test_machine_finds(self, fault):
         """The state machine finds planted faults."""

@@ -85,6 +85,7 @@ class TestCommand:
         assert "out of data bounds" in first["message"]
         assert first["dxdispatch"] is None
 
+    @pytest.mark.slow
     def test_crash(self, survey):
         """A crash is wrong, is not repeated with other data, and ends nothing: a new process answers on."""
         code, document = survey("--provider", "planted_answers:Crashes")
@@ -104,6 +105,7 @@ class TestCommand:
         assert 1 == main(["check", str(tmp_path / "crash.json"), "--provider", "planted_answers:Crashes"])
         assert "crash" in capsys.readouterr().out
 
+    @pytest.mark.slow
     def test_hang(self, survey):
         """After a hang, nothing more is asked about the operator; the others are asked."""
         code, document = survey("--provider", "planted_answers:Hangs", "--timeout-per-case", "1")
@@ -113,6 +115,7 @@ class TestCommand:
         assert NOT_ASKED in got(document, "GATHER", "size")
         assert AXIS in got(document, "GATHER_ELEMENTS", "2^63-2")
 
+    @pytest.mark.slow
     def test_crash_with_valid_indices(self, survey):
         """A crash with valid indices is told once, and that descriptor is not asked again."""
         code, document = survey("--provider", "planted_answers:CrashesAnyway")

@@ -12,6 +12,8 @@ from opmap.engines.arrays import dtype_of, from_array, to_array
 from opmap.errors import InputError
 from opmap.tensors import DataType, Tensor, from_bits, plain, to_bits
 
+pytestmark = pytest.mark.platform
+
 FLOATS = [t for t in DataType if t.kind == "float"]
 INTEGERS = [t for t in DataType if t.kind != "float"]
 

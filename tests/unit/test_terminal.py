@@ -17,6 +17,8 @@ from opmap.evidence.tables import print_failures, print_notes, print_tables
 from opmap.judge.record import Record
 from opmap.vocabulary import Verdict
 
+pytestmark = pytest.mark.platform
+
 HOSTILE = "a\x1b[31mb\u202ec\x9bd[red]e[/red]\u2028f"
 """A colour, a change of the direction of writing, a CSI of one byte, rich's markup, and a line separator."""
 
@@ -227,6 +229,7 @@ COMMANDS = [
 class TestClosedStreams:
     """A stdout or stderr that is closed, or that nobody reads any more."""
 
+    @pytest.mark.slow
     @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX closes the stream")
     @pytest.mark.parametrize(
         "command, close",

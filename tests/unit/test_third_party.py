@@ -17,6 +17,8 @@ from opmap.judge.judge import Judge
 from opmap.mapping import map_descriptor
 from opmap.tensors import DataType, Tensor
 
+pytestmark = pytest.mark.platform
+
 MODULE = '''
 import atexit, os, sys
 

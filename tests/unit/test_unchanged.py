@@ -16,6 +16,8 @@ from opmap.faults.score import score
 from opmap.operators import OPERATORS
 from opmap.tensors import Tensor
 
+pytestmark = pytest.mark.platform
+
 IDS = {
     "smoke": "0be4334b56534e67307ae14a79046929bbcd939600e5cd72cc6287e5d2613567",
     "standard": "453640bf96c117492e99e02c8faf90b592ad95d5f1fb02302d868b8c7dc72f69",

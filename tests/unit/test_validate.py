@@ -12,6 +12,8 @@ import pytest
 from opmap.catalogue.catalogue import catalogue
 from opmap.cli import main
 
+pytestmark = pytest.mark.platform
+
 EXAMPLES = [case.id for case in catalogue("smoke") if "/example." in case.id]
 
 
@@ -85,6 +87,7 @@ class TestValidate:
         assert [] == document["cases"]
         assert ["probe/gather/rank-9"] == [r["case"] for r in document["probes"]]
 
+    @pytest.mark.slow
     @pytest.mark.skipif(
         sys.platform == "win32" or not Path("/dev/full").exists(),
         reason="needs /dev/full; Wine has it, but closes it differently from Windows",

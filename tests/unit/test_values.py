@@ -13,6 +13,8 @@ from opmap.errors import InputError
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
 
+pytestmark = pytest.mark.platform
+
 SIZES = {  # sizes of input and indices, numbers
     "one index": ("GATHER", (5, 3), (1, 1), {"Axis": 0, "IndexDimensions": 1}),
     "axis of 1": ("GATHER", (1, 3), (1, 7), {"Axis": 0, "IndexDimensions": 1}),

@@ -18,6 +18,8 @@ from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Adapter, Fact, one_line
 from opmap.session.options import OPTIONS
 
+pytestmark = pytest.mark.platform
+
 on_windows = pytest.mark.skipif(sys.platform != "win32", reason="needs Windows (or Wine)")
 
 

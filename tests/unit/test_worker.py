@@ -21,6 +21,8 @@ from opmap.engines.worker import (
 )
 from opmap.errors import InputError, ProviderError
 
+pytestmark = pytest.mark.platform
+
 cases = pytest.fixture(first_cases, scope="module")
 worker = pytest.fixture(started)
 

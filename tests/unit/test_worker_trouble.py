@@ -26,6 +26,8 @@ from opmap.engines.worker import DeviceLost, HangLimit, WorkerCrashed, WorkerPro
 from opmap.errors import ProviderError
 from opmap.tensors import DataType, Tensor
 
+pytestmark = pytest.mark.platform
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 cases = pytest.fixture(first_cases, scope="module")
 worker = pytest.fixture(started)

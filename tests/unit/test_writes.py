@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from opmap.errors import PseudocodeError
 from opmap.pseudocode import compile_statements, naive, parse_lines, run
 
+pytestmark = pytest.mark.platform
+
 KINDS = ("constant", "coordinate", "index", "same index")
 
 

@@ -15,6 +15,8 @@ from opmap.evidence.finds import FindsFolder
 from opmap.judge.record import Record
 from opmap.vocabulary import Verdict
 
+pytestmark = pytest.mark.platform
+
 
 def cases(folder) -> list[str]:
     """Returns the case of each record of a bundle."""

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from opmap.engines import frames, worker_main
+from opmap.engines.protocol import ProviderFacts
 from opmap.engines.sessions import SessionProvider
 from opmap.engines.steps import Open, Run
 from opmap.errors import ProviderError
@@ -127,7 +128,7 @@ def answer_with(answer):
     """Sends Hello, then answers every frame with the same bytes."""
     source, sink = os.fdopen(0, "rb", buffering=0), os.fdopen(1, "wb", buffering=0)
     start = frames.read(source)
-    frames.write(sink, frames.encode(frames.Hello("1", [], os.getpid(), number=start.number)))
+    frames.write(sink, frames.encode(frames.Hello(ProviderFacts("p", "1", None), os.getpid(), number=start.number)))
     while frames.read(source):
         sink.write(answer)
 
