@@ -19,6 +19,7 @@ from ..judge.record import Record
 from ..limits import MAX_GLOB
 from ..mapping.dxdispatch import read_model
 from ..vocabulary import CONTRACT, PROBE, TIERS
+from .again import option_words
 from .cause_view import CauseView, diagnosis_document
 from .documents import DiagnosisDocument, Group
 from .failure_folders import FOLDER, folder_name
@@ -83,7 +84,7 @@ def _computed(bundle: WrittenBundle, cases: Mapping[str, Case]) -> DiagnosisDocu
     run = JudgedRun(judged)
     computed = causes(run) if run.failed else []
     diagnoses = [Diagnosis(cause).with_closest(run) for cause in computed]
-    return diagnosis_document("", diagnoses, lambda case: again(bundle, case.id))
+    return diagnosis_document("", diagnoses, lambda case: shlex.join([*again_words(bundle), case.id]))
 
 
 def _group(
@@ -111,26 +112,9 @@ def _of_dispatch(group: Group) -> Case | None:
         return None
 
 
-def again(bundle: WrittenBundle, case: str) -> str:
-    """Returns the command that runs a case again, with the options of the run that choose where it runs."""
-    return shlex.join([*again_words(bundle), case])
-
-
 def again_words(bundle: WrittenBundle) -> list[str]:
-    """Returns the words of that command before the id of the case."""
-    words = ["opmap", "validate"]
-    for name in ("provider", "adapter", "device_id", "feature_level", "index_conversion"):
-        value = bundle.asked(name)
-        words += [] if value is None else [f"--{name.replace('_', '-')}", value]
-    for name in ("provider_option", "session_option", "ep_library"):
-        pairs = bundle.run.selection.get(name)
-        for pair in pairs if isinstance(pairs, list) else []:
-            words += [f"--{name.replace('_', '-')}", str(pair)]
-    if bundle.run.selection.get("disable_metacommands") is True:
-        words.append("--disable-metacommands")
-    if bundle.run.selection.get("debug_layer") is True:
-        words.append("--debug-layer")
-    return [*words, "--case"]
+    """Returns the words of the command that runs a case again, before the id of the case."""
+    return ["opmap", "validate", *option_words(bundle.run.selection), "--case"]
 
 
 def _folder(bundle: WrittenBundle, case: str) -> str | None:

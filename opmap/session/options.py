@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, printable
+from ..evidence.again import option_words
 from ..vocabulary import TIERS, Tier
 from .option_types import count, feature_level, number, optional, pair, path, seconds, shard
 
@@ -293,17 +294,13 @@ class SessionOptions(NamedTuple):
 
     def again(self, case: str, file: str | None, batched_with: Sequence[str] = ()) -> str:
         """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with."""
-        words = ["opmap", "validate"] if file is None else ["opmap", "check", file]
-        words += ["--provider", self.provider]
-        if batched_with:
-            words += [word for id in batched_with for word in ("--case", id)]
-            words += ["--pack", str(self.pack)] if self.pack > 1 else []
-        for name in ("dml_runtime", "adapter", "device_id"):
-            value = getattr(self, name)
-            words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
-        for name, pairs in self.of_runtime.items():
-            words += [word for pair in pairs for word in (f"--{name.replace('_', '-')}", pair)]
-        return shlex.join(words if file is not None else [*words, "--case", case])
+        words = option_words({**self.selected, "provider": self.provider, "dml_runtime": self.dml_runtime})
+        if file is not None:
+            return shlex.join(["opmap", "check", file, *words])
+        if batched_with and self.pack > 1:
+            words += ["--pack", str(self.pack)]
+        words += [word for id in (*batched_with, case) for word in ("--case", id)]
+        return shlex.join(["opmap", "validate", *words])
 
 
 OPTIONS: Mapping[str, Option] = dict(SessionOptions._field_defaults)
