@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import TypedDict
 
 import msgspec
 
@@ -12,19 +12,17 @@ from ...limits import MAX_SIZES
 from ...tensors import DataType
 from .json_value import Json, JsonObject, JsonValue, UInt32, UInt64
 
-_Sizes = Annotated[list[UInt32], msgspec.Meta(max_length=MAX_SIZES)]
-
 
 class _TensorFields(msgspec.Struct):
     """The fields of a tensor desc. Fields with other names are ignored, as DxDispatch ignores them."""
 
     DataType: str
-    Sizes: _Sizes
+    Sizes: list[UInt32]
     DimensionCount: UInt32 | None = None
-    Strides: _Sizes | None = None
+    Strides: list[UInt32] | None = None
     TotalTensorSizeInBytes: UInt64 | None = None
     GuaranteedBaseOffsetAlignment: UInt32 = 0
-    Flags: str | Annotated[list[str], msgspec.Meta(max_length=MAX_SIZES)] = "NONE"
+    Flags: str | list[str] = "NONE"
 
 
 def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
@@ -41,6 +39,10 @@ def read_desc(cls: type[OperatorDesc], fields: JsonObject) -> OperatorDesc:
 
 def _tensor_desc(value: JsonValue) -> TensorDesc:
     value = value.object().optional_member("Desc", "desc") or value
+    for name in ("Sizes", "Strides", "Flags"):
+        member = value.object().optional_member(name)
+        if member:
+            member.check_count(MAX_SIZES, name)
     fields = value.object().struct(_TensorFields)
     if fields.DimensionCount is not None and fields.DimensionCount != len(fields.Sizes):
         message = f"must be the number of Sizes, {len(fields.Sizes)}, got {fields.DimensionCount}"
