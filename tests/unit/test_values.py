@@ -1,7 +1,5 @@
 """The values of a case's inputs: NumPy computes them, and every bit equals that of the slow form."""
 
-import random
-
 import pytest
 from slow_values import slow_fill
 
@@ -63,13 +61,6 @@ class TestValues:
                 expected, actual = slow_fill(desc, case, "identity", data), fill(desc, case, "identity", data)
                 assert expected == actual
                 assert data_type.bits_code == actual["InputTensor"].bits.typecode
-
-    @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1, 2**32, 2**63 + 5, 2**64 - 1, 2**64 + 7])
-    @pytest.mark.parametrize("count", [0, 1, values._FEW, values._FEW + 1, 3000])
-    def test_random_numbers(self, seed, count):
-        """NumPy gives the random numbers of Python's own generator, for few and for many of them."""
-        source = random.Random(seed)
-        assert [source.random() for _ in range(count)] == values._random(count, seed).tolist()
 
     def test_an_index_that_does_not_fit_its_type_is_refused(self):
         """An axis with more elements than the index type has values gives no wrong index."""
