@@ -215,6 +215,10 @@ class TestValidate:
         """The command that runs a case again names no tier."""
         session = Session(SessionOptions(provider="cpu", tier="full", device_id=1))
         assert f"opmap validate --provider cpu --device-id 1 --case {FULL}" == session.again(find_case(FULL))
+        options = SessionOptions(provider="cpu", provider_option=[("a", "b")], debug_layer=True, pack=8)
+        words = "--provider cpu --provider-option a=b --debug-layer"
+        assert f"opmap validate {words} --pack 8 --case y --case x" == options.again("x", None, ["y"])
+        assert f"opmap check f.json {words}" == options.again("x", "f.json")
 
     @pytest.mark.slow
     def test_known_failures(self, tmp_path, capsys):
