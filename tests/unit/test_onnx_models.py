@@ -329,6 +329,9 @@ class TestBranches:
         nodes = [choice("z", branch("t", inner), branch("e", gather(output="v"))), self.both()]
         found = self.checked(capsys, tmp_path / "m", nodes, outputs=("z", "y"))
         assert ("pass", "pass") == (found["deep"][0], found["one"][0])
+        assert 5 == len(found), "nodes of one name are told apart"
+        found = self.checked(capsys, tmp_path / "other", nodes, taken=False, outputs=("z", "y"))
+        assert ("not-run", "pass") == (found["deep"][0], found["other"][0])
 
     def test_same_names(self, tmp_path, capsys):
         """Values of two branches have one name: each node is judged with its own."""
