@@ -91,7 +91,7 @@ class TestDxDispatch:
             (("commands", 0, "type"), "@"),
             (("commands", 0, "dispatchable"), "@"),
             (("commands", 0, "bindings"), "@"),
-            (("commands", 0, "bindings", "InputTensor"), "{name: 'input', elementOffset: @}"),
+            (("commands", 0, "bindings", "InputTensor"), "{name: 'input', elementSizeInBytes: 1, elementOffset: @}"),
             (("commands", 0, "bindings", "InputTensor"), "{name: 'input', elementOffset: 1, elementSizeInBytes: @}"),
         ],
         ids=itertools.count(),
