@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib
 
 _PUBLIC = {
-    "Case": "catalogue.case",
+    "Case": "cases.case",
     "DataType": "tensors",
     "Judge": "judge.judge",
     "MappedModel": "mapping",
@@ -30,13 +30,13 @@ _PUBLIC = {
     "Spec": "spec",
     "Tensor": "tensors",
     "TensorDesc": "descriptors",
-    "catalogue": "catalogue.catalogue",
+    "catalogue": "cases.catalogue",
     "load_spec": "spec",
     "map_descriptor": "mapping",
     "open_provider": "engines.providers",
     "read": "mapping.dxdispatch",
-    "register_operator": "catalogue.registration",
-    "unregister_operator": "catalogue.registration",
+    "register_operator": "cases.registration",
+    "unregister_operator": "cases.registration",
 }
 """Public name -> the module that defines it."""
 

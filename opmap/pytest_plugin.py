@@ -21,9 +21,9 @@ from .session.options import OPTIONS, PYTEST, SessionOptions, add_pytest_options
 from .vocabulary import Verdict
 
 if TYPE_CHECKING:
-    from .catalogue.case import Case
-    from .catalogue.contract_probes import ContractProbe
-    from .catalogue.probes import Probe
+    from .cases.case import Case
+    from .cases.contract_probes import ContractProbe
+    from .cases.probes import Probe
     from .engines.providers import ProviderMissing
     from .judge.judge import Judge
     from .judge.record import Record

@@ -26,8 +26,8 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from .catalogue import random_cases
-from .catalogue.case import Case
+from .cases import random_cases
+from .cases.case import Case
 from .descriptors import OperatorDesc, TensorDesc
 from .engines.expectations import perform_steps
 from .engines.performer import Performer

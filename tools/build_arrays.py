@@ -1,4 +1,4 @@
-"""Writes opmap/catalogue/covering/: covering arrays of every operator's parameter space, for pairs and for triples.
+"""Writes opmap/cases/covering/: covering arrays of every operator's parameter space, for pairs and for triples.
 
 The tool calls the operator's `build` with every choice of the parameters that decide sizes, to learn which combinations of
 classes are possible. covertable makes the array for pairs; it gets the impossible pairs and triples as constraints. Rows
@@ -27,8 +27,8 @@ import covertable
 import numpy as np
 import numpy.typing as npt
 
-from opmap.catalogue import covering_arrays, parameters
-from opmap.catalogue.registration import register_operator
+from opmap.cases import covering_arrays, parameters
+from opmap.cases.registration import register_operator
 from opmap.descriptors import OperatorDesc
 from opmap.operators import OPERATORS, AnyOperator, size_classes
 from opmap.tensors import DataType

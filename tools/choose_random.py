@@ -1,4 +1,4 @@
-"""Writes opmap/catalogue/covering/random.json: the numbers of the random cases that a tier has beside its other cases.
+"""Writes opmap/cases/covering/random.json: the numbers of the random cases that a tier has beside its other cases.
 
 The tool draws a pool of random cases of each operator, as `python tools/bench conditional` does, but with other seeds. It lists
 every fault that the command can draw from a case of the pool, with the chance of this fault. It leaves out the faults that
@@ -31,12 +31,12 @@ import numpy as np
 import numpy.typing as npt
 from bench.conditional import EFFECTS, ENTRIES, STRENGTHS, read_features, shown_effects, value_of
 
-from opmap.catalogue import covering_arrays
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.parameters import is_large
-from opmap.catalogue.random_cases import chosen_numbers, drawn_case
-from opmap.catalogue.values import seed_of
+from opmap.cases import covering_arrays
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.parameters import is_large
+from opmap.cases.random_cases import chosen_numbers, drawn_case
+from opmap.cases.values import seed_of
 from opmap.operators import OPERATORS
 from opmap.operators.size_classes import MAX_BYTES
 from opmap.vocabulary import Tier

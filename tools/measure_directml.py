@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.random_cases import draw_case, random_descriptors
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.engines.arrays import to_array
 from opmap.engines.directml.arena import Arena
 from opmap.engines.directml.describing import dispatchable, to_memory

@@ -84,7 +84,7 @@ def calls_of_a_case() -> tuple[Counter[tuple[str, str]], int]:
     """Returns the calls of one case as (file, function), and how many of them lead from one room into another."""
     sys.path.insert(0, str(HOUSE))
     from opmap import Session, SessionOptions
-    from opmap.catalogue.catalogue import catalogue
+    from opmap.cases.catalogue import catalogue
 
     case = next(case for case in catalogue("standard") if "example" not in case.id)
     calls: Counter[tuple[str, str]] = Counter()

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
 
 from planted_conditions import PLANTED, agreement, records  # the path is set above
 
-from opmap.catalogue.features import features
+from opmap.cases.features import features
 from opmap.diagnosis.asking import make_exact
 
 WANTED = 0.99

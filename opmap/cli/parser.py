@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from ..catalogue.feature_names import FEATURES
+from ..cases.feature_names import FEATURES
 from ..errors import cut, short_line, shown
 from ..manual.case_ids import MEANING
 from ..session.option_types import coordinates, count, number, path, seconds

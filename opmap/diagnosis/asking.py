@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..catalogue.case import Case
-from ..catalogue.features import features
+from ..cases.case import Case
+from ..cases.features import features
 from .conditions import Condition, approximate, separate
 from .evidence import Asked, Evidence
 from .new_cases import MOST_ELEMENTS, largest_tensor

@@ -12,10 +12,10 @@ import operator
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-from ..catalogue.case import Case, case_id
-from ..catalogue.in_variants import accepts
-from ..catalogue.layouts import as_stored, in_layout, without_layout
-from ..catalogue.variants import PLAIN, VARIANTS
+from ..cases.case import Case, case_id
+from ..cases.in_variants import accepts
+from ..cases.layouts import as_stored, in_layout, without_layout
+from ..cases.variants import PLAIN, VARIANTS
 from ..descriptors import OperatorDesc
 from ..tensors import DataType, Tensor, to_bits
 from .draft import Draft

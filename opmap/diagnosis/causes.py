@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from ..catalogue.case import Case
-from ..catalogue.variants import PLAIN
+from ..cases.case import Case
+from ..cases.variants import PLAIN
 from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record, TensorRecord
@@ -22,7 +22,14 @@ from ..vocabulary import Verdict
 from .conditions import Condition, separate
 from .judged_run import JudgedRun
 from .relation import PART, STALE, Label, Relation, without_numbers
-from .relations import Earlier, part_relation, problem_relation, relations, reveals_addresses, session_faults
+from .relations import (
+    Earlier,
+    part_relation,
+    problem_relation,
+    relations,
+    reveals_addresses,
+    session_faults,
+)
 from .relations_addresses import CommonRule
 from .relations_wrong import MAX_OUTPUT, WrongOutput
 

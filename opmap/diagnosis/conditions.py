@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..catalogue.comparisons import Comparison, Conjunction, at_least, at_most, is_round
-from ..catalogue.feature_table import FeatureTable
-from ..catalogue.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
+from ..cases.comparisons import Comparison, Conjunction, at_least, at_most, is_round
+from ..cases.feature_table import FeatureTable
+from ..cases.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
 from ..tensors import DataType
 
 __all__ = ["Comparison", "Condition", "approximate", "separate"]

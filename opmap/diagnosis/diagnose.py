@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..catalogue.case import Case
-from ..catalogue.features import features
+from ..cases.case import Case
+from ..cases.features import features
 from ..errors import names
 from ..judge.record import Record
 from ..vocabulary import DANGEROUS, Verdict

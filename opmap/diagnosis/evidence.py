@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..catalogue.case import Case
-from ..catalogue.features import Features, features, features_of
-from ..catalogue.values import rounds
+from ..cases.case import Case
+from ..cases.features import Features, features, features_of
+from ..cases.values import rounds
 from .conditions import Condition
 from .new_cases import NewCases, Sign
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ..catalogue.case import Case
-from ..catalogue.features import Features, features_of
+from ..cases.case import Case
+from ..cases.features import Features, features_of
 from ..judge.record import Record
 from ..vocabulary import Verdict
 

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..errors import InputError, shown
 from ..faults import FAULTS
 from ..faults.case_arrays import CaseArrays

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Literal, TypeAlias
 
-from ..catalogue.case import INDEX_PATHS, Case, case_id
-from ..catalogue.in_variants import accepts
-from ..catalogue.layouts import LAYOUTS, as_stored, in_layout, without_layout
-from ..catalogue.parameters import allows_pattern
-from ..catalogue.random_cases import data_types, dimension_counts, draw_descriptor, index_types
-from ..catalogue.values import INDEX_PATTERNS, Filled, rounds, signed
-from ..catalogue.variants import PLAIN, VARIANTS
+from ..cases.case import INDEX_PATHS, Case, case_id
+from ..cases.in_variants import accepts
+from ..cases.layouts import LAYOUTS, as_stored, in_layout, without_layout
+from ..cases.parameters import allows_pattern
+from ..cases.random_cases import data_types, dimension_counts, draw_descriptor, index_types
+from ..cases.values import INDEX_PATTERNS, Filled, rounds, signed
+from ..cases.variants import PLAIN, VARIANTS
 from ..descriptors import OperatorDesc
 from ..operators import OPERATORS
 from ..operators.random_source import SeededSource, pick

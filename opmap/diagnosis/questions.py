@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..catalogue.case import Case
-from ..catalogue.features import Features, Value, features
+from ..cases.case import Case
+from ..cases.features import Features, Value, features
 from .conditions import Comparison, Condition
 from .evidence import Evidence
 from .regions import Facet, Region, facets, regions_of

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..catalogue.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
-from ..catalogue.variants import PLAIN
+from ..cases.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
+from ..cases.variants import PLAIN
 from .conditions import Comparison, Condition
 
 Facet: TypeAlias = tuple[str, object]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..engines.arrays import dtype_of, wrong_outputs
 from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import Bits, CaseArrays

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ..catalogue.variants import Check
+from ..cases.variants import Check
 from ..faults.case_arrays import Bits
 from ..judge.compare import value_kinds
 from ..tensors import Tensor

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, bit_array
 from ..judge.compare import undefined
 from .relation import Relation

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..catalogue.case import Case, case_id
-from ..catalogue.in_variants import accepts
-from ..catalogue.layouts import in_layout, without_layout
-from ..catalogue.selection import has_variant
-from ..catalogue.variants import PLAIN, VARIANTS
-from ..catalogue.variants.run_modes import ARENA_OFF
+from ..cases.case import Case, case_id
+from ..cases.in_variants import accepts
+from ..cases.layouts import in_layout, without_layout
+from ..cases.selection import has_variant
+from ..cases.variants import PLAIN, VARIANTS
+from ..cases.variants.run_modes import ARENA_OFF
 from ..descriptors import OperatorDesc
 from ..engines.protocol import DIRECT
 from ..engines.providers import OpenProvider

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..catalogue.case import Case
-from ..catalogue.features import features
+from ..cases.case import Case
+from ..cases.features import features
 from ..judge.record import Record
 from ..vocabulary import Verdict
 from .case import shrink_case

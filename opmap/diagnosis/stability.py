@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
 from typing import Literal
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..judge.record import Record
 from .shrink import Budget, shrink, without_some
 

@@ -9,8 +9,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from ..catalogue.case import Case
-from ..catalogue.variants import PLAIN
+from ..cases.case import Case
+from ..cases.variants import PLAIN
 from ..diagnosis.causes import Failure
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.relation import Relation

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ..catalogue.case import Case
-from ..catalogue.catalogue import catalogue
-from ..catalogue.coverage.boundaries import UNREACHABLE_RULES
-from ..catalogue.coverage.covered import Covered, measure, runnable_examples
-from ..catalogue.coverage.kernels import Kernels, Kind, kernel_files, kernel_reached
-from ..catalogue.parameters import WIDTHS, WORLD
-from ..catalogue.probes import probes
-from ..catalogue.variants import VARIANTS
+from ..cases.case import Case
+from ..cases.catalogue import catalogue
+from ..cases.coverage.boundaries import UNREACHABLE_RULES
+from ..cases.coverage.covered import Covered, measure, runnable_examples
+from ..cases.coverage.kernels import Kernels, Kind, kernel_files, kernel_reached
+from ..cases.parameters import WIDTHS, WORLD
+from ..cases.probes import probes
+from ..cases.variants import VARIANTS
 from ..vocabulary import TIERS, Tier
 from .sections import Section
 

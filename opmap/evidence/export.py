@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import onnx
 
-from ..catalogue.case import Case
-from ..catalogue.variants import Formed
+from ..cases.case import Case
+from ..cases.variants import Formed
 from ..engines.arrays import to_array
 from ..engines.expectations import ExpectedStep
 from ..engines.machine.facts import Fact

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..catalogue.variants.forms_constants import EXTERNAL_FILE
+from ..cases.variants.forms_constants import EXTERNAL_FILE
 from ..errors import InputError
 from ..files import read_bytes
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from ..catalogue.case import Case
-from ..catalogue.coverage.covered import measure
+from ..cases.case import Case
+from ..cases.coverage.covered import measure
 from ..errors import cut, encodable, one_line
 from ..files import to_json, write_output
 from ..judge.record import Record

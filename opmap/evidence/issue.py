@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import onnx.printer
 
-from ..catalogue.case import Case
-from ..catalogue.variants import PLAIN, VARIANTS
+from ..cases.case import Case
+from ..cases.variants import PLAIN, VARIANTS
 from ..engines.arrays import to_array
 from ..errors import cut
 from ..files import to_json

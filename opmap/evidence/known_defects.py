@@ -8,9 +8,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from ..catalogue.case import Case
-from ..catalogue.catalogue import catalogue
-from ..catalogue.contract_probes import ContractProbe, contract_probes
+from ..cases.case import Case
+from ..cases.catalogue import catalogue
+from ..cases.contract_probes import ContractProbe, contract_probes
 from ..engines.sessions import DIRECTML
 from ..errors import InputError
 from ..known import Defect

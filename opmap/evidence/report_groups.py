@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ..catalogue.case import Case
-from ..catalogue.catalogue import catalogue
-from ..catalogue.in_variants import split_id
+from ..cases.case import Case
+from ..cases.catalogue import catalogue
+from ..cases.in_variants import split_id
 from ..diagnosis.causes import causes
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.judged_run import JudgedRun

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
-from ..catalogue.case import Case, id_parts
+from ..cases.case import Case, id_parts
 from ..descriptors import FEATURE_LEVELS
 from ..judge.record import Record
 from ..operators import OPERATORS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..diagnosis.relations_wrong import WrongOutput
 from ..judge.compare import unravel
 from ..pseudocode import show, strides_of

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..catalogue.invalid_indices import POSITIONS, simplest
+from ..cases.invalid_indices import POSITIONS, simplest
 from ..errors import printable
 from ..judge.survey import NOT_ASKED, Observation, failures
 from ..mapping.dxdispatch import model_json

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..diagnosis.relations_wrong import WrongOutput
 from ..judge.compare import unravel
 from ..judge.record import TensorRecord

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..pseudocode import Address, Copy, IndexRead, Move, Term, strides_of
 from ..tensors import DataType, Tensor
 

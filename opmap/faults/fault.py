@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..engines.arrays import dtype_of
 from ..pseudocode import Address
 from ..tensors import DataType

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..catalogue.case import Case
-from ..catalogue.parameters import is_large
+from ..cases.case import Case
+from ..cases.parameters import is_large
 from ..descriptors import OperatorDesc
 from ..engines.arrays import dtype_of, wrong_outputs
 from ..judge.compare import undefined

@@ -11,7 +11,19 @@ from ..operators import OPERATORS
 from ..operators.contract import AnyOperator
 from ..operators.random_source import RandomSource, draw_sizes, items, pick
 from ..tensors import DataType
-from .graphs import MOVES, Dims, Graph, Invalid, Kind, Node, Sizes, Source, Value, infer, shaped
+from .graphs import (
+    MOVES,
+    Dims,
+    Graph,
+    Invalid,
+    Kind,
+    Node,
+    Sizes,
+    Source,
+    Value,
+    infer,
+    shaped,
+)
 
 MAX_ELEMENTS = 24
 """The most elements of a drawn tensor."""

@@ -8,7 +8,7 @@ from typing import get_args
 
 import msgspec
 
-from ..catalogue.rule_breaks import Question
+from ..cases.rule_breaks import Question
 from ..engines.arrays import from_array
 from ..engines.direct import DirectProvider
 from ..engines.performer import Malformed

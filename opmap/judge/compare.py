@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from ..catalogue.variants import Check, Inputs
+from ..cases.variants import Check, Inputs
 from ..pseudocode import show, strides_of
 from ..tensors import DataType, Tensor, from_bits, plain
 from ..vocabulary import VALUE_KINDS

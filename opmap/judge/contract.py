@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from ..catalogue.contract_probes import ContractProbe
+from ..cases.contract_probes import ContractProbe
 from ..engines import steps
 from ..engines.expectations import Difference, in_words, perform_steps
 from ..engines.performer import Performer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from ..catalogue.variants import VariantRun
-from ..catalogue.variants.proofs import graphs
-from ..catalogue.variants.run_modes import SESSION
+from ..cases.variants import VariantRun
+from ..cases.variants.proofs import graphs
+from ..cases.variants.run_modes import SESSION
 from ..errors import InputError
 from ..mapping import convert
 from ..mapping.serialized_graph import compare, descriptor_class, read_graph

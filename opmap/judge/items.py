@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ..catalogue.case import Case
-from ..catalogue.contract_probes import ContractProbe
-from ..catalogue.probes import Probe
+from ..cases.case import Case
+from ..cases.contract_probes import ContractProbe
+from ..cases.probes import Probe
 from .judge import Judge
 from .record import Record
 

@@ -11,10 +11,10 @@ from typing import cast
 
 import numpy as np
 
-from ..catalogue.case import Case
-from ..catalogue.variants import VARIANTS, Check, Formed, Inputs, Variant, VariantRun
-from ..catalogue.variants.proofs import Proof
-from ..catalogue.variants.run_modes import SESSION
+from ..cases.case import Case
+from ..cases.variants import VARIANTS, Check, Formed, Inputs, Variant, VariantRun
+from ..cases.variants.proofs import Proof
+from ..cases.variants.run_modes import SESSION
 from ..descriptors import FEATURE_LEVELS
 from ..engines.arrays import dtype_of, from_array, wrong_outputs
 from ..engines.performer import Performer

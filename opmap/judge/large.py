@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from ..catalogue.large_tensors import LargeCase
+from ..cases.large_tensors import LargeCase
 from ..engines.arrays import dtype_of, to_array, wrong_outputs
 from ..engines.frames import FrameError
 from ..engines.protocol import origin

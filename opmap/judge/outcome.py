@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..catalogue.case import Case
-from ..catalogue.variants import Check, Inputs
+from ..cases.case import Case
+from ..cases.variants import Check, Inputs
 from ..descriptors import Violation
 from ..errors import MappingError, ProviderError
 from ..mapping import MappedModel

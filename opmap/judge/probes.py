@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx.helper
 
-from ..catalogue.probes import Expectation, Probe
+from ..cases.probes import Expectation, Probe
 from ..engines.arrays import wrong_outputs
 from ..engines.protocol import origin
 from ..engines.providers import OpenProvider

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from ..catalogue.case import Case
+from ..cases.case import Case
 from ..files import to_json
 from ..vocabulary import Verdict
 from .record import Record, shortened, split

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from ..catalogue.case import Case
-from ..catalogue.variants import VARIANTS, VariantRun
-from ..catalogue.variants.packs import Pack, can_be_packed, can_share, packed_name
-from ..catalogue.variants.run_modes import SESSION
+from ..cases.case import Case
+from ..cases.variants import VARIANTS, VariantRun
+from ..cases.variants.packs import Pack, can_be_packed, can_share, packed_name
+from ..cases.variants.run_modes import SESSION
 from ..engines.steps import Evidence, Examine, Open, Run
 from ..errors import ProviderError
 from ..vocabulary import DANGEROUS, Verdict

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ..catalogue.invalid_indices import EXPLANATIONS, ZERO, Question, simplest
+from ..cases.invalid_indices import EXPLANATIONS, ZERO, Question, simplest
 from ..descriptors import OperatorDesc
 from ..engines.worker import WorkerLost
 from ..tensors import DataType, Tensor

@@ -56,10 +56,10 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from ..catalogue.case import CASE_IDS, Case
-from ..catalogue.catalogue import catalogue
-from ..catalogue.contract_probes import ContractProbe
-from ..catalogue.probes import Probe
+from ..cases.case import CASE_IDS, Case
+from ..cases.catalogue import catalogue
+from ..cases.contract_probes import ContractProbe
+from ..cases.probes import Probe
 from ..engines.machine.facts import DeviceClass
 from ..engines.machine.runtimes import FAMILY
 from ..engines.providers import full_name

@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ..catalogue.case import CASE_IDS, Case
+from ..cases.case import CASE_IDS, Case
 from ..errors import InputError, one_line
 from ..files import remove, write_file
 from ..judge.record import Record

@@ -9,12 +9,12 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..catalogue.case import CASE_IDS, Case
-from ..catalogue.catalogue import catalogue
-from ..catalogue.contract_probes import ContractProbe, contract_probes
-from ..catalogue.probes import Probe, probes
-from ..catalogue.selection import Selection, case_ids, find_cases, has_variant
-from ..catalogue.variants import VARIANTS
+from ..cases.case import CASE_IDS, Case
+from ..cases.catalogue import catalogue
+from ..cases.contract_probes import ContractProbe, contract_probes
+from ..cases.probes import Probe, probes
+from ..cases.selection import Selection, case_ids, find_cases, has_variant
+from ..cases.variants import VARIANTS
 from ..descriptors import FEATURE_LEVELS
 from ..engines.protocol import DIRECT
 from ..engines.providers import (

@@ -9,7 +9,7 @@ from functools import cache
 
 import msgspec
 
-from opmap.catalogue.selection import find_case
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.evidence.export import export_folder
 from opmap.mapping.dxdispatch import model_json

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opmap.catalogue.case import Case
+from opmap.cases.case import Case
 from opmap.descriptors import TensorDesc, complete
 from opmap.engines.providers import OpenProvider, open_provider
 from opmap.engines.third_party import ThirdPartyProvider

@@ -5,11 +5,11 @@ from functools import cache
 
 import onnxruntime
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.variants.formed import Inputs
-from opmap.catalogue.variants.forms import FORMS
-from opmap.catalogue.variants.further_inputs import fresh_values, other_sizes
-from opmap.catalogue.variants.variant_run import VariantRun
+from opmap.cases.catalogue import catalogue
+from opmap.cases.variants.formed import Inputs
+from opmap.cases.variants.forms import FORMS
+from opmap.cases.variants.further_inputs import fresh_values, other_sizes
+from opmap.cases.variants.variant_run import VariantRun
 from opmap.engines.steps import Result
 from opmap.mapping import map_descriptor
 

@@ -22,10 +22,10 @@ from dxdispatch_models import gather, lying
 from rich.console import Console
 
 from opmap import spec
-from opmap.catalogue import covering_arrays
-from opmap.catalogue.covering_arrays import read_arrays
-from opmap.catalogue.globs import matcher
-from opmap.catalogue.selection import Selection, case_ids
+from opmap.cases import covering_arrays
+from opmap.cases.covering_arrays import read_arrays
+from opmap.cases.globs import matcher
+from opmap.cases.selection import Selection, case_ids
 from opmap.engines import frames
 from opmap.engines.protocol import ProviderFacts
 from opmap.engines.steps import Clear, Run

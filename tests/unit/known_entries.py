@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.known.known_failures import SCHEMA, Environment, KnownFailure
 

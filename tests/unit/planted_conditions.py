@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.features import Features, features_of
-from opmap.catalogue.random_cases import draw_case, random_descriptors
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.features import Features, features_of
+from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 from opmap.operators.random_source import SeededSource

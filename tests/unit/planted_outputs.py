@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opmap.catalogue.catalogue import generated
+from opmap.cases.catalogue import generated
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.relation import RELATION_KINDS
 from opmap.diagnosis.relations import relations, reveals_addresses

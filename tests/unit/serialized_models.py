@@ -11,8 +11,8 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
-from opmap.catalogue.variants import Inputs
-from opmap.catalogue.variants.forms import FORMS
+from opmap.cases.variants import Inputs
+from opmap.cases.variants.forms import FORMS
 from opmap.descriptors import OperatorDesc, TensorDesc, complete_sizes
 from opmap.mapping import IR_VERSION, OPSET, MappedModel, map_descriptor
 from opmap.operators import OPERATORS, emitted

@@ -1,10 +1,10 @@
-"""The values of a case's inputs, computed one element at a time: the slow form of `opmap.catalogue.values.fill`."""
+"""The values of a case's inputs, computed one element at a time: the slow form of `opmap.cases.values.fill`."""
 
 import random
 from array import array
 from math import prod
 
-from opmap.catalogue.values import _SPREAD, MODEL_PATTERNS, seed_of, special_values
+from opmap.cases.values import _SPREAD, MODEL_PATTERNS, seed_of, special_values
 from opmap.pseudocode import strides_of
 from opmap.tensors import Tensor, to_bits
 

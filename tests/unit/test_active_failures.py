@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from known_entries import CASE, ENTRY, HERE, entry, toml, validate
 
-from opmap.catalogue.probes import probes
+from opmap.cases.probes import probes
 from opmap.engines.machine.facts import Fact
 from opmap.engines.performer import Performer
 from opmap.engines.providers import OpenProvider

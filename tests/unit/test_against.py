@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.catalogue.rule_breaks import questions
+from opmap.cases.rule_breaks import questions
 from opmap.cli import main
 from opmap.engines import providers
 from opmap.engines.direct import DEBUG_LAYER, DirectProvider

@@ -6,8 +6,8 @@ from math import prod
 import pytest
 from planted_conditions import BACKENDS, PLANTED, SAME, agreement, records, tier
 
-from opmap.catalogue.catalogue import generated
-from opmap.catalogue.features import features
+from opmap.cases.catalogue import generated
+from opmap.cases.features import features
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.asking import Asked, make_exact
 from opmap.diagnosis.conditions import Condition

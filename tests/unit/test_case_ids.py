@@ -9,10 +9,10 @@ from pathlib import Path
 import onnx
 import pytest
 
-from opmap.catalogue import selection
-from opmap.catalogue.case import INDEX_PATHS, case_id, shape_word
-from opmap.catalogue.selection import Selection, case_ids, find_case, find_cases
-from opmap.catalogue.values import DATA_PATTERNS, INDEX_PATTERNS
+from opmap.cases import selection
+from opmap.cases.case import INDEX_PATHS, case_id, shape_word
+from opmap.cases.selection import Selection, case_ids, find_case, find_cases
+from opmap.cases.values import DATA_PATTERNS, INDEX_PATTERNS
 from opmap.cli import main
 from opmap.engines.providers import open_provider
 from opmap.errors import InputError

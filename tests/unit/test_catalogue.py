@@ -7,12 +7,12 @@ from math import prod
 
 import pytest
 
-from opmap.catalogue.case import Case, case_id, retyped
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.parameters import WIDTHS, WORLD, cases_with, extra_classes
-from opmap.catalogue.random_cases import chosen_numbers
-from opmap.catalogue.selection import Selection, select
-from opmap.catalogue.values import (
+from opmap.cases.case import Case, case_id, retyped
+from opmap.cases.catalogue import catalogue
+from opmap.cases.parameters import WIDTHS, WORLD, cases_with, extra_classes
+from opmap.cases.random_cases import chosen_numbers
+from opmap.cases.selection import Selection, select
+from opmap.cases.values import (
     DATA_PATTERNS,
     INDEX_PATTERNS,
     MOST_KEPT,
@@ -198,7 +198,7 @@ class TestTiers:
         assert second.tensors["InputTensor"] is second.tensors["InputTensor"]
         assert first.tensors["InputTensor"] is kept["InputTensor"]
 
-        monkeypatch.setattr("opmap.catalogue.values.MOST_KEPT", 1)
+        monkeypatch.setattr("opmap.cases.values.MOST_KEPT", 1)
         first, second = SMOKE[22], SMOKE[23]
         before = dict(first.tensors)
         assert first.tensors["InputTensor"] is before["InputTensor"]
@@ -238,8 +238,8 @@ class TestTiers:
             kept.append([own for own, _ in Filled._last.values()])
             return fill(*arguments, **options)
 
-        monkeypatch.setattr("opmap.catalogue.values.MOST_KEPT", 1)
-        monkeypatch.setattr("opmap.catalogue.values.fill", noting)
+        monkeypatch.setattr("opmap.cases.values.MOST_KEPT", 1)
+        monkeypatch.setattr("opmap.cases.values.fill", noting)
         first, second = SMOKE[24], SMOKE[25]
         for case in (first, second):
             _ = dict(case.tensors)

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from opmap import Session
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.cli.parser import COMMANDS
 from opmap.manual.pages import read_page, titles

@@ -25,13 +25,13 @@ from bench.conditional import (
     value_of,
 )
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.comparisons import Comparison
-from opmap.catalogue.feature_table import FeatureTable
-from opmap.catalogue.parameters import cases_with
-from opmap.catalogue.random_cases import MAX_BITS, chosen_numbers, drawn_case
-from opmap.catalogue.values import seed_of
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.comparisons import Comparison
+from opmap.cases.feature_table import FeatureTable
+from opmap.cases.parameters import cases_with
+from opmap.cases.random_cases import MAX_BITS, chosen_numbers, drawn_case
+from opmap.cases.values import seed_of
 from opmap.descriptors import TensorDesc, complete
 from opmap.faults import FAULTS
 from opmap.faults.case_arrays import CaseArrays
@@ -252,7 +252,7 @@ class TestCommand:
 
     def test_a_weak_catalogue_is_red(self, capsys, monkeypatch):
         """A `standard` that misses more than it may: exit code 1."""
-        monkeypatch.setattr("opmap.catalogue.selection.catalogue", lambda *_, **__: [gather(4)])
+        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda *_, **__: [gather(4)])
         assert 1 == main(["conditional", "--tier", "standard", "--number", "10"])
         assert ", must be 100.0 %" in capsys.readouterr().out
 
@@ -260,6 +260,6 @@ class TestCommand:
     @pytest.mark.parametrize(("numbers", "code"), [(chosen_numbers, 0), (lambda *_: (), 1)], ids=["", "without chosen"])
     def test_standard_needs_its_chosen_cases(self, numbers, code, capsys, monkeypatch):
         """`standard` is strong enough, and without its chosen random cases it is not."""
-        monkeypatch.setattr("opmap.catalogue.catalogue.chosen_numbers", numbers)
+        monkeypatch.setattr("opmap.cases.catalogue.chosen_numbers", numbers)
         assert code == main(["conditional", "--tier", "standard", "--number", "200"])
         assert ("must be" in capsys.readouterr().out) == bool(code)

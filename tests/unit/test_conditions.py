@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 from planted_conditions import SAME
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.features import features_of
+from opmap.cases.catalogue import catalogue
+from opmap.cases.features import features_of
 from opmap.diagnosis.conditions import Comparison, Condition, approximate, separate
 
 ROWS = [

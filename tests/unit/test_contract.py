@@ -8,8 +8,8 @@ from itertools import chain
 import pytest
 
 from opmap import open_provider
-from opmap.catalogue.contract_probes import contract_probes, read
-from opmap.catalogue.selection import Selection
+from opmap.cases.contract_probes import contract_probes, read
+from opmap.cases.selection import Selection
 from opmap.cli import main
 from opmap.engines.expectations import perform_steps
 from opmap.engines.providers import OpenProvider

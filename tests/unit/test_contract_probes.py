@@ -9,7 +9,7 @@ import onnx.checker
 import pytest
 
 from opmap import open_provider
-from opmap.catalogue.contract_probes import contract_probes, read
+from opmap.cases.contract_probes import contract_probes, read
 from opmap.engines import steps
 from opmap.engines.expectations import perform_steps
 from opmap.engines.providers import OpenProvider

@@ -10,14 +10,14 @@ import numpy as np
 import onnx
 import pytest
 
-from opmap.catalogue.catalogue import catalogue, example_descriptor
-from opmap.catalogue.coverage.boundaries import boundary_rules
-from opmap.catalogue.coverage.covered import Covered, measure
-from opmap.catalogue.coverage.kernels import kernel_files, kernel_reached
-from opmap.catalogue.covering_arrays import arrays
-from opmap.catalogue.parameters import cases_of, cases_with, classify, classify_desc, parameters
-from opmap.catalogue.random_cases import random_descriptors
-from opmap.catalogue.variants import VARIANTS
+from opmap.cases.catalogue import catalogue, example_descriptor
+from opmap.cases.coverage.boundaries import boundary_rules
+from opmap.cases.coverage.covered import Covered, measure
+from opmap.cases.coverage.kernels import kernel_files, kernel_reached
+from opmap.cases.covering_arrays import arrays
+from opmap.cases.parameters import cases_of, cases_with, classify, classify_desc, parameters
+from opmap.cases.random_cases import random_descriptors
+from opmap.cases.variants import VARIANTS
 from opmap.cli import main
 from opmap.evidence.coverage_tables import tier_coverage
 from opmap.mapping import map_descriptor
@@ -76,7 +76,7 @@ class TestTiers:
         test_rows_are_built_as_chosen samples the rows that hold the triples.
         """
         name = "GATHER_ELEMENTS"
-        monkeypatch.setattr("opmap.catalogue.catalogue.OPERATORS", {name: OPERATORS[name]})
+        monkeypatch.setattr("opmap.cases.catalogue.OPERATORS", {name: OPERATORS[name]})
         coverage = measure(catalogue("full", variants=False))[name]
         assert [] == coverage.missing(strength=3)
         counts = (len(coverage.classes), len(coverage.pairs), len(coverage.triples))

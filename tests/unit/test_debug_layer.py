@@ -16,11 +16,7 @@ from opmap.engines.directml.device import Device
 from opmap.engines.directml.hresults import CallFailed
 from opmap.engines.directml.structs import D3D12_MESSAGE
 from opmap.errors import InputError
-from opmap.limits import (
-    MAX_DEBUG_MESSAGE_BYTES,
-    MAX_DEBUG_MESSAGES,
-    MAX_LINE,
-)
+from opmap.limits import MAX_DEBUG_MESSAGE_BYTES, MAX_DEBUG_MESSAGES, MAX_LINE
 
 pytestmark = [
     pytest.mark.platform,

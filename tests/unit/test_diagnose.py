@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import causes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.catalogue.selection import find_case
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.engines import frames, providers, worker_main
 from opmap.engines.direct import DirectProvider

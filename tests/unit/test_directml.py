@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fake_com import OUT_OF_MEMORY, FakeCom, table_length
 
-from opmap.catalogue.catalogue import example_descriptor
+from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete_sizes
 from opmap.engines.directml import structs
 from opmap.engines.directml.com import Com, iid, interfaces

@@ -9,8 +9,8 @@ from array import array
 import numpy as np
 import pytest
 
-from opmap.catalogue.catalogue import example_descriptor
-from opmap.catalogue.random_cases import data_types, draw_case, draw_descriptor, index_types
+from opmap.cases.catalogue import example_descriptor
+from opmap.cases.random_cases import data_types, draw_case, draw_descriptor, index_types
 from opmap.descriptors import TensorDesc
 from opmap.engines.directml.arena import Arena
 from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import opmap
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.engines import dml_linux
 from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
 from opmap.engines.sessions import CPU

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from dxdispatch_models import EXPECTED, changed, lying, output, problem
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.layouts import in_layout
+from opmap.cases.catalogue import catalogue
+from opmap.cases.layouts import in_layout
 from opmap.errors import InputError
 from opmap.evidence.reproducers.dxdispatch_files import DXDISPATCH, dxdispatch_files
 from opmap.limits import MAX_FILE_BYTES

@@ -18,8 +18,8 @@ from exported_folders import EXAMPLE, dispatch_file, export_command, record, run
 from markdown_it import MarkdownIt
 from onnx import numpy_helper
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.selection import find_case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.selection import find_case
 from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Fact
 from opmap.engines.machine.runtimes import installed

@@ -13,8 +13,8 @@ import onnxruntime
 import pytest
 from exported_folders import DRIVER, EXAMPLE, dispatch_file, export_command, record, run, wrong
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.variants import VARIANTS
+from opmap.cases.catalogue import catalogue
+from opmap.cases.variants import VARIANTS
 from opmap.engines.sessions import DIRECTML
 from opmap.evidence.export import export_folder
 from opmap.evidence.reproducers.model_folders import write_files

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 import msgspec
 import pytest
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.probes import probes
+from opmap.cases.catalogue import catalogue
+from opmap.cases.probes import probes
 from opmap.judge.record import Record
 from opmap.known.known_failures import ActiveFailures, Environment, KnownFailure, load
 from opmap.known.written_failures import _globs, stable_text, write

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue, large
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue, large
 from opmap.cli import main
 from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
@@ -462,7 +462,7 @@ class TestCommand:
 
     def test_a_fault_that_is_not_caught_is_red(self, capsys, monkeypatch):
         """Exit code 1, and the fault is listed as wrong."""
-        monkeypatch.setattr("opmap.catalogue.selection.catalogue", lambda *_, **__: [gather((1, 2), (0, 1))])
+        monkeypatch.setattr("opmap.cases.selection.catalogue", lambda *_, **__: [gather((1, 2), (0, 1))])
         assert 1 == main(["faults"])
         out = capsys.readouterr().out
         assert "negative-index-as-zero                    0  NOT CAUGHT" in out

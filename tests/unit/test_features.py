@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 from registered_operators import OUTSIDE, registered
 
-from opmap.catalogue.catalogue import catalogue, generated
-from opmap.catalogue.feature_names import FEATURES
-from opmap.catalogue.features import CATEGORIES, FLAGS, NUMBERS, features, features_of
+from opmap.cases.catalogue import catalogue, generated
+from opmap.cases.feature_names import FEATURES
+from opmap.cases.features import CATEGORIES, FLAGS, NUMBERS, features, features_of
 from opmap.descriptors import complete_sizes
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor

@@ -6,13 +6,13 @@ import onnxruntime
 import pytest
 from formed_cases import answers, cases, formed, formed_cases, mapping, right, rounds, session
 
-from opmap.catalogue.values import fill
-from opmap.catalogue.variants.formed import Formed, Inputs
-from opmap.catalogue.variants.forms import FORMS
-from opmap.catalogue.variants.forms_constants import EXTERNAL_FILE
-from opmap.catalogue.variants.forms_shapes import AUXILIARY_OPSET, OPSETS
-from opmap.catalogue.variants.further_inputs import fresh_values, other_sizes
-from opmap.catalogue.variants.variant_run import VariantRun
+from opmap.cases.values import fill
+from opmap.cases.variants.formed import Formed, Inputs
+from opmap.cases.variants.forms import FORMS
+from opmap.cases.variants.forms_constants import EXTERNAL_FILE
+from opmap.cases.variants.forms_shapes import AUXILIARY_OPSET, OPSETS
+from opmap.cases.variants.further_inputs import fresh_values, other_sizes
+from opmap.cases.variants.variant_run import VariantRun
 from opmap.descriptors import complete_sizes
 from opmap.engines.steps import Result
 from opmap.mapping import IR_VERSION, map_descriptor

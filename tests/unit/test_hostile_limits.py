@@ -9,11 +9,11 @@ import pytest
 from dxdispatch_models import DESC, changed, gather, problem
 
 from opmap import limits
-from opmap.catalogue import selection
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.covering_arrays import read_arrays
-from opmap.catalogue.globs import matcher
-from opmap.catalogue.selection import Selection, case_ids
+from opmap.cases import selection
+from opmap.cases.catalogue import catalogue
+from opmap.cases.covering_arrays import read_arrays
+from opmap.cases.globs import matcher
+from opmap.cases.selection import Selection, case_ids
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.errors import InputError
@@ -273,7 +273,7 @@ class TestSelection:
             calls[glob] += 1
             return translate(glob)
 
-        monkeypatch.setattr("opmap.catalogue.globs.translate", counted)
+        monkeypatch.setattr("opmap.cases.globs.translate", counted)
         matches = matcher(["a*", "b?"])
         assert [True, True, False, False] == [matches(text) for text in ("a", "bc", "b", "c")]
         assert {"a*": 1, "b?": 1} == calls
@@ -316,7 +316,7 @@ class TestSelection:
             __hash__ = str.__hash__
 
         monkeypatch.setattr(
-            "opmap.catalogue.catalogue.split_id", lambda id: (Id(f"base/{id}"), "eager") if "@" in id else None
+            "opmap.cases.catalogue.split_id", lambda id: (Id(f"base/{id}"), "eager") if "@" in id else None
         )
         ids = [case.id, *(f"@{i}" for i in range(1_000))]
         assert [case.id] == [found.id for found in catalogue("smoke", ids)]
@@ -347,7 +347,7 @@ class TestArrays:
             self.read(tmp_path, **{name: [[0, 0], row]})
 
     def test_many(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("opmap.catalogue.covering_arrays.MAX_BRACKETS", 9)
+        monkeypatch.setattr("opmap.cases.covering_arrays.MAX_BRACKETS", 9)
         with pytest.raises(InputError, match="must have at most 9 arrays, got 1"):
             self.read(tmp_path, pairs=[[0, 0]] * 5)
 

@@ -33,7 +33,7 @@ class TestInstalled:
             "opmap/spec/gather.toml",
             "opmap/spec/tensor.toml",
             "opmap/pseudocode/grammar.lark",
-            "opmap/catalogue/covering/gather.json",
+            "opmap/cases/covering/gather.json",
             *(f"opmap/manual/{page}.md" for page in titles()),
             *(
                 f"opmap/evidence/templates/{name}"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fixed_answers import CPU, RIGHT, Fixed, gather, judge
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import example_descriptor
-from opmap.catalogue.selection import find_case
+from opmap.cases.case import Case
+from opmap.cases.catalogue import example_descriptor
+from opmap.cases.selection import find_case
 from opmap.engines.arrays import to_array
 from opmap.engines.protocol import Placement
 from opmap.errors import ProviderError
@@ -76,7 +76,7 @@ class TestPass:
         wrong[-1] += 1
         copied = [judge([answer], case, brief=brief) for answer in (right, wrong)]
         assert [copied[0].verdict, "mismatch"] == [record.verdict for record in copied]
-        monkeypatch.setattr("opmap.catalogue.variants.variant_run.MOST_COPIED", 0)
+        monkeypatch.setattr("opmap.cases.variants.variant_run.MOST_COPIED", 0)
         assert copied == [judge([answer], case, brief=brief) for answer in (right, wrong)]
         outcome = Judge(CPU).execute(case)
         if outcome.error is None:

@@ -3,8 +3,8 @@
 import pytest
 from fixed_answers import CPU, RIGHT, gather, judge
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import example_descriptor
+from opmap.cases.case import Case
+from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import DIRECTML, SessionProvider

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.faults import open_fault
 from opmap.judge.judge import Judge

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fixed_answers import Fixed, gather, judge
 
-from opmap.catalogue.variants import Check, Inputs
+from opmap.cases.variants import Check, Inputs
 from opmap.engines.protocol import Placement
 from opmap.judge.compare import value_kinds
 from opmap.judge.record import Record

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.probes import probes
+from opmap.cases.catalogue import catalogue
+from opmap.cases.probes import probes
 from opmap.cli import main
 from opmap.diagnosis.causes import failure_of
 from opmap.diagnosis.known_causes import KINDS, MOST_NAMED, KnownCauses, WrittenCauses, check_causes

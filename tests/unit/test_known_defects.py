@@ -15,8 +15,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.contract_probes import contract_probes
+from opmap.cases.catalogue import catalogue
+from opmap.cases.contract_probes import contract_probes
 from opmap.cli import main
 from opmap.engines.expectations import ExpectedStep
 from opmap.engines.protocol import Placement

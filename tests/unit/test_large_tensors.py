@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from opmap.catalogue import large_tensors
-from opmap.catalogue.large_tensors import SAMPLE, LargeCase, large_cases
+from opmap.cases import large_tensors
+from opmap.cases.large_tensors import SAMPLE, LargeCase, large_cases
 from opmap.cli import main
 from opmap.descriptors import complete_sizes
 from opmap.engines.frames import FrameError

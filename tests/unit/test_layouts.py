@@ -9,10 +9,10 @@ from importlib.resources import files
 
 import pytest
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.features import features_of
-from opmap.catalogue.layouts import EVERY, LAYOUTS, as_stored, in_layout, layout_of
-from opmap.catalogue.selection import find_case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.features import features_of
+from opmap.cases.layouts import EVERY, LAYOUTS, as_stored, in_layout, layout_of
+from opmap.cases.selection import find_case
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.new_cases import NewCases
 from opmap.diagnosis.sides import whose_fault

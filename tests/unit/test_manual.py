@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from opmap import cli
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.invalid_indices import POSITIONS
+from opmap.cases.catalogue import catalogue
+from opmap.cases.invalid_indices import POSITIONS
 from opmap.cli.parser import parser
 from opmap.errors import InputError
 from opmap.evidence import terminal
@@ -241,7 +241,7 @@ class TestContent:
 
     def test_python(self, monkeypatch, capsys):
         """The first two examples of python.md run; the first one here with a few cases only."""
-        monkeypatch.setattr("opmap.catalogue.catalogue.catalogue", lambda tier: islice(catalogue(tier), 20))
+        monkeypatch.setattr("opmap.cases.catalogue.catalogue", lambda tier: islice(catalogue(tier), 20))
         for example in blocks(read("python"))[:2]:
             exec(compile(example, "python.md", "exec"), {})
 

@@ -22,8 +22,8 @@ import pytest
 from onnx import numpy_helper
 
 import opmap
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.selection import find_case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.evidence.reproducers import model_folders
 from opmap.evidence.reproducers.model_folders import collection

@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.variants import VARIANTS
+from opmap.cases.catalogue import catalogue
+from opmap.cases.variants import VARIANTS
 from opmap.cli import main
 from opmap.errors import MappingError
 from opmap.evidence.reproducers.model_folders import folder_files, formed_model, write_files

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from opmap import strategies
-from opmap.catalogue.random_cases import draw_case, random_descriptors
+from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.engines.arrays import from_array, to_array
 from opmap.engines.providers import open_provider
 from opmap.mapping import map_descriptor

@@ -15,12 +15,12 @@ from outside import grid, scatter
 from registered_operators import FOLDER, OUTSIDE, register, registered
 
 from opmap import register_operator, strategies, unregister_operator
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue, example_descriptor
-from opmap.catalogue.coverage.covered import measure
-from opmap.catalogue.covering_arrays import arrays
-from opmap.catalogue.parameters import cases_of, classify
-from opmap.catalogue.random_cases import random_descriptors
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue, example_descriptor
+from opmap.cases.coverage.covered import measure
+from opmap.cases.covering_arrays import arrays
+from opmap.cases.parameters import cases_of, classify
+from opmap.cases.random_cases import random_descriptors
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider
 from opmap.engines.third_party import ThirdPartyProvider
@@ -60,7 +60,7 @@ def cases(tier: str, operator: str) -> list[Case]:
 def build_cases(tier: str, operator: str) -> list[Case]:
     """Returns the operator's cases of a tier, built anew. No other operator is in the catalogue meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opmap.catalogue.catalogue.OPERATORS", {operator: OPERATORS[operator]})
+        patch.setattr("opmap.cases.catalogue.OPERATORS", {operator: OPERATORS[operator]})
         return list(catalogue(tier, variants=False))
 
 

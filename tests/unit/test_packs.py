@@ -14,8 +14,8 @@ import pytest
 from judged_sessions import Planted, changed, fresh_run, judged, records, unlike
 
 from opmap import Session, SessionOptions
-from opmap.catalogue.variants import VARIANTS
-from opmap.catalogue.variants.packs import Pack, can_be_packed
+from opmap.cases.variants import VARIANTS
+from opmap.cases.variants.packs import Pack, can_be_packed
 from opmap.cli import main
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider

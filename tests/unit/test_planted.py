@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.engines.providers import open_provider
 from opmap.judge.judge import Judge

@@ -167,7 +167,7 @@ import itertools
 import pytest
 
 from opmap import catalogue
-from opmap.catalogue.probes import probes
+from opmap.cases.probes import probes
 
 CASES = list(itertools.islice(catalogue("smoke"), 3))
 PROBE = next(probe for probe in probes() if probe.id.endswith("rank-9"))

@@ -10,7 +10,7 @@ import pytest
 from fixed_answers import Fixed
 
 from opmap import open_provider
-from opmap.catalogue.probes import probes, select_probes
+from opmap.cases.probes import probes, select_probes
 from opmap.engines.performer import Performer
 from opmap.engines.protocol import Placement, origin
 from opmap.engines.providers import OpenProvider

@@ -15,7 +15,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.diagnosis.causes import Failure
 from opmap.evidence import terminal

@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 from planted_outputs import LONG_AXIS, PLANTED, SHAPES, axis_of, changed, found, made, read, right_of
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue, generated
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue, generated
 from opmap.descriptors import TensorDesc, complete
-from opmap.diagnosis.relations import Earlier, problem_relation, relations, reveals_addresses, session_faults
+from opmap.diagnosis.relations import (
+    Earlier,
+    problem_relation,
+    relations,
+    reveals_addresses,
+    session_faults,
+)
 from opmap.diagnosis.relations_wrong import MAX_OUTPUT
 from opmap.engines.arrays import dtype_of, wrong_outputs
 from opmap.faults import FAULTS, FaultProvider

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from planted_outputs import SHAPES, changed, found, made, right_of
 
-from opmap.catalogue.catalogue import generated
+from opmap.cases.catalogue import generated
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.relations import relations, reveals_addresses
 from opmap.faults import FAULTS

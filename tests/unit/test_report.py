@@ -12,8 +12,8 @@ from base64 import b64encode
 import pytest
 from planted_markup import diagnosis, fields_in, planted, side, smallest
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.selection import find_case
+from opmap.cases.case import Case
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.descriptors import TensorDesc
 from opmap.evidence import written_bundle

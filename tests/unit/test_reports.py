@@ -12,7 +12,7 @@ import pytest
 from bundle_folders import check_bundle, schema_of, validate
 from markdown_it import MarkdownIt
 
-from opmap.catalogue.selection import find_case
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.errors import ProviderError
 from opmap.evidence.bundle import FILES, Bundle

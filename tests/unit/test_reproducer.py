@@ -9,7 +9,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from opmap.catalogue.contract_probes import contract_probes
+from opmap.cases.contract_probes import contract_probes
 from opmap.engines.expectations import ExpectedStep
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Concurrent, Examine, Open, Run, RunBound, Setup

@@ -6,9 +6,9 @@ import pytest
 from formed_cases import cases
 from registered_operators import registered
 
-from opmap.catalogue.values import fill
-from opmap.catalogue.variants.formed import Inputs
-from opmap.catalogue.variants.further_inputs import fresh_values, other_sizes
+from opmap.cases.values import fill
+from opmap.cases.variants.formed import Inputs
+from opmap.cases.variants.further_inputs import fresh_values, other_sizes
 from opmap.descriptors import TensorDesc, complete_sizes
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from opmap.catalogue.selection import find_case
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.evidence.bundle import Bundle
 from opmap.files import to_json
@@ -404,7 +404,7 @@ if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 
     def test_other_catalogue(self, tmp_path, capsys, monkeypatch):
         """A run is not resumed after the catalogue has changed."""
-        from opmap.catalogue import selection
+        from opmap.cases import selection
 
         arguments = ["validate", "--provider", "cpu", "--filter", "*/example.1"]
         main([*arguments, "--report", str(tmp_path / "r")])

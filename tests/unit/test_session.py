@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opmap import Session, SessionOptions
-from opmap.catalogue.probes import probes
+from opmap.cases.probes import probes
 from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform

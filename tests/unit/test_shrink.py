@@ -5,12 +5,12 @@ from math import prod
 
 import pytest
 
-from opmap.catalogue.case import Case, retyped
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.in_variants import accepts
-from opmap.catalogue.random_cases import draw_any, draw_case
-from opmap.catalogue.values import Filled
-from opmap.catalogue.variants import VARIANTS
+from opmap.cases.case import Case, retyped
+from opmap.cases.catalogue import catalogue
+from opmap.cases.in_variants import accepts
+from opmap.cases.random_cases import draw_any, draw_case
+from opmap.cases.values import Filled
+from opmap.cases.variants import VARIANTS
 from opmap.descriptors import complete_sizes
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.causes import causes

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from planted_providers import Planted
 
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.variants.run_modes import ARENA_OFF
+from opmap.cases.catalogue import catalogue
+from opmap.cases.variants.run_modes import ARENA_OFF
 from opmap.diagnosis.sides import sides_json, whose_fault
 from opmap.engines.machine.facts import Fact
 from opmap.engines.providers import OpenProvider, ProviderMissing

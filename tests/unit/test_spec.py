@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from opmap.catalogue.catalogue import example_descriptor
+from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc, environment
 from opmap.errors import PseudocodeError
 from opmap.mapping.dxdispatch import model_json, read_model

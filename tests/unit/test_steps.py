@@ -4,7 +4,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from opmap.catalogue.contract_probes import contract_probes
+from opmap.cases.contract_probes import contract_probes
 from opmap.engines.expectations import perform_steps
 from opmap.engines.protocol import Placement
 from opmap.engines.session_records import profiled_nodes

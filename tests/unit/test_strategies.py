@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 from opmap import strategies
-from opmap.catalogue.random_cases import draw_case, random_descriptors
+from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.fuzz.state import planned
 from opmap.operators import OPERATORS
 from opmap.operators.random_source import SeededSource, draw_sizes, pick

@@ -9,7 +9,7 @@ import pytest
 from outside import grid, scatter
 from rich.console import Console
 
-from opmap.catalogue.invalid_indices import (
+from opmap.cases.invalid_indices import (
     AXIS,
     CUT,
     CUT_64,

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from opmap.catalogue.invalid_indices import AXIS, questions
+from opmap.cases.invalid_indices import AXIS, questions
 from opmap.cli import main
 from opmap.cli.commands import survey as command
 from opmap.evidence.schemas import json_schema

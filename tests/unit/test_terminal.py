@@ -212,7 +212,7 @@ class TestJson:
 
 
 def _model() -> dict[str, object]:
-    from opmap.catalogue.catalogue import catalogue
+    from opmap.cases.catalogue import catalogue
     from opmap.mapping.dxdispatch import model_json
 
     case = next(iter(catalogue("smoke")))

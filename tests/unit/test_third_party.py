@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.engines.steps import Result

@@ -9,7 +9,7 @@ import pytest
 from judged_sessions import SELECTION, every_run, fresh_run, judged, records, second_run, unlike
 
 from opmap import Session, SessionOptions
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.diagnosis.diagnose import quick_diagnoses
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.engines.dml_linux import VARIABLE

@@ -9,9 +9,9 @@ from functools import cache
 
 import pytest
 
-from opmap.catalogue.case import CASE_IDS
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.random_cases import chosen_numbers
+from opmap.cases.case import CASE_IDS
+from opmap.cases.catalogue import catalogue
+from opmap.cases.random_cases import chosen_numbers
 from opmap.faults.score import score
 from opmap.operators import OPERATORS
 from opmap.tensors import Tensor

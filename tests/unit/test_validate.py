@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 
 pytestmark = pytest.mark.platform

@@ -3,9 +3,9 @@
 import pytest
 from slow_values import slow_fill
 
-from opmap.catalogue import values
-from opmap.catalogue.parameters import allows_pattern
-from opmap.catalogue.values import INDEX_PATTERNS, MODEL_PATTERNS, fill, rounds, signed
+from opmap.cases import values
+from opmap.cases.parameters import allows_pattern
+from opmap.cases.values import INDEX_PATTERNS, MODEL_PATTERNS, fill, rounds, signed
 from opmap.descriptors import complete_sizes
 from opmap.errors import InputError
 from opmap.operators import OPERATORS

@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import pytest
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.in_variants import accepts, classes, split_id
-from opmap.catalogue.selection import has_variant
-from opmap.catalogue.variants import PLAIN, VARIANTS, VariantRun, proofs
-from opmap.catalogue.variants.run_modes import SESSION
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.in_variants import accepts, classes, split_id
+from opmap.cases.selection import has_variant
+from opmap.cases.variants import PLAIN, VARIANTS, VariantRun, proofs
+from opmap.cases.variants.run_modes import SESSION
 from opmap.engines.performer import Performer
 from opmap.engines.providers import OpenProvider, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
@@ -55,8 +55,8 @@ class TestRegistry:
 
     def test_every_form_and_way(self):
         """No form and no run mode is left over."""
-        from opmap.catalogue.variants.forms import FORMS
-        from opmap.catalogue.variants.run_modes import RUN_MODES
+        from opmap.cases.variants.forms import FORMS
+        from opmap.cases.variants.run_modes import RUN_MODES
 
         assert set(FORMS) == {v.form.name for v in VARIANTS.values()}
         assert set(RUN_MODES) == {v.run_mode.name for v in VARIANTS.values()}

@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 from troubled_workers import CHILD, IDENTITY, ROOT, Planted, first_cases, judge, linux, started, troubled
 
-from opmap.catalogue.case import Case
+from opmap.cases.case import Case
 from opmap.descriptors import TensorDesc
 from opmap.engines import frames
 from opmap.engines.child import processes_with

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import opmap
-from opmap.catalogue.catalogue import catalogue
+from opmap.cases.catalogue import catalogue
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Open

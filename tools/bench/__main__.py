@@ -22,7 +22,7 @@ from rich.table import Table
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 from bench import PARTS, Document, conditional, measure, reached  # noqa: E402  # found by the line above
-from opmap.catalogue.selection import Selection  # noqa: E402
+from opmap.cases.selection import Selection  # noqa: E402
 from opmap.cli.entry import exit_code  # noqa: E402
 from opmap.cli.parser import Parser  # noqa: E402
 from opmap.evidence.terminal import console, print_line, progress, stdout_for_json, write_json  # noqa: E402

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.comparisons import Comparison, Conjunction, at_least, at_most
-from opmap.catalogue.feature_table import FeatureTable
-from opmap.catalogue.features import Value, features_of
-from opmap.catalogue.parameters import is_large
-from opmap.catalogue.random_cases import drawn_case
-from opmap.catalogue.values import seed_of
+from opmap.cases.case import Case
+from opmap.cases.comparisons import Comparison, Conjunction, at_least, at_most
+from opmap.cases.feature_table import FeatureTable
+from opmap.cases.features import Value, features_of
+from opmap.cases.parameters import is_large
+from opmap.cases.random_cases import drawn_case
+from opmap.cases.values import seed_of
 from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.registry import FAULTS
 from opmap.operators import OPERATORS

@@ -12,7 +12,7 @@ from pathlib import Path
 
 def main(operator: str, elements: int) -> int:
     """Prints the peak of memory. Returns 1 if the case does not pass."""
-    from opmap.catalogue.catalogue import generated
+    from opmap.cases.catalogue import generated
     from opmap.descriptors import complete_sizes
     from opmap.operators import OPERATORS
     from opmap.session.session import open_judge

@@ -7,8 +7,8 @@ from time import perf_counter
 
 import msgspec
 
-from opmap.catalogue.case import Case
-from opmap.catalogue.variants import PLAIN
+from opmap.cases.case import Case
+from opmap.cases.variants import PLAIN
 from opmap.judge.judge import Judge
 from opmap.judge.session_batcher import SessionBatcher
 from opmap.session import Session

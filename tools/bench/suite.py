@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 
 from opmap import descriptors
-from opmap.catalogue.case import Case
-from opmap.catalogue.catalogue import catalogue
-from opmap.catalogue.values import Filled
-from opmap.catalogue.variants import PLAIN, VARIANTS
+from opmap.cases.case import Case
+from opmap.cases.catalogue import catalogue
+from opmap.cases.values import Filled
+from opmap.cases.variants import PLAIN, VARIANTS
 from opmap.engines.arrays import to_array
 from opmap.engines.steps import Clear, Examine, Open, Run
 from opmap.errors import InputError

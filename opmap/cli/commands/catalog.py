@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ...catalogue.catalogue import catalogue
-from ...catalogue.contract_probes import contract_probes
+from ...cases.catalogue import catalogue
+from ...cases.contract_probes import contract_probes
 from ...evidence.coverage_tables import coverage_sections, tier_coverage
 from ...evidence.terminal import console, print_line, print_text, progress, write_json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
-from ...catalogue.case import Case
+from ...cases.case import Case
 from ...diagnosis.diagnose import Diagnosis, diagnoses
 from ...diagnosis.judged_run import JudgedRun
 from ...errors import InputError

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ...catalogue.case import Case
-from ...catalogue.selection import find_case
+from ...cases.case import Case
+from ...cases.selection import find_case
 from ...descriptors import FEATURE_LEVELS
 from ...errors import InputError, names, shown
 from ...judge.onnx_models import CpuValues, is_model, node_cases, read_model_file

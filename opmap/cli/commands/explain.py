@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ...catalogue.case import Case
+from ...cases.case import Case
 from ...errors import InputError
 from ...evidence.terminal import print_line
 from ...pseudocode import Line, full_rank, show

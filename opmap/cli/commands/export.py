@@ -8,8 +8,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...catalogue.case import Case
-from ...catalogue.selection import Selection, find_case
+from ...cases.case import Case
+from ...cases.selection import Selection, find_case
 from ...diagnosis.causes import failure_of
 from ...diagnosis.sides import whose_fault
 from ...errors import InputError

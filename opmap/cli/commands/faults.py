@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ...catalogue.selection import Selection
+from ...cases.selection import Selection
 from ...errors import InputError
 from ...evidence.terminal import print_line, progress, write_json
 from ...faults.score import encode, score, summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from ...catalogue.large_tensors import LargeCase, large_cases
+from ...cases.large_tensors import LargeCase, large_cases
 from ...errors import InputError
 from ...evidence.tables import print_failures, print_notes, print_tables
 from ...evidence.terminal import console, progress, stdout_for_json, write_json

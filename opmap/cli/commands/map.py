@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from ...catalogue.variants import PLAIN, VARIANTS
+from ...cases.variants import PLAIN, VARIANTS
 from ...evidence.reproducers.model_folders import folder_files, formed_model, write_files
 from ...evidence.terminal import print_line, write_json
 from ...judge.compare import undefined

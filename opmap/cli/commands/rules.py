@@ -43,7 +43,7 @@ def _chosen(entries: Iterable[T], id: str | None, id_of: Callable[[T], str]) -> 
 
 def _checked_on(options: Namespace) -> int:
     """Asks DirectML about descriptors that keep or break the rules, and prints its answers. Returns 0: nothing is judged."""
-    from ...catalogue.rule_breaks import questions
+    from ...cases.rule_breaks import questions
     from ...engines import providers
     from ...engines.direct import DirectProvider
     from ...evidence.rule_table import RulesDocument, print_rules

@@ -6,8 +6,8 @@ import shlex
 from argparse import Namespace
 from pathlib import Path
 
-from ...catalogue.case import Case
-from ...catalogue.variants import PLAIN
+from ...cases.case import Case
+from ...cases.variants import PLAIN
 from ...diagnosis.causes import Failure, causes
 from ...diagnosis.judged_run import JudgedRun
 from ...diagnosis.shrink import Budget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ...catalogue.invalid_indices import questions
+from ...cases.invalid_indices import questions
 from ...engines.worker import WorkerProvider
 from ...errors import InputError
 from ...evidence.html_report import add_survey

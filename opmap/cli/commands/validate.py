@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...catalogue.case import Case
+from ...cases.case import Case
 from ...errors import InputError, OpmapError
 from ...evidence.bundle import HTML, RECORDS
 from ...evidence.tables import print_failures, print_notes, print_tables

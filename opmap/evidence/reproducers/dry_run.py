@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...catalogue.case import Case
-from ...catalogue.contract_probes import ContractProbe
-from ...catalogue.variants import VARIANTS, Formed, Inputs
-from ...catalogue.variants.run_modes import VariantStep
+from ...cases.case import Case
+from ...cases.contract_probes import ContractProbe
+from ...cases.variants import VARIANTS, Formed, Inputs
+from ...cases.variants.run_modes import VariantStep
 from ...engines.expectations import ExpectedStep
 from ...engines.steps import Run
 from ...mapping import map_descriptor

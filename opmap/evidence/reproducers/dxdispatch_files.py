@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...catalogue.case import Case
-from ...catalogue.variants import Inputs
+from ...cases.case import Case
+from ...cases.variants import Inputs
 from ...engines.arrays import to_array
 from ...files import to_json
 from ...mapping.dxdispatch import model_json

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from onnx import helper
 
-from ...catalogue.case import Case, retyped
-from ...catalogue.catalogue import catalogue, generated, model_index_forms
-from ...catalogue.variants import VARIANTS, Formed
+from ...cases.case import Case, retyped
+from ...cases.catalogue import catalogue, generated, model_index_forms
+from ...cases.variants import VARIANTS, Formed
 from ...errors import InputError, MappingError
 from ...files import TEMPORARY, read_bytes, replace
 from ...mapping import MappedModel, map_descriptor

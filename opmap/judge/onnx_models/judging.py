@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
-from ...catalogue.case import Case
-from ...catalogue.variants import Check
+from ...cases.case import Case
+from ...cases.variants import Check
 from ...descriptors import pad
 from ...engines.arrays import dtype_of, from_array, wrong_array
 from ...engines.providers import OpenProvider

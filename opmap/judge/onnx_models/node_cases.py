@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 import onnx
 
-from ...catalogue.case import Case
-from ...catalogue.values import fill
-from ...catalogue.variants import PLAIN
+from ...cases.case import Case
+from ...cases.values import fill
+from ...cases.variants import PLAIN
 from ...descriptors import FEATURE_LEVELS, OperatorDesc
 from ...engines.arrays import from_array
 from ...engines.worker import WorkerLost

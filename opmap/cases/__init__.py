@@ -6,21 +6,3 @@ selects cases of a tier. `features` describes a case in words and numbers that c
 without a valid descriptor, and `contract_probes` short programs over sessions (data in `contract/`). Nothing here runs a
 case or depends on verdicts.
 """
-
-from __future__ import annotations
-
-import sys
-from types import ModuleType
-from typing import Any
-
-
-class _Callable(ModuleType):
-    """This package, which is also the public function `opmap.catalogue`: they have one name."""
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        from .catalogue import catalogue
-
-        return catalogue(*given, **named)
-
-
-sys.modules[__name__].__class__ = _Callable

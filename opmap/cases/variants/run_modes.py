@@ -27,7 +27,19 @@ import numpy as np
 
 from ...engines.arrays import dtype_of
 from ...engines.sessions import FUSION_OFF
-from ...engines.steps import DEVICE, HOST, AnyStep, Bind, Method, Open, Put, Run, RunBound, Setup, Update
+from ...engines.steps import (
+    DEVICE,
+    HOST,
+    AnyStep,
+    Bind,
+    Method,
+    Open,
+    Put,
+    Run,
+    RunBound,
+    Setup,
+    Update,
+)
 from ...tensors import Tensor
 from .formed import Formed, Inputs
 from .further_inputs import fresh_values, has_other_sizes, other_sizes
