@@ -166,6 +166,7 @@ class TestTiers:
 class TestUnknown:
     """An id that exists nowhere gives one line with the nearest ids."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "id, nearest",
         [
@@ -183,6 +184,7 @@ class TestUnknown:
         assert str(caught.value).startswith(f"must be the id of a case, got {id!r} (the nearest: {nearest}")
         assert str(caught.value).count(", ") <= 3
 
+    @pytest.mark.slow
     def test_nothing_near(self):
         """Where nothing is similar, the message says how to list the ids."""
         with pytest.raises(InputError, match=r"--case must be the id of a case, got 'absent' \(opmap catalog --list"):

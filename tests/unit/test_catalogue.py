@@ -89,6 +89,7 @@ class TestIds:
             == hashlib.sha256(chosen.encode()).hexdigest()
         )
 
+    @pytest.mark.slow
     def test_are_unique_and_plain(self, full):
         """Ids are unique without regard to case, also as file names.
 

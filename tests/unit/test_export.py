@@ -44,6 +44,7 @@ def other_sizes_in_onnx(case):
 class TestFiles:
     """The other files of a folder."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("variant", ["plain", "init", "if", "symbolic", "shapeless", "external", "second-output"])
     def test_layout(self, variant, tmp_path):
         """The model passes ONNX's checker; inputs and outputs have the names, types and sizes of the graph's."""

@@ -41,6 +41,7 @@ class TestCases:
 class TestEveryForm:
     """What is true of each form."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("level", [None, NO_OPTIMIZATION], ids=["optimized", "as-written"])
     def test_answers(self, name, level, tmp_path):
         """One session answers several rounds, each with the documented output."""

@@ -18,8 +18,6 @@ from opmap.evidence.failure_folders import FOLDER
 from opmap.evidence.written_bundle import read_bundle
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
 
-pytestmark = pytest.mark.platform
-
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
 
 
@@ -80,6 +78,7 @@ class TestMerge:
         both = {case: max(times("whole")[case], times("cpu")[case]) for case in times("whole")}
         assert {**both, "gather/example.1": 1e9} == times("new")
 
+    @pytest.mark.slow
     def test_shards(self, merge, bundles):
         """All shards give the cases, totals and causes of the whole run; the bundle fits its schemas."""
         assert (1, []) == merge("one", "two", "three")  # red, as its parts are

@@ -31,8 +31,6 @@ from opmap.limits import MAX_FILE_BYTES
 from opmap.mapping.dxdispatch import model_json
 from opmap.tensors import DataType, Tensor
 
-pytestmark = pytest.mark.platform
-
 MODELS = Path(__file__).resolve().parents[2] / "models"
 NAMES = sorted(p.name for p in MODELS.iterdir() if p.is_dir())
 
@@ -90,6 +88,7 @@ class TestCollection:
 class TestBuild:
     """`opmap build` writes the collection and touches nothing else."""
 
+    @pytest.mark.platform
     def test_build(self, tmp_path, capsys):
         """A second build into the same folder gives the same files, and nothing else is touched."""
         (tmp_path / "m").mkdir()

@@ -106,6 +106,7 @@ NOT_TAKEN = {
 class TestForms:
     """Models of our own in every form come in as folders."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("form", sorted({variant.form.name for variant in VARIANTS.values()}))
     def test_form(self, form, tmp_path, capsys):
         """Each passes. Of an If, the branch that is not taken is named."""

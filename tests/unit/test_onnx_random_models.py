@@ -98,6 +98,7 @@ class Draw:
         return files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_agrees(seed, tmp_path, capsys):
     draw = Draw(seed)

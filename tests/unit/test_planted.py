@@ -45,6 +45,7 @@ class TestPlanted:
         judge = Judge(open_provider("planted_faults:right"), brief=True)
         assert {"pass"} == {judge(case).verdict for case in smoke()}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("name", "code"), [("right", 0), ("adds_zero", 1), ("tuples_backwards", 1)])
     def test_by_the_command(self, name, code):
         """`opmap validate` exits with 1 if the backend is wrong, else with 0."""

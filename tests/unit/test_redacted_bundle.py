@@ -18,8 +18,6 @@ from opmap.cli import main
 from opmap.engines.machine.environment import PROBES
 from opmap.evidence.written_bundle import read_bundle
 
-pytestmark = pytest.mark.platform
-
 USER, HOST, FOLDER = "lena_m", "gpu-17", "/home/lena_m/rigx/onnx"
 """What is planted. An underscore is escaped in Markdown."""
 

@@ -63,6 +63,7 @@ class TestInBrowser:
         assert f"{lines} cases" == count_of(opened)
         assert min(lines, 100) == opened.value("document.querySelectorAll('#list details').length")
 
+    @pytest.mark.slow
     def test_search(self, opened):
         """All words must occur, in upper or lower case."""
         found = opened.value("""new Promise((done) => {

@@ -300,6 +300,7 @@ class TestRepeat:
 class TestSame:
     """Two runs of the same catalogue give the same bytes."""
 
+    @pytest.mark.slow
     def test_processes(self, tmp_path):
         """Hash seed, order and repetitions do not change the bytes, also if results are wrong."""
         stub(
@@ -340,6 +341,7 @@ if outputs and outputs[0].size % 3 == 0: outputs = [numpy.zeros_like(o) for o in
 if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 """
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "more",
         [

@@ -29,8 +29,6 @@ from opmap.engines.steps import (
 )
 from opmap.engines.worker import WorkerProvider
 
-pytestmark = pytest.mark.platform
-
 HEADER = '<ir_version: 8, opset_import: ["" : 13]>\n'
 TWO = "g (float[3] data, int64[2] indices) => (float[2] first, float[3] second) { first = Gather(data, indices) second = Neg(data) }"
 DEFAULT = "g (float[2] data) => (float[1] first) <int64[1] indices = {1}> { first = Gather(data, indices) }"

@@ -109,6 +109,7 @@ def missing(): raise ImportError(HOSTILE)
         assert SHOWN.split("[red]")[0] in out + err
         assert set() == raw(out + err)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "arguments",
         [

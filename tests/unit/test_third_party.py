@@ -218,6 +218,7 @@ class TestRun:
         assert 0 == done.returncode
         assert "pass" == json.loads(done.stdout)["cases"][0]["verdict"]
 
+    @pytest.mark.slow
     @in_worker_or_not
     @pytest.mark.parametrize(
         ("name", "message"),

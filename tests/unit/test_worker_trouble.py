@@ -255,6 +255,7 @@ class TestNothingStays:
                 worker.run(b"stop", {})
             assert [] == processes_with(token)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("model", [b"", b"sleep", b"hold"])
     def test_after_the_parent_was_killed(self, model):
         program = f"""if True:

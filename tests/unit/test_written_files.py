@@ -58,6 +58,7 @@ class TestReplace:
 
         assert {"run.json", "finds.jsonl"} == set(os.listdir(tmp_path))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "arguments",
         [
