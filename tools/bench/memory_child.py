@@ -50,14 +50,14 @@ def peak() -> int:
 
 def _windows_peak() -> int:
     """Returns the peak of this process's working set, `PROCESS_MEMORY_COUNTERS.PeakWorkingSetSize`."""
-    kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]  # on Windows only
+    kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined, unused-ignore]  # on Windows only
     kernel32.GetCurrentProcess.restype = ctypes.c_void_p
     kernel32.K32GetProcessMemoryInfo.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32)
     counters = (ctypes.c_size_t * 9)()  # cb and PageFaultCount are two DWORDs in the first
     size = ctypes.sizeof(counters)
     ctypes.cast(counters, ctypes.POINTER(ctypes.c_uint32))[0] = size
     if not kernel32.K32GetProcessMemoryInfo(kernel32.GetCurrentProcess(), counters, size):
-        raise ctypes.WinError(ctypes.get_last_error())  # type: ignore[attr-defined]  # as above
+        raise ctypes.WinError(ctypes.get_last_error())  # type: ignore[attr-defined, unused-ignore]  # as above
     return counters[1]
 
 
