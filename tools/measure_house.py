@@ -37,7 +37,7 @@ def main() -> int:
         "code lines of opmap/": code_lines(PACKAGE),
         "code lines of tests/": code_lines(HOUSE / "tests"),
         "lines of tests/": sum(path.read_bytes().count(b"\n") for path in (HOUSE / "tests").rglob("*.py")),
-        "rooms": len({path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}),
+        "rooms": len({path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")} - {"__init__.py"}),
         "import layers": layers(),
         "calls of one case": calls.total(),
         "files of one case": len({file for file, _ in calls}),
