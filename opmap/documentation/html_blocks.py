@@ -79,7 +79,7 @@ def _markup(node: etree._Element) -> str:
 
 
 def _paragraph(node: etree._Element, line: int, content: str) -> Iterator[Block]:
-    """Yields the text of an element up to the next element that is no part of a paragraph, if there is any."""
+    """Yields the text of an element. Stops at the first element inside it that is not part of a paragraph."""
     if text := content.strip():
         line += content[: len(content) - len(content.lstrip())].count("\n")
         yield Block("heading" if node.tag in _HEADINGS else "text", line, text)

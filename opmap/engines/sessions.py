@@ -178,7 +178,7 @@ class SessionProvider(Performer):
 
     @cached_property
     def _folder(self) -> Path:
-        """The folder of all files of all sessions: under Wine it costs much time to make a temporary folder."""
+        """One folder for the files of all sessions. Making a temporary folder is slow under Wine, so there is only one."""
         self._temporary = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
         return Path(self._temporary.name)
 

@@ -189,7 +189,7 @@ def describe_case(case: Case) -> str:
 def diagnosis_document(
     provider: str, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]
 ) -> DiagnosisDocument:
-    """Returns the document that `diagnose --json` prints and diagnosis.json holds. `again` is that of print_causes."""
+    """Returns the document that `diagnose --json` prints and diagnosis.json holds. `again(case)` is the command that runs a case again."""
     groups = [cause_group(diagnosis, again) for diagnosis in diagnoses]
     return DiagnosisDocument(schema=DIAGNOSIS_SCHEMA, provider=provider, groups=groups)
 

@@ -402,7 +402,7 @@ _KINDS: dict[Change, str] = {
     "gone": "Cases that are gone",
     "better": "Cases that are better than before",
 }
-"""What became of a case -> the title of such cases."""
+"""Outcome of a case in a comparison -> the heading above the cases with this outcome."""
 
 
 def _sections(document: DiffDocument, most: int) -> Iterator[Section]:

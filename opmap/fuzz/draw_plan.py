@@ -92,7 +92,7 @@ class PlanDrawing:
         self.run_session()
 
     def _try(self, action: AnyAction) -> bool:
-        """Adds an action if it is allowed. Returns whether it is. The lowest number, which is rare, leaves it out."""
+        """Adds an action if it is allowed. Returns whether it is. The lowest drawn number, which is rare, leaves the action out."""
         start_section(self.random)
         if self.random.integer(0, RARE) == 0:
             return False

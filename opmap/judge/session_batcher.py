@@ -142,9 +142,8 @@ class SessionBatcher:
         passed = [judged.record.verdict == Verdict.PASS for judged in batched]
         if all(passed) and tried.error is None:
             return batched
-        if (
-            tried.error is not None and tried.error.verdict in DANGEROUS
-        ):  # each hang counts: the case must be found at once
+        if tried.error is not None and tried.error.verdict in DANGEROUS:
+            # each hang counts: the case must be found at once
             smaller = [
                 batched[n] if n == tried.at else self._judge_alone(ready)  # it would hang again
                 for n, ready in enumerate(group)
