@@ -45,7 +45,7 @@ class Case:
     offsets: Mapping[str, int] = field(default_factory=lambda: _NO_OFFSETS)
 
     @property
-    def round(self) -> Inputs:
+    def inputs(self) -> Inputs:
         """The descriptor and its values."""
         return Inputs(self.desc, self.tensors)
 

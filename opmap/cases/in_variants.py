@@ -60,10 +60,10 @@ def accepts(variant: Variant, case: Case) -> bool:
     if case.variant != variant.base:
         return False
     try:
-        formed = variant.form.build(map_descriptor(case.desc), case.round)
+        formed = variant.form.build(map_descriptor(case.desc), case.inputs)
     except MappingError:
         return False
-    return formed is not None and variant.run_mode.accepts(case.round, formed)
+    return formed is not None and variant.run_mode.accepts(case.inputs, formed)
 
 
 def classes(desc: OperatorDesc) -> dict[str, str | None]:

@@ -62,7 +62,7 @@ def _kinds(wrong: WrongOutput) -> tuple[str, ...]:
     if wrong.large or data_type.kind != "float":
         return ()
     actual = Tensor(data_type, wrong.sizes, array(data_type.bits_code, wrong.actual.tobytes()))
-    return value_kinds([Check("", wrong.case.round, "", wrong.case.expected, actual)])
+    return value_kinds([Check("", wrong.case.inputs, "", wrong.case.expected, actual)])
 
 
 def _changes(wrong: WrongOutput) -> Iterator[tuple[str, Callable[[Bits], Bits]]]:

@@ -71,10 +71,10 @@ def export_folder(
     message = clean(record.message) if record and record.message else None
     record = record and msgspec.structs.replace(record, message=message)
     default = provider if provider and provider.endswith("ExecutionProvider") else CPU
-    round = case.round
+    inputs = case.inputs
     issue = Issue(
         case=case,
-        expected=_tensor(round.desc.output.data_type, round.desc.output.sizes, round.expected),
+        expected=_tensor(inputs.desc.output.data_type, inputs.desc.output.sizes, inputs.expected),
         provider=(record and record.provider) or provider,
         default=default,
         device_class=record.device_class if record else None,
@@ -95,8 +95,8 @@ def export_folder(
         files |= folder_files(formed, case)
         steps: list[ExpectedStep] = []
         for formed_before, earlier_case in earlier:
-            steps += [*dry_run(formed_before, earlier_case.round, earlier_case.variant), ExpectedStep(Clear())]
-        steps += dry_run(formed, round, case.variant)
+            steps += [*dry_run(formed_before, earlier_case.inputs, earlier_case.variant), ExpectedStep(Clear())]
+        steps += dry_run(formed, inputs, case.variant)
         recorded = _recorded(formed, case, record, files)
         text = program(
             steps,
@@ -111,7 +111,7 @@ def export_folder(
         issue.model, issue.recorded = formed.model, recorded
         if record and record.actual and record.actual.Bits is None and record.actual.Differences:
             issue.notes.append("The output that the provider gave is too large for a record: it is left out.")
-    files |= dxdispatch_files(case, round)
+    files |= dxdispatch_files(case, inputs)
     issue.files, issue.removed = sorted([*files, ISSUE]), redactor.removed if redactor else None
     files[ISSUE] = issue_text(issue).encode(errors="backslashreplace")
     return files
@@ -158,7 +158,7 @@ def _recorded(formed: Formed, case: Case, record: Record | None, files: dict[str
     names = list(formed.outputs)
     label = (record.message or "").partition(": ")[0]
     output = next((name for name in names if label == name or label.endswith(f", {name}")), names[0])
-    if formed.dynamic and (sizes := formed.output_sizes(output, case.round)) and np.prod(sizes) == actual.size:
+    if formed.dynamic and (sizes := formed.output_sizes(output, case.inputs)) and np.prod(sizes) == actual.size:
         actual, expected = actual.reshape(sizes), expected.reshape(sizes)
     note = f"what {record.provider} gave: {record.message}"
     files[f"actual_{names.index(output)}.pb"] = tensor_proto(output, np.ma.getdata(actual), note)

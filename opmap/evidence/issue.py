@@ -70,7 +70,7 @@ class Issue:
         """The descriptor in words, and the values of its tensors."""
         case, recorded = self.case, self.recorded
         inputs = [f"{name} = {_values(to_array(tensor))}" for name, tensor in case.tensors.items()]
-        output = recorded.output if recorded else case.round.output_field
+        output = recorded.output if recorded else case.inputs.output_field
         outputs = [f"expected {output} = {_values(recorded.expected if recorded else self.expected)}"]
         if recorded:
             outputs.append(f"actual   {output} = {_values(recorded.actual)}")

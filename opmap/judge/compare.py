@@ -38,9 +38,9 @@ def relation(check: Check, checks: Sequence[Check], defaults: Mapping[str, Tenso
     actual = check.actual
     assert actual is not None, "outputs of a wrong type or shape are related to nothing"
     bits = list(actual.bits)
-    if defaults and check.field == check.round.output_field:
-        round = Inputs(check.round.desc, {**check.round.tensors, **defaults})
-        if list(round.expected) == bits:
+    if defaults and check.field == check.inputs.output_field:
+        inputs = Inputs(check.inputs.desc, {**check.inputs.tensors, **defaults})
+        if list(inputs.expected) == bits:
             return "the output is the one for the model's defaults, and the fed values are ignored"
     earlier = checks[: checks.index(check)]
     for other in reversed(earlier):
@@ -95,7 +95,7 @@ def _kinds_of(check: Check, actual: Tensor, wrong: Sequence[int]) -> set[str]:
     ):
         return set()
     other_nans = {got for expected, got in changes.items() if floats.is_other_nan(expected, got)}
-    same_type = (tensor.bits for tensor in check.round.tensors.values() if tensor.data_type is actual.data_type)
+    same_type = (tensor.bits for tensor in check.inputs.tensors.values() if tensor.data_type is actual.data_type)
     return kinds if all(other_nans.isdisjoint(bits) for bits in same_type) else set()
 
 
@@ -140,7 +140,7 @@ def explain(check: Check, wrong: Sequence[int]) -> str:
     If exactly one input element has the actual value, the text names it: the provider may have read that element. An
     output that must be a copy of an input has no statement. All coordinates have one number per dimension.
     """
-    round, actual, first = check.round, check.actual, wrong[0]
+    inputs, actual, first = check.inputs, check.actual, wrong[0]
     assert actual is not None, "outputs of a wrong type or shape have no elements to compare"
     wanted, got = check.expected[first], actual.bits[first]
     assert wanted is not None, "an element without a documented value is never wrong"
@@ -148,25 +148,25 @@ def explain(check: Check, wrong: Sequence[int]) -> str:
     if texts[0] == texts[1]:
         width = actual.data_type.size * 2
         texts = [f"{text} (bits {bits:0{width}x})" for text, bits in zip(texts, (wanted, got), strict=True)]
-    at = unravel(first, round.desc.tensors[check.field].sizes)
-    if check.field != round.output_field:
+    at = unravel(first, inputs.desc.tensors[check.field].sizes)
+    if check.field != inputs.output_field:
         statement, read = f"the copy of {check.field}{list(at)}", None
     else:
-        statement, read = round.desc.trace(at, round.tensors).text, _only_place(round, got)
+        statement, read = inputs.desc.trace(at, inputs.tensors).text, _only_place(inputs, got)
     consistent = f", consistent with reading {read}" if read else ""
     values = f"{statement} = {texts[0]}, got {texts[1]}{consistent}"
-    return f"{len(wrong)} of {len(actual.bits)} elements differ: {values}; sizes {_sizes(round)}"
+    return f"{len(wrong)} of {len(actual.bits)} elements differ: {values}; sizes {_sizes(inputs)}"
 
 
-def _sizes(round: Inputs) -> str:
+def _sizes(inputs: Inputs) -> str:
     """Returns the sizes of all tensors by the pseudocode's names: `input {1,3}, indices {1,2}, output {1,2}`."""
-    return ", ".join(f"{name} {show(sizes)}" for name, sizes in round.desc.pseudocode_sizes.items())
+    return ", ".join(f"{name} {show(sizes)}" for name, sizes in inputs.desc.pseudocode_sizes.items())
 
 
-def _only_place(round: Inputs, bits: int) -> str | None:
+def _only_place(inputs: Inputs, bits: int) -> str | None:
     """The only input element with these bits, as `input[1, 2]`; None if there are none or several."""
-    fields = round.desc.spec().pseudocode.tensors
-    sources = {name: round.tensors[fields[name]] for name in round.desc.access.sources}
+    fields = inputs.desc.spec().pseudocode.tensors
+    sources = {name: inputs.tensors[fields[name]] for name in inputs.desc.access.sources}
     holders = [(name, tensor) for name, tensor in sources.items() if bits in tensor.bits]
     if len(holders) != 1 or holders[0][1].bits.count(bits) != 1:
         return None

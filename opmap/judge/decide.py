@@ -145,7 +145,7 @@ def _output_fields(outcome: Outcome, *, brief: bool) -> dict[str, Any]:
         if outcome.violations:
             return {}
         return {"expected": _tensor_record(outcome.case.desc.output, outcome.inputs.expected)}
-    tensor, actual = check.round.desc.tensors[check.field], check.actual
+    tensor, actual = check.inputs.desc.tensors[check.field], check.actual
     as_digest = brief and actual is not None and not wrong
     expected = _tensor_record(tensor, check.expected, wrong, brief=as_digest)
     if actual is None:

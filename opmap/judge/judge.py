@@ -72,7 +72,7 @@ class Judge:
 
     def prepare(self, case: Case) -> Ready | Outcome:
         """Returns a case with its model in the form of its variant; the outcome of a case that no model can be made of."""
-        inputs = case.round
+        inputs = case.inputs
         violations = case.desc.violations(feature_level=self.feature_level)
         if violations:
             return Outcome(case=case, inputs=inputs, violations=violations)
@@ -91,7 +91,7 @@ class Judge:
 
         DirectML itself gets the descriptor as it is: the record shows no model.
         """
-        inputs, provider = case.round, self.provider
+        inputs, provider = case.inputs, self.provider
         violations = case.desc.violations(feature_level=self.feature_level)
         if violations:
             return Outcome(case=case, inputs=inputs, violations=violations)

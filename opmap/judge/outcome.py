@@ -49,7 +49,7 @@ class Outcome:
             wrong = differences(check.expected, check.actual.bits) if check.actual else ()
             if check.problem or wrong:
                 return check, wrong
-        return next((check for check in reversed(self.checks) if check.field == check.round.output_field), None), ()
+        return next((check for check in reversed(self.checks) if check.field == check.inputs.output_field), None), ()
 
     @property
     def check(self) -> Check | None:

@@ -217,9 +217,9 @@ class TestIndexPaths:
     def test_in_the_model(self, path, inputs, operators, kinds):
         """The graph has the inputs, nodes and initializers of the index path; a path other than `input` is listed."""
         (case,) = cases_with(self.CASE.desc, "mix", "addr", path)
-        formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.round)
+        formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.inputs)
         onnx.checker.check_model(formed.model, full_check=True)
-        assert inputs == [i.name for i in formed.model.graph.input] == list(formed.feeds(case.round))
+        assert inputs == [i.name for i in formed.model.graph.input] == list(formed.feeds(case.inputs))
         assert operators == {n.op_type for n in formed.model.graph.node} - {"Reshape", "Cast"}
         assert kinds == {s.kind for s in formed.substitutions}
         held = [i for i in formed.model.graph.initializer if i.name == "IndicesTensor"]

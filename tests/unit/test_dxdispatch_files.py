@@ -265,7 +265,7 @@ class TestExported:
         """A tensor with strides lies in its resource as the strides say."""
         (case,) = catalogue("smoke", [id])
         case = in_layout(case, layout)
-        for name, content in dxdispatch_files(case, case.round).items():
+        for name, content in dxdispatch_files(case, case.inputs).items():
             (tmp_path / name).write_bytes(content)
         (dispatch,) = read(tmp_path / DXDISPATCH)
         assert case.desc == dispatch.desc

@@ -84,9 +84,9 @@ class TestKinds:
 
         def kinds(bits, answer):
             data = Tensor(data_type, (3,), bits)
-            round = Inputs(case.desc, {**case.tensors, "InputTensor": data})
+            inputs = Inputs(case.desc, {**case.tensors, "InputTensor": data})
             return value_kinds(
-                [Check("", round, "OutputTensor", round.expected, dataclasses.replace(data, bits=answer))]
+                [Check("", inputs, "OutputTensor", inputs.expected, dataclasses.replace(data, bits=answer))]
             )
 
         assert ("nan-payload", "denormals-as-zero") == kinds([infinity + 1, 3, infinity], [infinity + 9, 0, infinity])
@@ -112,17 +112,17 @@ class TestKinds:
 
     def test_other_runs(self):
         """A walk whose second run read from a wrong address is of no kind, although its first run is."""
-        round = gather(values=("NaN", 1.0), indices=(0, 1)).round
-        nan = dataclasses.replace(round.tensors["InputTensor"], bits=[SIGNALLING, ONE])
-        round = Inputs(round.desc, {**round.tensors, "InputTensor": nan})
+        inputs = gather(values=("NaN", 1.0), indices=(0, 1)).inputs
+        nan = dataclasses.replace(inputs.tensors["InputTensor"], bits=[SIGNALLING, ONE])
+        inputs = Inputs(inputs.desc, {**inputs.tensors, "InputTensor": nan})
         right, quiet, wrong = (SIGNALLING, ONE), (QUIET | 0x2A, ONE), (ONE, ONE)
 
         def check(bits) -> Check:
-            return Check("", round, "OutputTensor", round.expected, Tensor(DataType.FLOAT32, (2,), bits))
+            return Check("", inputs, "OutputTensor", inputs.expected, Tensor(DataType.FLOAT32, (2,), bits))
 
         assert ("nan-payload",) == value_kinds([check(right), check(quiet)])
         assert () == value_kinds([check(right), check(quiet), check(wrong)])
-        assert () == value_kinds([check(quiet), Check("", round, "OutputTensor", round.expected, None, "a size")])
+        assert () == value_kinds([check(quiet), Check("", inputs, "OutputTensor", inputs.expected, None, "a size")])
 
     def test_repeated(self):
         """A case with different results is of no kind."""

@@ -132,7 +132,7 @@ def form_files(form):
                 formed = formed_model(map_descriptor(case.desc), case)
             except MappingError:
                 continue
-            if variant.run_mode.accepts(case.round, formed):
+            if variant.run_mode.accepts(case.inputs, formed):
                 return folder_files(formed, case)
     raise AssertionError(f"no case has the form {form}")
 

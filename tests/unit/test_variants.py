@@ -36,8 +36,8 @@ MINE = OpenProvider(CPU, "1", "hardware", SessionProvider(CPU))
 
 def run_of(case: Case, events=(), **evidence) -> VariantRun:
     """Returns the run of a case on the DirectML EP that ran one session once and has shown these events."""
-    formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.round)
-    run = VariantRun(lambda step: None, formed, case.round, DIRECTML)
+    formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.inputs)
+    run = VariantRun(lambda step: None, formed, case.inputs, DIRECTML)
     run.steps.append(Run(session=SESSION))
     run.evidence[SESSION] = Evidence(events=[Event(op, ep, sizes) for op, ep, sizes in events], **evidence)
     return run

@@ -186,26 +186,26 @@ def _parts(judge: Judge, cases: Sequence[Case], clock: Clock) -> dict[str, float
     performer = judge.provider.performer
     for case in cases:
         now = clock()
-        round = dataclasses.replace(case.round, tensors=dict(case.tensors))
+        inputs = dataclasses.replace(case.inputs, tensors=dict(case.tensors))
         add("generate")
         case.desc.violations()
         add("validate")
         mapped = judge.map(case)
         add("map")
-        formed = VARIANTS[PLAIN].form.build(mapped, round)
+        formed = VARIANTS[PLAIN].form.build(mapped, inputs)
         assert formed is not None, "each case has the form of the variant plain"
         model = np.frombuffer(formed.model_bytes, np.uint8)
         add("build")
         performer.perform(Open(session="measured", model=model))
         add("session")
-        performer.perform(Run(session="measured", feeds=formed.feeds(round)))
+        performer.perform(Run(session="measured", feeds=formed.feeds(inputs)))
         add("run")
         performer.perform(Examine(session="measured"))
         performer.perform(Clear())
         add("session")
-        _ = round.expected
+        _ = inputs.expected
         add("interpret")
-        outcome = judge.execute(dataclasses.replace(case, tensors=round.tensors))
+        outcome = judge.execute(dataclasses.replace(case, tensors=inputs.tensors))
         check = outcome.check
         assert check is not None and check.actual is not None, "each case passes on the CPU EP"
         now = clock()

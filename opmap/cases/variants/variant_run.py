@@ -28,7 +28,7 @@ class Check:
     """
 
     label: str
-    round: Inputs
+    inputs: Inputs
     field: str
     expected: Sequence[int | None]
     actual: Tensor | None

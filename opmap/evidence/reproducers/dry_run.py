@@ -17,7 +17,7 @@ def expected_steps(item: Case | ContractProbe) -> list[ExpectedStep]:
     if isinstance(item, ContractProbe):
         return list(item.steps)
     formed = formed_model(map_descriptor(item.desc, index_conversion="directml"), item)
-    return dry_run(formed, item.round, item.variant)
+    return dry_run(formed, item.inputs, item.variant)
 
 
 def dry_run(formed: Formed, first: Inputs, variant: str) -> list[ExpectedStep]:

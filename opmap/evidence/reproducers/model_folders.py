@@ -34,7 +34,7 @@ _MOST_ENTRIES = 1_000
 def formed_model(mapped: MappedModel, case: Case) -> Formed:
     """Returns the model of a case in the form of its variant. Raises MappingError if the descriptor has no such form."""
     form = VARIANTS[case.variant].form
-    formed = form.build(mapped, case.round)
+    formed = form.build(mapped, case.inputs)
     if formed is None:
         raise MappingError(f"the descriptor has no form {form.name}", verdict=Verdict.NOT_EXPRESSIBLE)
     return formed
@@ -46,10 +46,10 @@ def folder_files(formed: Formed, case: Case) -> dict[str, bytes]:
     The operator's output is left out if the documentation does not define every element of it.
     """
     files = {"model.onnx": formed.model_bytes, **formed.files}
-    for i, (name, array) in enumerate(formed.feeds(case.round).items()):
+    for i, (name, array) in enumerate(formed.feeds(case.inputs).items()):
         files[f"test_data_set_0/input_{i}.pb"] = tensor_proto(name, array)
     for i, name in enumerate(formed.outputs):
-        output = formed.expected_array(name, case.round)
+        output = formed.expected_array(name, case.inputs)
         if not np.ma.isMaskedArray(output):
             files[f"test_data_set_0/output_{i}.pb"] = tensor_proto(name, output)
     return files

@@ -154,7 +154,7 @@ class _Judged:
         helpers = {node.op_type for node in nodes_of(model.graph, *model.functions)} - {self.node.op_type}
         placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, _COPIES | helpers)
         checks = [self._check(self.run.outputs[self.node.output])] if error is None else []
-        outcome = Outcome(case=case, inputs=case.round, placement=placement, checks=checks, error=error)
+        outcome = Outcome(case=case, inputs=case.inputs, placement=placement, checks=checks, error=error)
         record = self.judge.record(outcome)
         texts = [f"lowered-as: {self.node.op_type} -> DML_OPERATOR_{case.desc.operator}"]
         if self.inside:
@@ -167,11 +167,11 @@ class _Judged:
 
     def _check(self, array: np.ndarray) -> Check:
         """Returns the node's output, held against the pseudocode."""
-        round, output = self.case.round, self.case.desc.output
+        inputs, output = self.case.inputs, self.case.desc.output
         array = without_bool(array).reshape(pad(array.shape, output.dimension_count))
         problem = wrong_array(array, dtype_of(output.data_type), output.sizes)
         actual = None if problem else from_array(array)
-        return Check("", round, round.output_field, round.expected, actual, problem)
+        return Check("", inputs, inputs.output_field, inputs.expected, actual, problem)
 
     # --- the model's outputs and the folder's files ---
 
