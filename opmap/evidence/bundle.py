@@ -11,30 +11,28 @@ import msgspec
 
 from ..errors import InputError
 from ..files import to_json
-from ..judge.record import SCHEMA, Record, shortened
+from ..judge.record import Record, shortened
 from ..judge.run import Run
-from .documents import DiagnosisDocument, Facts, Option, RunDocument, TimesDocument, Totals
+from .documents import (
+    DIAGNOSIS,
+    HTML,
+    JUNIT,
+    RECORDS,
+    REPORTS,
+    SUMMARY,
+    TIMES,
+    DiagnosisDocument,
+    Facts,
+    Option,
+    RunDocument,
+    TimesDocument,
+    Totals,
+)
 from .json_files import decode
 from .junit import junit
-from .results_folder import RUN, ResultsFolder, formatted
+from .results_folder import ResultsFolder, formatted
 from .summary import append_step_summary, summary
-
-RECORDS, DIAGNOSIS, JUNIT, SUMMARY = "results.jsonl", "diagnosis.json", "junit.xml", "summary.md"
-
-REPORTS = (DIAGNOSIS, JUNIT, SUMMARY)
-"""The files that are made of the results at the end of a run."""
-
-FILES = (RUN, RECORDS, *REPORTS)
-"""The names of all files of a bundle that this module writes."""
-
-TIMES = "times.json"
-"""How long the cases took. Two runs never have the same times, so they stand in no other file."""
-
-SURVEY = "survey.json"
-"""What the provider does with invalid indices: `opmap survey --report` adds it to a bundle."""
-
-HTML = "report.html"
-"""The report, which the command writes last."""
+from .written_bundle import WrittenBundle, read_results
 
 
 class _Named(msgspec.Struct):
@@ -71,19 +69,20 @@ class Bundle:
     ):
         self._files = ResultsFolder(folder, RECORDS, resume=resume)
         self.folder = self._files.path
-        self._run = RunDocument(schema=SCHEMA, selection=decode(to_json(selection), dict[str, Option]))
+        self._run = RunDocument(selection=decode(to_json(selection), dict[str, Option]))
         self.done: list[Record] = []
         self._seconds: dict[str, float] = {}
         self.completed = False
         try:
-            if resume:
-                self._read(frozenset(ids), whole)
+            earlier = read_results(self.folder) if resume else None
+            if earlier:
+                self._continue(earlier, frozenset(ids), whole)
             for name in (*REPORTS, TIMES, HTML):
                 self._files.remove_file(name)
-            if resume:
+            if earlier:
                 self._files.remove_failures()
             self._files.write_run(self._run)
-            self._files.start_lines((record for _, record in self._files.read_lines(Record)) if resume else ())
+            self._files.start_lines((record for _, record in earlier.read_records()) if earlier else ())
         except BaseException:
             self.release()
             raise
@@ -138,27 +137,20 @@ class Bundle:
         """Releases the folder for other runs, as it is. Nothing may be written after this call."""
         self._files.release()
 
-    def _read(self, ids: frozenset[str], whole: bool) -> None:
-        """Reads the records of an interrupted run. A line that was not written to its end is left out."""
-        run = self._files.read_file(RUN, RunDocument)
-        if run.merged:
+    def _continue(self, earlier: WrittenBundle, ids: frozenset[str], whole: bool) -> None:
+        """Takes the records of an interrupted run. Raises InputError if they are not of the run that was asked for."""
+        if earlier.run.merged:
             message = "--resume must be the bundle of one run, got one that opmap merge wrote"
             raise InputError(message, file=str(self.folder))
-        now = {"schema": SCHEMA, **self._run.selection}
-        self._files.check_same({"schema": run.schema, **run.selection}, now)
-        self._run = msgspec.structs.replace(self._run, environment=run.environment)
-        seen: set[str] = set()
-        for number, record in self._files.read_lines(Record):
-            case = record.case or ""
-            if case not in ids:
-                self._files.refuse("must be the record of a case that was selected", number)
-            if case in seen:
-                self._files.refuse(f"must be the only record of {case}", number)
-            seen.add(case)
+        self._files.check_same(earlier.run.selection, self._run.selection)
+        self._run = msgspec.structs.replace(self._run, environment=earlier.run.environment)
+        for number, (_, record) in enumerate(earlier.read_records(), 1):
+            if record.case not in ids:
+                message = "--resume: must be the record of a case that was selected"
+                raise InputError(message, path=f"line {number}", file=str(self.folder / RECORDS))
             self.done.append(record if whole else shortened(record))
-        if (self.folder / TIMES).exists():
-            times = self._files.read_file(TIMES, TimesDocument).seconds
-            self._seconds = {case: seconds for case, seconds in times.items() if case in seen}
+        seen = {record.case for record in self.done}
+        self._seconds = {case: seconds for case, seconds in earlier.seconds.items() if case in seen}
 
 
 def write_reports(

@@ -20,7 +20,6 @@ from ..mapping.dxdispatch import model_json
 from ..pseudocode import show
 from ..vocabulary import Verdict
 from .documents import (
-    DIAGNOSIS_SCHEMA,
     AskedDocument,
     ClosestDocument,
     ConditionDocument,
@@ -191,7 +190,7 @@ def diagnosis_document(
 ) -> DiagnosisDocument:
     """Returns the document that `diagnose --json` prints and diagnosis.json holds. `again(case)` is the command that runs a case again."""
     groups = [cause_group(diagnosis, again) for diagnosis in diagnoses]
-    return DiagnosisDocument(schema=DIAGNOSIS_SCHEMA, provider=provider, groups=groups)
+    return DiagnosisDocument(provider=provider, groups=groups)
 
 
 def cause_group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:

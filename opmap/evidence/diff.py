@@ -19,9 +19,9 @@ from ..files import to_json
 from ..judge.record import Record
 from ..limits import MAX_SHOWN
 from ..vocabulary import Verdict
-from .bundle import DIAGNOSIS
 from .cause_view import relation_text
 from .documents import (
+    DIAGNOSIS,
     CaseChange,
     CauseChange,
     CauseRow,

@@ -9,17 +9,20 @@ import msgspec
 from ..diagnosis.relation import STALE, Label, without_numbers
 from ..diagnosis.sides import Answer, OddOneOut
 from ..engines.machine.facts import Fact
-from ..judge.record import TensorRecord
+from ..judge.record import SCHEMA, TensorRecord
 from ..limits import MAX_RECORDS
 from ..vocabulary import Verdict
 
-DIAGNOSIS_SCHEMA = "opmap-diagnosis/1"
+RUN, RECORDS, TIMES, SURVEY = "run.json", "results.jsonl", "times.json", "survey.json"
+"""The files of a results bundle. Two runs never have the same times; `opmap survey --report` adds the last one."""
 
-TIMES_SCHEMA: Literal["opmap-times/1"] = "opmap-times/1"
+DIAGNOSIS, JUNIT, SUMMARY, HTML = "diagnosis.json", "junit.xml", "summary.md", "report.html"
 
-SURVEY_SCHEMA = "opmap-survey/1"
+REPORTS = (DIAGNOSIS, JUNIT, SUMMARY)
+"""The files that are made of the results at the end of a run."""
 
-DIFF_SCHEMA, TABLE_SCHEMA = "opmap-diff/1", "opmap-diff-table/1"
+FILES = (RUN, RECORDS, *REPORTS)
+"""The files of every bundle with failures whose run has ended."""
 
 Option: TypeAlias = bool | int | float | str | list[str] | None
 """One thing that was asked for, as run.json holds it."""
@@ -73,7 +76,7 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     they differ, and `problems` also says what `opmap merge` said.
     """
 
-    schema: str
+    schema: str = SCHEMA
     selection: dict[str, Option]
     environment: Facts | None = None
     problems: list[str] = []
@@ -106,7 +109,7 @@ class TimesDocument(msgspec.Struct, frozen=True, kw_only=True):
     that ran in several bundles has its longest time.
     """
 
-    schema: Literal["opmap-times/1"] = TIMES_SCHEMA
+    schema: str = "opmap-times/1"
     seconds: dict[str, Annotated[float, msgspec.Meta(ge=0)]]
 
 
@@ -126,7 +129,7 @@ class SurveyRow(msgspec.Struct, frozen=True):
 class SurveyDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider does with invalid indices. `observations` has each question with its answers."""
 
-    schema: str
+    schema: str = "opmap-survey/1"
     provider: str
     device_class: str | None
     failures: int
@@ -265,7 +268,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 class DiagnosisDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What diagnosis.json holds, and what `diagnose --json` prints: the causes of the failures, the largest first."""
 
-    schema: str
+    schema: str = "opmap-diagnosis/1"
     provider: str
     groups: list[Group]
 
@@ -337,7 +340,7 @@ class DiffDocument(msgspec.Struct, frozen=True, kw_only=True):
     `causes_known` is false if one of the two has no diagnosis; then no causes are compared.
     """
 
-    schema: str = DIFF_SCHEMA
+    schema: str = "opmap-diff/1"
     old: str
     new: str
     worse: bool
@@ -364,7 +367,7 @@ class TableDocument(msgspec.Struct, frozen=True, kw_only=True):
     `causes_known` says whether the run has a diagnosis. `worse` says whether a run is worse than the one before it.
     """
 
-    schema: str = TABLE_SCHEMA
+    schema: str = "opmap-diff-table/1"
     runs: list[str]
     causes_known: list[bool]
     causes: list[CauseRow]

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import msgspec
 
+from ..errors import InputError
 from ..fuzz.search import Counts, Find, Progress
 from ..fuzz.state import planned
-from .documents import Option
+from .documents import RUN, Option
+from .json_files import read_json, read_lines
 from .reproducers.reproducer import program
-from .results_folder import RUN, ResultsFolder
+from .results_folder import ResultsFolder
 
 SCHEMA = "opmap-fuzz/1"
+
+FINDS = "finds.jsonl"
 
 
 def program_of(find: Find, provider: str) -> str:
@@ -78,7 +82,7 @@ class FindsFolder:
     ) -> None:
         self.provider, self.progress = provider, Progress()
         self.settings, self.seed = dict(settings), seed or 0
-        self._files = ResultsFolder(folder, "finds.jsonl", resume=resume)
+        self._files = ResultsFolder(folder, FINDS, resume=resume)
         self.folder = self._files.path
         try:
             if resume:
@@ -116,16 +120,17 @@ class FindsFolder:
 
     def _read(self, seed: int | None) -> None:
         """Reads how far an earlier search came, and its finds. Of several lines for one find, the last one counts."""
-        run = self._files.read_file(RUN, _Run)
+        run = read_json(self.folder / RUN, _Run)
         before = run.settings.pop("seed", 0)
         self._files.check_same({"schema": run.schema, **run.settings}, {"schema": SCHEMA, **self.settings})
         if seed is not None or type(before) is not int:
             self._files.check_same({"seed": before}, {"seed": seed})
         self.seed = before if type(before) is int else seed or 0
         finds: dict[str, Find] = {}
-        for number, find in self._files.read_lines(Find):
+        path = self.folder / FINDS
+        for number, find in read_lines(path, Find):
             if not _ID.fullmatch(find.id):
-                self._files.refuse("id must be the kind and a number", number)
+                raise InputError("id must be the kind and a number", path=f"line {number}", file=str(path))
             finds[find.id] = find
         self.progress = Progress(**vars(run.progress), finds=list(finds.values()))
 

@@ -22,9 +22,8 @@ from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
 from ..spec import Erratum, Spec
 from ..vocabulary import CONTRACT, PROBE, TIERS, Verdict
-from .bundle import HTML, SURVEY
 from .coverage_tables import STRENGTHS, OperatorCoverage, operator_coverage
-from .documents import Facts, SurveyDocument
+from .documents import HTML, SURVEY, Facts, SurveyDocument
 from .heading import Heading, heading
 from .pages import page, write_page
 from .report_groups import Groups, again_words, base_id, found_cases, groups

@@ -14,12 +14,14 @@ import msgspec
 
 from ..errors import cut
 from ..files import to_json
-from ..judge.record import SCHEMA, Record
+from ..judge.record import Record
 from ..limits import MAX_SHOWN
-from .bundle import DIAGNOSIS, RECORDS, TIMES, write_reports
+from .bundle import write_reports
 from .documents import (
-    DIAGNOSIS_SCHEMA,
+    DIAGNOSIS,
     PLACE,
+    RECORDS,
+    TIMES,
     DiagnosisDocument,
     Group,
     Option,
@@ -145,7 +147,6 @@ class Merging:
         environments = [part.environment for part in parts]
         red = bool(self.problems) or any(part.totals is None or part.totals.exit_code for part in parts)
         return RunDocument(
-            schema=SCHEMA,
             selection=reduce(_common, (part.selection for part in parts)),
             environment=environments[0]
             if all(environments[0] == environment for environment in environments)
@@ -164,7 +165,6 @@ class Merging:
             key = (group.label, group.where)
             groups[key] = _joined(groups[key], group) if key in groups else group
         return DiagnosisDocument(
-            schema=DIAGNOSIS_SCHEMA,
             provider=", ".join(dict.fromkeys(document.provider for document in documents)),
             groups=sorted(groups.values(), key=attrgetter("cases"), reverse=True),
         )

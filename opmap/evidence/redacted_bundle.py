@@ -15,13 +15,14 @@ from ..files import to_json
 from ..judge.record import Record
 from ..tensors import DataType
 from ..vocabulary import Stage, Verdict
-from .bundle import DIAGNOSIS, HTML, RECORDS, REPORTS, SURVEY, TIMES, write_reports
+from .bundle import write_reports
+from .documents import DIAGNOSIS, HTML, RECORDS, REPORTS, RUN, SURVEY, TIMES
 from .failure_folders import FOLDER, folder_name, read_failures
 from .html_report import write_report
 from .json_files import decode, read_json, read_lines
 from .redaction import Redactor, summary, texts
 from .reproducers.model_folders import write_files
-from .results_folder import RUN, ResultsFolder, formatted
+from .results_folder import ResultsFolder, formatted
 from .schemas import json_schema
 from .written_bundle import WrittenBundle, read_bundle
 

@@ -7,7 +7,7 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -16,13 +16,8 @@ from ..engines.providers import OpenProvider
 from ..errors import InputError, cut
 from ..files import TEMPORARY, remove, to_json, write_file
 from ..limits import MAX_SHOWN
-from .documents import Option
+from .documents import RUN, Option
 from .failure_folders import FOLDER, remove_failures
-from .json_files import read_json, read_lines
-
-T = TypeVar("T")
-
-RUN = "run.json"
 
 LOCK = f"{TEMPORARY}lock"
 """The file whose lock a process holds while it writes into a folder. The lock of a process that is killed ends with it."""
@@ -87,22 +82,6 @@ class ResultsFolder:
         ):
             hint = " (--resume continues an interrupted run)" if self._option == "--report" else ""
             raise InputError(f"{self._option} must be a new or empty folder{hint}", file=str(self.path))
-
-    # --- reading ---
-
-    def read_file(self, name: str, type: type[T]) -> T:
-        """Returns what a JSON file of the folder holds."""
-        with _resuming():
-            return read_json(self.path / name, type)
-
-    def read_lines(self, type: type[T]) -> Iterator[tuple[int, T]]:
-        """Yields the number and the value of each line. A last line that was not written to its end is left out."""
-        with _resuming():
-            yield from read_lines(self.path / self.lines, type)
-
-    def refuse(self, message: str, line: int) -> None:
-        """Raises InputError for a line that this run cannot go on with."""
-        raise InputError(f"--resume: {message}", path=f"line {line}", file=str(self.path / self.lines))
 
     def check_same(self, before: Mapping[str, Option], now: Mapping[str, Option]) -> None:
         """Raises InputError if a run was started with other options than those with which this run would go on.
@@ -205,12 +184,3 @@ class ResultsFolder:
 
 def _line(value: object) -> bytes:
     return to_json(value) + b"\n"
-
-
-@contextmanager
-def _resuming() -> Iterator[None]:
-    """Says in an error of reading that the folder is the one to go on with."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"--resume: {error.message}", path=error.path, file=error.file) from None

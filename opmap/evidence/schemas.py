@@ -5,41 +5,31 @@ from __future__ import annotations
 import msgspec
 
 from ..errors import InputError, shown
-from ..judge.record import SCHEMA, Record
-from .documents import (
-    DIAGNOSIS_SCHEMA,
-    DIFF_SCHEMA,
-    SURVEY_SCHEMA,
-    TABLE_SCHEMA,
-    TIMES_SCHEMA,
-    DiagnosisDocument,
-    DiffDocument,
-    RunDocument,
-    SurveyDocument,
-    TableDocument,
-    TimesDocument,
-)
+from ..judge.record import Record
+from .documents import DiagnosisDocument, DiffDocument, RunDocument, SurveyDocument, TableDocument, TimesDocument
 
-DOCUMENTS: dict[str, tuple[type, str]] = {
-    "run": (RunDocument, SCHEMA),
-    "record": (Record, ""),
-    "diagnosis": (DiagnosisDocument, DIAGNOSIS_SCHEMA),
-    "times": (TimesDocument, TIMES_SCHEMA),
-    "survey": (SurveyDocument, SURVEY_SCHEMA),
-    "diff": (DiffDocument, DIFF_SCHEMA),
-    "diff-table": (TableDocument, TABLE_SCHEMA),
+DOCUMENTS: dict[str, type] = {
+    "run": RunDocument,
+    "record": Record,
+    "diagnosis": DiagnosisDocument,
+    "times": TimesDocument,
+    "survey": SurveyDocument,
+    "diff": DiffDocument,
+    "diff-table": TableDocument,
 }
-"""Name -> the type of a JSON file or of one of its lines, and the value of its key `schema`."""
+"""Name -> the type of a JSON file or of one of its lines."""
 
 
 def json_schema(name: str) -> dict[str, object]:
     """Returns the JSON Schema (2020-12) of one of the DOCUMENTS. Raises InputError if there is none of this name."""
     if name not in DOCUMENTS:
         raise InputError(f"schema: NAME must be one of {', '.join(DOCUMENTS)}, got {shown(name)}")
-    type, version = DOCUMENTS[name]
+    type = DOCUMENTS[name]
     schema = msgspec.json.schema(type, schema_hook=_any)
-    if version:
-        schema["$defs"][type.__name__]["properties"]["schema"] = {"const": version}
+    document = schema["$defs"][type.__name__]
+    if "schema" in document["properties"]:
+        document["properties"]["schema"] = {"const": document["properties"]["schema"]["default"]}
+        document["required"] = ["schema", *document["required"]]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{name} of opmap", **schema}
 
 

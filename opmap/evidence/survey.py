@@ -14,7 +14,7 @@ from ..cases.invalid_indices import POSITIONS, simplest
 from ..errors import printable
 from ..judge.survey import NOT_ASKED, Observation, failures
 from ..mapping.dxdispatch import model_json
-from .documents import SURVEY_SCHEMA, SurveyDocument, SurveyRow
+from .documents import SurveyDocument, SurveyRow
 
 MOST_SHOWN = 10
 """The most failures, and reasons not to ask, that are printed."""
@@ -157,7 +157,6 @@ def _subject(observation: Observation) -> str:
 def survey_document(provider: str, device_class: str | None, observations: Sequence[Observation]) -> SurveyDocument:
     """Returns the document that `survey --json` prints, and that survey.json of a results bundle holds."""
     return SurveyDocument(
-        schema=SURVEY_SCHEMA,
         provider=provider,
         device_class=device_class,
         failures=len(failures(observations)),

@@ -7,30 +7,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from ..errors import InputError, shown
-from ..judge.record import SCHEMA, Record, TensorRecord, shortened
+from ..judge.record import Record, TensorRecord, shortened
 from ..limits import MAX_GLOB, MAX_RECORDS
 from ..tensors import DataType
-from .bundle import DIAGNOSIS, RECORDS, SURVEY, TIMES
 from .documents import (
-    DIAGNOSIS_SCHEMA,
-    SURVEY_SCHEMA,
-    TIMES_SCHEMA,
+    DIAGNOSIS,
+    RECORDS,
+    RUN,
+    SURVEY,
+    TIMES,
     DiagnosisDocument,
     Part,
     RunDocument,
     SurveyDocument,
     TimesDocument,
 )
-from .json_files import T, read_json, read_lines
-from .results_folder import RUN
+from .json_files import read_json, read_lines
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ class WrittenBundle:
         return InputError(message, file=str(self.folder / RECORDS))
 
 
-def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
-    """Returns the bundle in a folder. Its records are read later.
+def read_results(folder: str | os.PathLike[str]) -> WrittenBundle:
+    """Returns the results of the bundle in a folder, without what was found out about them. Its records are read later.
 
     Raises InputError if the folder holds no bundle, one of another schema, or a file that cannot be read.
     """
@@ -115,17 +116,22 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
     if not (path / RUN).is_file():
         got = f"a folder without {RUN}" if path.is_dir() else "a file" if path.exists() else "no such folder"
         raise InputError(f"must be the folder of a results bundle, got {got}", file=str(folder))
-    run = _document(path / RUN, RunDocument, SCHEMA)
+    run = _document(path / RUN, RunDocument)
     if run.merged and not (run.runs and all(0 <= part.records <= MAX_RECORDS for part in run.runs)):
         message = f"must hold a part, and each must have from 0 to {MAX_RECORDS} records"
         raise InputError(message, path="$.parts", file=str(path / RUN))
-    has_diagnosis = (path / DIAGNOSIS).exists()
-    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument, DIAGNOSIS_SCHEMA) if has_diagnosis else None
+    times = _document(path / TIMES, TimesDocument).seconds if (path / TIMES).exists() else {}
+    return WrittenBundle(path, run, None, times)
+
+
+def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
+    """Returns the bundle in a folder. Its records are read later. Raises InputError as `read_results` does."""
+    path, results = Path(folder), read_results(folder)
+    diagnosis = _document(path / DIAGNOSIS, DiagnosisDocument) if (path / DIAGNOSIS).exists() else None
     for number, group in enumerate(diagnosis.groups if diagnosis else ()):
         _check_bits(group.smallest.actual, path / DIAGNOSIS, f"$.groups[{number}].smallest.actual.Bits")
-    times = _document(path / TIMES, TimesDocument, TIMES_SCHEMA).seconds if (path / TIMES).exists() else {}
-    survey = _document(path / SURVEY, SurveyDocument, SURVEY_SCHEMA) if (path / SURVEY).exists() else None
-    return WrittenBundle(path, run, diagnosis, times, survey)
+    survey = _document(path / SURVEY, SurveyDocument) if (path / SURVEY).exists() else None
+    return replace(results, diagnosis=diagnosis, survey=survey)
 
 
 class _Versioned(msgspec.Struct):
@@ -134,8 +140,12 @@ class _Versioned(msgspec.Struct):
     schema: str
 
 
-def _document(path: Path, type: type[T], schema: str) -> T:
+D = TypeVar("D", bound=msgspec.Struct)
+
+
+def _document(path: Path, type: type[D]) -> D:
     got = read_json(path, _Versioned).schema
+    schema = next(field.default for field in msgspec.structs.fields(type) if field.name == "schema")
     if got != schema:
         raise InputError(f"schema must be {schema}, got {shown(got)}", file=str(path))
     return read_json(path, type)

@@ -167,7 +167,7 @@ class TestResume:
     @pytest.mark.parametrize(
         "line, message",
         [
-            (b'{"case":"case/7","verdict":"pass"}', "line 301: --resume: must be the only record of case/7"),
+            (b'{"case":"case/7","verdict":"pass"}', "line 301: must be the only record of case/7"),
             (
                 b'{"case":"other","verdict":"pass"}',
                 "line 301: --resume: must be the record of a case that was selected",
@@ -175,10 +175,18 @@ class TestResume:
             (b'{"case":"case/7","verdict":"great"}', "Invalid enum value 'great'"),
             (b'{"case":"\xff","verdict":"pass"}', "invalid start byte"),
             (b'{"case":"case/7","ver', "JSON is malformed"),
+            (
+                b'{"case":"case/7","verdict":"mismatch","actual":{"DataType":"FLOAT8","Sizes":[-1],"Bits":["00"]}}',
+                "line 301: $.actual.Bits: must be of a data type of DirectML, got 'FLOAT8'",
+            ),
+            (
+                b'{"case":"case/299","verdict":"mismatch","actual":{"DataType":"INT8","Sizes":[-1],"Bits":["00"]}}',
+                "must be",
+            ),
             (b"[" * 200_000, f"must be nested at most {MAX_NESTING} deep"),
             (b'{"case":"' + b"x" * MAX_RECORD_BYTES + b'"}', f"a line of at most {MAX_RECORD_BYTES} bytes"),
         ],
-        ids=range(7),
+        ids=range(9),
     )
     def test_bad_line(self, line, message, tmp_path):
         """A record that no run wrote, or not this one, is refused; nothing is touched."""

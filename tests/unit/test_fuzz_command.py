@@ -207,7 +207,7 @@ class TestFinds:
         find |= {"plan": {"graphs": [], "actions": []}, "needs": []}
         (tmp_path / "finds.jsonl").write_text(json.dumps(find) + "\n", encoding="utf-8")
 
-        with pytest.raises(InputError, match="line 1: --resume: id must be"):
+        with pytest.raises(InputError, match="line 1: id must be"):
             FindsFolder(str(tmp_path), {"provider": "p"}, "p", resume=True)
 
     def test_second(self, tmp_path):

@@ -13,7 +13,7 @@ from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.evidence.bundle import FILES, HTML, TIMES
+from opmap.evidence.documents import FILES, HTML, TIMES
 from opmap.evidence.failure_folders import FOLDER
 from opmap.evidence.written_bundle import read_bundle
 from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES

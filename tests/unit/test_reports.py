@@ -15,8 +15,8 @@ from markdown_it import MarkdownIt
 from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.errors import ProviderError
-from opmap.evidence.bundle import FILES, Bundle
-from opmap.evidence.documents import RunDocument, Totals
+from opmap.evidence.bundle import Bundle
+from opmap.evidence.documents import FILES, RunDocument, Totals
 from opmap.evidence.export import export_folder
 from opmap.evidence.failure_folders import is_written
 from opmap.evidence.junit import junit

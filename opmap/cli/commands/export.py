@@ -14,11 +14,11 @@ from ...diagnosis.causes import failure_of
 from ...diagnosis.sides import whose_fault
 from ...errors import InputError
 from ...evidence.cause_view import CauseView
+from ...evidence.documents import RUN
 from ...evidence.export import export_folder
 from ...evidence.failure_folders import ISSUE, PROGRAM, folder_name
 from ...evidence.redaction import Redactor
 from ...evidence.reproducers.model_folders import write_files
-from ...evidence.results_folder import RUN
 from ...evidence.tables import line
 from ...evidence.terminal import console, print_error, print_line, progress
 from ...judge.judge import Judge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from ...evidence.bundle import RECORDS
+from ...evidence.documents import RECORDS
 from ...evidence.html_report import write_report
 from ...evidence.merge import Merging
 from ...evidence.terminal import print_error, print_line

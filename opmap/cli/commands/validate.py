@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...cases.case import Case
 from ...errors import InputError, OpmapError
-from ...evidence.bundle import HTML, RECORDS
+from ...evidence.documents import HTML, RECORDS
 from ...evidence.tables import print_failures, print_notes, print_tables
 from ...evidence.terminal import console, print_error, progress, stdout_for_json, write_json
 from ...judge.record import encode
