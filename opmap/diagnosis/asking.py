@@ -15,6 +15,7 @@ from .conditions import Condition, approximate, separate
 from .evidence import Asked, Evidence
 from .new_cases import MOST_ELEMENTS, largest_tensor
 from .questions import Questions
+from .regions import Region
 
 __all__ = ["Asked", "make_exact"]
 
@@ -42,11 +43,11 @@ def make_exact(
         return Asked(None)
     evidence = Evidence(ask, failing, passing, budget, seed)
     _make_quick(evidence)
-    given_up: set[tuple[str, int, int]] = set()
+    given_up: set[Region] = set()
     inexact = 0
     while True:
-        condition, exact = _fitted(evidence)
-        inexact = 0 if exact else inexact + 1
+        condition, fits = _fitted(evidence)
+        inexact = 0 if fits else inexact + 1
         if inexact > MOST_INEXACT or _confirmed(Questions(condition, evidence, given_up)):
             return evidence.result(condition)
 
@@ -54,15 +55,14 @@ def make_exact(
 def _fitted(evidence: Evidence) -> tuple[Condition, bool]:
     """Returns (condition, True) if a condition fits all answers; else (one that fits most answers, False).
 
-    If no condition fits, or if the condition has two parts, passing cases may prevent a simpler one. These cases are
-    forgotten or asked again first.
+    If no condition fits, or if the condition has two parts, passing cases may prevent a simpler one. These are doubted first.
     """
     while True:
         condition = separate(evidence.failures, evidence.passes)
         if condition is not None and len(condition.any) == 1:
             return condition, True
         near = approximate(evidence.failures, evidence.passes)
-        if not evidence.forget_hidden(near) and not evidence.challenge(near):
+        if not evidence.doubt(near):
             return condition or near, condition is not None
 
 
@@ -73,9 +73,7 @@ def _confirmed(questions: Questions) -> bool:
         case, case_features = question
         answer = evidence.ask(case, case_features)
         questions.count(case_features)
-        if answer not in (None, condition.holds(case_features)) and (
-            answer or not evidence.is_coincidence(case, case_features)
-        ):
+        if answer not in (None, condition.holds(case_features)) and (answer or not evidence.doubt(condition)):
             return False
     return True
 

@@ -1,4 +1,4 @@
-"""What is known of a fault: the cases that fail and pass, and the answers to further questions."""
+"""What is known of a fault: the cases that fail, those that pass although they could show it, and the questions left."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..cases.case import Case
+from ..cases.comparisons import Comparison
 from ..cases.features import Features, features, features_of
 from ..cases.values import rounds
 from .conditions import Condition
 from .new_cases import NewCases, Sign
+from .regions import broken_alone
 
 MOST_FAILING, MOST_PASSING = 400, 1500
 """The most cases of a run from which a condition is sought."""
 
-TWINS = 8
-"""How many times a passing case that contradicts the condition is asked again, with other values."""
+TWINS, FEW_DOUBTED, FEWER_TWINS = 8, 5, 3
+"""How often a passing case is asked again with other values; and how often if there are more than FEW_DOUBTED of them."""
 
-FEW_CHALLENGED, FEWER_TWINS = 5, 3
-"""If more than so many cases are asked again at a time: how many times each."""
+MOST_DOUBTED = 40
+"""The most passing cases that are asked again at a time."""
 
-MOST_CHALLENGED = 40
-"""The most passing cases that are asked again at a time, because no condition fits all answers."""
+KEPT = 2
+"""The number of cases that break one comparison alone, and pass, before the comparison counts as tested."""
 
 _WEAK_PATTERNS = ("one", "identity", "bounds")
 """Index patterns that many faults do not change."""
@@ -32,9 +34,10 @@ class Asked:
     """What the questions gave.
 
     `condition` holds for all failing cases and no passing one; if `contradicting` is not 0, it is wrong for so many of
-    the answers, and no condition fits all. A case that passes by its values alone, while it fails with others,
-    contradicts nothing. `condition` is None if there was nothing to separate. `runs` counts all questions,
-    `failing` and `passing` the answers. `answers` holds each case that was asked, and whether it fails.
+    the answers, and no condition fits all. It is None if there was nothing to separate. A case that passes by its values
+    alone contradicts nothing. `untested` are the comparisons of it that too few cases break alone: nobody knows
+    whether they matter. `runs` counts all questions, `failing` and `passing` the answers. `answers` holds each case that
+    was asked, and whether it fails.
     """
 
     condition: Condition | None
@@ -42,7 +45,13 @@ class Asked:
     failing: int = 0
     passing: int = 0
     contradicting: int = 0
+    untested: tuple[Comparison, ...] = ()
     answers: list[tuple[Case, bool]] = field(default_factory=list)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the condition fits all answers, and each of its comparisons was kept by asking."""
+        return self.condition is not None and not self.contradicting and not self.untested
 
     def __str__(self) -> str:
         """`41 descriptors asked: 20 fail, 21 pass, none contradicts`."""
@@ -51,10 +60,9 @@ class Asked:
 
 
 class Evidence:
-    """The features of failing and passing cases. `ask` asks one question more, `budget` is the most questions.
+    """The features of failing cases, and the witnesses: passing cases that most faults would change.
 
-    Passing cases of a run that few faults would change are left out. A case that passes by its values alone is forgotten
-    as soon as this is known.
+    `budget` is the most questions. A case that passes by its values alone is no witness any more as soon as this is known.
     """
 
     def __init__(
@@ -69,27 +77,42 @@ class Evidence:
         failing = failing[:: -(-len(failing) // MOST_FAILING)]
         passing = passing[:: max(-(-len(passing) // MOST_PASSING), 1)]
         self.failures: list[Features] = list(features_of(failing))
-        witnesses = _unlike(self.failures, [case for case in passing if _shows_faults(case)] or passing)
-        self.passes: list[Features] = list(features_of(witnesses))
-        self.pass_cases = witnesses
+        self.patterns = {pattern for case in failing for pattern in (case.index_pattern, case.data_pattern)}
+        seen = {frozenset(case_features.items()) for case_features in self.failures}
+        pairs = zip(passing, features_of(passing), strict=True)
+        unlike: dict[str, tuple[Case, Features]] = {
+            case.id: (case, given) for case, given in pairs if frozenset(given.items()) not in seen
+        }
+        self.witnesses = {id: pair for id, pair in unlike.items() if self._is_witness(*pair)} or unlike
         self.seeds, self.passing_seeds = list(failing), list(passing)
-        self.ids = {case.id for case in (*failing, *witnesses)}
-        self.new = NewCases([*failing, *witnesses], seed)
+        self.ids = {case.id for case in (*failing, *passing)}
+        self.new = NewCases([*failing, *(case for case, _ in self.witnesses.values())], seed)
         self.asked = Asked(None)
-        self.lenient = False  # whether cases that pass because they show nothing are forgotten
-        self._challenged: set[str] = set()
-        self._forgotten: set[str] = set()
+        self._doubted: set[str] = set()
 
     @property
     def spent(self) -> bool:
         """Whether no question is left."""
         return self.asked.runs >= self.budget
 
+    @property
+    def passes(self) -> list[Features]:
+        """The features of the witnesses."""
+        return [case_features for _, case_features in self.witnesses.values()]
+
     def result(self, condition: Condition) -> Asked:
-        """Returns what was asked, with the condition and the number of answers that contradict it."""
-        kept = [(case, fails) for case, fails in self.asked.answers if case.id not in self._forgotten]
+        """Returns what was asked, with the condition, what contradicts it, and what of it was not tested."""
+        answers = [features(case) for case, fails in self.asked.answers if fails]
+        answers_passing = [self.witnesses[case.id][1] for case, _ in self.asked.answers if case.id in self.witnesses]
         self.asked.condition = condition
-        self.asked.contradicting = sum(condition.holds(features(case)) != fails for case, fails in kept)
+        self.asked.contradicting = sum(not condition.holds(given) for given in answers)
+        self.asked.contradicting += sum(map(condition.holds, answers_passing))
+        passes = self.passes
+        self.asked.untested = tuple(
+            comparison
+            for comparison, region in broken_alone(condition)
+            if sum(map(region.holds, passes)) < min(KEPT, len(passes))
+        )
         return self.asked
 
     def ask(self, case: Case, case_features: Features) -> bool | None:
@@ -106,94 +129,52 @@ class Evidence:
             self.seeds.append(case)
         else:
             self.asked.passing += 1
-            self.passes.append(case_features)
-            self.pass_cases.append(case)
             self.passing_seeds.append(case)
+            if self._is_witness(case, case_features):
+                self.witnesses[case.id] = case, case_features
         return answer
 
-    def challenge(self, condition: Condition) -> bool:
-        """Asks passing cases that contradict a condition again, with other values. Returns whether some of them fail."""
-        among = [i for i, case_features in enumerate(self.passes) if condition.holds(case_features)]
-        among = [i for i in among if self.pass_cases[i].id not in self._challenged][:MOST_CHALLENGED]
-        twins = TWINS if len(among) <= FEW_CHALLENGED else FEWER_TWINS
-        return any([self.is_coincidence(self.pass_cases[i], self.passes[i], twins) for i in reversed(among)])
+    def doubt(self, condition: Condition) -> bool:
+        """Asks each witness against a condition again with other values. Returns whether one of them fails so.
 
-    def is_coincidence(self, case: Case, case_features: Features, twins: int = TWINS) -> bool:
-        """Returns whether a case passes only because of its values: with the same features and other values it fails.
-
-        Such a case is forgotten.
+        Then it passes only because of its values, and is no witness any more. No witness is doubted twice.
         """
-        self._challenged.add(case.id)
-        if self.lenient and _is_hidden(case, case_features):
-            self._forget(case)
-            return True
-        passed = [case]
+        against = [pair for id, pair in self.witnesses.items() if id not in self._doubted and condition.holds(pair[1])][
+            :MOST_DOUBTED
+        ]
+        twins = TWINS if len(against) <= FEW_DOUBTED else FEWER_TWINS
+        return any([self._fails_with_other_values(*pair, twins) for pair in against])
+
+    def _fails_with_other_values(self, case: Case, case_features: Features, twins: int) -> bool:
+        self._doubted.add(case.id)
         signs: tuple[Sign, ...] = ("negative", "mixed") if case_features.get("negative") else ("positive",)
+        alike = [case.id]
         for n in range(twins):
-            sign = signs[n % len(signs)]
-            twin = self.new.twin(case, sign=sign)
+            twin = self.new.twin(case, sign=signs[n % len(signs)])
             twin_features = features(twin)
-            alike = all(
-                twin_features.get(name) == value for name, value in case_features.items() if name != "duplicates"
-            )
-            if alike and twin.id not in self.ids and not self.spent:
-                if self.ask(twin, twin_features):
-                    for coincidence in passed:
-                        self._forget(coincidence)
-                    return True
-                passed += self.pass_cases[-1:]
+            same = all(twin_features.get(name) == v for name, v in case_features.items() if name != "duplicates")
+            if not same or twin.id in self.ids or self.spent:
+                continue
+            answer = self.ask(twin, twin_features)
+            if answer:
+                for id in alike:
+                    self.witnesses.pop(id, None)
+                return True
+            if answer is not None:
+                alike.append(twin.id)
+                self._doubted.add(twin.id)
         return False
 
-    def _forget(self, case: Case) -> None:
-        self._forgotten.add(case.id)
-        at = self.pass_cases.index(case)
-        del self.pass_cases[at], self.passes[at]
+    def _is_witness(self, case: Case, case_features: Features) -> bool:
+        """Returns whether most faults would change the output of a passing case. If not, its pass says nothing.
 
-    def forget_hidden(self, condition: Condition) -> bool:
-        """Forgets passing cases that contradict a condition and could not show a wrong element.
-
-        Returns whether there are any.
+        They do not if all indices name the same place, if the output has one element, if the data is one of several
+        rounds, which do not reveal an address alone, and with some patterns that no failing case has.
         """
-        self.lenient = True
-        pairs = enumerate(zip(self.pass_cases, self.passes, strict=True))
-        hidden = [
-            i
-            for i, (case, case_features) in pairs
-            if condition.holds(case_features) and _is_hidden(case, case_features)
-        ]
-        self._forgotten |= {self.pass_cases[i].id for i in hidden}
-        for i in reversed(hidden):
-            del self.passes[i], self.pass_cases[i]
-        return bool(hidden)
-
-
-def _is_hidden(case: Case, case_features: Features) -> bool:
-    """Returns whether most faults leave the output of a case as it is.
-
-    That is so if all its indices name the same place, if its output has one element, and if its data is one of several
-    rounds, which do not reveal an address alone.
-    """
-    return (
-        case_features.get("axis_length") == 1
-        or case_features["output_elements"] == 1
-        or len(rounds(case.desc, "addr")) > 1
-    )
-
-
-def _unlike(failures: Sequence[Features], passing: Sequence[Case]) -> list[Case]:
-    """Returns the passing cases whose features differ from those of each failing one.
-
-    The others pass by their values alone.
-    """
-    failing = {frozenset(case_features.items()) for case_features in failures}
-    pairs = zip(passing, features_of(passing), strict=True)
-    return [case for case, case_features in pairs if frozenset(case_features.items()) not in failing]
-
-
-def _shows_faults(case: Case) -> bool:
-    """Returns whether most faults would change the output of a case. If not, a pass says nothing about its features."""
-    return (
-        case.desc.output.element_count >= 4
-        and case.index_pattern not in _WEAK_PATTERNS
-        and (case.data_pattern or "addr") == "addr"
-    )
+        patterns = {case.index_pattern, case.data_pattern} - self.patterns
+        return (
+            case_features.get("axis_length") != 1
+            and case.desc.output.element_count > 1
+            and len(rounds(case.desc, "addr")) == 1
+            and not patterns & {*_WEAK_PATTERNS, "special"}
+        )

@@ -1,15 +1,17 @@
-"""The next question: a case between two values of a boundary, or one that shows what no case has shown yet."""
+"""The next question: the new case that shows the most of what no case has shown yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..cases.case import Case
-from ..cases.features import Features, Value, features
-from .conditions import Comparison, Condition
+from ..cases.comparisons import Comparison
+from ..cases.features import Features, features
+from ..operators.random_source import pick
+from .conditions import Condition
 from .evidence import Evidence
-from .regions import Facet, Region, facets, regions_of
+from .regions import Facet, Region, broken_alone, facets, regions_of
 
 TRIES = 180
 """The number of new cases without a new facet after which a region counts as seen."""
@@ -17,38 +19,37 @@ TRIES = 180
 MOST_TRIES = 5000
 """The most new cases that are made for one question."""
 
-STARTS, STEPS = 16, 50
-"""A rare case is made in up to STEPS steps; this is tried STARTS times."""
+GAP_TRIES = 400
+"""The most new cases that are made for a gap between two values."""
 
-FRESH = 15
-"""The number of cases of another operator of which the best one is taken first."""
+AT_A_TIME = 60
+"""The number of new cases among which the next question is chosen."""
 
-_RARE = ("operator", "data_type", "index_type", "index_path")
-"""The features of which a value that is rare in a region is made step by step."""
+_WORDS = ("operator", "data_type", "index_type", "index_path")
+"""The features of which another value than the only one is sought on purpose."""
 
 Question = tuple[Case, Features]
 
 
 @dataclass
 class _Seen:
-    """What is known of one region: the facets that were seen, cases to ask, the tries without a new facet, and words tried."""
+    """What is known of one region: the facets that were seen, cases to ask, the tries without a new facet, the nearest case."""
 
     facets: set[Facet] = field(default_factory=set)
     pool: list[tuple[Case, Features, frozenset[Facet]]] = field(default_factory=list)
     tries: int = 0
-    impossible: set[tuple[str, Value]] = field(default_factory=set)
+    nearest: tuple[float, Case] | None = None
 
 
 class Questions:
     """The questions about one condition. `given_up` are the gaps between two values in which no case was found."""
 
-    def __init__(self, condition: Condition, evidence: Evidence, given_up: set[tuple[str, int, int]]) -> None:
+    def __init__(self, condition: Condition, evidence: Evidence, given_up: set[Region]) -> None:
         self.condition, self.evidence, self.given_up, self.new = condition, evidence, given_up, evidence.new
         comparisons = [c for conjunction in condition.any for c in conjunction]
         self.marks = {int(c.value) + d for c in comparisons for d in (-1, 0, 1) if type(c.value) is int}
         self.features = {c.feature for c in comparisons}
-        self.new.aims = tuple(sorted(m for m in self.marks if m > 0))
-        self.regions = {region: _Seen() for region in regions_of(condition)}
+        self.regions = {region: _Seen() for region in (*regions_of(condition), *self._other_words())}
         for case_features in (*evidence.failures, *evidence.passes):
             self.count(case_features)
 
@@ -60,66 +61,66 @@ class Questions:
                 seen.facets |= shown
 
     def next(self) -> Question | None:
-        """Returns the next question; None if nothing is left to ask."""
-        return self._halving() or self._most_new() or self._rare()
+        """Returns the next question; None if nothing is left to ask.
+
+        First come cases between the last passing and the first failing value of a comparison, then all others.
+        """
+        for name, low, high, gap in self._gaps():
+            question = self._between(name, low, high, gap)
+            if question is not None:
+                return question
+            self.given_up.add(gap)
+        return self._most_new()
 
     def _facets(self, case_features: Features) -> frozenset[Facet]:
         return frozenset(facets(case_features, self.marks, self.features))
 
-    def _halving(self) -> Question | None:
-        """Returns a case between the last passing and the first failing value of a comparison.
+    def _other_words(self) -> Iterator[Region]:
+        """Gives the cases that meet the condition without a word that all failing cases share: the word may matter."""
+        for name in _WORDS:
+            words = {str(case_features.get(name)) for case_features in self.evidence.failures}
+            for conjunction in self.condition.any:
+                if len(words) == 1 and name not in {c.feature for c in conjunction}:
+                    yield Region((*conjunction, Comparison(name, "!=", *words)))
 
-        All other comparisons hold.
-        """
-        for conjunction in self.condition.any:
-            for comparison in conjunction:
-                if comparison.op not in ("<", "<=", ">", ">="):
-                    continue
-                name, up = comparison.feature, comparison.op[0] == ">"
-                region = Region(tuple(c for c in conjunction if c is not comparison), comparison, self.condition)
-                edge = int(comparison.value) + {">": 1, "<": -1}.get(comparison.op, 0)  # type: ignore[arg-type]
-                outer = [int(g[name]) for g in self.evidence.passes if name in g and region.holds(g)]
-                near = max(outer, default=0) if up else min(outer, default=2 * edge + 2)
-                low, high = sorted((near, edge))
-                if high - low < 2 or (name, low, high) in self.given_up:
-                    continue
-                question = self._between(region, name, low, high)
-                if question is not None:
-                    return question
-                self.given_up.add((name, low, high))
-        return None
+    def _gaps(self) -> Iterator[tuple[str, int, int, Region]]:
+        """Gives features, the last passing and the first failing value, and the region of the cases between them."""
+        for comparison, region in broken_alone(self.condition):
+            if comparison.op not in ("<", "<=", ">", ">="):
+                continue
+            name, up = comparison.feature, comparison.op[0] == ">"
+            edge = int(comparison.value) + {">": 1, "<": -1}.get(comparison.op, 0)  # type: ignore[arg-type]
+            outer = [int(g[name]) for g in self.evidence.passes if name in g and region.holds(g)]
+            near = max(outer, default=0) if up else min(outer, default=2 * edge + 2)
+            low, high = sorted((near, edge))
+            between = (Comparison(name, ">", low), Comparison(name, "<", high))
+            gap = Region((*region.required, *between))
+            if high - low >= 2 and gap not in self.given_up:
+                yield name, low, high, gap
 
-    def _between(self, region: Region, name: str, low: int, high: int) -> Question | None:
-        middle = (low + high) // 2
-        aims, self.new.aims = self.new.aims, (middle, max(middle // 2, 1), max(middle // 4, 1), low + 1, high - 1)
-        best: Question | None = None
-        for _ in range(TRIES):
-            drawn = self._drawn()
-            if drawn is None:
+    def _between(self, name: str, low: int, high: int, gap: Region) -> Question | None:
+        """Returns a case of a gap, near its middle."""
+        middle, best, regions = (low + high) // 2, None, {gap: _Seen()}
+        self.new.aims = (middle, max(middle // 2, 1), max(middle // 4, 1), low + 1, high - 1)
+        for _ in range(GAP_TRIES):
+            drawn = self._drawn(regions)
+            if drawn is None or not gap.holds(drawn[1]):
                 continue
-            value = drawn[1].get(name)
-            if value is None or not low < int(value) < high or not region.holds(drawn[1]):
-                continue
-            if best is None or abs(int(value) - middle) < abs(int(best[1][name]) - middle):
+            if best is None or abs(int(drawn[1][name]) - middle) < abs(int(best[1][name]) - middle):
                 best = drawn
-                if abs(int(value) - middle) * 4 <= high - low:
+                if abs(int(drawn[1][name]) - middle) * 4 <= high - low:
                     break
-        if best is None:
-            goals = [Comparison(name, ">", low), Comparison(name, "<", high)]
-            best = self._climbed(region, goals, lambda case_features: abs(int(case_features.get(name, 0)) - middle))
-        self.new.aims = aims
         return best
 
     def _most_new(self) -> Question | None:
         """Returns the case that shows the most new facets of its region; None if no region has new ones."""
+        self.new.aims = tuple(sorted(m for m in self.marks if m > 0))
         for tried in range(1, MOST_TRIES):
-            drawn = self._drawn()
+            drawn = self._drawn(self.regions)
             if drawn is not None:
                 self._sort_in(*drawn)
-            if tried % 60 == 0:
-                best = self._best()
-                if best is not None:
-                    return best
+            if tried % AT_A_TIME == 0 and (best := self._best()) is not None:
+                return best
             if all(seen.tries >= TRIES for seen in self.regions.values()):
                 break
         return self._best()
@@ -146,61 +147,23 @@ class Questions:
                     best, most = (case, case_features), new
         return best
 
-    def _rare(self) -> Question | None:
-        """Returns a case with a word or flag that is new in its region, made step by step; None if none is left."""
-        words = {
-            c
-            for passing in self.evidence.passes
-            for c in passing.items()
-            if c[0] in _RARE or (type(c[1]) is bool and c[1])
-        }
-        for region, seen in self.regions.items():
-            for name, value in sorted(words - seen.facets - seen.impossible, key=str):
-                if region.outside is None or (region.broken and region.broken.feature == name):
-                    seen.impossible.add((name, value))
-                    climbed = self._climbed(region, [Comparison(name, "==", value)])
-                    if climbed is not None:
-                        return climbed
-        return None
+    def _drawn(self, regions: Mapping[Region, _Seen]) -> Question | None:
+        """Returns a case that was not asked yet; None if this try gave none.
 
-    def _climbed(
-        self, region: Region, goals: Sequence[Comparison], distance: Callable[[Features], int] | None = None
-    ) -> Question | None:
-        """Returns a case of a region that reaches the goals, step by step; None if STEPS are too few.
-
-        `distance` says how far a case is from the goals, among those that reach as many of them.
+        It is near a failing case, or near the case that is nearest to a region: so rare regions are reached step by step.
         """
-        wanted, source = (*region.required, *goals), self.new.source
-        operators = [str(c.value) for c in goals if c.feature == "operator"]
-
-        def reached(case_features: Features) -> tuple[int, int]:
-            hits = sum(c.holds(case_features) for c in wanted) + region.holds(case_features)
-            return hits, -distance(case_features) if distance else 0
-
-        starts = STARTS // 4 if distance else STARTS  # a path is longer if each step can be measured
-        for _ in range(starts):
-            case = self.evidence.seeds[source.integer(0, len(self.evidence.seeds) - 1)]
-            case_features = features(case)
-            for operator in operators:
-                fresh = [c for _ in range(FRESH) if (c := self.new.fresh(case, operator)) is not None]
-                case, case_features = max(
-                    ((c, features(c)) for c in fresh), key=lambda q: reached(q[1]), default=(case, case_features)
-                )
-            for _ in range(STEPS * STARTS // starts):
-                if reached(case_features)[0] == len(wanted) + 1 and case.id not in self.evidence.ids:
-                    return case, case_features
-                near = self.new.near(case)
-                if near is not None and reached(then := features(near)) >= reached(case_features):
-                    case, case_features = near, then
-        return None
-
-    def _drawn(self) -> Question | None:
-        """Returns a case that was not asked yet, mostly near a failing one; None if this try gave none."""
-        source = self.new.source
-        kind = source.integer(0, 9)
+        source, kind = self.new.source, self.new.source.integer(0, 9)
         pool = self.evidence.passing_seeds if kind == 9 and self.evidence.passing_seeds else self.evidence.seeds
-        near = pool[source.integer(0, len(pool) - 1)]
-        case = self.new.fresh(near) if kind in (7, 8) else self.new.near(near)
-        if case is None or case.id in self.evidence.ids:
+        start = pool[source.integer(0, len(pool) - 1)]
+        towards = pick(source, tuple(regions.values())).nearest
+        if towards is not None and kind < 4:
+            start = towards[1]
+        case = self.new.fresh(start) if kind in (7, 8) else self.new.near(start)
+        if case is None:
             return None
-        return case, features(case)
+        case_features = features(case)
+        for region, seen in regions.items():
+            distance = region.distance(case_features)
+            if seen.nearest is None or distance <= seen.nearest[0]:
+                seen.nearest = distance, case
+        return None if case.id in self.evidence.ids else (case, case_features)

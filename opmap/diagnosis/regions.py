@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..cases.comparisons import Comparison
 from ..cases.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
 from ..cases.variants import PLAIN
-from .conditions import Comparison, Condition
+from .conditions import Condition
 
 Facet: TypeAlias = tuple[str, object]
 """A feature and its value, or a range of values. What a condition may depend on is known when each facet was seen."""
@@ -28,13 +29,31 @@ class Region:
             return False
         return all(c.holds(features) for c in self.required) and not (self.broken and self.broken.holds(features))
 
+    def distance(self, features: Features) -> float:
+        """Returns how far a case is from the region; 0 if it is in it."""
+        far = sum(1 + _distance(c, features) for c in self.required if not c.holds(features))
+        return far or float(not self.holds(features))
+
+
+def _distance(comparison: Comparison, features: Features) -> float:
+    """Returns how far the number of a case is from that of a comparison, from 0 to 1; 1 if there are no numbers."""
+    value, wanted = features.get(comparison.feature), comparison.value
+    if type(value) is not int or type(wanted) is not int:
+        return 1.0
+    return abs(value - wanted) / max(value, wanted, 1)
+
+
+def broken_alone(condition: Condition) -> Iterator[tuple[Comparison, Region]]:
+    """Gives each comparison of a condition with the region of the cases that break it alone."""
+    for conjunction in condition.any:
+        for comparison in conjunction:
+            yield comparison, Region(tuple(c for c in conjunction if c is not comparison), comparison, condition)
+
 
 def regions_of(condition: Condition) -> Iterator[Region]:
-    """Gives per conjunction the cases that meet it, and those that break one comparison; then all others."""
-    for conjunction in condition.any:
-        yield Region(conjunction)
-        for comparison in conjunction:
-            yield Region(tuple(c for c in conjunction if c is not comparison), comparison, condition)
+    """Gives per conjunction the cases that meet it; those that break one comparison; then all others."""
+    yield from map(Region, condition.any)
+    yield from (region for _, region in broken_alone(condition))
     yield Region(outside=condition)
 
 

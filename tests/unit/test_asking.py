@@ -93,6 +93,14 @@ class TestMakeExact:
         assert asked.condition is not None
 
     @pytest.mark.slow
+    def test_some_cannot_be_told(self):
+        """So it is also for a case that is asked again with other values."""
+        number = iter(range(10_000))
+        cases = [case for case, _ in tier("smoke")]
+        asked = make_exact(lambda case: (False, True, None)[next(number) % 3], cases[::9], cases[1::9], budget=60)
+        assert asked.failing + asked.passing == len(asked.answers) < asked.runs <= 60
+
+    @pytest.mark.slow
     def test_coincidence(self):
         """A case that passes by its values alone neither changes nor contradicts the condition."""
         predicate = PLANTED["high rank"]
@@ -118,6 +126,20 @@ class TestMakeExact:
         asked = make_exact(lambda case: next(ids) % 3 == 0, cases[::9], cases[1::9], budget=40)
         assert asked.condition is not None
         assert asked.contradicting > 0
+
+    def test_untested(self):
+        """A comparison that no asked case could break is not told as exact: nobody knows whether it matters."""
+        predicate = PLANTED["operator and rank"]
+
+        def ask(case):
+            return None if case.desc.operator != "GATHER" else predicate(features(case))
+
+        failing, passing = records(predicate)
+        asked = make_exact(
+            ask, failing, [case for case in passing if not predicate({**features(case), "operator": "GATHER"})]
+        )
+        assert asked.exact is (asked.untested == ())
+        assert "GATHER" not in str(asked.condition) or "GATHER" in map(str, asked.untested)
 
     def test_nothing_fails(self):
         """Without a failing case there is nothing to ask."""
