@@ -129,11 +129,11 @@ def times(device: Device, arena: Arena) -> tuple[list[float], list[float]]:
         feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
         operator, inputs = dispatchable(case.desc), contents(case)
         try:
-            provider.run(model, feeds)
+            provider.run_once(model, feeds)
         except ProviderError:
             continue
         direct.append(best(lambda operator=operator, inputs=inputs: run(device, arena, operator, inputs)))
-        session.append(best(lambda model=model, feeds=feeds: provider.run(model, feeds)))
+        session.append(best(lambda model=model, feeds=feeds: provider.run_once(model, feeds)))
     return direct, session
 
 

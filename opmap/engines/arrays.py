@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import cast
 
 import numpy as np
 
 from ..tensors import DataType, Tensor
-from .performer import Malformed
+from .steps import Result
 
 
 @cache
@@ -22,22 +23,33 @@ def to_array(tensor: Tensor) -> np.ndarray:
     return np.frombuffer(tensor.memory, dtype_of(tensor.data_type)).reshape(tensor.sizes)
 
 
-def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int]) -> str | None:
-    """Returns the problem if `outputs` is not a list of one array with this data type and these sizes; else None.
+def list_of(count: int) -> str:
+    """Returns the first words of a message about outputs that are no list of so many arrays."""
+    return "must be a list of one array" if count == 1 else f"must be a list of {count} arrays"
 
-    `outputs` is the return value of a provider, which may be any object. The byte order does not matter.
-    """
-    if isinstance(outputs, Malformed):
-        return outputs.text
-    wanted = "must be a list of one array"
+
+def not_arrays(outputs: object, count: int = 1) -> str | None:
+    """Returns the problem if `outputs`, which may be any object, is not a list of so many arrays; else None."""
+    wanted = list_of(count)
     if not isinstance(outputs, (list, tuple)):
         return f"{wanted}, got a {type(outputs).__name__}"
-    if len(outputs) != 1:
+    if len(outputs) != count:
         return f"{wanted}, got {len(outputs)}"
-    (output,) = outputs
-    if not isinstance(output, np.ndarray):
-        return f"{wanted}, got a list of a {type(output).__name__}"
-    return wrong_array(output, dtype, sizes)
+    others = [type(output).__name__ for output in outputs if not isinstance(output, np.ndarray)]
+    return f"{wanted}, got a list of a {others[0]}" if others else None
+
+
+def only_output(result: Result, dtype: np.dtype, sizes: Sequence[int]) -> np.ndarray | str:
+    """Returns the one output of a run; the problem if it does not have this data type and these sizes."""
+    if problem := result.malformed or not_arrays(list(result.outputs.values())):
+        return problem
+    (output,) = result.outputs.values()
+    return wrong_array(output, dtype, sizes) or output
+
+
+def wrong_outputs(outputs: object, dtype: np.dtype, sizes: Sequence[int]) -> str | None:
+    """Returns the problem if `outputs` is not a list of one array with this data type and these sizes; else None."""
+    return not_arrays(outputs) or wrong_array(cast("list[np.ndarray]", outputs)[0], dtype, sizes)
 
 
 def wrong_array(array: np.ndarray, dtype: np.dtype, sizes: Sequence[int], name: str = "the output") -> str | None:

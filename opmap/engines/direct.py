@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
+import msgspec
 
-from ..errors import InputError, ProviderError, clean
+from ..errors import InputError
 from .arrays import dtype_of
-from .directml.dispatchable import Dispatchable
 from .directml.structs import DML_EXECUTION_FLAG_DISABLE_META_COMMANDS
-from .performer import Malformed
 from .protocol import DIRECT, DISPATCHED, Placement
-from .steps import Compile, Dispatch, Result
+from .steps import Compile, Dispatch, Evidence, Result
 from .worker import WorkerProvider
 
 if TYPE_CHECKING:
@@ -45,15 +43,9 @@ class DirectProvider(WorkerProvider):
     the device of the adapter, and the device was not lost, DirectML computed the output. That is the proof `dispatched`.
     """
 
-    messages: Sequence[str] = ()
-    """What the debug layers said about the last descriptor."""
-
     # Any: the class Case stands above this module, which must not import it.
-    def run_case(self, case: Any, /) -> list[np.ndarray] | Malformed:
-        """Returns the output of a case. A write outside of the output's elements makes it Malformed.
-
-        Raises ProviderError, with the stage `load` if DirectML refuses the descriptor.
-        """
+    def run_case(self, case: Any, /) -> Result:
+        """Returns what DirectML makes of a case, see `run_descriptor`."""
         try:
             compile: Compile | None = "graph" if case.layout == GRAPH_LAYOUT else None
             return self.run_descriptor(case.desc, case.tensors, compile=compile, offsets=case.offsets)
@@ -63,53 +55,33 @@ class DirectProvider(WorkerProvider):
     def run_descriptor(
         self,
         desc: OperatorDesc,
-        tensors: Mapping[str, Tensor],
+        tensors: Mapping[str, Tensor] | None,
         *,
         compile: Compile | None = None,
         offsets: Mapping[str, int] | None = None,
-    ) -> list[np.ndarray] | Malformed:
-        """Returns the output of a descriptor, which may break rules. See run_case.
+    ) -> Result:
+        """Returns the output of a descriptor, which may break rules. Without `tensors` it is only created and compiled.
 
-        `offsets` are where tensors begin in their buffers, in bytes, by field (default 0).
+        `offsets` are where tensors begin in their buffers, in bytes, by field (default 0). A write outside of the output's
+        elements makes the result malformed. If DirectML refuses the descriptor, the result has an error at stage `load`.
         """
         from .directml.describing import dispatchable, from_memory, to_memory, touched
 
-        self._placement = None
-        contents = {name: to_memory(tensor, tensors[name]) for name, tensor in desc.inputs.items()}
-        (output,) = desc.spec().field_names("output")
-        byte_offsets = dict(offsets or {})
-        result = self._performed(self._step(dispatchable(desc), contents, compile, byte_offsets))
-        if failure := result.failure:
-            raise failure
-        self._placement = Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),))
-        (region,) = result.outputs.values()
-        offset = byte_offsets.get(output, 0)
-        problem = touched(desc.output, region, offset)
-        if problem:
-            return Malformed(problem)
-        return [from_memory(desc.output, region, offset).view(dtype_of(desc.output.data_type))]
-
-    def refusal(self, desc: OperatorDesc, *, compile: Compile | None = None) -> ProviderError | None:
-        """Returns why DirectML does not create or compile a descriptor, which may break rules; None if it does."""
-        from .directml.describing import dispatchable
-
-        return self._performed(self._step(dispatchable(desc), None, compile, {})).failure
-
-    def _performed(self, step: Dispatch) -> Result:
-        """Performs a step, and keeps what the debug layers said about it."""
-        self.messages = ()
+        options, own_offsets = self._start.options, dict(offsets or {})
+        step = Dispatch(
+            operator=dispatchable(desc),
+            contents=None if tensors is None else {n: to_memory(t, tensors[n]) for n, t in desc.inputs.items()},
+            offsets=own_offsets,
+            flags=DML_EXECUTION_FLAG_DISABLE_META_COMMANDS if options.get(METACOMMANDS) == "True" else 0,
+            compile=compile or ("graph" if options.get(COMPILE) == "graph" else "operator"),
+        )
         result = self.perform(step)
-        self.messages = tuple(map(clean, result.messages))
-        return result
-
-    def _step(
-        self,
-        operator: Dispatchable,
-        contents: dict[str, Any] | None,
-        compile: Compile | None,
-        offsets: dict[str, int],
-    ) -> Dispatch:
-        options = self._start.options
-        flags = DML_EXECUTION_FLAG_DISABLE_META_COMMANDS if options.get(METACOMMANDS) == "True" else 0
-        chosen = compile or ("graph" if options.get(COMPILE) == "graph" else "operator")
-        return Dispatch(operator=operator, contents=contents, offsets=offsets, flags=flags, compile=chosen)
+        if result.error is not None or tensors is None:
+            return result
+        (name,), (region,) = desc.spec().field_names("output"), result.outputs.values()
+        offset, output = own_offsets.get(name, 0), desc.output
+        evidence = Evidence(placement=Placement(DISPATCHED, ((f"DML_OPERATOR_{desc.operator}", DIRECT),)))
+        if problem := touched(output, region, offset):
+            return msgspec.structs.replace(result, outputs={}, malformed=problem, evidence=evidence)
+        array = from_memory(output, region, offset).view(dtype_of(output.data_type))
+        return msgspec.structs.replace(result, outputs={name: array}, evidence=evidence)

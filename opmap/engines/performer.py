@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
 import numpy as np
 
-from .protocol import Placement
+from ..errors import ProviderError
 from .steps import AnyStep, Clear, Examine, Open, Result, Run
 
 _SESSION = "session"
-
-
-class Malformed:
-    """Stands in place of outputs that are no list of arrays. `text` says what was wanted and what was got."""
-
-    def __init__(self, text: str):
-        self.text = text
 
 
 class Performer:
@@ -26,9 +24,6 @@ class Performer:
     holds_lock = True
     """Whether a step that hangs may hold the interpreter's lock, so that no other thread runs."""
 
-    def __init__(self) -> None:
-        self._placement: Placement | None = None
-
     def perform(self, step: AnyStep, limit: float | None = None) -> Result:
         """Performs one step, within `limit` seconds if the steps run in another process.
 
@@ -39,28 +34,26 @@ class Performer:
     def renew(self) -> None:
         """Makes the next step run in a fresh process, if the steps run in another process that is spent."""
 
-    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | Malformed:
-        """Returns the outputs of one model, run once. Raises ProviderError with the stage `load` or `run`."""
-        self._placement = None
+    def run_once(self, model_bytes: bytes, feeds: Mapping[str, np.ndarray], **fields: Any) -> Result:
+        """Returns the result of one model, run once, with the evidence about its session. Releases everything.
+
+        `fields` are further fields of Open. Raises ProviderError with the stage `load` or `run`.
+        """
         try:
-            self.checked(Open(session=_SESSION, model=np.frombuffer(model_bytes, np.uint8)))
-            result = self.perform(Run(session=_SESSION, feeds=feeds))
+            self.checked(Open(session=_SESSION, model=np.frombuffer(model_bytes, np.uint8), **fields))
+            result = self.checked(Run(session=_SESSION, feeds=dict(feeds)))
             evidence = self.checked(Examine(session=_SESSION)).evidence
-            self._placement = evidence.placement if evidence else None
-        finally:
-            self.end()
-        if failure := result.failure:
-            raise failure
-        return Malformed(result.malformed) if result.malformed else list(result.outputs.values())
+        except BaseException:
+            with suppress(ProviderError):
+                self.end()
+            raise
+        self.end()
+        return msgspec.structs.replace(result, evidence=evidence)
 
     def end(self) -> None:
         """Releases everything, so that the next model finds nothing of this one. Raises ProviderError if that fails."""
         self.checked(Clear())
         self.renew()
-
-    def placement(self) -> Placement | None:
-        """Returns the placement of the last model that `run` ran; None if it was not loaded."""
-        return self._placement
 
     def checked(self, step: AnyStep) -> Result:
         """Performs one step, and returns its result. Raises ProviderError if it failed."""

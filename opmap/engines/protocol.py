@@ -83,23 +83,6 @@ def origin(message: str) -> str | None:
     return " ".join(match.groups()) if match else None
 
 
-class Provider(Protocol):
-    """What a third party's class, named by `--provider MODULE:FACTORY`, must have.
-
-    It needs only `run`. Its `name`, `version`, `device_class`, `placement()`, `open()` and `close()` are used if they
-    exist. `open(model_bytes, setup)` returns a session: an object with `run(feeds)`, which is called as
-    `run(feeds, outputs)` if only some outputs are wanted, and perhaps `close()`. `setup` has the fields of `steps.Setup`.
-    `placement()` returns pairs of operator type and name of what ran it, or a `Placement`.
-    """
-
-    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Returns the model's outputs for these inputs. The arrays belong to the provider, which may change them.
-
-        Any exception is an error of the case, at stage `run` or at the stage that its attribute `stage` names. A
-        NotImplementedError, or an exception of a class named `Unsupported`, says that the provider does not support it.
-        """
-
-
 class CaseProvider(Protocol):
     """Runs one case at a time: it receives the case itself in place of a model. `calls` counts the cases."""
 

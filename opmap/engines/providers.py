@@ -10,20 +10,20 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ..errors import InputError, OpmapError, ProviderError, describe
 from ..mapping import IndexConversion
 from ..vocabulary import Stage
+from .arrays import not_arrays
 from .direct import DEBUG_LAYER, METACOMMANDS, DirectProvider, check_options
 from .dml_linux import VARIABLE, find_dml_runtime
 from .machine.environment import collect
 from .machine.facts import Fact
 from .machine.runtimes import import_problem, package_of, require_one
-from .performer import Malformed, Performer
+from .performer import Performer
 from .protocol import ASSERTED, DIRECT, CaseProvider, Placement, ProviderFacts
 from .sessions import CPU, DIRECTML, SessionProvider
-from .steps import AnyStep, Result
+from .steps import Evidence, Result
 from .third_party import ThirdPartyProvider, Unavailable, import_folders
 from .worker import TIMEOUT, WorkerProvider
 
@@ -75,10 +75,6 @@ class OpenProvider(ProviderFacts):
         """True if the provider receives cases in place of models."""
         return self.direct or not isinstance(self.provider, Performer)
 
-    def run(self, model_bytes: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | Malformed:
-        """Returns the outputs of a model, run once. Raises ProviderError."""
-        return self.performer.run(model_bytes, feeds)
-
     @cached_property
     def performer(self) -> Performer:
         """The provider, as what performs steps. Raises TypeError for a provider that runs cases."""
@@ -86,36 +82,21 @@ class OpenProvider(ProviderFacts):
             raise TypeError(f"{self.name} runs cases, not models")
         return self.provider
 
-    def perform(self, step: AnyStep) -> Result:
-        """Performs one step. An error of the step is in the result; raises ProviderError if its process is lost."""
-        return self.performer.perform(step)
-
-    def run_case(self, case: object) -> object:
-        """Returns the provider's answer to a case, which may be any object. Raises only ProviderError.
-
-        Needs a provider with `runs_cases`.
-        """
+    def run_case(self, case: object) -> Result:
+        """Returns what a provider with `runs_cases` makes of a case. Raises only ProviderError."""
         if isinstance(self.provider, DirectProvider):
             return self.provider.run_case(case)
         if isinstance(self.provider, Performer):
             raise TypeError(f"{self.name} runs models, not cases")
         self.provider.calls += 1
         try:
-            return self.provider.run_case(case)
+            outputs = self.provider.run_case(case)
         except (ProviderError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also SystemExit
             raise ProviderError(describe(error), stage=Stage.RUN) from error
-
-    def placement(self) -> Placement | None:
-        """Returns the placement of the last model or case; None if it is unknown."""
-        if isinstance(self.provider, Performer):
-            return self.provider.placement()
-        return Placement(ASSERTED, (("", self.name),))
-
-    def messages(self) -> Sequence[str]:
-        """Returns what the debug layers said about the last case; nothing for any other provider than DirectML itself."""
-        return self.provider.messages if isinstance(self.provider, DirectProvider) else ()
+        evidence, problem = Evidence(placement=Placement(ASSERTED, (("", self.name),))), not_arrays(outputs)
+        return Result(outputs={} if problem else {"output": outputs[0]}, malformed=problem, evidence=evidence)
 
     def environment(self) -> dict[str, Fact]:
         """Returns the facts about the process that runs the models: the worker process, or this process."""

@@ -276,6 +276,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[str] = []
 
     @property
+    def placement(self) -> Placement | None:
+        """The placement in the evidence; None if there is none."""
+        return self.evidence.placement if self.evidence else None
+
+    @property
     def failure(self) -> ProviderError | None:
         """The error of the step as an exception; None if the step did not fail."""
         if self.error is None:

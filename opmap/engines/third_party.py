@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import InputError, ProviderError, clean, describe, told, type_name
 from ..vocabulary import Stage
+from .arrays import list_of, not_arrays
 from .frames import TYPES
 from .machine.facts import DeviceClass
 from .performer import Performer
@@ -217,18 +218,12 @@ def _failed(error: BaseException, stage: Stage) -> Result:
 
 def _result(outputs: object, names: Sequence[str]) -> Result:
     """Returns the outputs of a run by name; what is wrong with them if they are no list of arrays."""
-    wanted = "must be a list of one array" if len(names) == 1 else f"must be a list of {len(names)} arrays"
-    if not isinstance(outputs, (list, tuple)):
-        return Result(malformed=f"{wanted}, got a {type(outputs).__name__}")
-    if len(outputs) != len(names):
-        return Result(malformed=f"{wanted}, got {len(outputs)}")
-    for output in outputs:
-        if not isinstance(output, np.ndarray):
-            return Result(malformed=f"{wanted}, got a list of a {type(output).__name__}")
-    arrays = [np.array(output) for output in outputs]
+    if problem := not_arrays(outputs, len(names)):
+        return Result(malformed=problem)
+    arrays = [np.array(output) for output in cast("list[np.ndarray]", outputs)]
     for array in arrays:
         if array.dtype.name not in TYPES:
-            return Result(malformed=f"{wanted} of numbers, got {array.dtype.name.upper()}")
+            return Result(malformed=f"{list_of(len(names))} of numbers, got {array.dtype.name.upper()}")
     return Result(outputs=dict(zip(names, arrays, strict=True)))
 
 

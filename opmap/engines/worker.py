@@ -205,6 +205,8 @@ class WorkerProvider(Performer):
         result = self._ask(frames.Perform(step, limit), limit).result
         if result.error is not None:
             result = msgspec.structs.replace(result, error=clean(result.error))
+        if result.messages:
+            result = msgspec.structs.replace(result, messages=list(map(clean, result.messages)))
         self._first = self._first and (isinstance(step, Open) and result.error is None)
         self._spent = self._spent or result.spent
         if result.error is not None and _DEVICE_LOST.search(result.error):

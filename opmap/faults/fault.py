@@ -137,10 +137,6 @@ class FaultProvider:
         self.fault, self.calls = fault, 0
         self._bits = fault.session() if fault.session else fault.bits
 
-    def run(self, model_bytes: bytes, feeds: dict[str, Array]) -> list[Array]:
-        """Raises NotImplementedError: a fault needs the case, and a model does not contain it."""
-        raise NotImplementedError("a fault provider runs cases, not models")
-
     def run_case(self, case: Case) -> list[Array]:
         """Returns the outputs with the fault in them. An element without a documented value has any value."""
         return self.run_arrays(CaseArrays(case))

@@ -11,10 +11,9 @@ import msgspec
 from ..cases.rule_breaks import Question
 from ..engines.arrays import from_array
 from ..engines.direct import DirectProvider
-from ..engines.performer import Malformed
 from ..engines.steps import Compile
 from ..engines.worker import WorkerLost
-from ..errors import ProviderError, Unsupported
+from ..errors import ProviderError
 from ..mapping.dxdispatch import desc_json
 from ..tensors import from_bits, plain
 
@@ -83,17 +82,14 @@ def rule_rows(provider: DirectProvider, questions: Iterable[Question]) -> Iterat
 
 def _answer(provider: DirectProvider, question: Question, compile: Compile) -> Answer:
     try:
-        refused = provider.refusal(question.desc, compile=compile)
-        if refused is not None:
-            return Answer(refused=str(refused), lost=isinstance(refused, Unsupported), messages=provider.messages)
-        if not question.runnable:
-            return Answer(messages=provider.messages)
-        outputs = provider.run_descriptor(question.desc, question.values(), compile=compile)
+        result = provider.run_descriptor(question.desc, None, compile=compile)
+        if result.error is None and question.runnable:
+            result = provider.run_descriptor(question.desc, question.values(), compile=compile)
     except ProviderError as error:
-        return Answer(refused=str(error), lost=isinstance(error, WorkerLost), messages=provider.messages)
-    if isinstance(outputs, Malformed):
-        return Answer(output=[outputs.text], messages=provider.messages)
-    return Answer(output=[plain(value) for value in from_array(outputs[0]).values], messages=provider.messages)
+        return Answer(refused=str(error), lost=isinstance(error, WorkerLost))
+    output: list[int | float | str] = [result.malformed] if result.malformed else []
+    output += [plain(value) for array in result.outputs.values() for value in from_array(array).values]
+    return Answer(refused=result.error, lost=result.unsupported, output=output or None, messages=result.messages)
 
 
 def _findings(question: Question, rules: list[str], answers: Mapping[Compile, Answer]) -> Iterator[str]:

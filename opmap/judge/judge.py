@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
-
-import numpy as np
 
 from ..cases.case import Case
 from ..cases.variants import VARIANTS, Check, Formed, Inputs, Variant, VariantRun
 from ..cases.variants.proofs import Proof
 from ..cases.variants.run_modes import SESSION
 from ..descriptors import FEATURE_LEVELS
-from ..engines.arrays import dtype_of, from_array, wrong_outputs
+from ..engines.arrays import dtype_of, from_array, only_output
 from ..engines.performer import Performer
 from ..engines.providers import OpenProvider
 from ..engines.worker import WorkerLost
@@ -73,8 +69,7 @@ class Judge:
     def prepare(self, case: Case) -> Ready | Outcome:
         """Returns a case with its model in the form of its variant; the outcome of a case that no model can be made of."""
         inputs = case.inputs
-        violations = case.desc.violations(feature_level=self.feature_level)
-        if violations:
+        if violations := case.desc.violations(feature_level=self.feature_level):
             return Outcome(case=case, inputs=inputs, violations=violations)
         try:
             mapped = self.map(case)
@@ -91,33 +86,31 @@ class Judge:
 
         DirectML itself gets the descriptor as it is: the record shows no model.
         """
-        inputs, provider = case.inputs, self.provider
-        violations = case.desc.violations(feature_level=self.feature_level)
-        if violations:
+        inputs, provider, output = case.inputs, self.provider, case.desc.output
+        if violations := case.desc.violations(feature_level=self.feature_level):
             return Outcome(case=case, inputs=inputs, violations=violations)
         try:
             lowers = OPERATORS[case.desc.operator].lower is not None and not provider.direct
             mapped = self.map(case) if lowers else None
         except MappingError as error:
             return Outcome(case=case, inputs=inputs, error=error)
-        failure: ProviderError | None = None
-        checks: list[Check] = []
         try:
-            outputs = provider.run_case(case)
+            result = provider.run_case(case)
         except ProviderError as error:
-            failure = error
-        else:
-            problem = wrong_outputs(outputs, dtype_of(case.desc.output.data_type), case.desc.output.sizes)
-            actual = None if problem else from_array(cast("Sequence[np.ndarray]", outputs)[0])
-            checks.append(Check("", inputs, inputs.output_field, inputs.expected, actual, problem))
+            return Outcome(case=case, inputs=inputs, mapped=mapped, error=error)
+        checks: list[Check] = []
+        if result.error is None:
+            array = only_output(result, dtype_of(output.data_type), output.sizes)
+            actual, problem = (None, array) if isinstance(array, str) else (from_array(array), None)
+            checks = [Check("", inputs, inputs.output_field, inputs.expected, actual, problem)]
         return Outcome(
             case=case,
             inputs=inputs,
             mapped=mapped,
-            placement=PlacementRecord.of(provider.placement(), provider.name),
+            placement=PlacementRecord.of(result.placement, provider.name),
             checks=checks,
-            error=failure,
-            messages=provider.messages(),
+            error=result.failure,
+            messages=result.messages,
         )
 
     def execute_model(self, ready: Ready) -> Outcome:

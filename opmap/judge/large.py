@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from ..cases.large_tensors import LargeCase
-from ..engines.arrays import dtype_of, to_array, wrong_outputs
+from ..engines.arrays import dtype_of, only_output, to_array
 from ..engines.frames import FrameError
 from ..engines.protocol import origin
 from ..engines.providers import OpenProvider
@@ -36,7 +35,7 @@ def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
             name: to_array(convert(case.indices[name], data_type)) if name in case.indices else case.data()
             for name, data_type in mapped.feeds.items()
         }
-        outputs = provider.run(mapped.model_bytes, feeds)
+        result = provider.performer.run_once(mapped.model_bytes, feeds)
     except MemoryError:
         return _with(record, Verdict.NOT_RUN, _NO_MEMORY)
     except FrameError as error:
@@ -46,11 +45,12 @@ def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
             return _with(record, Verdict.NOT_RUN, f"{_NO_MEMORY}: {error}")
         stage = Stage(error.stage) if error.stage else None
         return msgspec.structs.replace(_with(record, error.verdict, str(error), stage), path=origin(str(error)))
-    record = msgspec.structs.replace(record, placement=PlacementRecord.of(provider.placement(), provider.name))
+    record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
     output = case.desc.output
-    if problem := wrong_outputs(outputs, dtype_of(output.data_type), output.sizes):
-        return _with(record, Verdict.MISMATCH, problem, Stage.COMPARE)
-    sample, wrong = case.sample(), _wrong(case, cast("Sequence[np.ndarray[Any, Any]]", outputs)[0])
+    actual = only_output(result, dtype_of(output.data_type), output.sizes)
+    if isinstance(actual, str):
+        return _with(record, Verdict.MISMATCH, actual, Stage.COMPARE)
+    sample, wrong = case.sample(), _wrong(case, actual)
     checked = f"checked {len(sample):,} of {output.element_count:,} elements, chosen by the case id"
     if wrong:
         return _with(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -11,9 +11,10 @@ import onnx
 import onnx.helper
 
 from ..cases.probes import Expectation, Probe
-from ..engines.arrays import wrong_outputs
+from ..engines.arrays import only_output
 from ..engines.protocol import origin
 from ..engines.providers import OpenProvider
+from ..engines.steps import Result
 from ..errors import ProviderError
 from ..vocabulary import Stage, Verdict
 from .record import PlacementRecord, Record
@@ -73,7 +74,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     record = Record.on(provider, probe.id, ", ".join(probe.operators), verdict=Verdict.PASS)
     feeds = {value.name: _array(value, probe.inputs[value.name]) for value in model.graph.input}
     try:
-        outputs = provider.run(model.SerializeToString(deterministic=True), feeds)
+        result = provider.performer.run_once(model.SerializeToString(deterministic=True), feeds)
     except ProviderError as error:
         return msgspec.structs.replace(
             record,
@@ -82,11 +83,11 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
             path=origin(str(error)),
             message=str(error),
         )
-    record = msgspec.structs.replace(record, placement=PlacementRecord.of(provider.placement(), provider.name))
+    record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
     if probe.output is None:
         message = f"the model is invalid ({probe.text}), and {provider.name} ran it"
         return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=message)
-    problem = _wrong_output(outputs, _array(model.graph.output[0], probe.output))
+    problem = _wrong_output(result, _array(model.graph.output[0], probe.output))
     if problem:
         return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)
     if not (record.proven or record.asserted):
@@ -95,12 +96,11 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     return record
 
 
-def _wrong_output(outputs: object, expected: Array) -> str | None:
-    """Returns what is wrong with the outputs of a model, or None."""
-    problem = wrong_outputs(outputs, expected.dtype, expected.shape)
-    if problem:
-        return problem
-    (actual,) = cast("Sequence[Array]", outputs)
+def _wrong_output(result: Result, expected: Array) -> str | None:
+    """Returns what is wrong with the output of a model, or None."""
+    actual = only_output(result, expected.dtype, expected.shape)
+    if isinstance(actual, str):
+        return actual
     if actual.astype(expected.dtype).tobytes() != expected.tobytes():
         return f"expected {expected.tolist()}, got {actual.tolist()}"
     return None

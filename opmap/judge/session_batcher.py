@@ -10,13 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from ..cases.case import Case
 from ..cases.variants import VARIANTS, VariantRun
 from ..cases.variants.packs import Pack, can_be_packed, can_share, packed_name
 from ..cases.variants.run_modes import SESSION
-from ..engines.steps import Evidence, Examine, Open, Run
+from ..engines.steps import Open
 from ..errors import ProviderError
 from ..vocabulary import DANGEROUS, Verdict
 from .compare import undefined
@@ -168,7 +167,7 @@ class SessionBatcher:
         return Judged(self.judge.record(self.judge.execute_model(ready)), self._calls)
 
     def _variant_run(self, ready: Ready) -> VariantRun:
-        return VariantRun(self.judge.provider.perform, ready.formed, ready.inputs, self.judge.provider.name)
+        return VariantRun(self.judge.provider.performer.perform, ready.formed, ready.inputs, self.judge.provider.name)
 
     def _notice_profile(self, run: VariantRun) -> None:
         """If the placement is read from a profile, no session is shared from now on."""
@@ -207,20 +206,14 @@ class SessionBatcher:
         pack = Pack([ready.formed for ready in group])
         runs = [self._variant_run(ready) for ready in group]
         feeds = pack.feeds(ready.formed.feeds(ready.inputs) for ready in group)
-        performer, of_all = self.judge.provider.performer, tuple[Verdict, ...](Verdict)
-        error: ProviderError | None = None
-        evidence: Evidence | None = None
+        of_all, error = tuple[Verdict, ...](Verdict), None
         try:
-            performer.checked(Open(session=SESSION, model=np.frombuffer(pack.model_bytes, np.uint8)))
-            result = performer.checked(Run(session=SESSION, feeds=feeds))
-            evidence = performer.checked(Examine(session=SESSION)).evidence
+            result = self.judge.provider.performer.run_once(pack.model_bytes, feeds)
         except ProviderError as failed:
             error = failed
-        finally:
-            ended = end(performer)
-        error = error or ended
-        if error is None:
-            assert evidence is not None, "Examine returns evidence"
+        else:
+            evidence = result.evidence
+            assert evidence is not None, "a run has evidence"
             for run, member_result, shown in zip(runs, pack.results(result), pack.evidence(evidence), strict=True):
                 run.check(run.first, member_result)
                 run.evidence[SESSION] = shown

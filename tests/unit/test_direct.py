@@ -217,7 +217,7 @@ class TestProvider:
     def test_another_one_beside_it_is_of_the_same_kind(self, opened):
         with opened().provider.beside() as beside:
             assert isinstance(beside, DirectProvider)
-            assert (4, 2) == beside.run_case(find_case(EXAMPLE))[0].shape
+            assert (4, 2) == beside.run_case(find_case(EXAMPLE)).outputs["OutputTensor"].shape
 
     @pytest.mark.parametrize("holds", [True, False])
     def test_a_step_that_releases_the_lock_needs_no_timer(self, holds, monkeypatch):

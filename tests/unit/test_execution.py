@@ -104,10 +104,11 @@ number = 3
         """Name, version and placement are the provider's own. Its close() is called."""
         opened = opens("Mine")
         assert ("mine", "3", None) == (opened.name, opened.version, opened.device_class)
-        assert "must be a list of one array, got 0" == opened.run(MODEL, FEEDS).text
-        assert Placement("asserted", (("", "mine"),)) == opened.placement()
-        assert opened.placement().shows("mine")
-        assert not opened.placement().proves("mine")
+        result = opened.performer.run_once(MODEL, FEEDS)
+        assert "must be a list of one array, got 0" == result.malformed
+        assert Placement("asserted", (("", "mine"),)) == result.placement
+        assert result.placement.shows("mine")
+        assert not result.placement.proves("mine")
         assert not (tmp_path / "closed").exists()
         opened.close()
         assert (tmp_path / "closed").exists()
@@ -117,7 +118,10 @@ number = 3
         opened = opens("Bare")
         assert ("opmap_test_plugin:Bare", None, False) == (opened.name, opened.version, opened.sessions)
         step = Open(session="a", model=np.frombuffer(MODEL, np.uint8), setup=Setup(level=0))
-        assert "opmap_test_plugin:Bare has no method open: it cannot set up a session" == opened.perform(step).error
+        assert (
+            "opmap_test_plugin:Bare has no method open: it cannot set up a session"
+            == opened.performer.perform(step).error
+        )
         opened.close()
 
     def test_sessions(self, opens):
@@ -125,13 +129,13 @@ number = 3
         opened = opens("Opens")
         model = np.frombuffer(MODEL, np.uint8)
         open_, run = Open(session="a", model=model, setup=Setup(config={"x": "y"})), Run(session="a", feeds=FEEDS)
-        assert opened.perform(open_).error is None
-        results = [opened.perform(step) for step in (run, run)]
+        assert opened.performer.perform(open_).error is None
+        results = [opened.performer.perform(step) for step in (run, run)]
         assert [[1], [2]] == [next(iter(r.outputs.values())).tolist() for r in results]
-        assert "Get" in opened.perform(Get(value="v")).error
-        opened.perform(Drop(name="a"))
-        assert "there is no session 'a'" == opened.perform(run).error
-        assert "RuntimeError: no second session" == opened.perform(open_).error
+        assert "Get" in opened.performer.perform(Get(value="v")).error
+        opened.performer.perform(Drop(name="a"))
+        assert "there is no session 'a'" == opened.performer.perform(run).error
+        assert "RuntimeError: no second session" == opened.performer.perform(open_).error
         opened.close()
 
     @pytest.mark.parametrize("in_process", [False, True])
@@ -160,7 +164,7 @@ number = 3
         opened = open_provider("opmap_test_plugin:Sleeps", timeout=0.2)
         opened.provider.first_timeout = 0.2
         with pytest.raises(WorkerTimeout):
-            opened.run(MODEL, FEEDS)
+            opened.performer.run_once(MODEL, FEEDS)
         opened.close()
 
     def test_in_process_is_for_third_parties(self):

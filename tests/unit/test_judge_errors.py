@@ -107,11 +107,11 @@ class TestError:
     def test_load_and_run_of_a_session(self):
         """ONNX Runtime's own exceptions become one line: for a model it refuses, and for missing inputs."""
         with pytest.raises(ProviderError) as raised:
-            CPU.provider.run(b"no model", {})
+            CPU.performer.run_once(b"no model", {})
         assert "load" == raised.value.stage
         assert "\n" not in str(raised.value)
         with pytest.raises(ProviderError) as raised:
-            CPU.provider.run(map_descriptor(gather().desc).model_bytes, {})
+            CPU.performer.run_once(map_descriptor(gather().desc).model_bytes, {})
         assert "run" == raised.value.stage
 
     def test_broken_rules(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -37,17 +38,18 @@ SMALL = [
 class Wrong(SessionProvider):
     """The CPU EP, whose output differs from some element on."""
 
-    def run(self, model_bytes, feeds):
-        (output,) = super().run(model_bytes, feeds)
+    def run_once(self, model_bytes, feeds):
+        result = super().run_once(model_bytes, feeds)
+        ((name, output),) = result.outputs.items()
         output = output.copy()
         output.reshape(-1)[output.size // 2 :] ^= 1
-        return [output]
+        return msgspec.structs.replace(result, outputs={name: output})
 
 
 class Unsent(SessionProvider):
     """A provider behind a pipe that takes no tensor."""
 
-    def run(self, model_bytes, feeds):
+    def run_once(self, model_bytes, feeds):
         raise FrameError("a frame is too long")
 
 
@@ -56,7 +58,7 @@ class Failing(SessionProvider):
 
     message = ""
 
-    def run(self, model_bytes, feeds):
+    def run_once(self, model_bytes, feeds):
         raise ProviderError(self.message, stage=Stage.RUN)
 
 

@@ -23,8 +23,9 @@ def on_the_cpu(case, **options):
     """Returns the output of a case on ONNX Runtime's CPU EP, and checks that it ran there."""
     mapped = map_descriptor(case.desc, **options)
     feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
-    (output,) = CPU.provider.run(mapped.model_bytes, feeds)
-    assert CPU.placement().proves("CPUExecutionProvider")
+    result = CPU.performer.run_once(mapped.model_bytes, feeds)
+    assert result.placement.proves("CPUExecutionProvider")
+    (output,) = result.outputs.values()
     return output
 
 

@@ -300,5 +300,5 @@ class TestVerdicts:
         desc, tensors = example_descriptor(OPERATORS["SCATTER"].descriptor.spec(), "1")
         del tensors["OutputTensor"]
         case = Case("it", desc, tensors)
-        (output,) = open_fault("index-off-by-one").run_case(case)
+        (output,) = open_fault("index-off-by-one").run_case(case).outputs.values()
         assert [[7, 2], [3, 8], [5, 6]] == output.tolist()

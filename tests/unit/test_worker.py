@@ -36,22 +36,20 @@ class TestRun:
 
     def test_placement(self, worker, cases):
         assert judge(worker)(cases[0]).placement.proven
-        worker.run(IDENTITY, {"x": np.ones((), np.float32)})
-        assert worker.placement().proves(CPU)
+        assert worker.run_once(IDENTITY, {"x": np.ones((), np.float32)}).placement.proves(CPU)
 
     def test_session_error(self, worker):
         """The error has the stage and the message of the same error in this process."""
         for provider in (SessionProvider(CPU), worker):
             with pytest.raises(ProviderError, match=r"protobuf|ModelProto") as caught:
-                provider.run(b"no model", {})
+                provider.run_once(b"no model", {})
             assert ("error", "load") == (caught.value.verdict, caught.value.stage)
-            assert provider.placement() is None
 
     def test_same_process_after_an_error(self, worker, cases):
         judge(worker)(cases[0])
         pid = worker.pid
         with pytest.raises(ProviderError):
-            worker.run(b"no model", {})
+            worker.run_once(b"no model", {})
         assert "pass" == judge(worker)(cases[0]).verdict
         assert pid == worker.pid
 
@@ -59,7 +57,7 @@ class TestRun:
         """Text that a library or a program prints to stdout does not get into the frames."""
         feeds = {"x": np.full((), 7, np.float32)}
         with troubled() as worker:
-            assert [7] == worker.run(b"print\n" + IDENTITY, feeds)
+            assert [7] == list(worker.run_once(b"print\n" + IDENTITY, feeds).outputs.values())
 
     def test_hello(self, worker):
         assert SessionProvider(CPU).version == worker.facts.version
@@ -101,11 +99,11 @@ class TestStart:
         with WorkerProvider(CPU, command=command, timeout=limit, first_timeout=limit) as worker:
             for expected in (message, message, "2 workers in a row did not start"):
                 with pytest.raises(NotRun, match=expected):
-                    worker.run(b"", {})
+                    worker.run_once(b"", {})
 
     def test_no_such_program(self):
         with WorkerProvider(CPU, command=["/no/such/python"]) as worker, pytest.raises(NotRun, match="does not start"):
-            worker.run(b"", {})
+            worker.run_once(b"", {})
 
     def test_no_such_provider(self):
         with (
@@ -127,7 +125,7 @@ class TestHangLimit:
                 assert "pass" == judge(worker)(cases[0]).verdict
                 worker.timeout = 0.2
                 with pytest.raises((WorkerTimeout, DeviceLost)):
-                    worker.run(model, {})
+                    worker.run_once(model, {})
             record = judge(worker)(cases[0])
             assert ("not-run", None) == (record.verdict, record.stage)
             assert "2 hangs or lost devices on this adapter" in record.message
@@ -147,7 +145,7 @@ class TestHangLimit:
         with troubled() as worker:
             for _ in range(3):
                 with pytest.raises(WorkerCrashed):
-                    worker.run(b"exit", {})
+                    worker.run_once(b"exit", {})
             assert "pass" == judge(worker)(cases[0]).verdict
 
     def test_another_device_of_the_provider_goes_on(self, cases):
@@ -155,9 +153,9 @@ class TestHangLimit:
         with troubled(hang_limit=limit) as lost, troubled(hang_limit=limit, device_id=1) as other:
             for _ in range(2):
                 with pytest.raises(DeviceLost):
-                    lost.run(b"lose device", {})
+                    lost.run_once(b"lose device", {})
             with pytest.raises(NotRun):
-                lost.run(b"", {})
+                lost.run_once(b"", {})
             assert "pass" == judge(other)(cases[0]).verdict
 
 

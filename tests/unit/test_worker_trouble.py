@@ -66,7 +66,7 @@ class TestTrouble:
             worker.timeout = limit
             timer.start()
             with pytest.raises(kind):
-                worker.run(b"sleep", {})
+                worker.run_once(b"sleep", {})
             worker.timeout = 20
             assert "pass" == judge(worker)(cases[0]).verdict
 
@@ -84,7 +84,7 @@ class TestTrouble:
         worker.timeout, worker.first_timeout = 0.1, 1.0
         began = time.monotonic()
         with pytest.raises(WorkerTimeout, match="no answer within 1 s"):
-            worker.run(b"sleep", {})
+            worker.run_once(b"sleep", {})
         assert 1.0 <= time.monotonic() - began < 20
 
     def test_full_pipe(self, worker):
@@ -95,24 +95,24 @@ class TestTrouble:
             os.kill(worker.pid, signal.SIGSTOP)
         model = b"sleep" if sys.platform == "win32" else b"\0" * 10_000_000
         with pytest.raises(WorkerTimeout):
-            worker.run(model, {})
+            worker.run_once(model, {})
 
     def test_messages(self, worker):
         with pytest.raises(WorkerCrashed, match="ended with exit code 0x7"):
-            worker.run(b"exit", {})
+            worker.run_once(b"exit", {})
         with pytest.raises(WorkerCrashed, match=r"trouble_child\.py"):  # from faulthandler's report
-            worker.run(b"crash", {})
+            worker.run_once(b"crash", {})
 
     def test_lost_device_in_stderr(self, worker):
         """A crash is a lost device if the child's stderr contains one of the HRESULTs."""
         with pytest.raises(DeviceLost, match="887a0020"):
-            worker.run(b"say and die", {})
+            worker.run_once(b"say and die", {})
 
     def test_new_process_after_a_lost_device(self, worker):
         worker.start()
         pid = worker.pid
         with pytest.raises(DeviceLost, match="887A0005"):
-            worker.run(b"lose device", {})
+            worker.run_once(b"lose device", {})
         worker.start()
         assert pid != worker.pid
 
@@ -154,7 +154,7 @@ class TestTrouble:
         token = worker._child.token
         threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,)).start()
         with pytest.raises(KeyboardInterrupt):
-            worker.run(b"sleep", {})
+            worker.run_once(b"sleep", {})
         assert [] == processes_with(token)
 
 
@@ -173,14 +173,14 @@ class TestNonsense:
     )
     def test_answer(self, answer, message):
         with troubled(answer.hex()) as worker, pytest.raises(WorkerCrashed, match=message):
-            worker.run(b"", {})
+            worker.run_once(b"", {})
 
     def test_wrong_reply(self):
         stream = io.BytesIO()
         frames.write(stream, frames.encode(frames.Facts({}, number=2)))
         message = "the reply must be Performed, got Facts"
         with troubled(stream.getvalue().hex()) as worker, pytest.raises(WorkerCrashed, match=message):
-            worker.run(b"", {})
+            worker.run_once(b"", {})
 
     def test_reply_to_another_request(self):
         """A reply that comes twice is not taken for the reply to the next request."""
@@ -190,8 +190,8 @@ class TestNonsense:
             worker.perform(Open(session="s", model=model))
             worker.perform(Run(session="s", feeds=feeds))
             with pytest.raises(WorkerCrashed, match="the reply must be for request 4, got Performed for request 3"):
-                worker.run(IDENTITY, {"x": np.zeros((), np.float32)})
-            (output,) = worker.run(IDENTITY, {"x": np.zeros((), np.float32)})
+                worker.run_once(IDENTITY, {"x": np.zeros((), np.float32)})
+            (output,) = worker.run_once(IDENTITY, {"x": np.zeros((), np.float32)}).outputs.values()
         assert 0 == output
 
 
@@ -206,13 +206,13 @@ class TestLimits:
     def test_model(self, worker, pid, monkeypatch):
         monkeypatch.setattr(frames, "MAX_FRAME_BODY", 1000)
         with pytest.raises(frames.FrameError, match="MAX_FRAME_BODY") as caught:
-            worker.run(b"x" * 1001, {})
+            worker.run_once(b"x" * 1001, {})
         assert "error" == caught.value.verdict
         assert pid == worker.pid
 
     def test_type(self, worker, pid):
         with pytest.raises(frames.FrameError, match="complex64"):
-            worker.run(IDENTITY, {"x": np.zeros((), np.complex64)})
+            worker.run_once(IDENTITY, {"x": np.zeros((), np.complex64)})
         assert pid == worker.pid
 
     def test_output_type(self, worker, pid):
@@ -221,13 +221,13 @@ class TestLimits:
         model.graph.node[0].CopyFrom(helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING))
         model.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
         with pytest.raises(ProviderError, match=r"must have one of the types .*, got object") as caught:
-            worker.run(model.SerializeToString(), {"x": np.ones((), np.float32)})
+            worker.run_once(model.SerializeToString(), {"x": np.ones((), np.float32)})
         assert ("error", "run") == (caught.value.verdict, caught.value.stage)
         assert pid == worker.pid
 
     def test_long_message(self, worker, pid):
         with pytest.raises(ProviderError) as caught:
-            worker.run(b"long message", {})
+            worker.run_once(b"long message", {})
         assert 10_000 == len(str(caught.value))
         assert pid == worker.pid
 
@@ -252,7 +252,7 @@ class TestNothingStays:
             assert 3 == len(processes_with(token))
             worker.timeout = 0.3
             with pytest.raises(WorkerTimeout):
-                worker.run(b"stop", {})
+                worker.run_once(b"stop", {})
             assert [] == processes_with(token)
 
     @pytest.mark.slow
@@ -269,7 +269,7 @@ class TestNothingStays:
             print(worker._child.token, flush=True)
             if {model!r}:
                 worker.timeout = 1.5
-                worker.run({model!r}, {{}})
+                worker.run_once({model!r}, {{}})
             time.sleep(1000)"""
         environment = {**os.environ, "PYTHONPATH": ROOT}
         with subprocess.Popen(

@@ -9,7 +9,7 @@ import onnx
 
 from ...engines.performer import Performer
 from ...engines.sessions import CPU
-from ...engines.steps import AnyStep, Evidence, Examine, Open, Result, Run, Setup
+from ...engines.steps import Evidence, Setup
 from ...engines.worker import TIMEOUT, HangLimit, WorkerProvider
 from ...errors import ProviderError
 from ...vocabulary import Stage
@@ -51,26 +51,12 @@ def run_model(
     """
     content = _with_outputs(given, more) if more else given.content
     files = {name: np.frombuffer(data, np.uint8) for name, data in given.files.items()}
-    session = "given"
-    try:
-        model = np.frombuffer(content, np.uint8)
-        _perform(performer, Open(session=session, model=model, setup=setup, files=files, static=False))
-        ran = _perform(performer, Run(session=session, feeds=dict(feeds)))
-        evidence = _perform(performer, Examine(session=session)).evidence
-    finally:
-        performer.end()
+    ran = performer.run_once(content, feeds, setup=setup, files=files, static=False)
     names = list(dict.fromkeys([*(value.name for value in given.model.graph.output), *more]))
     if ran.malformed or list(ran.outputs) != names:
         got = ran.malformed or f"the outputs must be {', '.join(names)}, got {', '.join(ran.outputs) or 'none'}"
         raise ProviderError(got, stage=Stage.RUN)
-    return ran.outputs, evidence
-
-
-def _perform(performer: Performer, step: AnyStep) -> Result:
-    result = performer.perform(step)
-    if failure := result.failure:
-        raise failure
-    return result
+    return ran.outputs, ran.evidence
 
 
 def _with_outputs(given: GivenModel, more: Sequence[str]) -> bytes:
