@@ -302,12 +302,15 @@ COMMANDS: dict[str, Command] = {
         help="Search for failures with random graphs and random sequences over sessions, and shrink what fails.",
         example="opmap fuzz --provider dml --seconds 600 --report finds",
         options={
-            "seconds": Option(60.0, "how long to search, without the shrinking", seconds, "S", _HOW),
+            "seconds": Option(60.0, "how long to search, shrinking included", seconds, "S", _HOW),
             "seed": Option(None, "the same seed draws the same sequences (default: 0)", number, "N", _HOW),
             "report": Option(
                 None, "write finds and their programs into this new folder", path, "DIR", _WRITTEN, instead="folder"
             ),
             "resume": Option(None, "continue the search of this folder", path, "DIR", _WRITTEN, instead="folder"),
+            "shrink": Option(
+                False, "with --resume: only shrink the finds for which the search had no time", group=_HOW
+            ),
         },
     ),
     "survey": Command(

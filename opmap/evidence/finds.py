@@ -87,6 +87,7 @@ class FindsFolder:
         try:
             if resume:
                 self._read(seed)
+            self._written = {find.id for find in self.progress.finds}
             self.write(self.progress)
             self._files.start_lines(self.progress.finds)
         except BaseException:
@@ -102,6 +103,7 @@ class FindsFolder:
         text = program_of(find, self.provider)
         self._files.write_file(f"programs/{find.id}.py", text.encode(errors="backslashreplace"))
         self._files.add(find)
+        self._written.add(find.id)
 
     def write(self, progress: Progress) -> None:
         """Writes how far the search is."""
@@ -113,6 +115,13 @@ class FindsFolder:
             "stopped": progress.stopped,
         }
         self._files.write_run(content)
+
+    def end(self, progress: Progress) -> None:
+        """Writes how far the search is, and the finds without those that turned out to be one with another."""
+        self.write(progress)
+        self._files.write_lines(progress.finds)
+        for name in self._written - {find.id for find in progress.finds}:
+            self._files.remove_file(f"programs/{name}.py")
 
     def release(self) -> None:
         """Releases the folder for other searches. Nothing may be written after this call."""

@@ -47,8 +47,8 @@ def joined_plan(history: History) -> Plan:
 
 def shrink_history(
     history: History, fails: Callable[[Plan], bool], draw: Callable[[RandomSource], Plan], budget: Budget
-) -> Plan:
-    """Returns the smallest plan that still fails: fewer plans, each of them drawn from fewer or lower choices."""
+) -> History:
+    """Returns the smallest plans that still fail: fewer plans, each of them drawn from fewer or lower choices."""
 
     @cache
     def drawn_again(sections: Sections) -> RecordedPlan:
@@ -64,14 +64,13 @@ def shrink_history(
                         return
                     yield other
 
-    smallest = shrink(
+    return shrink(
         history,
         lambda plans: fails(joined_plan(plans)),
         (lambda plans: filter(None, without_some(plans)), simpler),
         key=lambda plans: msgspec.json.encode(joined_plan(plans)),
         budget=budget,
     )
-    return joined_plan(smallest)
 
 
 def _simpler_sections(sections: Sections) -> Iterator[Sections]:

@@ -18,7 +18,7 @@ import msgspec
 from ..diagnosis.shrink import Budget
 from ..engines.performer import Performer
 from ..operators.random_source import RandomSource, RecordedSource, SeededSource
-from .choices import History, RecordedPlan, joined_plan, shrink_history
+from .choices import History, RecordedPlan, Sections, joined_plan, shrink_history
 from .draw_graph import chance
 from .draw_plan import draw_plan
 from .features import Features, alike, covers, features, needed, switches_of
@@ -54,6 +54,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     - `number`: the number of the plan that failed first.
     - `needs`: the features of the shrunk plan, for each session.
     - `stable`: whether the shrunk plan fails in a fresh process.
+    - `unshrunk`: the recorded numbers of its plans, if the time was over before it was shrunk; else empty.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     needs: list[list[str]]
     stable: bool = True
+    unshrunk: tuple[Sections, ...] = ()
 
     @property
     def features(self) -> Features:
@@ -84,7 +86,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 @dataclass
 class Counts:
-    """How far a search is, in numbers. `seconds` counts the search without the shrinking."""
+    """How far a search is, in numbers. `seconds` counts the whole search, `shrinking` the part that shrinks finds."""
 
     next: Count = 0
     seconds: Seconds = 0.0
@@ -134,9 +136,7 @@ class Search:
     def run(self) -> Progress:
         """Searches until the time is over. Returns what was found."""
         progress = self.progress
-        self._performer = self.fresh()
-        self._control = self.control() if self.control else None
-        self._past: list[RecordedPlan] = []
+        self._start()
         while progress.stopped is None and progress.seconds < self.seconds:
             if self.most_sequences is not None and progress.sequences >= self.most_sequences:
                 break
@@ -149,16 +149,31 @@ class Search:
             except Lost as error:
                 progress.stopped = str(error)
                 break
-            progress.seconds += self.clock() - start
             if recorded:
                 progress.sequences += 1
                 self._past.append(recorded)
                 if failure:
-                    self._failed(number, recorded.plan, failure)
+                    left = self.seconds - progress.seconds - (self.clock() - start)
+                    self._failed(number, recorded.plan, failure, left / 2)  # the other half is for further finds
                 elif len(self._past) >= RENEW:
                     self._renew()
+            progress.seconds += self.clock() - start
             self.advance(progress)
         return progress
+
+    def _start(self) -> None:
+        self._control = self.control() if self.control else None
+        self._renew()
+
+    def shrink_finds(self) -> Progress:
+        """Shrinks the finds for which the search had no time. Returns what is left of them."""
+        self._start()
+        for find in [find for find in self.progress.finds if find.unshrunk]:
+            plans = tuple(RecordedPlan.draw(self._draw_again, RecordedSource(None, s)) for s in find.unshrunk)
+            self._shrink(find, plans, SHRINK_SECONDS)
+            self._renew()
+            self.advance(self.progress)
+        return self.progress
 
     def draw(self, number: int) -> RecordedPlan | None:
         """Returns plan `number`; None if only plans were drawn that finds cover."""
@@ -177,8 +192,8 @@ class Search:
 
     # --- a failure ---
 
-    def _failed(self, number: int, plan: Plan, failure: Failure) -> None:
-        """Shrinks a failure, unless it is known or found already, and adds it to the finds."""
+    def _failed(self, number: int, plan: Plan, failure: Failure, seconds: float) -> None:
+        """Shrinks a failure for some seconds, unless it is known or found already, and adds it to the finds."""
         progress, start = self.progress, self.clock()
         if failure.unsupported:
             progress.unsupported += 1
@@ -190,82 +205,95 @@ class Search:
             progress.duplicates += 1
         elif failure.kind == "hang" and not self.keep_on:
             progress.stopped = f"{failure.text}; --rerun-dangerous goes on after a hang or a lost device"
-            self._add(number, plan, failure, needed(plan), stable=True)
+            self._add(self._find(number, plan, failure))
         else:
             past = tuple(self._past[-HISTORY:])
             for plans in (past[-1:], past):
                 self._renew()
                 if again := self._fails(joined_plan(plans), failure):
-                    self._shrink(number, plans, again)
+                    self._shrink(self._find(number, joined_plan(plans), again), plans, seconds)
                     break
             else:
                 progress.unstable += 1
         self._renew()
         progress.shrinking += self.clock() - start
 
-    def _shrink(self, number: int, plans: History, failure: Failure) -> None:
-        progress, original = self.progress, joined_plan(plans)
-        draw = partial(draw_plan, switches=self.allowed)
+    def _find(self, number: int, plan: Plan, failure: Failure) -> Find:
+        """Returns a new find."""
+        return Find(
+            id=f"{failure.kind}-{len(self.progress.finds) + 1}",
+            kind=failure.kind,
+            text=failure.text,
+            number=number,
+            failure=failure,
+            plan=plan,
+            needs=_sorted(needed(plan)),
+        )
+
+    def _shrink(self, find: Find, plans: History, seconds: float) -> None:
+        """Adds a find with the smallest plan that is found in these seconds."""
+        failure = find.failure
 
         def fails(candidate: Plan, fresh: bool = False) -> bool:
             if fresh:
                 self._renew()
             return self._fails(candidate, failure) is not None
 
-        smallest = shrink_history(plans, fails, draw, Budget(TRIALS, SHRINK_SECONDS, self.clock))
+        budget = Budget(TRIALS, min(seconds, SHRINK_SECONDS), self.clock)
+        smallest = shrink_history(plans, fails, self._draw_again, budget)
         self._renew()
-        last = self._fails(smallest, failure)
-        if last is None and smallest != original:  # what earlier trials left in the process has helped
-            budget = Budget(FRESH_TRIALS, SHRINK_SECONDS, self.clock)
-            smallest = shrink_history(plans, partial(fails, fresh=True), draw, budget)
+        last = self._fails(joined_plan(smallest), failure)
+        if last is None and smallest != plans:  # what earlier trials left in the process has helped
+            budget = Budget(FRESH_TRIALS, min(seconds, SHRINK_SECONDS), self.clock)
+            smallest = shrink_history(plans, partial(fails, fresh=True), self._draw_again, budget)
             self._renew()
-            last = self._fails(smallest, failure)
-        if self._is_known(smallest, failure):
-            progress.known += 1
-        else:
-            self._add(
-                number,
-                smallest,
-                last or failure,
-                needed(smallest),
-                stable=last is not None,
-                original=features(original),
-            )
-
-    def _add(
-        self, number: int, plan: Plan, failure: Failure, needs: Features, *, stable: bool, original: Features = ()
-    ) -> None:
-        """Adds a find, unless the plan that failed first, with the features `original`, shrank to an earlier find."""
-        progress = self.progress
-        name = f"{failure.kind}-{len(progress.finds) + 1}"
-        for find in progress.finds:
-            if not find.failure.same(failure):
-                continue
-            is_alike = alike(find.features, needs)  # what only one of the two has is there by chance
-            if is_alike or covers(find.features, needs) or find.features == needs:
-                progress.duplicates += 1
-                self._generalize(find, needs if is_alike else original)
-                return
-            if covers(needs, find.features):  # the find needs less than it seemed
-                progress.duplicates += 1
-                name = find.id
-        find = Find(
-            id=name,
-            kind=failure.kind,
-            text=failure.text,
-            number=number,
-            failure=failure,
-            plan=plan,
-            needs=[sorted(session_needs) for session_needs in needs],
-            stable=stable,
+            last = self._fails(joined_plan(smallest), failure)
+        shrunk = msgspec.structs.replace(
+            find,
+            plan=(plan := joined_plan(smallest)),
+            failure=last or failure,
+            text=(last or failure).text,
+            needs=_sorted(needed(plan)),
+            stable=last is not None,
+            unshrunk=tuple(recorded.sections for recorded in smallest) if budget.spent else (),
         )
-        progress.finds[:] = [*(other for other in progress.finds if other.id != name), find]
+        if self._is_known(plan, failure):
+            self.progress.known += 1
+            self._remove(find)
+        else:
+            self._add(shrunk, features(find.plan))
+
+    def _draw_again(self, source: RandomSource) -> Plan:
+        return draw_plan(source, self.allowed)
+
+    def _add(self, find: Find, original: Features = ()) -> None:
+        """Adds a find, unless the plan that failed first, with the features `original`, shrank to an earlier find."""
+        progress, name = self.progress, find.id
+        self._remove(find)
+        for other in progress.finds:
+            if not other.failure.same(find.failure):
+                continue
+            is_alike = alike(other.features, find.features)  # what only one of the two has is there by chance
+            if is_alike or covers(other.features, find.features) or other.features == find.features:
+                progress.duplicates += 1
+                self._generalize(other, find.features if is_alike else original)
+                return
+            if covers(find.features, other.features):  # the other find needs less than it seemed
+                progress.duplicates += 1
+                name = other.id
+        find = msgspec.structs.replace(find, id=name)
+        self._remove(find)
+        progress.finds.append(find)
         self.found(find)
+
+    def _remove(self, find: Find) -> None:
+        """Removes the find with the id of this one, if there is one."""
+        self.progress.finds[:] = [other for other in self.progress.finds if other.id != find.id]
 
     def _generalize(self, find: Find, original: Features) -> None:
         """Removes needs of a find that another plan, which shrank to the same failure, does not have."""
         seen = frozenset().union(*original)
-        needs = [sorted(session_needs & seen) for session_needs in find.features]
+        needs = _sorted(tuple(session_needs & seen for session_needs in find.features))
         if original and needs != find.needs:
             changed = msgspec.structs.replace(find, needs=needs)
             self.progress.finds[:] = [changed if other is find else other for other in self.progress.finds]
@@ -294,12 +322,16 @@ class Search:
 
     def _renew(self) -> None:
         self._performer = self.fresh()
-        self._past = []
+        self._past: list[RecordedPlan] = []
 
 
 def draw_sequence(source: RandomSource, allowed: frozenset[str] = available("runtime")) -> Plan:
     """Returns a random plan that has only switches in `allowed`."""
     return draw_plan(source, draw_switches(source, allowed))
+
+
+def _sorted(needs: Features) -> list[list[str]]:
+    return [sorted(session_needs) for session_needs in needs]
 
 
 def _mixed(seed: int, number: int, attempt: int) -> int:

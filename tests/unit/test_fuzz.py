@@ -1,5 +1,6 @@
 """The search: finds planted faults within few sequences, shrinks them, and goes on to the next."""
 
+import time
 from functools import partial
 from itertools import count
 
@@ -273,7 +274,7 @@ class TestChoices:
             return len(plan.actions) >= 4
 
         budget = Budget(trials, seconds, lambda: float(next(clock)))
-        smallest = shrink_history(history, fails, partial(draw_plan, switches=ALL), budget)
+        smallest = joined_plan(shrink_history(history, fails, partial(draw_plan, switches=ALL), budget))
         assert tried == len(plans)
         assert 4 <= len(smallest.actions) < len(joined_plan(history).actions)
 
@@ -286,6 +287,21 @@ class TestSearch:
         """150 sequences without a find; each of them ran."""
         progress = search(Right, most=150, group="directml").run()
         assert ([], 150) == (progress.finds, progress.sequences)
+
+    def test_the_time_bounds_the_shrinking(self):
+        """A failure is shrunk in half of the time that is left. Later, what was kept of it is shrunk to the end."""
+        ticks = count()
+        made = search(PreviousRun, seconds=60, clock=lambda: next(ticks))
+        progress = made.run()
+        find = progress.finds[0]
+        assert find.unshrunk
+        assert progress.seconds <= 60 + 40  # a reading of the clock is a second; one sequence has a few
+        made.clock = time.monotonic
+        made.shrink_finds()
+        shrunk = progress.finds[0]
+        assert (find.id, ()) == (shrunk.id, shrunk.unshrunk)
+        size = [len(msgspec.json.encode(one.plan)) for one in (shrunk, find)]
+        assert size[0] < size[1]
 
     @pytest.mark.slow
     @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ def run(options: Namespace) -> int:
     if options.provider.startswith("fault:") or full_name(options.provider) == DIRECT:
         shown = "fault:NAME" if ":" in options.provider else DIRECT
         raise InputError(f"--provider {shown} takes cases in place of models, so it has no sequences")
+    if options.shrink and not options.resume:
+        raise InputError("--shrink must come with --resume DIR, the folder of a search")
     session_options = SessionOptions.read(vars(options))
     opened = open_provider(options.provider, **session_options.place)
     settings = {
@@ -53,7 +55,8 @@ def run(options: Namespace) -> int:
             folder = FindsFolder(name, settings, opened.name, seed=options.seed, resume=bool(options.resume))
             progress = folder.progress
             try:
-                interrupted = _go(_search(options, opened, folder), folder)
+                search = _search(options, opened, folder)
+                interrupted = _go(search.shrink_finds if options.shrink else search.run, folder)
             finally:
                 folder.release()
             written = bool(options.report or options.resume)
@@ -128,28 +131,27 @@ def _reporter(folder: FindsFolder) -> Callable[[Progress], None]:
 
     def advance(progress: Progress) -> None:
         nonlocal last
-        now = progress.seconds + progress.shrinking
-        if now - last >= _EVERY:
-            last = now
+        if progress.seconds - last >= _EVERY:
+            last = progress.seconds
             folder.write(progress)
             print_error(
-                f"{progress.sequences} sequences in {progress.seconds:.0f} s (shrinking {progress.shrinking:.0f} s), "
+                f"{progress.sequences} sequences in {progress.seconds:.0f} s ({progress.shrinking:.0f} s of them shrinking), "
                 f"{len(progress.finds)} found, {progress.duplicates} again"
             )
 
     return advance
 
 
-def _go(search: Search, folder: FindsFolder) -> bool:
-    """Searches. Returns whether Ctrl-C ended it."""
+def _go(work: Callable[[], Progress], folder: FindsFolder) -> bool:
+    """Searches or shrinks. Returns whether Ctrl-C ended it."""
     try:
-        search.run()
+        work()
         return False
     except KeyboardInterrupt:
         print_error("interrupted")
         return True
     finally:
-        folder.write(search.progress)
+        folder.end(folder.progress)
 
 
 def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> None:
@@ -160,6 +162,10 @@ def _print(progress: Progress, folder: FindsFolder | None, provider: str) -> Non
             print_line(f"  {line}")
         if not find.stable:
             print_line("  it does not fail each time")
+        if find.unshrunk:
+            print_line(
+                "  it is not as small as it could be: there was no time to shrink it further (--resume DIR --shrink)"
+            )
         if folder:
             print_line(f"  program: {Path(folder.path(find))}")
     total = f"{progress.sequences} sequences on {provider} in {progress.seconds:.0f} s: {len(progress.finds)} found"
