@@ -20,6 +20,7 @@ import onnx.shape_inference
 import onnxruntime
 import pytest
 from onnx import numpy_helper
+from registered_operators import registered
 
 import opmap
 from opmap.cases.catalogue import catalogue
@@ -62,6 +63,14 @@ class TestCollection:
         assert "1 of 5 elements have no documented value" == model["without_output"]
         assert "one/test_data_set_0/output_0.pb" not in files and "one/test_data_set_0/input_1.pb" in files
         assert b"without_output" not in (MODELS / "manifest.json").read_bytes()
+
+    def test_small_operator(self, monkeypatch):
+        """A registered operator whose samples have two dimensions has models too."""
+        monkeypatch.setattr(model_folders, "catalogue", lambda tier: [])
+        with registered("GRID"):
+            names = {path.partition("/")[0] for path in collection()}
+
+        assert [name for name in names if name.startswith("grid-")]
 
     @pytest.mark.parametrize("name", NAMES)
     def test_model(self, name):
@@ -108,29 +117,28 @@ class TestBuild:
         assert code == 2
         assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda model: (model / "stale.txt").write_text("mine", encoding="utf-8"),
-            lambda model: (model / "model.onnx").write_bytes(b"mine"),
-            lambda model: (model / "model.onnx").unlink(),
-            lambda model: (model / "mine").mkdir(),
-            lambda model: (model / "model.onnx").rename(model / "mine.onnx"),
-        ],
-        ids=["added", "changed", "removed", "folder", "renamed"],
-    )
-    def test_changed_model(self, change, tmp_path, capsys):
-        """A model folder that is not as a build wrote it is refused, and nothing is touched."""
+    def test_changed_model(self, tmp_path, capsys):
+        """A file that is not as a build wrote it is refused, and nothing is touched."""
         main(["build", "-o", str(tmp_path)])
-        change(tmp_path / "gather-example.1")
+        (tmp_path / "gather-example.1" / "model.onnx").write_bytes(b"mine")
         before = tree(tmp_path)
         capsys.readouterr()
 
         assert main(["build", "-o", str(tmp_path)]) == 2
 
         err = capsys.readouterr().err
-        assert "gather-example.1: must be a folder as an earlier build wrote it" in err and err.count("\n") == 1
+        assert "model.onnx: must be as an earlier build wrote it" in err and err.count("\n") == 1
         assert before == tree(tmp_path)
+
+    def test_other_files(self, tmp_path):
+        """A file that a build does not write stays beside a model; a model that was moved away is written again."""
+        main(["build", "-o", str(tmp_path)])
+        now, model = tree(tmp_path), tmp_path / "gather-example.1"
+        (model / "model.onnx").rename(model / "mine.onnx")
+
+        assert main(["build", "-o", str(tmp_path)]) == 0
+
+        assert now | {"gather-example.1/mine.onnx": now["gather-example.1/model.onnx"]} == tree(tmp_path)
 
     @pytest.mark.parametrize("digest", ["0", hashlib.sha256(b"mine").hexdigest()])
     def test_foreign_folder_that_a_manifest_names(self, digest, tmp_path):
@@ -182,7 +190,9 @@ class TestBuild:
         """A manifest that names folders outside the collection is refused."""
         (tmp_path / "victim").mkdir()
         (tmp_path / "m").mkdir()
-        (tmp_path / "m" / "manifest.json").write_text(json.dumps({"models": {name: {"sha256": {}}}}), encoding="utf-8")
+        (tmp_path / "m" / "manifest.json").write_text(
+            json.dumps({"models": {name: {"sha256": {"model.onnx": ""}}}}), encoding="utf-8"
+        )
 
         assert main(["build", "-o", str(tmp_path / "m")]) == 2
 

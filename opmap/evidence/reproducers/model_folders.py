@@ -9,8 +9,8 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path, PureWindowsPath
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -19,16 +19,13 @@ from onnx import helper
 from ...cases.case import Case, retyped
 from ...cases.catalogue import catalogue, generated, model_index_forms
 from ...cases.variants import VARIANTS, Formed
-from ...errors import InputError, MappingError
+from ...errors import InputError, MappingError, shown
 from ...files import TEMPORARY, read_bytes, replace
 from ...mapping import MappedModel, map_descriptor
 from ...operators import OPERATORS
 from ...vocabulary import Verdict
 
 MANIFEST = "manifest.json"
-
-_MOST_ENTRIES = 1_000
-"""A model folder of a build has fewer files and folders."""
 
 
 def formed_model(mapped: MappedModel, case: Case) -> Formed:
@@ -140,85 +137,73 @@ def collection() -> dict[str, bytes]:
 
 
 def build(folder: str | os.PathLike[str]) -> int:
-    """Writes models/ into a folder, and returns the number of models. Replaces the model folders of an earlier build.
+    """Writes models/ into a folder, and returns the number of models. Replaces the files of an earlier build.
 
     Other files of the folder are not touched. Raises InputError, and changes nothing, if the folder is neither empty nor
-    the folder of an earlier build, or if a model folder is not as a build wrote it.
+    the folder of an earlier build, or if one of these files is not as a build wrote it.
     """
     files, folder = collection(), Path(folder)
-    models: dict[str, dict[str, str]] = {}
-    for relative, content in files.items():
-        name, _, path = relative.partition("/")
-        models.setdefault(name, {})[path] = _digest(content)
-    models.pop(MANIFEST)
-    removable = _removable(folder, models)
-    with _staged(folder, files) as stage:
-        for name in removable | models.keys():
-            if name in removable:
-                replace(folder / name, stage / f"old {name}")
-            if name in models:
-                replace(stage / name, folder / name)
-        replace(stage / MANIFEST, folder / MANIFEST)
-    return len(models)
+    obsolete = _obsolete(folder, files)
+    write_files(folder, files)
+    for path in obsolete:
+        path.unlink()
+        with suppress(OSError):  # another file is in the folder
+            path.parent.rmdir()
+            path.parent.parent.rmdir()
+    return sum(name.endswith("/model.onnx") for name in files)
 
 
-def _removable(folder: Path, models: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Returns the names of the model folders that an earlier build wrote, and that nobody has changed since.
+_WRITTEN = re.compile(r"(?!\.)[\w.-]+/(model\.onnx|test_data_set_0/(input|output)_\d+\.pb)", re.ASCII)
+"""The paths that a build writes beside the manifest."""
 
-    `models` is what this build writes: a build that was killed can have written a part of it. Raises InputError if there
-    are other files in place of a model folder.
+
+def _obsolete(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Returns the files of an earlier build that this one does not write.
+
+    Raises InputError if a file is in place of one of them, or of a new one, that no build wrote: neither the earlier one,
+    nor this one, which may have been killed.
     """
     try:
-        entries = {path.name: path for path in folder.iterdir()} if os.path.lexists(folder) else {}
+        entries = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(folder)) from None
-    if MANIFEST not in entries:
-        if any(not name.startswith(TEMPORARY) for name in entries):
-            raise InputError(f"must be a new or empty folder, or one with a {MANIFEST}", file=str(folder))
-        return set()
-    earlier = _read_manifest(entries[MANIFEST])
-    removable = set()
-    for name in earlier | models.keys():
-        if PureWindowsPath(name).name != name or name == "..":
-            raise InputError(f"must name folders beside it, got {name!r}", file=str(entries[MANIFEST]))
-        if not os.path.lexists(folder / name):
-            continue
-        wanted = [model for model in (earlier.get(name), models.get(name)) if model]
-        if name not in entries or entries[name].is_symlink() or _digests(entries[name]) not in wanted:
+    if MANIFEST not in entries and any(not name.startswith(TEMPORARY) for name in entries):
+        raise InputError(f"must be a new or empty folder, or one with a {MANIFEST}", file=str(folder))
+    earlier = _read_manifest(folder / MANIFEST) if MANIFEST in entries else {}
+    existing = [relative for relative in {**earlier, **files} if os.path.lexists(folder / relative)]
+    for relative in existing:
+        if relative != MANIFEST and _read_digest(folder, relative) not in (
+            earlier.get(relative),
+            _digest(files.get(relative, b"")),
+        ):
             raise InputError(
-                f"must be a folder as an earlier build wrote it (see {MANIFEST}): please move it away or remove it",
-                file=str(folder / name),
+                f"must be as an earlier build wrote it (see {MANIFEST}): please move it away or remove it",
+                file=str(folder / relative),
             )
-        removable.add(name)
-    return removable
+    return [folder / relative for relative in existing if relative not in files]
 
 
-_WRITTEN = re.compile(r"model\.onnx|test_data_set_0(/(input|output)_\d+\.pb)?")
-"""The paths in a model folder that a build writes."""
+def _read_digest(folder: Path, relative: str) -> str | None:
+    """Returns the digest of a file; None if it is no file, or behind a link."""
+    with suppress(InputError):
+        if (folder / relative).resolve() == folder.resolve() / relative:
+            return _digest(read_bytes(folder / relative))
+    return None
 
 
-def _digests(folder: Path) -> dict[str, str] | None:
-    """Returns the digest of each file in a folder by its relative path; None if it cannot be the folder of a model."""
-    digests = {}
-    for number, path in enumerate(folder.rglob("*")):
-        relative = path.relative_to(folder).as_posix()
-        if path.is_symlink() or number >= _MOST_ENTRIES or not _WRITTEN.fullmatch(relative):
-            return None
-        if not path.is_dir():
-            try:
-                digests[relative] = _digest(read_bytes(path))
-            except InputError:
-                return None
-    return digests
-
-
-def _read_manifest(path: Path) -> dict[str, dict[str, str]]:
-    """Returns the digest of each file of each model of an earlier build."""
+def _read_manifest(path: Path) -> dict[str, str]:
+    """Returns the digest of each file of an earlier build by its relative path."""
     try:
         manifest = msgspec.json.decode(read_bytes(path), type=_Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InputError) as error:
         raise InputError(f"must be the manifest of an earlier build: {error}", file=str(path)) from None
-    return {name: model.sha256 for name, model in manifest.models.items()}
+    digests = {
+        f"{name}/{file}": digest for name, model in manifest.models.items() for file, digest in model.sha256.items()
+    }
+    for relative in digests:
+        if not _WRITTEN.fullmatch(relative):
+            raise InputError(f"must name files that a build writes, got {shown(relative)}", file=str(path))
+    return digests
 
 
 class _Model(msgspec.Struct):
@@ -241,7 +226,9 @@ def _cases() -> Iterator[tuple[str, Case]]:
         if "/example." in case.id:
             yield case.id.replace("/", "-"), case
     for module in OPERATORS.values():
-        desc = next(d for d in module.samples() if d.output.dimension_count == 3 and d.output.element_count > 8)
+        samples = list(module.samples())
+        large = [d for d in samples if d.output.dimension_count == 3 and d.output.element_count > 8]
+        desc = (large or samples)[0]
         for index_type, pattern in model_index_forms():
             case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
             yield f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case
