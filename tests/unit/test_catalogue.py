@@ -122,6 +122,7 @@ class TestIds:
 class TestTiers:
     """Each tier has the cases that it promises."""
 
+    @pytest.mark.slow
     def test_hold_the_tier_before(self, full):
         """A tier begins with all cases of the tier before it, in the same order."""
         assert [c.id for c in SMOKE] == [c.id for c in STANDARD[: len(SMOKE)]]
@@ -139,6 +140,7 @@ class TestTiers:
         examples = {f"{s.name.lower()}/example.{e.id}" for s in all_specs() for e in s.examples if e.id != "sizes"}
         assert examples == {case.id for case in SMOKE[:10]}
 
+    @pytest.mark.slow
     def test_full_has_the_small_world(self, full):
         """`full` has all 27,360 valid descriptors up to 4 dimensions and sizes up to 3, in each of four data widths."""
         assert (4, 3) == WORLD
@@ -148,6 +150,7 @@ class TestTiers:
         """No tensor of `standard` has more than 1 MiB, however long its axis."""
         assert 2**20 >= max(t.minimum_size_in_bytes for c in STANDARD for t in c.desc.tensors.values())
 
+    @pytest.mark.slow
     def test_full_has_each_large_class_once(self, full):
         """Each operator has one valid case per large class, with data of one byte and tensors of at most 1 GiB.
 
