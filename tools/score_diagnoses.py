@@ -1,23 +1,24 @@
-"""Prints, for each planted fault, whether the diagnosis of a red run names it.
+"""Prints, for each planted fault or defect, whether the diagnosis names it.
 
     python tools/score_diagnoses.py [WORDS ...] [--tier standard]
-    python tools/score_diagnoses.py --backends
+    python tools/score_diagnoses.py --defects [WORDS ...] [--tier smoke]
 
 Each fault model is run as a provider. It is named if the largest cause has it as its fault, or as one that cannot be told
 apart on the cases that failed. A fault that no case of the tier catches is left out. With words, only the faults whose
-names hold one of them. With `--backends`, `opmap diagnose` runs on the backends of tests/unit/planted_backends.py instead,
-whose faults are no fault models, and prints the first cause of each and the seconds. Ends with 1 if a fault is not named.
+names hold one of them. With `--defects`, `opmap diagnose` runs on the backends of tests/unit/planted_defects.py instead, and
+every sentence that it tells is held against the defect: `right`, `partly`, `don't know` or `false`.
+Ends with 1 if a fault is not named, or if a sentence is false.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
 
 from opmap.diagnosis.causes import causes
 from opmap.diagnosis.judged_run import JudgedRun
@@ -25,32 +26,20 @@ from opmap.faults import FAULTS
 from opmap.session import Session
 from opmap.session.options import SessionOptions
 
-TESTS = Path(__file__).parents[1] / "tests" / "unit"
-
-BACKENDS = (
-    "SignedByteIndex",
-    "TuplesRotate",
-    "OddHalves",
-    "FirstBatch",
-    "AxisBefore",
-    "Every37th",
-    "NegativeOnLongAxis",
-)
-
 
 def main() -> int:
-    """Prints a line per fault."""
+    """Prints a line per fault, or some per defect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*")
-    parser.add_argument("--tier", default="standard")
-    parser.add_argument("--backends", action="store_true")
+    parser.add_argument("--tier")
+    parser.add_argument("--defects", action="store_true")
     options = parser.parse_args()
-    if options.backends:
-        return max(map(backend, BACKENDS))
+    if options.defects:
+        return print_defects(options.words, options.tier or "smoke")
     names = [n for n in FAULTS if not options.words or any(word in n for word in options.words)]
-    answers = [named(name, options.tier) for name in names]
+    answers = [named(name, options.tier or "standard") for name in names]
     caught = [answer for answer in answers if answer is not None]
-    print(f"{sum(caught)} of {len(caught)} named; {len(answers) - len(caught)} change no case of {options.tier}")
+    print(f"{sum(caught)} of {len(caught)} named; {len(answers) - len(caught)} change no case")
     return int(not all(caught))
 
 
@@ -75,23 +64,23 @@ def named(name: str, tier: str) -> bool | None:
     return is_named
 
 
-def backend(name: str) -> int:
-    """Prints the first cause that `opmap diagnose` finds for a backend. Returns 1 if it finds none."""
-    start = time.perf_counter()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), os.environ.get("PYTHONPATH", "")))}
-    command = [sys.executable, "-m", "opmap", "diagnose", "--provider", f"planted_backends:{name}", "--json"]
-    answer = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8")
-    seconds = time.perf_counter() - start
-    groups = json.loads(answer.stdout)["groups"] if answer.stdout else []
-    if not groups:
-        print(f"{name}: no cause\n{answer.stderr}", flush=True)
-        return 1
-    cause, *more = groups
-    condition = cause["condition"]["text"] if cause["condition"] else "no condition is exact"
-    print(f"{seconds:5.1f} s  {name}: {cause['relation']['text']}; {condition}; {cause['stability']}", flush=True)
-    if more:
-        print(f"         and {len(more)} more causes", flush=True)
-    return 0
+def print_defects(words: list[str], tier: str) -> int:
+    """Prints what `diagnose` tells of each planted defect, and which of its sentences are true."""
+    from planted_defects import DEFECTS
+    from told_causes import judged
+
+    results: Counter[str] = Counter()
+    for name in DEFECTS:
+        if words and not any(word in name for word in words):
+            continue
+        told = judged(name, tier)
+        results[told.result] += 1
+        counts = f"{told.quick} causes in validate, {len(told.causes)} in diagnose"
+        print(f"{told.result:10}  {told.seconds:5.1f} s  {name}: {counts}", flush=True)
+        for line in (*map(str, told.causes), *filter(None, [told.error])):
+            print(f"    {line}", flush=True)
+    print(", ".join(f"{count} {result}" for result, count in results.most_common()))
+    return int(bool(results["false"]))
 
 
 if __name__ == "__main__":

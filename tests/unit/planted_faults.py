@@ -22,6 +22,7 @@ class Runtime:
         """Returns the outputs of a graph; `values` are its inputs, and for a branch the outer values."""
         values = {i.name: numpy_helper.to_array(i) for i in graph.initializer} | values
         for node in graph.node:
+            self.graph, self.node = graph, node
             attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             inputs = [values[name] for name in node.input]
             if node.op_type == "If":

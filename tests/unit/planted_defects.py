@@ -1,0 +1,490 @@
+"""Backends with one defect each, of the kinds that drivers have, as a third party would write them. They do not use opmap.
+
+Each name in `DEFECTS` is a factory for `--provider planted_defects:NAME`. A defect says of a gather node whether it is there
+(`applies`), and changes the indices, the addresses or the output. `titles` and `stability` are what may be told of it.
+"""
+
+import os
+from functools import cached_property
+
+import numpy as np
+from planted_faults import Runtime
+
+APPLIED = set()
+"""The names of the defects that changed something, until the test clears it."""
+
+DRY = False
+"""Whether a crash is an exception in place of the end of the process."""
+
+
+class Call:
+    """A gather node with its inputs."""
+
+    def __init__(self, op, data, indices, axis, batches, gather, *, from_node):
+        self.op, self.data, self.indices, self.axis, self.batches = op, data, indices, axis, batches
+        self.gather, self.from_node = gather, from_node
+
+    @property
+    def tuples(self):
+        return self.op == "GatherND"
+
+    @cached_property
+    def indexed(self):
+        """The dimensions of the data that the indices point into."""
+        return range(self.batches, self.batches + self.indices.shape[-1]) if self.tuples else [self.axis]
+
+    @cached_property
+    def lengths(self):
+        """The sizes of these dimensions, one for each coordinate of an index."""
+        return np.array([self.data.shape[d] for d in self.indexed])
+
+    @cached_property
+    def block(self):
+        """The number of elements behind the indexed dimensions."""
+        return int(np.prod(self.data.shape[self.indexed[-1] + 1 :], dtype=int))
+
+    def addresses(self, indices):
+        """Returns the flat address in the data of each element of the output."""
+        return self.gather(np.arange(self.data.size).reshape(self.data.shape), indices)
+
+    @cached_property
+    def size(self):
+        """The number of elements of the output."""
+        return self.addresses(self.indices).size
+
+
+class Defect(Runtime):
+    """A backend with one defect. `titles` matches every true sentence about its wrong outputs."""
+
+    titles = r"no sentence"
+    stability = "always"
+    history = False
+    """Whether a failure needs earlier calls, or does not happen each time: then `applies` says where it is possible."""
+
+    def __init__(self):
+        self.parts = [self]
+
+    def Gather(self, data, indices, axis=0):
+        return self.gathered("Gather", data, indices, axis, 0, lambda d, i: super(Defect, self).Gather(d, i, axis))
+
+    def GatherElements(self, data, indices, axis=0):
+        gather = super().GatherElements
+        return self.gathered("GatherElements", data, indices, axis, 0, lambda d, i: gather(d, i, axis))
+
+    def GatherND(self, data, indices, batch_dims=0):
+        return self.gathered(
+            "GatherND", data, indices, 0, batch_dims, lambda d, i: Runtime().GatherND(d, i, batch_dims)
+        )
+
+    def gathered(self, op, data, indices, axis, batches, gather):
+        from_node = any(self.node.input[1] in node.output for node in self.graph.node)
+        call = Call(op, data, indices, axis % max(data.ndim, 1), batches, gather, from_node=from_node)
+        parts = [part for part in self.parts if part.applies(call)]
+        APPLIED.update(type(part).__name__ for part in parts)
+        for part in parts:
+            indices = part.indices(call, indices)
+        addresses = call.addresses(indices)
+        for part in parts:
+            addresses = part.addresses(call, addresses)
+        output = data.reshape(-1)[np.clip(addresses, 0, data.size - 1)]
+        for part in parts:
+            output = part.output(call, output.reshape(-1).copy()).reshape(addresses.shape)
+        return output
+
+    def applies(self, call):
+        """Returns whether the defect changes this node: what a condition must say."""
+        return True
+
+    def indices(self, call, indices):
+        """Returns the indices that are used."""
+        return indices
+
+    def addresses(self, call, addresses):
+        """Returns the addresses that are read."""
+        return addresses
+
+    def output(self, call, flat):
+        """Returns the output that is given, from a flat copy."""
+        return flat
+
+
+# --- numbers ---
+
+
+class Converts(Defect):
+    """Data of the type `data_type` is converted."""
+
+    data_type = ""
+
+    def applies(self, call):
+        return call.data.dtype == self.data_type
+
+    def output(self, call, flat):
+        with np.errstate(all="ignore"):
+            return self.converted(flat)
+
+
+class float64_by_float32(Converts):
+    """FLOAT64 passes through FLOAT32; what is too large becomes the largest number."""
+
+    data_type, titles = "float64", r"\bFLOAT32\b"
+
+    def converted(self, x):
+        most = np.finfo(np.float32).max
+        return np.clip(x, -most, most).astype(np.float32).astype(x.dtype)
+
+
+class int64_by_float32(Converts):
+    """INT64 passes through FLOAT32; what is too large becomes the largest number."""
+
+    data_type, titles = "int64", r"\bFLOAT32\b"
+
+    def converted(self, x):
+        y = x.astype(np.float32)
+        return np.where(y >= 2.0**63, np.iinfo(np.int64).max, np.where(y >= 2.0**63, 0, y).astype(x.dtype))
+
+
+class int64_by_int32(Converts):
+    """INT64 passes through INT32 and wraps."""
+
+    data_type = "int64"
+    titles = r"\bINT32\b|lower 32 bits.*sign extended|word-64-extended"
+
+    def converted(self, x):
+        return x.astype(np.int32).astype(x.dtype)
+
+
+class uint32_by_int32(Converts):
+    """UINT32 passes through INT32 and saturates."""
+
+    data_type = "uint32"
+    titles = r"\bINT32\b|unsigned-saturated|clamped to (the range of INT32|2147483647|0x7fffffff)"
+
+    def converted(self, x):
+        return np.minimum(x, 2**31 - 1).astype(x.dtype)
+
+
+class float16_by_float32(Converts):
+    """FLOAT16 passes through FLOAT32: signalling NaNs become quiet."""
+
+    data_type = "float16"
+    titles = r"\bFLOAT32\b|float16-through-float32|signalling NaNs.*quiet|nan-signalling-quieted"
+
+    def converted(self, x):
+        bits = x.view(np.uint16)
+        return np.where(np.isnan(x), bits | 0x200, bits).astype(np.uint16).view(x.dtype)
+
+
+class uint64_by_float64(Converts):
+    """UINT64 passes through FLOAT64; what is too large becomes the largest number."""
+
+    data_type, titles = "uint64", r"\bFLOAT64\b"
+
+    def converted(self, x):
+        y = x.astype(np.float64)
+        return np.where(y >= 2.0**64, np.iinfo(np.uint64).max, np.where(y >= 2.0**64, 0, y).astype(x.dtype))
+
+
+# --- what is written ---
+
+
+class wave_tail(Defect):
+    """The last wave of 32 elements is not written if it is not full."""
+
+    titles = r"group-last-partial-lost|\b32\b|(the |^)(last|tail)\b(?!.*vector of four)"
+
+    def applies(self, call):
+        return call.size % 32 != 0 and call.size > 32
+
+    def output(self, call, flat):
+        flat[len(flat) // 32 * 32 :] = 0
+        return flat
+
+
+class row_tail(Defect):
+    """Rows are written in vectors of four; what is left of a row is a copy of its last whole vector."""
+
+    titles = r"(row|last dimension|each \d+|vector|group).*(copy|copies|repeat|earlier|before|- 4)|position - 4"
+
+    def length(self, call):
+        return call.addresses(call.indices).shape[-1]
+
+    def applies(self, call):
+        return call.addresses(call.indices).ndim > 0 and self.length(call) > 4 and self.length(call) % 4 != 0
+
+    def output(self, call, flat):
+        rows, whole = flat.reshape(-1, self.length(call)), self.length(call) // 4 * 4
+        rows[:, whole:] = rows[:, whole - 4 : whole][:, : self.length(call) - whole]
+        return flat
+
+
+class byte_lanes(Defect):
+    """The second and the third of each four bytes are exchanged."""
+
+    titles = r"(group|each) .*\b4\b.*|\bbytes 1 and 2\b|elements 1 and 2|order \[?0, 2, 1, 3"
+
+    def applies(self, call):
+        return call.data.itemsize == 1 and call.size >= 4
+
+    def output(self, call, flat):
+        whole = flat[: len(flat) // 4 * 4].reshape(-1, 4)
+        whole[:] = whole[:, [0, 2, 1, 3]].copy()
+        return flat
+
+
+class groups_of_65536(Defect):
+    """Elements from 65,536 on are not written: the group's number has 16 bits."""
+
+    titles = r"(from|behind|after) (element )?(number )?65,?53[56].*|element-65536-lost"
+
+    def applies(self, call):
+        return call.size > 65536
+
+    def output(self, call, flat):
+        flat[65536:] = 0
+        return flat
+
+
+# --- what is read ---
+
+
+def coordinates(call, addresses):
+    return np.stack(np.unravel_index(np.asarray(addresses), call.data.shape)) if call.data.ndim else None
+
+
+def flat_addresses(call, positions):
+    return np.ravel_multi_index(tuple(positions), call.data.shape)
+
+
+class reciprocal_division(Defect):
+    """The number of the row is the element's number times a reciprocal of 11 bits of the row's length."""
+
+    titles = r"next|previous|position [-+] 1|one (row|element)|address(es)? (behind|before)|element \d+ addresses"
+
+    def row(self, call):
+        at = np.arange(call.size)
+        return (at.astype(np.float32) * (np.float32(np.float16(1 / call.block)))).astype(np.int64)
+
+    def applies(self, call):
+        return call.op != "GatherElements" and bool((self.row(call) != np.arange(call.size) // call.block).any())
+
+    def addresses(self, call, addresses):
+        at, row, flat = np.arange(call.size), self.row(call), addresses.reshape(-1)
+        return (flat[row * call.block] + at - row * call.block).reshape(addresses.shape)
+
+
+class constant_buffer_of_four(Defect):
+    """Sizes and strides stand in a buffer of four: coordinates from the fifth dimension on are 0."""
+
+    titles = r"rank-above-4-trailing-ignored|(from|behind|after) the (fifth|fourth)|fifth|dimension 4 on|dimensions? (4|>= 4)"
+
+    def applies(self, call):
+        return call.data.ndim > 4 and int(np.prod(call.data.shape[4:])) > 1
+
+    def addresses(self, call, addresses):
+        positions = coordinates(call, addresses)
+        positions[4:] = 0
+        return flat_addresses(call, positions)
+
+
+class fifth_coordinate(Defect):
+    """Coordinates of an index tuple from the fifth on are read as 0."""
+
+    titles = r"fifth|coordinates? (4|5|from)"
+
+    def applies(self, call):
+        return call.tuples and call.indices.shape[-1] > 4
+
+    def indices(self, call, indices):
+        changed = indices.copy()
+        changed[..., 4:] = 0
+        return changed
+
+
+class previous_row(Defect):
+    """GatherElements reads the row before in the dimension before the axis."""
+
+    titles = r"(previous|before|position - 1|- 1 along)|coordinate-previous"
+
+    def applies(self, call):
+        return call.op == "GatherElements" and call.axis > 0
+
+    def addresses(self, call, addresses):
+        positions = coordinates(call, addresses)
+        positions[call.axis - 1] = np.maximum(positions[call.axis - 1] - 1, 0)
+        return flat_addresses(call, positions)
+
+
+class next_element(Defect):
+    """8-byte data: the element behind the right one is read."""
+
+    titles = r"address-off-by-one|(next|element 1 address(es)? behind|\+ 1)"
+
+    def applies(self, call):
+        return call.data.itemsize == 8
+
+    def addresses(self, call, addresses):
+        return addresses + 1
+
+
+# --- indices ---
+
+
+class negative_as_last(Defect):
+    """A negative index reads the last element of the axis."""
+
+    titles = r"negative.*(last|n - 1|- 1|one (value|position|element))"
+
+    def applies(self, call):
+        return bool((call.indices < 0).any())
+
+    def indices(self, call, indices):
+        return np.where(indices < 0, call.lengths - 1 if call.tuples else call.lengths[0] - 1, indices)
+
+
+class from_16(Defect):
+    """An index of 16 or above reads element 15."""
+
+    titles = r"(16|15)"
+
+    def applies(self, call):
+        return bool((call.indices >= 16).any())
+
+    def indices(self, call, indices):
+        return np.minimum(indices, 15)
+
+
+class missing_barrier(Defect):
+    """Indices that a node of the model computes are not there yet: zeros are read."""
+
+    titles = r"index-ignored|every index (means|is|as) (element )?(0|zero)|indices.*zero"
+
+    def applies(self, call):
+        return call.from_node
+
+    def indices(self, call, indices):
+        return np.zeros_like(indices)
+
+
+class rank_8_crash(Defect):
+    """A node with data of rank 8 ends the process."""
+
+    titles = r"crash"
+
+    def applies(self, call):
+        return call.data.ndim == 8
+
+    def indices(self, call, indices):
+        if DRY:
+            raise RuntimeError("the process ends")
+        os._exit(3)
+
+
+# --- history ---
+
+
+class race(Defect):
+    """Of more than 512 elements, a group of 32 is not written in one of three runs."""
+
+    titles, stability, history = r"zero|not written|missing|lost", "sometimes", True
+
+    def applies(self, call):
+        return call.size > 512
+
+    def output(self, call, flat):
+        random = np.random.default_rng(int.from_bytes(os.urandom(4)))
+        at = 32 * random.integers(len(flat) // 32)
+        if random.integers(3) == 0:
+            flat[at : at + 32] = 0
+        return flat
+
+
+class cache_by_size(Defect):
+    """The strides of a model are kept for the next one with an output of as many elements and the same operator."""
+
+    titles, stability, history = r"", "after", True
+
+    def __init__(self):
+        super().__init__()
+        self.kept = {}
+
+    def applies(self, call):
+        return call.data.ndim > 1
+
+    def addresses(self, call, addresses):
+        own = np.array([int(np.prod(call.data.shape[d + 1 :])) for d in range(call.data.ndim)])
+        strides = self.kept.setdefault((call.op, call.data.ndim, call.size), own)
+        return np.tensordot(strides, coordinates(call, addresses), 1)
+
+
+class upload_ring(Defect):
+    """Indices are uploaded through a ring of 16 kB; what stands behind its end is lost."""
+
+    titles, stability, history = r"", "after|sometimes|periodic", True
+
+    def __init__(self):
+        super().__init__()
+        self.used = 0
+
+    def applies(self, call):
+        return call.indices.size > 1
+
+    def indices(self, call, indices):
+        left = (2**14 - self.used) // indices.itemsize
+        self.used = (self.used + indices.nbytes + 255) // 256 * 256
+        if self.used <= 2**14:
+            return indices
+        self.used = 0
+        changed = indices.copy()
+        changed.reshape(-1)[max(left, 0) :] = 0
+        return changed
+
+
+# --- two at once ---
+
+
+class Both(Defect):
+    """Two defects in one backend."""
+
+    kinds = ()
+
+    def __init__(self):
+        super().__init__()
+        self.parts = [kind() for kind in self.kinds]
+
+
+class negative_in_gather(negative_as_last):
+    """Only in Gather."""
+
+    def applies(self, call):
+        return super().applies(call) and call.op == "Gather"
+
+
+class float64_and_buffer(Both):
+    kinds = (float64_by_float32, constant_buffer_of_four)
+
+
+class tail_and_negative(Both):
+    kinds = (negative_as_last, wave_tail)
+
+
+class row_and_negative(Both):
+    kinds = (negative_in_gather, previous_row)
+
+
+class lanes_and_crash(Both):
+    kinds = (rank_8_crash, byte_lanes)
+
+
+DEFECTS = {
+    kind.__name__: kind
+    for kind in (
+        *(float64_by_float32, int64_by_float32, int64_by_int32, uint32_by_int32, float16_by_float32, uint64_by_float64),
+        *(wave_tail, row_tail, byte_lanes, groups_of_65536),
+        *(reciprocal_division, constant_buffer_of_four, fifth_coordinate, previous_row, next_element),
+        *(negative_as_last, from_16, missing_barrier, rank_8_crash),
+        *(race, cache_by_size, upload_ring),
+        *(float64_and_buffer, tail_and_negative, row_and_negative, lanes_and_crash),
+    )
+}
+"""Twenty-six defects: four are two at once."""

@@ -1,0 +1,231 @@
+"""Holds what opmap tells of a planted defect against the defect itself.
+
+A title must match what is true of the outputs. A condition must agree with the defect on 99 % of the cases of the tier, of
+random cases, and of cases near failing ones. What a failure needs (nothing, earlier calls, luck) must be told too.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import NamedTuple
+
+import planted_defects
+from planted_defects import DEFECTS, Both, Defect
+
+from opmap.cases.case import Case
+from opmap.cases.comparisons import Comparison
+from opmap.cases.features import features
+from opmap.cases.random_cases import drawn_case
+from opmap.diagnosis.conditions import Condition
+from opmap.diagnosis.diagnose import diagnoses, quick_diagnoses
+from opmap.diagnosis.judged_run import JudgedRun
+from opmap.diagnosis.new_cases import NewCases, largest_tensor
+from opmap.engines.providers import open_provider
+from opmap.evidence.cause_view import MOST_CHECKED, cause_group, condition_text
+from opmap.evidence.documents import ConditionDocument, Group
+from opmap.judge.judge import Judge
+from opmap.operators import OPERATORS
+from opmap.session import Session
+from opmap.session.options import SessionOptions
+
+WANTED = 0.99
+"""The share of cases on which a true condition agrees with the defect."""
+
+RIGHT, UNKNOWN, FALSE = "right", "don't know", "false"
+
+
+class Cause(NamedTuple):
+    """What is told of one cause, and whether title, condition and stability are right. `agreement` is the lowest share."""
+
+    group: Group
+    title: str
+    condition: str
+    stability: str
+    agreement: float | None
+    of: str
+
+    @property
+    def result(self) -> str:
+        """`false` if one of the three is, `right` if all are."""
+        parts = (self.title, self.condition, self.stability)
+        if FALSE in parts:
+            return FALSE
+        return RIGHT if set(parts) == {RIGHT} else UNKNOWN if self.title == self.condition == UNKNOWN else "partly"
+
+    def __str__(self) -> str:
+        group, relation = self.group, self.group.relation
+        share = "" if self.agreement is None else f" {self.agreement:.1%}"
+        where = condition_text(group.condition, group.closest, asked=group.asked.runs > 0)
+        of_elements = "{} of {}".format(*relation.explains)
+        return (
+            f"{group.cases} cases, {self.of}: {relation.text} ({relation.fault}, {of_elements}): {self.title}; "
+            f"{where}: {self.condition}{share}; {group.stability_text}: {self.stability}"
+        )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `validate` and `diagnose` tell of a defect. `quick` is how many causes `validate` tells."""
+
+    name: str
+    quick: int
+    causes: list[Cause]
+    seconds: float
+    error: str = ""
+
+    @property
+    def result(self) -> str:
+        """`false` if a sentence is, or if `diagnose` fails; `right` if each bug has a cause that is fully right."""
+        if self.error or any(cause.result == FALSE for cause in self.causes):
+            return FALSE
+        best = {bug.__name__: {c.result for c in self.causes if c.of == bug.__name__} for bug in bugs(self.name)}
+        if all(RIGHT in results for results in best.values()):
+            return RIGHT
+        return "partly" if any(results & {RIGHT, "partly"} for results in best.values()) else UNKNOWN
+
+    @property
+    def few(self) -> bool:
+        """Whether at most three causes are told for each bug, by `validate` too."""
+        return max(self.quick, len(self.causes)) <= 3 * len(bugs(self.name))
+
+
+def bugs(name: str) -> tuple[type[Defect], ...]:
+    """Returns the single defects of a backend."""
+    kind = DEFECTS[name]
+    return kind.kinds if issubclass(kind, Both) else (kind,)
+
+
+def judged(name: str, tier: str = "smoke") -> Told:
+    """Runs `validate` and `diagnose` on a backend, and returns what they tell. A backend that crashes runs in a worker."""
+    in_process = not any(bug.titles == "crash" for bug in bugs(name))
+    options = {"provider": f"planted_defects:{name}", "tier": tier, "in_process": in_process}
+    start = time.perf_counter()
+    with Session(SessionOptions.read(options)) as session:
+        session.judge_all()
+        run, judge = JudgedRun(session.judged, session.calls), session.open()
+        between = time.perf_counter()
+        quick = quick_diagnoses(run, session.fresh, most=MOST_CHECKED)
+        between -= time.perf_counter()
+        try:
+            found = diagnoses(run, judge, session.fresh, budget=500)
+        except Exception as error:  # the table goes on with the next defect
+            return Told(name, len(quick), [], time.perf_counter() - start, repr(error)[:200])
+        groups = [cause_group(diagnosis, session.again) for diagnosis in found]
+        seconds = time.perf_counter() - start + between
+        causes = [checked(name, group, run) for group in groups]
+    return Told(name, len(quick), causes, seconds)
+
+
+def checked(name: str, group: Group, run: JudgedRun) -> Cause:
+    """Returns a cause with what is right of it: for the bug of which most is."""
+    some = [partial(_checked, name, group, run)(bug) for bug in bugs(name)]
+    order = [RIGHT, "partly", UNKNOWN, FALSE]
+    return min(some, key=lambda cause: order.index(cause.result))
+
+
+def _checked(name: str, group: Group, run: JudgedRun, bug: type[Defect]) -> Cause:
+    relation = group.relation
+    vague = relation.text.startswith(("no relation found", "every wrong element is another element"))
+    title = UNKNOWN
+    if not vague:
+        said = " ".join(filter(None, (relation.text, relation.fault, *relation.ties)))
+        explained, wrong = relation.explains
+        title = RIGHT if re.search(bug.titles, said) and explained >= 0.95 * wrong else FALSE
+    elif bug.history and not bug.titles:
+        title = RIGHT
+    condition, agreement = UNKNOWN, None
+    if group.condition is not None:
+        agreement = agreed(name, bug, group.condition, [case for case, _ in run.judged])
+        condition = RIGHT if agreement >= WANTED else FALSE
+    elif bug.history:
+        condition = RIGHT
+    kind = group.stability
+    stability = UNKNOWN if kind is None else RIGHT if re.fullmatch(bug.stability, kind) else FALSE
+    if group.after and stability == RIGHT:
+        stability = RIGHT if needs(name, group, run) else FALSE
+    return Cause(group, title, condition, stability, agreement, bug.__name__)
+
+
+# --- the truth ---
+
+
+def agreed(name: str, bug: type[Defect], document: ConditionDocument, tier: list[Case]) -> float:
+    """Returns the lowest share of the cases of a kind on which a condition agrees with a defect."""
+    condition = Condition(
+        tuple(
+            tuple(Comparison(c.feature, c.op, tuple(c.value) if isinstance(c.value, list) else c.value) for c in part)
+            for part in document.any
+        )
+    )
+    failing = [case for case in tier if truth(name, bug, case)]
+    shares = []
+    for cases in (tier, drawn(), near(failing)):
+        answers = [(answer, condition.holds(features(c))) for c in cases if (answer := truth(name, bug, c)) is not None]
+        shares.append(sum(answer == holds for answer, holds in answers) / len(answers) if answers else 1.0)
+    return min(shares)
+
+
+_TRUTH: dict[tuple[str, str, str], bool | None] = {}
+
+
+def truth(name: str, bug: type[Defect], case: Case) -> bool | None:
+    """Returns whether a case fails because of a bug of a backend; None if that does not show.
+
+    Of a bug that needs earlier calls, whether it may fail.
+    """
+    key = (name, bug.__name__, case.id)
+    if key not in _TRUTH:
+        fails, applied = alone(bug.__name__, case)
+        others = [alone(other.__name__, case)[1] for other in bugs(name) if other is not bug]
+        shows = applied if bug.history else True if fails else None if applied else False
+        _TRUTH[key] = None if any(others) else shows
+    return _TRUTH[key]
+
+
+@cache
+def _judge(bug: str) -> Judge:
+    return Judge(open_provider(f"planted_defects:{bug}", in_process=True), brief=True)
+
+
+def alone(bug: str, case: Case) -> tuple[bool, bool]:
+    """Returns whether a case fails on a backend with one bug, and whether the bug is in its way."""
+    planted_defects.APPLIED.clear()
+    planted_defects.DRY = True
+    record = _judge(bug)(case)
+    return record.failed, bug in planted_defects.APPLIED
+
+
+def needs(name: str, group: Group, run: JudgedRun) -> bool:
+    """Returns whether the smallest case passes alone, and fails after the case that is told."""
+    cases = {case.id: case for case, _ in run.judged}
+    before, case = cases.get(group.after or ""), cases.get(group.again.split()[-1]) or cases.get(group.smallest.case)
+    if before is None or case is None:
+        return False
+    records = []
+    for calls in ((case,), (before, case)):
+        judge = Judge(open_provider(f"planted_defects:{name}", in_process=True))
+        records.append([judge(call) for call in calls][-1])
+    return not records[0].failed and records[1].failed
+
+
+@cache
+def drawn() -> list[Case]:
+    """Returns random cases of all operators, small ones and large ones."""
+    return [drawn_case(operator, seed) for operator in OPERATORS for seed in range(100)]
+
+
+def near(failing: list[Case]) -> list[Case]:
+    """Returns new cases near failing ones."""
+    small = sorted(failing, key=largest_tensor)[:60]
+    new, cases = NewCases(small, 78), []
+    new.most_elements = max([new.most_elements, *(2 * largest_tensor(case) for case in small[:1])])
+    for tried in range(2000):
+        case = new.near(small[tried % len(small)]) if small else None
+        if case is not None:
+            cases.append(case)
+        if len(cases) == 300:
+            break
+    return cases
