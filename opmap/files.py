@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import re
 import secrets
@@ -107,16 +108,45 @@ def write_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -
 
 
 def write_output(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file as `write_file` does. Raises InputError with the file's name if it cannot be written."""
+    """Writes a file as `write_file` does; into a device or a pipe if that is there. Raises InputError if it cannot be written."""
     try:
-        write_file(path, content)
+        if is_stream(path):
+            Path(path).write_bytes(content)
+        else:
+            write_file(path, content)
     except (OSError, ValueError) as error:  # no file can have the name `.`
         message = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot be written: {message}", file=str(path)) from None
 
 
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a path is a device or a pipe, also one that leads to an open file, as /dev/stdout."""
+    in_devices = os.path.abspath(path).startswith(("/dev/", "/proc/"))
+    return os.path.exists(path) and not os.path.isdir(path) and (in_devices or not os.path.isfile(path))
+
+
+def check_output(path: str | os.PathLike[str], mark: bytes, inputs: Iterable[str | Path], *, force: bool) -> None:
+    """Raises InputError if a file must not be written over: one of the inputs, or without `force` one that opmap did not write.
+
+    What opmap writes has its `mark` in the first 4,096 bytes. A file that is empty, a device and a pipe are free.
+    """
+    path = Path(path)
+    try:
+        if not path.is_file() or is_stream(path) or not path.stat().st_size:
+            return
+        if any(os.path.exists(file) and path.samefile(file) for file in inputs):
+            raise InputError("must not be the file that is read", file=str(path))
+        with open(path, "rb") as file:
+            if not force and mark not in file.read(4096):
+                raise InputError("must be a new file, or one that opmap wrote (--force writes over it)", file=str(path))
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(path)) from None
+
+
 def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Moves a file or folder to a path of the same file system, as `os.replace` does. Raises OSError."""
+    """Moves a file or folder to a path of the same file system, as `os.replace` does. Raises OSError, also for a device or a pipe."""
+    if is_stream(target):
+        raise OSError(errno.EEXIST, "must be a file, got a device or a pipe", str(target))
     _patiently(lambda: os.replace(source, target))
 
 

@@ -18,7 +18,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. An error becomes one line on stderr."""
 
     def run() -> int:
-        options = parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        options = parser(whole="--help-all" in words).parse_args(arguments)
         return int(importlib.import_module(f"{__package__}.commands.{options.command}").run(options))
 
     if arguments is None:
@@ -37,12 +38,16 @@ def exit_code(run: Callable[[], int]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except OSError as error:  # stdout, or the folder of the report, cannot be written
-        if not error.filename:
+    except OSError as error:
+        if not error.filename and error.errno not in _OF_RESOURCES:  # stdout cannot be written
             abandon_stdout()
-        if _no_reader(error):
-            return 1
-        return _bad(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror or error}")
+            return 1 if _no_reader(error) else _bad(f"cannot write: {error.strerror or error}")
+        what = error.filename or ("the current folder" if error.errno == errno.ENOENT else "a file or a process")
+        return _bad(f"{what}: {error.strerror or error}")
+
+
+_OF_RESOURCES = (errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+"""Errors without the name of a file that are not of stdout: os.getcwd() in a folder that is gone, or too little of something."""
 
 
 def _answered(run: Callable[[], int]) -> int:

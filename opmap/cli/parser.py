@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ..cases.feature_names import FEATURES
@@ -31,8 +31,18 @@ class Command(NamedTuple):
     notes: str = ""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line. `command` in its result is the name of the command."""
+_SHOWN = (
+    *("provider", "require_provider", "adapter", "dml_runtime", "tier", "filter", "case", "shard", "known_failures"),
+    *("max_failures", "timeout_per_case", "report", "resume", "json", "target"),
+)
+"""The options of `validate` and `diagnose` that --help shows. The others are shown by --help-all."""
+
+
+def parser(*, whole: bool = False) -> argparse.ArgumentParser:
+    """Returns the parser of the command line. `command` in its result is the name of the command.
+
+    With `whole`, the help of a command shows all of its options.
+    """
     parser = Parser(
         prog="opmap",
         description="Compares ONNX Runtime's DirectML execution provider with DirectML's own documentation, bit for bit.",
@@ -48,7 +58,13 @@ def parser() -> argparse.ArgumentParser:
             epilog="\n".join(filter(None, [command.notes, f"example: {command.example}"])),
             formatter_class=_Help,
         )
-        add_options(added, {**of_command(name, OPTIONS), **of_command(name, SHARED), **command.options})
+        options = {**of_command(name, OPTIONS), **of_command(name, SHARED), **command.options}
+        if name in ("validate", "diagnose"):
+            text = "show all options" if whole else f"show all {len(options)} options"
+            added.add_argument("--help-all", action="help", help=text)
+            if not whole:
+                options = {n: o if n in _SHOWN else o._replace(help=argparse.SUPPRESS) for n, o in options.items()}
+        add_options(added, options)
     return parser
 
 
@@ -93,6 +109,8 @@ class Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         words = list(sys.argv[1:] if args is None else args)
         self._refuse_moved(words[:1])
+        if self.prog == "opmap" and words and not words[0].startswith("-") and words[0] not in COMMANDS:
+            self.error(f"unknown command {shown(words[0])}{_similar(words[0], COMMANDS)}")
         values, unknown = super().parse_known_args(words, namespace)
         if unknown:
             self._refuse_moved(unknown)
@@ -100,10 +118,7 @@ class Parser(argparse.ArgumentParser):
             if not name.startswith("-"):
                 self.error(f"unexpected argument {shown(name)}")
             name = cut(name, 100)
-            import difflib  # here, so that --help is quick
-
-            similar = difflib.get_close_matches(name, self._option_string_actions, n=1)
-            self.error(f"unknown option {name}{f', did you mean {similar[0]}?' if similar else ''}")
+            self.error(f"unknown option {name}{_similar(name, self._option_string_actions)}")
         return values, unknown
 
     def _refuse_moved(self, words: Sequence[str]) -> None:
@@ -111,6 +126,14 @@ class Parser(argparse.ArgumentParser):
             old = f"{self.prog} {word.partition('=')[0]}"
             if old in MOVED:
                 self.exit(2, f"{old} is gone: use {MOVED[old]}\n")
+
+
+def _similar(word: str, words: Iterable[str]) -> str:
+    """Returns `, did you mean X?` for the most similar one of some words; nothing if none is similar."""
+    import difflib  # here, so that --help is quick
+
+    similar = difflib.get_close_matches(word[:100], list(words), n=1)
+    return f", did you mean {similar[0]}?" if similar else ""
 
 
 class _Help(argparse.HelpFormatter):
@@ -129,7 +152,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        parser.exit(0, f"opmap {version('opmap')}\n")
+        print(f"opmap {version('opmap')}")
+        parser.exit()
 
 
 _MODEL = "an ONNX model, a folder with one and its test data"
@@ -158,6 +182,12 @@ SHARED: dict[str, Option] = {
         _WRITTEN,
         ("shrink", "diagnose"),
         short=("-o",),
+    ),
+    "force": Option(
+        False,
+        "write over a file that opmap did not write",
+        group=_WRITTEN,
+        also=("shrink", "diagnose", "map", "report", "docs", "diff"),
     ),
     "json": Option(
         False,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from ..cases.case import Case
@@ -129,9 +130,16 @@ def _sides(text: str | None) -> list[tuple[str, str]]:
 
 
 def print_lines(console: Console, lines: Iterable[tuple[str, str]], style: str = "dim") -> None:
-    """Prints lines with a name each, of at most 10 characters."""
+    """Prints lines with a name each, of at most 10 characters. A terminal gets them wrapped, but for commands."""
     for name, text in lines:
-        console.print(Text.assemble((f"{name:10}", style), printable(f" {text}")), soft_wrap=True, highlight=False)
+        if console.is_terminal and name.strip() != "again":
+            grid = Table.grid(padding=(0, 1, 0, 0))
+            grid.add_column(width=10, style=style)
+            grid.add_column(overflow="fold")
+            grid.add_row(name, Text(printable(text)))
+            console.print(grid)
+        else:
+            console.print(Text.assemble((f"{name:10}", style), printable(f" {text}")), soft_wrap=True, highlight=False)
 
 
 def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]) -> None:

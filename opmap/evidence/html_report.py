@@ -45,14 +45,13 @@ MOST_FACTS = 500
 """The most lines of the table of the environment."""
 
 
-def write_report(folder: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Path:
-    """Writes the report of a results bundle, into its folder as report.html or into another file. Returns the file.
+def write_report(folder: str | os.PathLike[str]) -> Path:
+    """Writes the report of a results bundle into its folder as report.html. Returns the file.
 
     Raises InputError if the folder holds no bundle, if the bundle cannot be read, or if the file cannot be written.
     """
-    content = report_html(read_bundle(folder))
-    path = Path(output) if output is not None else Path(folder) / HTML
-    write_page(path, content)
+    path = Path(folder) / HTML
+    write_page(path, report_html(read_bundle(folder)))
     return path
 
 

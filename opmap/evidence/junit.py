@@ -9,6 +9,7 @@ from ..errors import printable
 from ..judge.record import Record
 from ..vocabulary import Verdict
 from .documents import Part
+from .tables import WHY_RED
 
 _ERRORS = (Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
 """The verdicts of cases that gave no output: JUnit's errors. The others that are not good are its failures."""
@@ -59,7 +60,7 @@ def _counted(element: ET.Element, cases: Sequence[ET.Element]) -> ET.Element:
 def _why(exit_code: int) -> str:
     if exit_code == 130:
         return "the run was interrupted"
-    return "the run is red: a case was not run, or none is proven to have run on the provider"
+    return f"the run is red: {WHY_RED}"
 
 
 def _case(record: Record) -> ET.Element:

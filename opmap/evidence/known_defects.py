@@ -50,14 +50,17 @@ def table(defects: Sequence[Defect]) -> Table:
 
 
 def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
-    """Returns what `opmap known --json` prints: an object for each defect and each package that has it."""
+    """Returns what `opmap known --json` prints: an object for each defect, with the packages that have it."""
     return [
         {
             "id": defect.id,
             "title": defect.title,
             "kind": defect.kind,
-            "package": package,
-            "versions": seen.versions,
+            "packages": [
+                {"package": package, "versions": seen.versions}
+                for package, seen in defect.seen.items()
+                if seen.versions
+            ],
             "source": defect.source,
             "issue": defect.issue,
             "device_class": list(defect.device_class),
@@ -65,8 +68,6 @@ def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
             "reproducer": reproducer(defect),
         }
         for defect in defects
-        for package, seen in defect.seen.items()
-        if seen.versions
     ]
 
 

@@ -21,6 +21,7 @@ from .documents import (
     DIAGNOSIS,
     PLACE,
     RECORDS,
+    SURVEY,
     TIMES,
     DiagnosisDocument,
     Group,
@@ -84,8 +85,18 @@ class Merging:
                 self._kept[key] = _Kept(at, record.verdict, True)
         self.problems = [*self._ends(), *self._different(), *self._missing(), *self._doubled(doubled, other)]
 
-    def write(self, folder: str | os.PathLike[str]) -> int:
-        """Writes the bundle into a new folder. Returns its exit code: 1 if a part was red, or if there are problems.
+    @property
+    def notes(self) -> list[str]:
+        """A line for each survey that is left out: a bundle holds one."""
+        surveys = [(bundle.folder / SURVEY, bundle.survey) for bundle in self.bundles if bundle.survey]
+        return [
+            f"{path}: left out: the merged bundle has that of {surveys[0][0].parent}"
+            for path, survey in surveys[1:]
+            if survey != surveys[0][1]
+        ]
+
+    def write(self, folder: str | os.PathLike[str]) -> Totals:
+        """Writes the bundle into a new folder. Its exit code is 1 if a part was red, or if there are problems.
 
         Raises InputError if the folder is not empty, or if a file cannot be read or written.
         """
@@ -95,7 +106,7 @@ class Merging:
         finally:
             files.release()
 
-    def _write(self, files: ResultsFolder) -> int:
+    def _write(self, files: ResultsFolder) -> Totals:
         files.start_lines()
         parts: list[list[Record]] = [[] for _ in self._sources]
         for at, record in self._records():
@@ -110,11 +121,13 @@ class Merging:
             files.write_file(DIAGNOSIS, formatted(diagnosis))
         if times := self._times():
             files.write_file(TIMES, formatted(TimesDocument(seconds=times)))
+        if surveys := [bundle.survey for bundle in self.bundles if bundle.survey]:
+            files.write_file(SURVEY, formatted(surveys[0]))
         text = write_reports(files, run, parts, diagnosis)
         files.write_run(run)
         self._copy_failures(files.path)
         append_step_summary(text)
-        return run.totals.exit_code
+        return run.totals
 
     def _copy_failures(self, folder: Path) -> None:
         """Copies the folders of failures. Of two with one name, the first."""

@@ -67,7 +67,9 @@ class Section:
     def _table(self) -> Table:
         plain_look = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         shown = Table(show_footer=bool(self.footer)) if self.title else plain_look
-        for number, name in enumerate(self.header):
+        filled = [n for n in range(len(self.header)) if n == 0 or not self.rows or any(row[n] for row in self.rows)]
+        for number in filled:
+            name = self.header[number]
             right = number in self.right
             shown.add_column(
                 Text(printable(name)),
@@ -75,10 +77,10 @@ class Section:
                 justify="right" if right else "left",
                 style=style(name),
                 overflow="fold",
-                no_wrap=(right and bool(style(name))) or not (self.title or number),
+                no_wrap=right or not number,
             )
         for row in self.rows:
-            shown.add_row(*(Text(printable(cell), style(cell)) for cell in row))
+            shown.add_row(*(Text(printable(row[n]), style(row[n])) for n in filled))
         return shown
 
     def markdown(self) -> str:

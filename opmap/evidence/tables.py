@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -71,6 +71,27 @@ def _place(record: Record) -> str:
     """Returns where a case ran: the provider, with its device class if that is known."""
     provider = record.provider or "?"
     return f"{provider} ({record.device_class})" if record.device_class else provider
+
+
+def print_verdict(
+    console: Console, counts: Mapping[Verdict, int], exit_code: int, seconds: float | None = None, why: str = ""
+) -> None:
+    """Prints the last line of a run: its counts, how long it took, and `why` it is red although no case failed."""
+    failed = sum(count for verdict, count in counts.items() if not verdict.good and verdict != Verdict.NOT_RUN)
+    others = {verdict: count for verdict, count in counts.items() if verdict.good or verdict == Verdict.NOT_RUN}
+    passed = others.pop(Verdict.PASS, 0)
+    shown = [(failed, "failed"), (passed, "passed"), *((others[v], str(v)) for v in Verdict if v in others)]
+    text = ", ".join(f"{count:,} {name}" for count, name in shown if count) or "nothing was run"
+    text += f" in {seconds:,.1f} s" if seconds is not None else ""
+    if exit_code == 130:
+        text = f"interrupted: {text}"
+    elif exit_code and not failed:
+        text = f"red: {text}; {why or WHY_RED}"
+    console.print(printable(text), style="bold red" if exit_code else "bold green", soft_wrap=True, highlight=False)
+
+
+WHY_RED = "a case was not run, or none is proven to have run on the provider"
+"""Why a run is red in which no case failed, if no known failure is out of date."""
 
 
 def print_failures(console: Console, records: Iterable[Record], *, limit: int = 10) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,10 +74,13 @@ class Option(NamedTuple):
             keywords["action"] = "store_true"
         else:
             keywords |= {"type": self.type, "metavar": self.metavar, "choices": self.choices}
+            note = ""
             if self.default == ():
-                keywords |= {"action": "append", "default": [], "help": f"{self.help}; may be repeated"}
+                keywords |= {"action": "append", "default": []}
+                note = "; may be repeated"
             elif isinstance(self.default, (str, int, float)):
-                keywords["help"] = f"{self.help} (default: {str(self.default).removesuffix('.0')})"
+                note = f" (default: {str(self.default).removesuffix('.0')})"
+            keywords["help"] = self.help if self.help == SUPPRESS else f"{self.help}{note}"
         if self.nargs:
             add_option(name, **keywords | ({} if self.nargs == "1" else {"nargs": self.nargs}) | changes)
         else:

@@ -44,6 +44,30 @@ def set_field(name: str, field: str, value):
     return lambda model: model["dispatchables"][name]["desc"].__setitem__(field, value)
 
 
+class TestHelp:
+    """What `opmap` says about itself."""
+
+    def test_version(self, capsys):
+        """The version is on stdout."""
+        assert 0 == main(["--version"])
+        assert "opmap" == capsys.readouterr().out.split()[0]
+
+    def test_wrong_command(self, capsys):
+        """The nearest command is named."""
+        assert 2 == main(["validat"])
+        assert "unknown command 'validat', did you mean validate?" in capsys.readouterr().err
+
+    def test_help_all(self, capsys):
+        """`--help` has the options that are often used, `--help-all` has all; each of them can be given."""
+        shown = []
+        for option in ("--help", "--help-all"):
+            assert 0 == main(["validate", option])
+            shown.append(capsys.readouterr().out)
+        assert len(shown[0].splitlines()) < 60 < len(shown[1].splitlines())
+        assert "--provider NAME" in shown[0] and "--shuffle" not in shown[0] and "--shuffle" in shown[1]
+        assert "SUPPRESS" not in "".join(shown)
+
+
 class TestUsage:
     """Bad usage gives one line on stderr and exit code 2."""
 
@@ -52,7 +76,7 @@ class TestUsage:
         "arguments, message",
         [
             ([], "COMMAND"),
-            (["frobnicate"], "invalid choice: 'frobnicate'"),
+            (["frobnicate"], "unknown command 'frobnicate'"),
             (["validate", "--tier", "huge"], "--tier"),
             (["validate", "--shard", "3/2"], "must be I/N with I from 1 to N, got '3/2'"),
             (["validate", "--shard", "x"], "got 'x'"),

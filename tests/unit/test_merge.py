@@ -78,6 +78,22 @@ class TestMerge:
         both = {case: max(times("whole")[case], times("cpu")[case]) for case in times("whole")}
         assert {**both, "gather/example.1": 1e9} == times("new")
 
+    def test_survey(self, bundles, capsys):
+        """The survey of a bundle comes along; another one is named. The last line says why the exit code is 1."""
+        survey = (
+            b'{"schema":"opmap-survey/1","provider":"P","device_class":null,"failures":0,"rows":[],"observations":[]}'
+        )
+        (bundles / "two" / "survey.json").write_bytes(survey)
+        (bundles / "three" / "survey.json").write_bytes(survey.replace(b'"P"', b'"Q"'))
+
+        assert 1 == main(["merge", "one", "two", "three", "-o", "new"])
+
+        out, err = capsys.readouterr()
+        assert "P" == json.loads((bundles / "new" / "survey.json").read_bytes())["provider"]
+        assert "survey.json: left out: the merged bundle has that of two" in err
+        assert "It was not asked" not in (bundles / "new" / "report.html").read_text(encoding="utf-8")
+        assert "5 failed" == out.splitlines()[-1]
+
     @pytest.mark.slow
     def test_shards(self, merge, bundles):
         """All shards give the cases, totals and causes of the whole run; the bundle fits its schemas."""

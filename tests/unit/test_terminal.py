@@ -277,7 +277,9 @@ class TestClosedStreams:
             ("win32", OSError(errno.EINVAL, "Invalid argument"), 1, ""),
             ("linux", OSError(errno.EINVAL, "Invalid argument"), 2, "cannot write: Invalid argument"),
             ("linux", BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, ""),
-            ("win32", OSError(errno.EINVAL, "Invalid argument", "a<b"), 2, "cannot write a<b: Invalid argument"),
+            ("win32", OSError(errno.EINVAL, "Invalid argument", "a<b"), 2, "a<b: Invalid argument"),
+            ("linux", OSError(errno.EMFILE, "Too many open files"), 2, "a file or a process: Too many open files"),
+            ("linux", FileNotFoundError(errno.ENOENT, "gone"), 2, "the current folder: gone"),
         ],
     )
     def test_closed_pipe_on_windows(self, platform, error, code, said, monkeypatch, capsys):

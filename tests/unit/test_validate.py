@@ -36,6 +36,20 @@ class TestValidate:
         assert code == 1
         assert "output[0] = input[indices[0] = 3] = 14.0, got 11.0, consistent with reading input[0]" in out
 
+    @pytest.mark.parametrize("fault, line", [(False, "10 passed in "), (True, "10 failed in ")])
+    def test_last_line(self, fault, line, capsys):
+        """The last line has the counts and the seconds."""
+        main(["validate", "--provider", "fault:output-zero" if fault else "cpu", "--filter", "*/example.*"])
+
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last.startswith(line) and last.endswith(" s")
+
+    def test_last_line_says_why(self, capsys):
+        """A run that is red although no case failed says why."""
+        main(["validate", "--provider", "dml", "--require-provider", "--case", "gather/example.1"])
+
+        assert capsys.readouterr().out.splitlines()[-1].startswith("red: 1 not-run in ")
+
     def test_missing_provider(self, capsys):
         """A missing provider gives not-run; if it is required, the run is red."""
         codes = [

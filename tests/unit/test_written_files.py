@@ -5,14 +5,22 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from opmap import files
+from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.evidence.bundle import Bundle
 from opmap.evidence.finds import FindsFolder
+from opmap.files import to_json
 from opmap.judge.record import Record
+from opmap.mapping.dxdispatch import model_json
 from opmap.vocabulary import Verdict
 
 pytestmark = pytest.mark.platform
@@ -142,3 +150,85 @@ class TestWriteKnownFailures:
         assert not (tmp_path / "k.toml").exists()
         if report:
             assert {f"gather/example.{i}" for i in range(1, 6)} == set(cases(tmp_path / "r"))
+
+
+class TestForeignFiles:
+    """No command writes over its input, nor without --force over what opmap did not write."""
+
+    COMMANDS = (
+        ("map", "d.json", "-o", "m.onnx"),
+        ("shrink", "d.json", "--provider", "fault:output-zero", "--trials", "1", "--no-sides", "-o", "small.json"),
+        ("report", "b", "-o", "r.html"),
+        ("diff", "b", "b", "--html", "d.html"),
+        ("docs", "page.md", "--html", "-o", "p.html"),
+        ("docs", "page.md", "--patch", "-o", "p.patch"),
+    )
+
+    @pytest.fixture
+    def place(self, tmp_path, monkeypatch):
+        """Gives a folder with a dispatch, a bundle and a page, as the current one."""
+        monkeypatch.chdir(tmp_path)
+        case = find_case("gather/example.1")
+        Path("d.json").write_bytes(to_json(model_json("d", case.desc, case.tensors)))
+        main(["validate", "--provider", "cpu", "--case", "gather/example.1", "--report", "b"])
+        shutil.copy(next((Path(__file__).parent / "pages").rglob("*.md")), "page.md")
+        return tmp_path
+
+    def test_own_output(self, place, capsys):
+        """A second run writes over its own file; a foreign file stays, unless --force is given. An empty one is free."""
+        for command in self.COMMANDS:
+            output = Path(command[-1])
+            output.write_bytes(b"")
+            codes = [main([*command]) for _ in range(2)]
+            assert codes[0] == codes[1] in (0, 1) and output.stat().st_size, command
+            output.write_bytes(b"mine")
+            assert 2 == main([*command]), command
+            assert b"mine" == output.read_bytes()
+            assert codes[0] == main([*command, "--force"])
+            assert b"mine" != output.read_bytes()
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "map d.json -o d.json/",
+            "shrink d.json --provider fault:output-zero -o d.json --force",
+            "report b -o b/results.jsonl --force",
+            "diff b b --html b/run.json --force",
+            "docs page.md --html -o page.md --force",
+            "map mine.onnx -o mine.onnx --force",
+        ],
+    )
+    def test_input(self, command, place):
+        """An input is never written over."""
+        main(["map", "d.json", "-o", "mine.onnx"])
+        before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+        assert 2 == main(command.split())
+
+        assert before == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+    def test_foreign_model_in_a_folder(self, place):
+        """`map -o DIR` leaves a foreign model.onnx alone."""
+        Path("m").mkdir()
+        Path("m/model.onnx").write_bytes(b"mine")
+
+        assert 2 == main(["map", "d.json", "-o", "m"])
+        assert b"mine" == Path("m/model.onnx").read_bytes()
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="a pipe with a name is POSIX's")
+    def test_pipe(self, place):
+        """What is written goes into a pipe, which stays one."""
+        os.mkfifo("pipe")
+        reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
+
+        assert 0 == main(["report", "b", "-o", "pipe"])
+        assert reader.communicate(timeout=60)[0].startswith(b"<!doctype html>")
+        assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+
+    @pytest.mark.skipif(sys.platform == "win32" or not hasattr(os, "geteuid") or os.geteuid(), reason="root on POSIX")
+    def test_device(self, place):
+        """A device stays one, also for root."""
+        os.mknod("null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        for command in self.COMMANDS[1:]:
+            assert main([*command[:-1], "null"]) in (0, 1)
+        assert stat.S_ISCHR(os.stat("null").st_mode)

@@ -6,9 +6,10 @@ from argparse import Namespace
 
 from ...errors import InputError
 from ...evidence.diff import MOST_CASES_IN_PAGE, ReadRun, compare, compare_all, diff_view
-from ...evidence.pages import page, write_page
+from ...evidence.pages import MARK, page, write_page
 from ...evidence.terminal import console, print_text, write_json
 from ...evidence.written_bundle import read_bundle
+from ...files import check_output
 
 
 def run(options: Namespace) -> int:
@@ -22,6 +23,8 @@ def run(options: Namespace) -> int:
     runs = [ReadRun(read_bundle(folder)) for folder in options.folders]
     document = compare(*runs) if len(runs) == 2 else compare_all(runs)
     if options.html:
+        inputs = [path for run in runs for path in run.bundle.folder.rglob("*")]
+        check_output(options.html, MARK.encode(), inputs, force=options.force)
         write_page(options.html, page("diff.html", view=diff_view(document, MOST_CASES_IN_PAGE)))
     view = diff_view(document)
     if options.json:

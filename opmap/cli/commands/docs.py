@@ -20,7 +20,7 @@ from ...documentation import (
 )
 from ...errors import InputError, printable
 from ...evidence.terminal import print_error, print_line, write_exactly, write_json
-from ...files import read_bytes, read_text, write_output
+from ...files import check_output, read_bytes, read_text, write_output
 
 T = TypeVar("T")
 
@@ -102,7 +102,9 @@ def _corrections(options: Namespace) -> int:
         if options.output is None:
             write_exactly(text)
         else:
-            write_output(options.output, text.encode())
+            mark = "<!-- written by opmap -->" if options.html else "# written by opmap docs --patch\n"
+            check_output(options.output, mark.encode(), options.files, force=options.force)
+            write_output(options.output, (text if options.html else mark + text).encode())
     return 2 if bad else int(any(page.corrections or page.findings for page in pages))
 
 

@@ -24,6 +24,10 @@ def run(options: Namespace) -> int:
     return 0
 
 
+def _text(value: object) -> str:
+    return " or ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
 def _print_defect(defect: Defect) -> None:
     """Prints all about a defect as comments, then the program, so that the whole is a program too."""
     print_line(f"# {defect.id}: {defect.title}")
@@ -35,7 +39,7 @@ def _print_defect(defect: Defect) -> None:
     print_line(f"# source: {defect.source}")
     print_line(f"# issue: {defect.issue or 'none found'}")
     for failure in defect.fails:
-        texts = ", ".join(f"{key} {value}" for key, value in failure.items() if key != "may_pass")
+        texts = ", ".join(f"{key} {_text(value)}" for key, value in failure.items() if key != "may_pass")
         print_line(f"# fails: {texts}{' (or passes)' if failure.get('may_pass') else ''}")
     print_line(f"# shown by: {defect.reproducer}")
     print_text(reproducer(defect).removesuffix("\n"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Sequence
+from time import perf_counter
 
 from ...cases.large_tensors import LargeCase, large_cases
 from ...errors import InputError
-from ...evidence.tables import print_failures, print_notes, print_tables
+from ...evidence.tables import print_failures, print_notes, print_tables, print_verdict
 from ...evidence.terminal import console, progress, stdout_for_json, write_json
 from ...judge.large import judge_large
 from ...judge.record import Record, encode
@@ -45,14 +47,17 @@ def run_large(options: Namespace) -> int:
             return [Record.on(options.provider, case.id, operator, verdict=Verdict.NOT_RUN, message=message)]
         return [judge_large(case, session.provider)]
 
+    begin, out = perf_counter(), console()
     with stdout_for_json(options.json), session, progress(len(cases), session.provider_name) as advance:
         results.judge(cases, judge, advance, batches=[[case] for case in shuffled(cases, options.shuffle)])
     if options.json:
         write_json(encode(results.records))
     else:
-        out = console()
         print_tables(out, results.records)
         print_failures(out, results.records)
         checked = [f"{record.case}: {record.message}" for record in results.records if record.good and record.message]
         print_notes(out, [*checked, *results.notes()])
-    return 130 if results.interrupted else int(results.red(required=options.require_provider))
+    exit_code = 130 if results.interrupted else int(results.red(required=options.require_provider))
+    if not options.json:
+        print_verdict(out, Counter(record.verdict for record in results.records), exit_code, perf_counter() - begin)
+    return exit_code

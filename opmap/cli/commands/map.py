@@ -8,10 +8,14 @@ from pathlib import Path
 from ...cases.variants import PLAIN, VARIANTS
 from ...evidence.reproducers.model_folders import folder_files, formed_model, write_files
 from ...evidence.terminal import print_line, write_json
+from ...files import check_output
 from ...judge.compare import undefined
 from ...mapping import map_descriptor
 from ...mapping.dxdispatch import desc_json
 from .dispatches import read_case
+
+MARK = b"\x12\x05opmap"
+"""The name of the producer in a model of opmap."""
 
 
 def run(options: Namespace) -> int:
@@ -20,7 +24,12 @@ def run(options: Namespace) -> int:
     mapped = map_descriptor(case.desc, index_conversion=options.index_conversion or "graph")
     formed = formed_model(mapped, case)
     output, undocumented = Path(options.output), 0
-    if output.suffix.lower() == ".onnx":
+    inputs = [path for path in Path(options.target).rglob("*")] or [Path(options.target)]
+    model = output if output.suffix.lower() == ".onnx" else output / "model.onnx"
+    check_output(model, MARK, inputs, force=options.force)
+    if model is not output and not model.is_file():
+        check_output(output / "test_data_set_0" / "input_0.pb", MARK, inputs, force=options.force)
+    if model is output:
         write_files(output.parent, {output.name: formed.model_bytes, **formed.files})
     else:
         write_files(output, folder_files(formed, case))

@@ -7,7 +7,8 @@ from argparse import Namespace
 from ...evidence.documents import RECORDS
 from ...evidence.html_report import write_report
 from ...evidence.merge import Merging
-from ...evidence.terminal import print_error, print_line
+from ...evidence.tables import print_verdict
+from ...evidence.terminal import console, print_error, print_line
 from ...evidence.written_bundle import read_bundle
 
 
@@ -17,10 +18,12 @@ def run(options: Namespace) -> int:
     Raises InputError if a folder is no bundle, or if the new one cannot be written.
     """
     merging = Merging([read_bundle(folder) for folder in options.folders])
-    code = merging.write(options.output)
+    totals = merging.write(options.output)
     report = write_report(options.output)
-    for problem in merging.problems:
-        print_error(problem)
+    for line in (*merging.problems, *merging.notes):
+        print_error(line)
     print_line(f"results: {options.output}/{RECORDS}")
     print_line(f"report: {report}")
-    return code
+    why = "see the problems above" if merging.problems else "a run was red"
+    print_verdict(console(), totals.verdicts, totals.exit_code, why=why)
+    return totals.exit_code

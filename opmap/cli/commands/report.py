@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
-from ...evidence.html_report import write_report
+from ...evidence.documents import HTML
+from ...evidence.html_report import report_html
+from ...evidence.pages import MARK, write_page
 from ...evidence.terminal import print_line
+from ...evidence.written_bundle import read_bundle
+from ...files import check_output
 
 
 def run(options: Namespace) -> int:
     """Writes the report and prints the name of its file. Raises InputError if there is no bundle, or if it cannot be used."""
-    print_line(f"report: {write_report(options.folder, options.output)}")
+    bundle, output = read_bundle(options.folder), options.output or str(Path(options.folder, HTML))
+    inputs = [path for path in bundle.folder.rglob("*") if path.name != HTML]
+    check_output(output, MARK.encode(), inputs, force=options.force)
+    write_page(output, report_html(bundle))
+    print_line(f"report: {output}")
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
-from pathlib import Path
 
 from ...cases.case import Case
 from ...cases.variants import PLAIN
@@ -16,9 +15,8 @@ from ...diagnosis.smaller_failure import SmallerFailure
 from ...engines.direct import COMPILE, GRAPH_LAYOUT
 from ...engines.worker import WorkerProvider
 from ...evidence.cause_view import CauseView, failure_text, print_lines
-from ...evidence.reproducers.model_folders import write_files
 from ...evidence.terminal import console, print_line, progress, stdout_for_json, write_json
-from ...files import to_json
+from ...files import check_output, to_json, write_output
 from ...judge.judge import Judge
 from ...judge.record import Record
 from ...mapping.dxdispatch import model_json
@@ -36,6 +34,8 @@ _MOST_SHOWN = 32
 def run(options: Namespace) -> int:
     """Shrinks the case, and prints what is left of it. Returns 1 if the case fails or cannot be run, else 0."""
     case = read_case(options.target, name=options.case, feature_level=options.feature_level)
+    if options.output:
+        check_output(options.output, SCHEMA.encode(), [options.target], force=options.force)
     session = Session(SessionOptions.read({**vars(options), "case": ()}), brief=False)
     with stdout_for_json(options.json), session:
         record = _judged(session, case)
@@ -47,8 +47,7 @@ def run(options: Namespace) -> int:
                 sides = whose_fault(smallest.case, smallest.record, session.fresh, dangerous=options.rerun_dangerous)
     session.results.add(record)
     if search and options.output:
-        output = Path(options.output)
-        write_files(output.parent, {output.name: to_json(_dispatch(_smallest(search).case))})
+        write_output(options.output, to_json({"schema": SCHEMA, **_dispatch(_smallest(search).case)}))
     if options.json:
         write_json(_json(session.provider_name, case, record, search, sides))
     elif search is None:

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...cases.case import Case
 from ...errors import InputError, OpmapError
 from ...evidence.documents import HTML, RECORDS
-from ...evidence.tables import print_failures, print_notes, print_tables
+from ...evidence.tables import print_failures, print_notes, print_tables, print_verdict
 from ...evidence.terminal import console, print_error, progress, stdout_for_json, write_json
 from ...judge.record import encode
 from ...session import Session
@@ -55,6 +56,7 @@ def run_and_diagnose(
     """
     session = Session(SessionOptions.read(vars(options)), cases=cases, whole=options.json)
     unwritten: list[str] = []
+    begin = perf_counter()
     with stdout_for_json(options.json), session:
         with progress(None, "choosing cases") as advance:
             session.choose(advance)
@@ -76,6 +78,10 @@ def run_and_diagnose(
         _print_files(session.bundle.folder)
     for problem in unwritten:
         print_error(problem)
+    if not options.json:
+        why = "a known failure is out of date" if session.problems else ""
+        counts = Counter(record.verdict for record in session.results.records)
+        print_verdict(console(), counts, session.exit_code, perf_counter() - begin, why)
     return 2 if unwritten else session.exit_code
 
 
@@ -174,7 +180,7 @@ def _show(session: Session, diagnoses: list[Diagnosis], as_json: bool) -> None:
 
 
 def _print_files(folder: Path) -> None:
-    """Prints where the records of a bundle are, and its report: the last line of a run."""
+    """Prints where the records of a bundle are, and its report."""
     for name, file in (("results", RECORDS), ("report", HTML)):
         if (folder / file).exists():
             console().print(f"{name}: {folder / file}", soft_wrap=True, highlight=False, markup=False)
