@@ -329,7 +329,7 @@ def make(): return Stub()
         "key, before, now",
         [
             ("version", "1", {"STUB_VERSION": "2"}),
-            ("device_class", "hardware", {"STUB_DEVICE": "emulated"}),
+            pytest.param("device_class", "hardware", {"STUB_DEVICE": "emulated"}, marks=pytest.mark.slow),
         ],
     )
     def test_provider(self, key, before, now, tmp_path, monkeypatch, capsys):

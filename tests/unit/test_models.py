@@ -97,7 +97,6 @@ class TestCollection:
 class TestBuild:
     """`opmap build` writes the collection and touches nothing else."""
 
-    @pytest.mark.platform
     def test_build(self, tmp_path, capsys):
         """A second build into the same folder gives the same files, and nothing else is touched."""
         (tmp_path / "m").mkdir()

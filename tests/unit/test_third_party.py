@@ -201,7 +201,7 @@ class TestRun:
         """Feeds are its own to change. The current directory is set back. A forked copy of the process ends."""
         assert "pass" == record(name, *options, code=0)["verdict"]
 
-    @pytest.mark.parametrize("name", ["Closes", "ClosesStreams", "Prints"])
+    @pytest.mark.parametrize("name", [pytest.param("Closes", marks=pytest.mark.slow), "ClosesStreams", "Prints"])
     def test_stdout(self, name):
         """Its stdout is not opmap's, also when its process ends."""
         command = [
