@@ -386,11 +386,14 @@ def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
     explained = sum(r.explained for r in of_label if r)
     wrong = sum((r or failure.relations[0]).wrong for failure, r in zip(searched, of_label, strict=True))
     first = next(r for r in of_label if r)
+    explaining = sum(r is not None and r.or_unknown() is r for r in of_label)
     if kind == PART:
-        return part_relation(name, explained, wrong)
+        return part_relation(name, explained, wrong).or_unknown(explaining, len(searched))
     if kind != "fault":
         text = "the output is the one of an earlier call" if kind == STALE and len(searched) > 1 else first.text
-        return Relation(kind, text, None, (), explained, wrong, first.vague)
+        whole = Relation(kind, text, None, (), explained, wrong, first.vague, remark=first.remark)
+        return whole if first.vague else whole.or_unknown(explaining, len(searched))
     having = [failure for failure, r in zip(searched, of_label, strict=True) if r]
     common = set.intersection(*({n for k, n in failure.labels if k == "fault"} for failure in having)) - {name}
-    return Relation("fault", FAULTS[name].text, name, tuple(n for n in FAULTS if n in common), explained, wrong)
+    ties = tuple(n for n in FAULTS if n in common)
+    return Relation("fault", FAULTS[name].text, name, ties, explained, wrong).or_unknown(explaining, len(searched))

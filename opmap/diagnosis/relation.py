@@ -34,13 +34,20 @@ PART = "part"
 """The first word of the label of a relation that says: the wrong elements are those of a fault, which changes others too."""
 
 
+NEARLY_ALL = 0.95
+"""The share of the wrong elements that a relation must explain, and of the cases in which a relation of a cause must do so."""
+
+UNKNOWN = "no relation found"
+
+
 @dataclass(frozen=True)
 class Relation:
     """How a wrong output is related to the right one.
 
     `text` is a sentence. `fault` names a fault model that gives exactly the actual output, and `ties` name all others
     that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `part` names
-    a fault model that gives the wrong elements, and would change others too.
+    a fault model that gives the wrong elements, and would change others too. `remark` says of an output without a relation
+    which one is the closest.
     """
 
     kind: str
@@ -51,6 +58,17 @@ class Relation:
     wrong: int = 0
     vague: bool = False
     part: str | None = None
+    remark: str | None = None
+
+    def or_unknown(self, cases: int = 1, of: int = 1) -> Relation:
+        """Returns the relation if it explains nearly all wrong elements, in nearly all cases; else that none was found.
+
+        `cases` is the number of the cases in which it does, `of` all cases.
+        """
+        if self.explained >= NEARLY_ALL * self.wrong and cases >= NEARLY_ALL * of:
+            return self
+        remark = f"the closest is: {self.text} ({self.explained} of {self.wrong} wrong elements)"
+        return Relation("none", UNKNOWN, None, (), 0, self.wrong, vague=True, remark=self.remark or remark)
 
     @property
     def labels(self) -> tuple[Label, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..engines.arrays import dtype_of, wrong_outputs
 from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import Bits, CaseArrays
 from ..tensors import DataType
-from .relation import Relation
+from .relation import UNKNOWN, Relation
 from .relations_addresses import address_relations
 from .relations_outputs import any_order, output_relations, some_missing, stale_part
 from .relations_values import mask_relations, value_relations
@@ -39,26 +39,26 @@ class Earlier:
 
 
 def relations(case: Case, actual: Sequence[int], *, earlier: Sequence[Earlier] = ()) -> list[Relation]:
-    """Returns every relation that explains all wrong elements, the simplest first. `actual` are the bit patterns of the output in row-major order, of the
+    """Returns every relation that explains nearly all wrong elements, the simplest first. `actual` are the bit patterns of the output in row-major order, of the
     right type and sizes; at least one element with a documented value differs.
 
-    If there is none, the first is the relation that explains the most of them, if that is at least half; or one that names
-    no rule; or the only one is of the kind `none`. The order is: fault models; relations of whole outputs; outputs of
+    If there is none, the only one is of the kind `none`, and its remark is the relation that explains the most, if that is
+    at least half. The order is: fault models; relations of whole outputs; outputs of
     earlier calls; values; rules of addresses; a fault model that gives all wrong elements but would change others too;
     masks of bits; relations that name no rule. For an output of more than MAX_OUTPUT elements, only the fault models that
     need such a size are tried, and nothing is tried that moves the output or looks for addresses.
     """
     wrong = WrongOutput.of(case, actual)
     candidates = list(_candidates(wrong, earlier))
-    vague = [relation for relation in candidates if relation.vague]
-    partial = [relation for relation in candidates if not relation.vague and relation.explained < relation.wrong]
-    strong = [relation for relation in candidates if not relation.vague and relation.explained == relation.wrong]
-    if partial and not strong:
-        strong = [max(partial, key=lambda relation: relation.explained)]
-    if not strong and not vague:
-        hidden = "" if reveals_addresses(case) else ", and the data does not reveal addresses"
-        return [wrong.relation("none", f"no relation found{hidden}", 0, vague=True)]
-    return [*strong, *vague]
+    found = [relation for relation in candidates if relation.or_unknown() is relation]
+    found.sort(key=lambda relation: (relation.vague, relation.explained < relation.wrong))
+    if found and not found[0].vague:
+        return found
+    hidden = "" if reveals_addresses(case) else ", and the data does not reveal addresses"
+    unknown = wrong.relation("none", f"{UNKNOWN}{hidden}", 0, vague=True)
+    closest = max((r for r in candidates if not r.vague), key=lambda relation: relation.explained, default=unknown)
+    first, *more = found or [unknown]
+    return [replace(first, remark=closest.or_unknown().remark if closest is not unknown else None), *more]
 
 
 def reveals_addresses(case: Case) -> bool:
@@ -180,6 +180,7 @@ def _faults_of_stale(wrong: WrongOutput, call: Earlier, earlier: Sequence[Earlie
 def _faults_in_part(wrong: WrongOutput, fitting: Mapping[str, int]) -> Iterator[Relation]:
     """Gives the fault models that would change other elements too, those that change the fewest first."""
     addresses, values = wrong.tells() and wrong.tells_of_addresses(len(FAULTS)), wrong.tells_of_values()
+    values = values and wrong.wrong_bits.any()  # zeros are lost elements, not small numbers that were converted
     count = len(wrong.wrong)
     telling = {
         name: extra

@@ -68,7 +68,7 @@ def _kinds(wrong: WrongOutput) -> tuple[str, ...]:
 def _changes(wrong: WrongOutput) -> Iterator[tuple[str, Callable[[Bits], Bits]]]:
     """Gives changes of bits, each with its sentence. The planted faults have more of them."""
     size, kind = wrong.actual.itemsize, wrong.arrays.data_type.kind
-    word, code = wrong.actual.dtype.type, {"float": "f", "signed": "i", "unsigned": "u"}[kind]
+    word = wrong.actual.dtype.type
     top = word(1 << wrong.width - 1)
     yield "the highest bit of the values is flipped", lambda bits: bits ^ top
     yield "the highest bit of the values is lost", lambda bits: bits & ~top
@@ -86,37 +86,11 @@ def _changes(wrong: WrongOutput) -> Iterator[tuple[str, Callable[[Bits], Bits]]]
         yield f"the values are cut to their {lower}", partial(np.bitwise_and, low)
         yield f"the values are cut to their {lower}, with the sign extended", partial(_extended, part)
         yield f"the {lower} of the values are lost", partial(np.bitwise_and, ~low)
-        if kind != "float":
-            yield f"the numbers are clamped to the range of {part * 8} bits", partial(_clamped, code, part)
     if kind == "float":
         smallest = word(1 << _MANTISSA[size])
         yield "denormals become zero and lose their sign", lambda bits: np.where(bits & ~top < smallest, word(0), bits)
-    if kind == "float" and size == 4:
-        yield "the numbers are rounded to BFLOAT16 and back", _through_bfloat16
-    for float_size in (n for n in (8, 4, 2) if n < size or kind != "float"):
-        yield f"the numbers are converted to FLOAT{float_size * 8} and back", partial(_through, code, float_size)
 
 
 def _extended(size: int, bits: Bits) -> Bits:
     signed: Bits = bits.astype(f"<u{size}").view(f"<i{size}").astype(f"<i{bits.itemsize}").view(bits.dtype)
     return signed
-
-
-def _clamped(code: str, size: int, bits: Bits) -> Bits:
-    limits = np.iinfo(f"<{code}{size}")
-    numbers = bits.view(f"<{code}{bits.itemsize}")
-    clamped: Bits = np.clip(numbers, limits.min, limits.max).view(bits.dtype)
-    return clamped
-
-
-def _through(code: str, float_size: int, bits: Bits) -> Bits:
-    """Converts numbers to floats of this size and back."""
-    number_type = f"<{code}{bits.itemsize}"
-    converted: Bits = bits.view(number_type).astype(f"<f{float_size}").astype(number_type).view(bits.dtype)
-    return converted
-
-
-def _through_bfloat16(bits: Bits) -> Bits:
-    """Rounds to the nearest number with seven bits of mantissa, and to the even one of two."""
-    half = np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
-    return bits + half & np.uint32(0xFFFF0000)

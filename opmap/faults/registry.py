@@ -5,6 +5,7 @@ import difflib
 from ..engines.providers import OpenProvider
 from ..errors import InputError
 from .addresses import ADDRESS_FAULTS
+from .conversions import CONVERSION_FAULTS
 from .fault import Fault, FaultProvider
 from .indices import INDEX_FAULTS
 from .outputs import OUTPUT_FAULTS
@@ -23,6 +24,7 @@ FAULTS: dict[str, Fault] = {
     **VALUE_FAULTS,
     **OUTPUT_FAULTS,
     **SESSION_FAULTS,
+    **CONVERSION_FAULTS,
 }
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..tensors import DataType
 from .case_arrays import Bits
+from .conversions import through
 from .fault import Fault
 
 ChangeBits = Callable[[Bits, DataType], Bits]
@@ -19,11 +20,14 @@ ChangeFloats = Callable[[Bits, int, int, int], Bits]
 _EXPONENT = {DataType.FLOAT16: 0x7C00, DataType.FLOAT32: 0x7F800000, DataType.FLOAT64: 0x7FF0000000000000}
 
 
-def _only(change: ChangeBits, *, kind: str | None = None, size: int | None = None) -> ChangeBits:
-    """Limits a change to data types of this kind and size."""
+_INTEGERS = ("signed", "unsigned")
+
+
+def _only(change: ChangeBits, *kinds: str, size: int | None = None) -> ChangeBits:
+    """Limits a change to data types of these kinds, or of all, and of this size."""
 
     def value(bits: Bits, data_type: DataType) -> Bits:
-        concerned = kind in (None, data_type.kind) and size in (None, data_type.size)
+        concerned = (not kinds or data_type.kind in kinds) and size in (None, data_type.size)
         return change(bits, data_type) if concerned else bits
 
     return value
@@ -36,7 +40,7 @@ def _floats(change: ChangeFloats, size: int | None = None) -> ChangeBits:
         exponent = _EXPONENT[data_type]
         return change(bits, 1 << data_type.size * 8 - 1, exponent, (exponent & -exponent) - 1)
 
-    return _only(value, kind="float", size=size)
+    return _only(value, "float", size=size)
 
 
 def _is_nan(bits: Bits, exponent: int, mantissa: int) -> npt.NDArray[np.bool_]:
@@ -72,36 +76,6 @@ def _finite(bits: Bits, sign: int, exponent: int, mantissa: int) -> Bits:
     return np.where(bits & (exponent | mantissa) == exponent, bits - np.ones_like(bits), bits)
 
 
-def _through_shorter(short: str, long: str) -> ChangeBits:
-    """Converts floats of type `long` to type `short` and back."""
-
-    def value(bits: Bits, data_type: DataType) -> Bits:
-        with np.errstate(all="ignore"):
-            return bits.view(long).astype(short).astype(long).view(bits.dtype)
-
-    return value
-
-
-def _integer_through(float_type: str) -> ChangeBits:
-    """Converts integers to a float type and back, clamped to the range of their type."""
-
-    def value(bits: Bits, data_type: DataType) -> Bits:
-        low, high = data_type.limits
-        code = f"<{'i' if data_type.kind == 'signed' else 'u'}{data_type.size}"
-        with np.errstate(all="ignore"):
-            number = bits.view(code).astype(float_type).astype("<f8")
-            above = number >= float(high)
-            inside = np.where(above, 0, np.maximum(number, float(low))).astype(code)
-        return np.where(above, np.array(high, code), inside).view(bits.dtype)
-
-    return lambda bits, t: value(bits, t) if t.kind != "float" else bits
-
-
-def _saturated(bits: Bits, data_type: DataType) -> Bits:
-    """Clamps unsigned numbers to the highest number of the signed type."""
-    return np.minimum(bits, np.array((1 << data_type.size * 8 - 1) - 1, bits.dtype))
-
-
 def _masked(bits: Bits, mask: int) -> Bits:
     return bits & bits.dtype.type(mask)
 
@@ -132,10 +106,6 @@ def _extended(bits: Bits, data_type: DataType) -> Bits:
     return bits.view(f"<i{data_type.size}").astype("<i4").astype(f"<i{data_type.size}").view(bits.dtype)
 
 
-def _at_most_32_bits(change: ChangeBits) -> ChangeBits:
-    return lambda bits, t: change(bits, t) if t.size < 8 else bits
-
-
 VALUE_FAULTS = {
     # floats
     "nan-payload-lost": Fault(text="every NaN becomes the same quiet NaN", value=_floats(_one_nan)),
@@ -151,27 +121,27 @@ VALUE_FAULTS = {
         text="FLOAT16 is converted to FLOAT32 and back, which makes NaNs quiet", value=_floats(_quiet, 2)
     ),
     "float32-through-float16": Fault(
-        text="FLOAT32 is converted to FLOAT16 and back",
-        value=_only(_through_shorter("<f2", "<f4"), kind="float", size=4),
+        text="FLOAT32 is converted to FLOAT16 and back", value=_only(through("FLOAT16"), "float", size=4)
     ),
     "float64-through-float32": Fault(
-        text="FLOAT64 is converted to FLOAT32 and back",
-        value=_only(_through_shorter("<f4", "<f8"), kind="float", size=8),
+        text="FLOAT64 is converted to FLOAT32 and back", value=_only(through("FLOAT32"), "float", size=8)
     ),
     # integers
     "int64-through-float64": Fault(
-        text="64-bit integers are converted to FLOAT64 and back", value=_only(_integer_through("<f8"), size=8)
+        text="64-bit integers are converted to FLOAT64 and back",
+        value=_only(through("FLOAT64", "saturating"), *_INTEGERS, size=8),
     ),
     "int32-through-float32": Fault(
-        text="32-bit integers are converted to FLOAT32 and back", value=_only(_integer_through("<f4"), size=4)
+        text="32-bit integers are converted to FLOAT32 and back",
+        value=_only(through("FLOAT32", "saturating"), *_INTEGERS, size=4),
     ),
     "int16-through-float16": Fault(
         text="16-bit integers are converted to FLOAT16 and back",
-        value=_only(_integer_through("<f2"), size=2),
+        value=_only(through("FLOAT16", "saturating"), *_INTEGERS, size=2),
     ),
     "unsigned-saturated": Fault(
         text="unsigned numbers are clamped to the highest number of the signed type",
-        value=_only(_saturated, kind="unsigned"),
+        value=_only(lambda bits, t: through(f"INT{t.size * 8}", "saturating")(bits, t), "unsigned"),
     ),
     "sign-bit-lost-8": Fault(text="the highest bit of 8-bit data is lost", value=_only(_sign_lost, size=1)),
     "sign-bit-lost-16": Fault(text="the highest bit of 16-bit data is lost", value=_only(_sign_lost, size=2)),
@@ -195,7 +165,7 @@ VALUE_FAULTS = {
     ),
     "integers-through-float64": Fault(
         text="integers of up to 32 bits are converted to FLOAT64 and back",
-        value=_at_most_32_bits(_integer_through("<f8")),
+        value=lambda bits, t: bits if t.size == 8 else _only(through("FLOAT64", "saturating"), *_INTEGERS)(bits, t),
         equivalent="FLOAT64 holds every integer of up to 32 bits",
     ),
 }

@@ -18,6 +18,7 @@ from opmap.diagnosis.relations_wrong import MAX_OUTPUT
 from opmap.engines.arrays import dtype_of, wrong_outputs
 from opmap.faults import FAULTS, FaultProvider
 from opmap.faults.case_arrays import CaseArrays
+from opmap.faults.conversions import CONVERSION_FAULTS, through
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
@@ -49,9 +50,9 @@ class TestPlanted:
         every = relations(case, output.tolist())
         assert "the output has the right elements in another order" in [relation.text for relation in every]
 
-    @pytest.mark.parametrize(("share", "most"), [(60, True), (40, False)])
-    def test_at_least_half(self, share, most):
-        """A rule counts if it explains at least half; the other wrong elements are any of the input."""
+    @pytest.mark.parametrize(("share", "nearly"), [(97, True), (90, False), (60, False)])
+    def test_nearly_all(self, share, nearly):
+        """A rule counts if it explains 95 %; else it is a remark. The other wrong elements are any of the input."""
         case = made("GATHER", sizes=LONG_AXIS["GATHER"])
         output = read(case, lambda p, n: [p[0], (p[1] + 2) % n[1], p[2]])
         generator = np.random.default_rng(1)
@@ -59,25 +60,22 @@ class TestPlanted:
         output[places] = generator.choice(CaseArrays(case).data, len(places))
         relation = found(case, output)
         rule = "most wrong elements are the input's element with position + 2 along the axis, modulo its size"
-        assert most is (rule == relation.text)
-        assert most is (relation.explained < relation.wrong)
+        assert nearly is (rule == relation.text)
+        assert nearly or (relation.vague and f"the closest is: {rule}" in relation.remark)
 
     def test_missing_in_part(self):
-        """Half of the wrong elements are zero, and the others are noise: the zeros are counted."""
+        """Many wrong elements are zero, and the others are noise: the zeros are a relation if they are nearly all."""
         case = made("GATHER")
-        output = changed(right_of(case), part=slice(0, 120, 3), to=0)
-        output[1:13:3] = np.random.default_rng(1).integers(1, 2**32, 4, dtype=np.uint32)
-        relation = found(case, output)
-        assert ("missing", "some elements are zero", 40, 44) == (
-            relation.kind,
-            relation.text,
-            relation.explained,
-            relation.wrong,
-        )
+        for noise, kind in ((1, "missing"), (4, "none")):
+            output = changed(right_of(case), part=slice(0, 120, 3), to=0)
+            output[1 : 1 + 3 * noise : 3] = np.random.default_rng(1).integers(1, 2**32, noise, dtype=np.uint32)
+            relation = found(case, output)
+            assert (kind, 40 + noise) == (relation.kind, relation.wrong)
+            assert "some elements are zero" in (relation.remark or relation.text)
 
     @pytest.mark.parametrize(
         ("distance", "text", "unrelated"),
-        [(60, "rotated by 12 rows", []), (5, "shifted by 1 row", [0, 1, 2, 3, 4, 22, 82])],
+        [(60, "rotated by 12 rows", []), (1, "shifted by 1", [0, 18, 78])],
     )
     def test_undocumented(self, distance, text, unrelated):
         """Elements without a documented value break no relation; but nothing is known of one that comes from them."""
@@ -241,6 +239,68 @@ class TestFaults:
         text = "the wrong elements are those of the fault {}, which would change others too"
         same = ("batch-0-of-indices", "indices-first-row-only")  # here, the first dimension of the indices is the batch
         assert any(text.format(name) in texts for name in same)
+
+
+class TestConversions:
+    """Data that passes through another type: one title, whatever the values of a case show of it."""
+
+    @pytest.mark.parametrize(
+        ("data_type", "via", "mode", "numbers", "converted"),
+        [
+            (DataType.FLOAT64, "FLOAT32", "saturating", [1e300, 0.1, -np.inf], [2**128 - 2**104, 0.10000000149011612, -(2**128 - 2**104)]),
+            (DataType.FLOAT64, "FLOAT32", "", [1e300, 1e-40, -1e-60], [np.inf, 9.99994610111476e-41, -0.0]),
+            (DataType.FLOAT64, "FLOAT32", "flushing", [1e-40, 1e-30], [0.0, 1.0000000031710769e-30]),
+            (DataType.FLOAT64, "FLOAT32", "toward zero", [0.1, -1e300], [0.09999999403953552, -(2**128 - 2**104)]),
+            (DataType.FLOAT32, "BFLOAT16", "", [1.00390625, 1.01171875], [1.0, 1.015625]),
+            (DataType.FLOAT32, "INT32", "saturating", [1e20, -2.9, np.nan], [2**31, -2, 0]),
+            (DataType.FLOAT32, "INT32", "wrapping", [1e20, 2.9], [-(2**31), 2]),
+            (DataType.INT64, "INT32", "wrapping", [2**31, -1], [-(2**31), -1]),
+            (DataType.INT64, "INT32", "saturating", [2**31, -(2**40)], [2**31 - 1, -(2**31)]),
+            (DataType.INT64, "UINT32", "wrapping", [2**32 + 5, -1], [5, 2**32 - 1]),
+            (DataType.INT64, "FLOAT32", "", [2**24 + 1, 2**63 - 1], [2**24, -(2**63)]),
+            (DataType.INT64, "FLOAT64", "saturating", [2**53 + 1, 2**63 - 1], [2**53, 2**63 - 1]),
+            (DataType.UINT32, "INT32", "saturating", [2**31, 7], [2**31 - 1, 7]),
+            (DataType.UINT64, "FLOAT64", "", [2**64 - 1, 2**53 + 1], [0, 2**53]),
+            (DataType.INT8, "UINT8", "saturating", [-5, 100], [0, 100]),
+        ],
+    )  # fmt: skip
+    def test_numbers(self, data_type, via, mode, numbers, converted):
+        """The numbers that come back."""
+        right = np.array(numbers, dtype_of(data_type))
+        back = through(via, mode)(right.view(f"<u{data_type.size}"), data_type).view(right.dtype)
+        assert np.array(converted, right.dtype).tolist() == back.tolist()
+
+    def test_nans(self):
+        """A NaN becomes quiet, and loses the bits of its payload that the other type lacks."""
+        float16 = np.array([0x7C01, 0xFC00, 0x7E05], "<u2")
+        assert [0x7E01, 0xFC00, 0x7E05] == through("FLOAT32")(float16, DataType.FLOAT16).tolist()
+        float32 = np.array([0xFF801FFF, 0x7F802000], "<u4")
+        assert [0xFFC00000, 0x7FC02000] == through("FLOAT16")(float32, DataType.FLOAT32).tolist()
+        assert [0x7FC00000] * 2 == through("FLOAT16", "one NaN")(float32, DataType.FLOAT32).tolist()
+
+    @pytest.mark.parametrize(
+        "name", ["data-through-float32-saturating", "data-through-int32", "data-through-int16-saturating"]
+    )
+    def test_one_cause(self, name):
+        """All cases of one conversion have its label, beside those of others that give the same output there."""
+        failures = 0
+        for case in SMOKE[::3]:
+            arrays = CaseArrays(case)
+            actual = CONVERSION_FAULTS[name].bits(arrays)
+            if (actual != arrays.right).any():
+                failures += 1
+                assert ("fault", name) in relations(case, actual.tolist())[0].labels
+        assert failures > 3
+
+    def test_zero(self):
+        """Elements that are zero are not said to be converted, although small numbers become zero."""
+        case = made("GATHER", DataType.FLOAT32)
+        tail = changed(right_of(case), part=slice(64, None), to=0)
+        assert ("missing", "the elements from number 64 on are zero") == (
+            found(case, tail).kind,
+            found(case, tail).text,
+        )
+        assert not [r for r in relations(case, tail.tolist()) if r.kind == "values"]
 
 
 class TestReveals:

@@ -12,6 +12,8 @@ import pytest
 from opmap.cases.case import CASE_IDS
 from opmap.cases.catalogue import catalogue
 from opmap.cases.random_cases import chosen_numbers
+from opmap.faults import FAULTS
+from opmap.faults.conversions import CONVERSION_FAULTS
 from opmap.faults.score import score
 from opmap.operators import OPERATORS
 from opmap.tensors import Tensor
@@ -30,6 +32,9 @@ CONTENT = "306f5ffe229f7285699a46a01c76beb75ba89156a03fdeac1bac47a21a8ea7ff"
 
 CHOSEN = "2ada4689794d106dc2a3877f2c4e3f874046d0eb6b05e31fabf5c5a9e4100221"
 """SHA-256 of the ids, inputs and expected outputs of the chosen random cases of `standard`."""
+
+FIRST_FAULTS = {name: fault for name, fault in FAULTS.items() if name not in CONVERSION_FAULTS}
+"""The faults whose score is kept; families that came later are left out."""
 
 SCORE = "fa61de74ac9e6c8cb7f0ff93969e895810288487c9af4b6d851ddcd6897aacd1"
 """SHA-256 of the faults' names with the ids of the cases of `smoke` that catch each."""
@@ -79,5 +84,5 @@ class TestUnchanged:
 
     def test_score(self):
         """Each fault is caught by the same cases."""
-        lines = (f"{fault.name} {' '.join(fault.caught_by)}\n" for fault in score(cases("smoke")))
+        lines = (f"{fault.name} {' '.join(fault.caught_by)}\n" for fault in score(cases("smoke"), FIRST_FAULTS))
         assert SCORE == hashlib.sha256("".join(lines).encode()).hexdigest()
