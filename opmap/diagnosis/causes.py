@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+import numpy as np
+
 from ..cases.case import Case
 from ..cases.variants import PLAIN
 from ..faults import FAULTS, FaultProvider
@@ -185,6 +187,24 @@ def cause_of(run: JudgedRun, label: Label, failures: Sequence[Failure]) -> Cause
     """Returns the cause with this label and these failures; its condition separates them from the cases that passed."""
     ordered = tuple(sorted(failures, key=lambda failure: case_size(failure.case)))
     return Cause(label, whole_relation(label, ordered), ordered, _condition(run, [failure.case for failure in ordered]))
+
+
+def without_calls(run: JudgedRun, cause: Cause) -> Cause:
+    """Returns a cause without the relations over calls: its smallest case fails as the first call of a process.
+
+    A fault of a session stays if it changes the first call.
+    """
+    arrays = CaseArrays(cause.smallest.case)
+    runs = {name: fault.session() for name, fault in FAULTS.items() if fault.session}
+    later = {name for name, bits in runs.items() if np.array_equal(bits(arrays), arrays.right)}
+    if cause.label[0] != STALE and cause.label[1] not in later:
+        return cause
+    failures = [
+        replace(failure, relations=tuple(alone) or tuple(_relations_of(failure.case, failure.record, ())))
+        for failure in cause.failures
+        for alone in ([r for r in failure.relations if r.kind != STALE and not later & {r.fault, *r.ties}],)
+    ]
+    return cause_of(run, best_label(failures), failures)
 
 
 def _condition(run: JudgedRun, failed: Sequence[Case]) -> Condition | None:

@@ -21,6 +21,7 @@ from .causes import (
     failure_of,
     telling_output,
     whole_relation,
+    without_calls,
 )
 from .conditions import Comparison, Condition, approximate
 from .judged_run import JudgedRun
@@ -174,7 +175,7 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
     first_call = {**run.features([smallest.case])[0], "call": 1}
     if observed.kind == "always" and cause.condition is not None and not cause.condition.holds(first_call):
         cause = replace(cause, condition=None)
-    return Diagnosis(cause, observed)
+    return Diagnosis(without_calls(run, cause) if observed.kind == "always" else cause, observed)
 
 
 def settled(run: JudgedRun, groups: Sequence[Cause], judge: Run) -> list[Cause]:

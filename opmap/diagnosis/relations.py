@@ -180,7 +180,7 @@ def _faults_of_stale(wrong: WrongOutput, call: Earlier, earlier: Sequence[Earlie
 def _faults_in_part(wrong: WrongOutput, fitting: Mapping[str, int]) -> Iterator[Relation]:
     """Gives the fault models that would change other elements too, those that change the fewest first."""
     addresses, values = wrong.tells() and wrong.tells_of_addresses(len(FAULTS)), wrong.tells_of_values()
-    values = values and wrong.wrong_bits.any()  # zeros are lost elements, not small numbers that were converted
+    values = values and bool(wrong.wrong_bits.any())  # zeros are lost elements, not small numbers that were converted
     count = len(wrong.wrong)
     telling = {
         name: extra

@@ -61,6 +61,7 @@ class CauseView:
         explained, elements = relation.explains
         where = condition_text(group.condition, group.closest, asked=asked.runs > 0)
         lines = [
+            ("remark", relation.remark),
             ("or", f"the same on these cases: {', '.join(relation.ties)}" if relation.ties else None),
             ("where", where),
             ("asked", _asked(asked) if asked.runs else None),
@@ -213,7 +214,12 @@ def cause_group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
         condition=_condition(diagnosis),
         closest=_closest(diagnosis),
         relation=RelationDocument(
-            relation.kind, relation.fault, list(relation.ties), relation.text, (relation.explained, relation.wrong)
+            relation.kind,
+            relation.fault,
+            list(relation.ties),
+            relation.text,
+            (relation.explained, relation.wrong),
+            relation.remark,
         ),
         stability=stability.kind if stability else None,
         stability_text=stability.text if stability else None,

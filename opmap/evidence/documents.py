@@ -169,7 +169,8 @@ class ClosestDocument(ConditionDocument, frozen=True, kw_only=True):
 class RelationDocument(msgspec.Struct, frozen=True):
     """What happened to the outputs. `explains` holds how many wrong elements are as the relation says, and how many there are.
 
-    `fault` is the planted fault that gives exactly these outputs; `ties` are others that give the same.
+    `fault` is the planted fault that gives exactly these outputs; `ties` are others that give the same. `remark` names the
+    closest relation, if there is none.
     """
 
     kind: str
@@ -177,6 +178,7 @@ class RelationDocument(msgspec.Struct, frozen=True):
     ties: list[str]
     text: str
     explains: tuple[int, int]
+    remark: str | None = None
 
 
 class SideDocument(msgspec.Struct, frozen=True):

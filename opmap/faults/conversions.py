@@ -77,7 +77,8 @@ def _float_through_float(bits: Bits, data_type: DataType, via: str, mode: str) -
     exponent = (1 << data_type.size * 8 - 1) - (1 << own_mantissa)
     lost = (1 << max(own_mantissa - mantissa, 0)) - 1
     nan = np.full_like(bits, exponent | quiet) if "one NaN" in mode else (bits | quiet) & ~np.array(lost, bits.dtype)
-    return np.where(np.isnan(numbers), nan, rounded.astype(code).view(bits.dtype))
+    converted: Bits = np.where(np.isnan(numbers), nan, rounded.astype(code).view(bits.dtype))
+    return converted
 
 
 def _rounded(numbers: Floats, via: str, via_code: str, *, toward_zero: bool) -> Floats:
@@ -113,14 +114,16 @@ def _integer_through_float(bits: Bits, data_type: DataType, via: str, mode: str)
     above = number >= float(high) if high.bit_length() > 52 else number > float(high)
     inside = np.where(above, 0, np.maximum(number, float(low))).astype(code)
     over = high if "saturating" in mode else low
-    return np.where(above, np.array(over, code), inside).view(bits.dtype)
+    converted: Bits = np.where(above, np.array(over, code), inside).view(bits.dtype)
+    return converted
 
 
 def _integer_through_integer(bits: Bits, data_type: DataType, via: str, mode: str) -> Bits:
     numbers = bits.view(_code(data_type))
     if mode == "saturating":
         low, high = _limits(data_type, via)
-        return np.clip(numbers, low, high).view(bits.dtype)
+        clipped: Bits = np.clip(numbers, low, high).view(bits.dtype)
+        return clipped
     converted: Bits = numbers.astype(_code(DataType[via])).astype(numbers.dtype).view(bits.dtype)
     return converted
 
