@@ -27,6 +27,12 @@ MAX_KEY_PARTS = 8
 MAX_BRACKETS = 2**20
 """The most objects and arrays in a JSON file, brackets in texts included: each takes more memory than its text."""
 
+MAX_JSON_VALUES = 2**21
+"""The most values in a JSON file of a results bundle, counted by brackets and commas, those in texts included."""
+
+MAX_FAILURE_BYTES, MAX_FAILURES_BYTES = 2**27, 2**30
+"""The largest folder of a failure in a results bundle, and the most that is read of all of them, in bytes."""
+
 MAX_TOML_BYTES = 16 * 2**20
 """The largest TOML file, in characters. TOML takes more time and memory to read than JSON."""
 

@@ -384,7 +384,7 @@ COMMANDS: dict[str, Command] = {
         options={
             "name": Option(
                 None,
-                "run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), times (times.json), diff or "
+                "run (run.json), record (a line of results.jsonl), diagnosis (diagnosis.json), times (times.json), survey (survey.json), diff or "
                 "diff-table (what opmap diff --json prints of two bundles, and of more)",
                 metavar="NAME",
                 nargs="1",

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..cases.variants.forms_constants import EXTERNAL_FILE
 from ..errors import InputError
 from ..files import read_bytes
+from ..limits import MAX_FAILURE_BYTES, MAX_FAILURES_BYTES
 
 PROGRAM, ISSUE = "repro.py", "issue.md"
 
@@ -61,14 +62,19 @@ def is_written(folder: Path) -> bool:
 def read_failures(folder: Path, names: Collection[str]) -> Iterator[tuple[str, dict[str, bytes] | None]]:
     """Yields the name and the files of each folder of a failure in a bundle, the names in alphabetical order.
 
-    None stands for the files of a folder that has none of these names, that opmap did not write, or that cannot be read.
+    None stands for the files of a folder that has none of these names, that opmap did not write, or that cannot be read, also
+    because it is too large (see MAX_FAILURE_BYTES).
     """
-    failures = folder / FOLDER
+    failures, left = folder / FOLDER, MAX_FAILURES_BYTES
     for entry in sorted(failures.iterdir()) if failures.is_dir() else []:
         files = None
         if entry.name in names and is_written(entry):
             paths = {path.relative_to(entry).as_posix(): path for path in entry.rglob("*") if path.is_file()}
+            size = sum(path.stat().st_size for path in paths.values())
             with suppress(InputError):
+                if size > min(left, MAX_FAILURE_BYTES):
+                    raise InputError("is too large")
+                left -= size
                 files = {name: read_bytes(path) for name, path in paths.items()}
         yield entry.name, files
 

@@ -81,6 +81,7 @@ def report_html(bundle: WrittenBundle) -> str:
         groups=cause_groups,
         counts=[(verdict, count) for verdict in Verdict if (count := sum(r.verdict == verdict for r in records))],
         cases=len(records),
+        failed=sum(record.failed for record in records),
         dimensions=by_dimensions(of_listed, listed),
         levels=by_level(of_listed, listed),
         coverage=_coverage(bundle, cases),

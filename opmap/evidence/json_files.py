@@ -12,7 +12,7 @@ import msgspec
 
 from ..errors import InputError
 from ..files import read_bytes
-from ..limits import MAX_NESTING, MAX_RECORD_BYTES
+from ..limits import MAX_JSON_VALUES, MAX_NESTING, MAX_RECORD_BYTES
 
 T = TypeVar("T")
 
@@ -52,7 +52,10 @@ def read_lines(path: Path, type: type[T]) -> Iterator[tuple[int, T]]:
 
 
 def decode(content: bytes, type: type[T]) -> T:
-    """Returns the value of a JSON text. Raises InputError if it is not of this type, or nested too deeply."""
+    """Returns the value of a JSON text. Raises InputError if it is not of this type, too large, or nested too deeply."""
+    values = sum(map(content.count, (b"[", b"{", b",")))
+    if values > MAX_JSON_VALUES:
+        raise InputError(f"must have at most {MAX_JSON_VALUES} values, got about {values}")
     if _nesting(content) > MAX_NESTING:
         raise InputError(f"must be nested at most {MAX_NESTING} deep")
     try:

@@ -64,12 +64,15 @@ class _Source:
 class Merging:
     """The bundles that become one. `problems` has a line for each thing that is missing, doubled or different.
 
+    After `write`, `notes` has a line for each survey and each folder of a failure that is left out.
+
     Raises InputError if a bundle cannot be read.
     """
 
     def __init__(self, bundles: Sequence[WrittenBundle]):
         self.bundles = bundles
         self._sources = [_Source(b, n, part) for b in bundles for n, part in enumerate(b.parts)]
+        self.notes: list[str] = []
         self._kept: dict[tuple[object, str], _Kept] = {}
         doubled = Counter[tuple[int, int]]()
         other = Counter[tuple[int, int]]()
@@ -84,16 +87,6 @@ class Merging:
             if record.failed and not before.failed:
                 self._kept[key] = _Kept(at, record.verdict, True)
         self.problems = [*self._ends(), *self._different(), *self._missing(), *self._doubled(doubled, other)]
-
-    @property
-    def notes(self) -> list[str]:
-        """A line for each survey that is left out: a bundle holds one."""
-        surveys = [(bundle.folder / SURVEY, bundle.survey) for bundle in self.bundles if bundle.survey]
-        return [
-            f"{path}: left out: the merged bundle has that of {surveys[0][0].parent}"
-            for path, survey in surveys[1:]
-            if survey != surveys[0][1]
-        ]
 
     def write(self, folder: str | os.PathLike[str]) -> Totals:
         """Writes the bundle into a new folder. Its exit code is 1 if a part was red, or if there are problems.
@@ -121,8 +114,14 @@ class Merging:
             files.write_file(DIAGNOSIS, formatted(diagnosis))
         if times := self._times():
             files.write_file(TIMES, formatted(TimesDocument(seconds=times)))
-        if surveys := [bundle.survey for bundle in self.bundles if bundle.survey]:
-            files.write_file(SURVEY, formatted(surveys[0]))
+        surveyed = [bundle for bundle in self.bundles if bundle.survey]
+        for number, bundle in enumerate(surveyed):
+            if not number:
+                files.write_file(SURVEY, formatted(bundle.survey))
+            elif bundle.survey != surveyed[0].survey:
+                self.notes.append(
+                    f"{bundle.folder / SURVEY}: left out: the merged bundle has that of {surveyed[0].folder}"
+                )
         text = write_reports(files, run, parts, diagnosis)
         files.write_run(run)
         self._copy_failures(files.path)
@@ -133,7 +132,11 @@ class Merging:
         """Copies the folders of failures. Of two with one name, the first."""
         for bundle in self.bundles:
             for name, files in read_failures(bundle.folder, {folder_name(id) for id in bundle.failed_cases}):
-                if files is not None and not (folder / FOLDER / name).exists():
+                if files is None:
+                    self.notes.append(
+                        f"{bundle.folder / FOLDER / name}: left out: opmap did not write it, or it cannot be read"
+                    )
+                elif not (folder / FOLDER / name).exists():
                     write_files(folder / FOLDER / name, files)
 
     def _records(self) -> Iterator[tuple[int, Record]]:

@@ -15,8 +15,8 @@ from ..errors import short_line
 from ..files import write_output
 from .markdown import block, code, plain
 
-MARK = "<!-- written by opmap -->"
-"""What a page of opmap has in its first lines."""
+MARK = '<meta name="generator" content="opmap">'
+"""What a page of opmap has in its first lines (see page.html)."""
 
 
 def page(template: str, *, styles: Sequence[str] = (), script: str | None = None, **values: object) -> str:
@@ -32,7 +32,7 @@ def page(template: str, *, styles: Sequence[str] = (), script: str | None = None
         policy += f"; {kind}-src '{_hash(source)}'" if names else ""
         sources[kind] = Markup(source)
     return environment.get_template(template).render(
-        **values, **sources, mark=Markup(MARK), policy=policy, version=metadata.version("opmap")
+        **values, **sources, policy=policy, version=metadata.version("opmap")
     )
 
 

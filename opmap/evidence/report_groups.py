@@ -36,6 +36,7 @@ class ShownGroup:
     """One cause, as the page shows it. `ids` are its cases, `folder` is its reproducer's, relative to the bundle."""
 
     number: int
+    cases: int
     view: CauseView
     operators: Sequence[str]
     ids: Sequence[str]
@@ -95,7 +96,7 @@ def _group(
     if number <= MOST_PICTURES and (case := cases.get(id) or _of_dispatch(group)):
         record = records.get(id)
         shown = picture(case, comparable_bits(case, record.actual if record else group.smallest.actual))
-    return ShownGroup(number, CauseView.of(group), group.operators, group.ids, _folder(bundle, id), shown)
+    return ShownGroup(number, group.cases, CauseView.of(group), group.operators, group.ids, _folder(bundle, id), shown)
 
 
 def _of_dispatch(group: Group) -> Case | None:
@@ -114,7 +115,9 @@ def _of_dispatch(group: Group) -> Case | None:
 
 def again_words(bundle: WrittenBundle) -> list[str]:
     """Returns the words of the command that runs a case again, before the id of the case."""
-    return ["opmap", "validate", *option_words(bundle.run.selection), "--case"]
+    selection = bundle.run.selection
+    typed = {"provider": selection.get("factory") or selection.get("provider")}
+    return ["opmap", "validate", *option_words({**selection, **typed}), "--case"]
 
 
 def _folder(bundle: WrittenBundle, case: str) -> str | None:

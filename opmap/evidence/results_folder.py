@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from ..engines.providers import OpenProvider
 from ..errors import InputError, cut
-from ..files import TEMPORARY, remove, to_json, write_file
+from ..files import TEMPORARY, read_bytes, remove, to_json, write_file
 from ..limits import MAX_SHOWN
 from .documents import RUN, Option
 from .failure_folders import FOLDER, remove_failures
@@ -43,6 +46,23 @@ def identity(provider: OpenProvider | None) -> dict[str, str | None]:
         if provider and (provider.directml or provider.direct)
         else None,
     }
+
+
+def factory(provider: str) -> dict[str, str | None]:
+    """Returns MODULE:FACTORY and the SHA-256 of the file of MODULE (None if it is not found); nothing for other providers."""
+    module, colon, _ = provider.partition(":")
+    if not colon or module == "fault":
+        return {}
+    path: Iterable[str] | None = [os.getcwd(), *sys.path]
+    spec = None
+    for end in range(1, len(parts := module.split(".")) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:end]), path)  # type: ignore[arg-type]  # any sequence will do
+        path = spec.submodule_search_locations if spec else None
+        if path is None:
+            break
+    file = spec.origin if spec else None
+    digest = hashlib.sha256(read_bytes(file)).hexdigest() if file and os.path.isfile(file) else None
+    return {"factory": provider, "factory_sha256": digest}
 
 
 class ResultsFolder:

@@ -27,7 +27,7 @@ from ..engines.providers import (
 from ..engines.worker import WorkerProvider
 from ..errors import InputError, names
 from ..evidence.bundle import Bundle
-from ..evidence.results_folder import identity
+from ..evidence.results_folder import factory, identity
 from ..files import read_bytes
 from ..judge.decide import refusal
 from ..judge.items import Item, operator_of
@@ -329,6 +329,7 @@ class Session:
             "known_failures": self._known_failures_digest,
             "provider": self.provider_name,
             "case": self.selection.ids,
+            **factory(self.options.provider),
             **self.options.selected,
             **identity(self.provider),
         }

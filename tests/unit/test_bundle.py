@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -200,6 +201,26 @@ class TestResume:
 
         with pytest.raises(InputError, match=r"results.jsonl: line 1: \$.actual.Bits: must "):
             resume(tmp_path)
+
+    def test_other_provider_of_the_same_name(self, tmp_path, monkeypatch, capsys):
+        """A run goes on only with the same MODULE:FACTORY, in the same file; the report's command names what can be typed."""
+        monkeypatch.chdir(tmp_path)
+        text = "class P:\n    name = 'mine'\n    def run(self, model, feeds): return [{}]\n\ndef make(): return P()\nother = make\n"
+        (tmp_path / "backend.py").write_text(text.format("1"), encoding="utf-8")
+        command = ["validate", "--case", "gather/example.1", "--provider"]
+        assert 1 == main([*command, "backend:make", "--report", "r"])
+        again = re.findall(r"Run it again: <code>([^<]*)", (tmp_path / "r" / "report.html").read_text(encoding="utf-8"))
+        assert again and all("--provider backend:make" in words for words in again)
+        (tmp_path / "r" / "diagnosis.json").unlink()
+        assert 0 == main(["report", "r"])
+        assert "--provider backend:make" in (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+        capsys.readouterr()
+
+        assert 2 == main([*command, "backend:other", "--resume", "r"])
+        assert "--resume must go on with the same factory" in capsys.readouterr().err
+        (tmp_path / "backend.py").write_text(text.format("2"), encoding="utf-8")
+        assert 2 == main([*command, "backend:make", "--resume", "r"])
+        assert "--resume must go on with the same factory_sha256" in capsys.readouterr().err
 
     def test_brackets_in_texts(self, tmp_path):
         """Brackets in a message, or beside each other, are not nested."""

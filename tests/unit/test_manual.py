@@ -23,6 +23,7 @@ from opmap.faults import FAULTS
 from opmap.judge.survey import ANSWERS
 from opmap.known.known_failures import load
 from opmap.manual import read_page, titles
+from opmap.session.options import OPTIONS, PYTEST, of_command
 from opmap.vocabulary import Stage, Verdict
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -274,3 +275,10 @@ class TestContent:
             pattern = "\n".join(".*" if line == "..." else re.escape(line) for line in output.splitlines())
 
             assert re.fullmatch(pattern, "\n".join(line.rstrip() for line in lines), re.DOTALL), arguments
+
+
+def test_options_of_the_plugin():
+    """The page about pytest names each option that the plugin has, and no other."""
+    named = set(re.findall(r"`--opmap-([a-z-]+)`", read_page("python")))
+
+    assert {name.replace("_", "-") for name in of_command(PYTEST, OPTIONS)} == named

@@ -16,7 +16,7 @@ from opmap.errors import InputError
 from opmap.evidence.documents import FILES, HTML, TIMES
 from opmap.evidence.failure_folders import FOLDER
 from opmap.evidence.written_bundle import read_bundle
-from opmap.limits import MAX_FILE_BYTES, MAX_RECORD_BYTES
+from opmap.limits import MAX_FILE_BYTES, MAX_JSON_VALUES, MAX_RECORD_BYTES
 
 FAULT = ["--provider", "fault:index-clamped-early", "--filter", "gather/example.*"]
 
@@ -93,6 +93,24 @@ class TestMerge:
         assert "survey.json: left out: the merged bundle has that of two" in err
         assert "It was not asked" not in (bundles / "new" / "report.html").read_text(encoding="utf-8")
         assert "5 failed" == out.splitlines()[-1]
+
+    @pytest.mark.parametrize("command", ["merge", "export"])
+    def test_huge_files(self, command, bundles, capsys):
+        """A file that takes no room on the disk, but much memory, is left out, and named; a document with too many values is refused."""
+        folder = next(path for path in (bundles / "one" / "failures").iterdir())
+        for number in range(3):
+            with open(folder / f"before_{number}.onnx", "wb") as file:
+                file.truncate(MAX_FILE_BYTES)
+        target = ["two"] if command == "merge" else ["--redact"]
+
+        main([command, "one", *target, "-o", "new"])
+
+        out, err = capsys.readouterr()
+        assert folder.name in out + err and "left out" in out + err
+        assert not (bundles / "new" / "failures" / folder.name).exists()
+        write_run(bundles / "one", problems=["a"] * (MAX_JSON_VALUES + 1))
+        assert 2 == main([command, "one", *target, "-o", "other"])
+        assert f"must have at most {MAX_JSON_VALUES} values" in capsys.readouterr().err
 
     @pytest.mark.slow
     def test_shards(self, merge, bundles):

@@ -102,7 +102,9 @@ def _corrections(options: Namespace) -> int:
         if options.output is None:
             write_exactly(text)
         else:
-            mark = "<!-- written by opmap -->" if options.html else "# written by opmap docs --patch\n"
+            from ...evidence.pages import MARK  # here: the template engine is slow to load
+
+            mark = MARK if options.html else "# written by opmap docs --patch\n"
             check_output(options.output, mark.encode(), options.files, force=options.force)
             write_output(options.output, (text if options.html else mark + text).encode())
     return 2 if bad else int(any(page.corrections or page.findings for page in pages))
