@@ -239,12 +239,12 @@ class Search:
                 self._renew()
             return self._fails(candidate, failure) is not None
 
-        budget = Budget(TRIALS, min(seconds, SHRINK_SECONDS), self.clock)
+        budget = Budget(TRIALS, min(seconds / 2, SHRINK_SECONDS), self.clock)
         smallest = shrink_history(plans, fails, self._draw_again, budget)
         self._renew()
         last = self._fails(joined_plan(smallest), failure)
         if last is None and smallest != plans:  # what earlier trials left in the process has helped
-            budget = Budget(FRESH_TRIALS, min(seconds, SHRINK_SECONDS), self.clock)
+            budget = Budget(FRESH_TRIALS, min(seconds / 2, SHRINK_SECONDS), self.clock)
             smallest = shrink_history(plans, partial(fails, fresh=True), self._draw_again, budget)
             self._renew()
             last = self._fails(joined_plan(smallest), failure)
