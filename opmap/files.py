@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import secrets
+import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterable
@@ -111,6 +112,12 @@ def write_output(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes a file as `write_file` does; into a device or a pipe if that is there. Raises InputError if it cannot be written."""
     try:
         if is_stream(path):
+            with suppress(OSError, ValueError, AttributeError):  # stdout is closed, or is no file
+                sys.stdout.flush()
+                if os.path.samestat(os.stat(path), os.fstat(sys.stdout.fileno())):  # it has a place in its file
+                    sys.stdout.buffer.write(content)
+                    sys.stdout.buffer.flush()
+                    return
             Path(path).write_bytes(content)
         else:
             write_file(path, content)

@@ -31,6 +31,9 @@ class Command(NamedTuple):
     notes: str = ""
 
 
+_RARE = ("build", "schema", "faults", "catalog")
+"""The commands that stand last in the list: those who work on opmap, or write programs for its files, use them."""
+
 _SHOWN = (
     *("provider", "require_provider", "adapter", "dml_runtime", "tier", "filter", "case", "shard", "known_failures"),
     *("max_failures", "timeout_per_case", "report", "resume", "json", "target"),
@@ -50,10 +53,10 @@ def parser(*, whole: bool = False) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for name, command in COMMANDS.items():
+    for name, command in sorted(COMMANDS.items(), key=lambda entry: entry[0] in _RARE):
         added = commands.add_parser(
             name,
-            help=command.help,
+            help=f"{'(rarely used) ' if name in _RARE else ''}{command.help}",
             description=command.help,
             epilog="\n".join(filter(None, [command.notes, f"example: {command.example}"])),
             formatter_class=_Help,

@@ -33,19 +33,21 @@ def rows(defects: Sequence[Defect]) -> Iterator[tuple[str, ...]]:
 
 def table(defects: Sequence[Defect]) -> Table:
     """Returns the table of defects for the terminal. A defect's id stands above what is wrong, in one column."""
-    id, kind, title, *places = COLUMNS
+    id, kind, title, *places, device = COLUMNS
+    classes = {defect.device_class for defect in defects}
+    seen_on = f", all seen on: {', '.join(*classes)}" if len(classes) == 1 else ""
     table = Table(
-        title="known defects of the DirectML execution provider",
+        title=f"known defects of the DirectML execution provider{seen_on}",
         title_justify="left",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
     table.add_column(kind, no_wrap=True)
     table.add_column(f"{id}: {title}", overflow="fold")
-    for name in places:
-        table.add_column(name, overflow="fold")
+    for name in places if seen_on else [*places, device]:
+        table.add_column(name, no_wrap=bool(seen_on))
     for name, cell, text, *cells in rows(defects):
-        table.add_row(cell, Text.assemble((name, "bold"), f"\n{text}"), *cells)
+        table.add_row(cell, Text.assemble((name, "bold"), f"\n{text}"), *cells[: -1 if seen_on else None])
     return table
 
 

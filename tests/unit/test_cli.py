@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,16 @@ class TestHelp:
         """The nearest command is named."""
         assert 2 == main(["validat"])
         assert "unknown command 'validat', did you mean validate?" in capsys.readouterr().err
+
+    def test_explain_shows_what_the_id_says(self, capsys):
+        """Of a case of the catalogue the indices are shown, and what its variant does."""
+        case = next(case for case in catalogue("smoke") if case.variant == "init" and ".dups." in case.id)
+
+        assert 0 == main(["explain", case.id])
+        out = capsys.readouterr().out
+        assert "variant init: " in out
+        values = re.search(r"IndicesTensor = \[([^\].]*)", out)[1].strip(", ").split(", ")
+        assert len(set(values)) < len(values)
 
     def test_help_all(self, capsys):
         """`--help` has the options that are often used, `--help-all` has all; each of them can be given."""

@@ -121,6 +121,10 @@ class TestFirstLines:
         assert 'class="badge failed">failed<' in page
         records = len(read_bundle(bundle).records)
         title = text_of(re.search("<h1>.*?</h1>", page, re.DOTALL)[0])
+        assert page.index('id="matrix"') < page.index('class="overview"') < page.index('class="cause"')
+        overview = text_of(re.search('<table class="overview">.*?</table>', page, re.DOTALL)[0])
+        assert "%" in overview and overview.endswith("not asked")
+        assert "Show its 1 cases" not in page
         assert title.startswith(f"failed {records} cases of tier smoke on {FAULT}, ") and "an emulated device" in title
         assert "an entry is out of date" in text_of(page)
 

@@ -9,10 +9,13 @@ import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from opmap.cli import main
 from opmap.errors import InputError
 from opmap.evidence import terminal
+from opmap.evidence.cause_view import print_lines
+from opmap.evidence.sections import Section
 from opmap.evidence.tables import print_failures, print_notes, print_tables
 from opmap.judge.record import Record
 from opmap.vocabulary import Verdict
@@ -225,6 +228,33 @@ COMMANDS = [
     ["check", "no-such-file.json", "--provider", "cpu"],
     ["validate", "--provider", "cpu", "--case", "gather/example.1"],
 ]
+
+
+class TestWidth:
+    """What a terminal of 80 columns shows."""
+
+    @pytest.fixture
+    def terminal(self):
+        """Gives a terminal of 80 columns."""
+        return Console(width=80, force_terminal=True, color_system=None, file=io.StringIO())
+
+    def test_table(self, terminal):
+        """Names are never broken, and a column in which every cell is empty is left out."""
+        rows = [["GATHER_ELEMENTS", "12", "", "a text of many words " * 8], ["GATHER_ND1", "1", "", "x"]]
+        Section("", ["operator", "cases", "nothing", "text"], rows).print(terminal)
+
+        out = terminal.file.getvalue()
+        assert "GATHER_ELEMENTS" in out and "nothing" not in out
+        assert max(map(len, out.splitlines())) <= 80
+
+    def test_cause(self, terminal):
+        """A long line of a cause is wrapped at words, below its text; a command is one line."""
+        words = "IndicesTensor.Sizes[1] " * 8
+        print_lines(terminal, [("  where", words), ("  again", words)])
+
+        *where, again = terminal.file.getvalue().rstrip("\n").split("\n")
+        assert [line[:11].strip() for line in where] == ["where", *[""] * (len(where) - 1)] and len(where) > 1
+        assert words.split() == " ".join(line[11:] for line in where).split() and len(again) > 80
 
 
 class TestClosedStreams:

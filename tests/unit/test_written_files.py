@@ -225,6 +225,16 @@ class TestForeignFiles:
         assert reader.communicate(timeout=60)[0].startswith(b"<!doctype html>")
         assert stat.S_ISFIFO(os.stat("pipe").st_mode)
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="a device of POSIX")
+    @pytest.mark.parametrize("command", ["report b -o /dev/stdout", "docs page.md --html -o /dev/stdout"])
+    def test_stdout(self, command, place):
+        """/dev/stdout is stdout, also if that is a file: it gets the page, and nothing else."""
+        with open("page.html", "wb") as file:
+            subprocess.run([sys.executable, "-m", "opmap", *command.split()], stdout=file, check=False)
+
+        page = Path("page.html").read_bytes()
+        assert page.startswith(b"<!doctype html>") and page.rstrip().endswith(b"</html>")
+
     @pytest.mark.skipif(sys.platform == "win32" or not hasattr(os, "geteuid") or os.geteuid(), reason="root on POSIX")
     def test_device(self, place):
         """A device stays one, also for root."""

@@ -6,11 +6,15 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from ...cases.case import Case
+from ...cases.variants import PLAIN, VARIANTS
 from ...errors import InputError
 from ...evidence.terminal import print_line
 from ...pseudocode import Line, full_rank, show
 from ...tensors import from_bits, plain
 from .dispatches import read_case
+
+_MOST_SHOWN = 32
+"""The most indices that are printed."""
 
 
 def run(options: Namespace) -> int:
@@ -42,6 +46,12 @@ def _members(case: Case) -> list[str]:
         f"{name:{width}}  {field} {desc.tensors[field].data_type.name} {show(desc.tensors[field].sizes)}"
         for name, field in fields.items()
     ]
+    for name in desc.index_tensors():
+        values = [str(value) for value in case.tensors[name].values[:_MOST_SHOWN]]
+        more = ", ..." if len(case.tensors[name].bits) > _MOST_SHOWN else ""
+        lines.append(f"{name} = [{', '.join(values)}{more}]")
+    if case.variant != PLAIN:
+        lines.append(f"variant {case.variant}: {VARIANTS[case.variant].text}")
     numbers = ", ".join(f"{name} {value}" for name, value in desc.numbers.items())
     return [*lines, numbers] if numbers else lines
 

@@ -10,7 +10,7 @@ from ...evidence.html_report import report_html
 from ...evidence.pages import MARK, write_page
 from ...evidence.terminal import print_line
 from ...evidence.written_bundle import read_bundle
-from ...files import check_output
+from ...files import check_output, is_stream
 
 
 def run(options: Namespace) -> int:
@@ -19,5 +19,6 @@ def run(options: Namespace) -> int:
     inputs = [path for path in bundle.folder.rglob("*") if path.name != HTML]
     check_output(output, MARK.encode(), inputs, force=options.force)
     write_page(output, report_html(bundle))
-    print_line(f"report: {output}")
+    if not is_stream(output):
+        print_line(f"report: {output}")
     return 0
