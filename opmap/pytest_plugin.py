@@ -204,7 +204,8 @@ class _State:
         judge, provider = self.open(), self.session.provider
         if provider is None:
             return printable(f"opmap: {self.session.options.provider} is not available ({judge})")
-        version = f" (ONNX Runtime {provider.version})" if provider.version else ""
+        product = "" if provider.third_party else "DirectML " if provider.direct else "ONNX Runtime "
+        version = f" ({product}{provider.version})" if provider.version else ""
         adapter = f", adapter {provider.adapter}" if provider.adapter else ""
         where = f"{provider.name}{version}{adapter}, device class {provider.device_class or 'unknown'}"
         return printable(f"opmap: {where}")

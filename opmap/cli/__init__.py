@@ -1,5 +1,5 @@
 """The command line: its options, and one module for each command."""
 
-from .entry import main
+from .start import main
 
 __all__ = ["main"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 
 from ..engines.machine.garbage import collect_less_often
@@ -24,7 +26,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     if arguments is None:
         collect_less_often()
+        for number in map(signal.Signals, filter(None, (getattr(signal, name, None) for name in _ENDING))):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, _interrupt)
     return exit_code(run)
+
+
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+"""The signals that end a run as Ctrl-C does: what is known so far is told, and temporary folders are removed."""
+
+_NATIVE = ("numpy", "onnx", "onnxruntime")
+"""Packages that crash if an exception ends their import."""
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Raises KeyboardInterrupt; while a package of _NATIVE is imported, a little later."""
+    specs = (getattr(sys.modules.get(name), "__spec__", None) for name in _NATIVE)
+    if not any(getattr(spec, "_initializing", False) for spec in specs):
+        raise KeyboardInterrupt
+    again = threading.Timer(0.05, signal.raise_signal, (number,))
+    again.daemon = True
+    again.start()
 
 
 def exit_code(run: Callable[[], int]) -> int:

@@ -19,6 +19,8 @@ from queue import Empty, SimpleQueue
 from typing import cast
 
 from . import frames
+from .job import end_job, job_of
+from .temporary import make_folder, remove_folder
 
 KILL_TIMEOUT = 5.0
 """The time limit in seconds for the end of a killed process. A process that hangs in a driver may never end."""
@@ -42,11 +44,21 @@ class Child:
 
     `environment` are environment variables that the child has beside those of this process. With `show_stderr`, the child's
     stderr is copied to this process's stderr: a third party's provider may print there.
+
+    A `native` child is a Python of this system: it has a temporary folder of its own, which goes with it, and what it started is
+    killed with it. What a rig's child starts, above all Wine's server, serves other children too.
     """
 
     def __init__(
-        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, show_stderr: bool = False
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        show_stderr: bool = False,
+        native: bool = False,
     ):
+        self._native, self._folder = native, make_folder() if native else None
+        own_folder = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(self._folder)) if native else {}
         self._show_stderr = show_stderr
         self.token = f"opmap-worker-{secrets.token_hex(8)}"
         flags = 0
@@ -60,10 +72,11 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=None if environment is None else {**os.environ, **environment},
+            env={**os.environ, **(environment or {}), **own_folder},
             creationflags=flags,
             start_new_session=sys.platform != "win32",
         )
+        self._job = job_of(self.process.pid) if native else None
         self._inbox: SimpleQueue[frames.Message | frames.FrameError | ChildEnded] = SimpleQueue()
         self._outbox: SimpleQueue[frames.Frame | None] = SimpleQueue()
         self._stderr = b""
@@ -126,6 +139,8 @@ class Child:
         """Kills every process of the child, and waits for their end, for about KILL_TIMEOUT."""
         self._outbox.put(None)
         deadline = time.monotonic() + KILL_TIMEOUT
+        if self._native:
+            self._kill_group()
         if self.process.poll() is None:
             self.process.kill()
         while (pids := processes_with(self.token)) and time.monotonic() < deadline:
@@ -134,6 +149,17 @@ class Child:
         self.wait(max(0.1, deadline - time.monotonic()))
         for thread in self._threads:
             thread.join(0.5)
+        if self._folder:
+            remove_folder(self._folder)
+
+    def _kill_group(self) -> None:
+        """Kills the child and every process that it started, once: their group's number may be used again."""
+        self._native = False
+        if sys.platform == "win32":
+            end_job(self._job)
+        else:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> str:
         """Returns the way in which the process ended, as the predicate of a sentence. Called after its end."""

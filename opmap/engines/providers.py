@@ -25,7 +25,7 @@ from .protocol import ASSERTED, DIRECT, CaseProvider, Placement, ProviderFacts
 from .sessions import CPU, DIRECTML, SessionProvider
 from .steps import Evidence, Result
 from .third_party import ThirdPartyProvider, Unavailable, import_folders
-from .worker import TIMEOUT, WorkerProvider
+from .worker import START_TIMEOUT, TIMEOUT, WorkerProvider
 
 _SHORT = {"cpu": CPU, "dml": DIRECTML}
 
@@ -116,7 +116,9 @@ class OpenProvider(ProviderFacts):
             raise
         except BaseException as error:  # the results of the run must not be lost
             text = str(error) if isinstance(self.provider, WorkerProvider) else describe(error)
-            warnings.warn(f"{self.name}: close() raised {text}", RuntimeWarning, stacklevel=2)
+            with warnings.catch_warnings():  # also where warnings are errors: the results of the run are not lost
+                warnings.simplefilter("always", RuntimeWarning)
+                warnings.warn(f"{self.name}: close() raised {text}", RuntimeWarning, stacklevel=2)
 
 
 class ProviderMissing(ProviderError):
@@ -150,6 +152,7 @@ def open_provider(
     disable_metacommands: bool = False,
     debug_layer: bool = False,
     timeout: float = TIMEOUT,
+    start_timeout: float = START_TIMEOUT,
     dml_runtime: str | None = None,
     in_process: bool = False,
     provider_options: Mapping[str, str] | None = None,
@@ -159,7 +162,7 @@ def open_provider(
     """Opens `auto`, `dml`, `cpu`, an execution provider by ONNX Runtime's name, `directml`, or MODULE:FACTORY.
 
     `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds
-    for each step. `in_process` is for debugging: a third party's provider then runs in this process, without a time limit.
+    for each step and `start_timeout` for its start. `in_process` is for debugging: a third party's provider then runs in this process, without a time limit.
     On Linux the worker of the DirectML EP runs in the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a
     part of its name) and `device_id` choose the adapter of the DirectML EP; `device_id` also chooses the device of a plugin
     EP. `debug_layer` turns the debug layers of `directml` on.
@@ -170,12 +173,13 @@ def open_provider(
     Raises ProviderMissing if the provider is not available. Raises InputError for an unknown name, an option that the provider
     does not take, a folder that is not a rig, or an adapter that this machine does not have.
     """
+    limits: dict[str, Any] = {"timeout": timeout, "start_timeout": start_timeout}
     if full_name(name) != DIRECT:
         refuse_options(name, debug_layer=debug_layer)
     if ":" in name:
         refuse_options(name, adapter=adapter, device_id=device_id, disable_metacommands=disable_metacommands)
         refuse_options(name, provider_options=provider_options, session_options=session_options, libraries=libraries)
-        return _open_third_party(name, in_process, timeout)
+        return _open_third_party(name) if in_process else _open_worker(name, **limits)
     if in_process:
         raise InputError(f"--in-process is for MODULE:FACTORY, got {name}")
     wanted, options, config = full_name(name), dict(provider_options or {}), dict(session_options or {})
@@ -184,8 +188,8 @@ def open_provider(
         check_options(options)
         options |= {METACOMMANDS: str(disable_metacommands), DEBUG_LAYER: str(debug_layer)}
         rig = find_dml_runtime(dml_runtime)
-        return _open_direct(options, command=rig, adapter=adapter, device_id=device_id, timeout=timeout)
-    open_worker = partial(_open_worker, config=config, device_id=device_id, timeout=timeout)
+        return _open_direct(options, command=rig, adapter=adapter, device_id=device_id, **limits)
+    open_worker = partial(_open_worker, config=config, device_id=device_id, **limits)
     metacommands = {"disable_metacommands": "True"} if disable_metacommands else {}
     open_directml = partial(_open_directml, open_worker, {**metacommands, **options}, adapter=adapter)
     if libraries:
@@ -289,13 +293,13 @@ def _open_direct(options: Mapping[str, str], *, command: Sequence[str] | None, *
     return _opened(DirectProvider(DIRECT, options, command=command, **choice))
 
 
-def _open_worker(name: str, *, timeout: float, **choice: Any) -> OpenProvider:
+def _open_worker(name: str, /, **choice: Any) -> OpenProvider:
     """Opens an execution provider of ONNX Runtime, or MODULE:FACTORY, in a worker process.
 
-    `choice` are other options of WorkerProvider. Raises ProviderMissing if it does not start, InputError if the provider
+    `choice` are options of WorkerProvider. Raises ProviderMissing if it does not start, InputError if the provider
     cannot be used so.
     """
-    return _opened(WorkerProvider(name, timeout=timeout, **choice))
+    return _opened(WorkerProvider(name, **choice))
 
 
 def _opened(worker: WorkerProvider) -> OpenProvider:
@@ -307,13 +311,11 @@ def _opened(worker: WorkerProvider) -> OpenProvider:
         raise ProviderMissing(str(error)) from None
 
 
-def _open_third_party(name: str, in_process: bool, timeout: float) -> OpenProvider:
-    """Opens the provider that a factory in a Python module returns. Modules in the current directory can be imported.
+def _open_third_party(name: str) -> OpenProvider:
+    """Opens the provider that a factory in a Python module returns, in this process.
 
     Raises InputError if the module, the factory or its result cannot be used, ProviderMissing if the factory raises.
     """
-    if not in_process:
-        return _open_worker(name, timeout=timeout)
     try:
         provider = ThirdPartyProvider.load(name, import_folders())
     except Unavailable as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +41,8 @@ from .steps import (
     Unbind,
     Update,
 )
+from .telemetry import switch_off
+from .temporary import make_folder
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -110,6 +111,7 @@ class SessionProvider(Performer):
     ):
         import onnxruntime
 
+        switch_off(onnxruntime)
         super().__init__()
         self.name, self.options, self.config, self.device = name, dict(options or {}), dict(config or {}), device
         self.version: str = onnxruntime.__version__
@@ -191,8 +193,7 @@ class SessionProvider(Performer):
     @cached_property
     def _folder(self) -> Path:
         """One folder for the files of all sessions. Making a temporary folder is slow under Wine, so there is only one."""
-        self._temporary = tempfile.TemporaryDirectory(prefix="opmap-", ignore_cleanup_errors=True)
-        return Path(self._temporary.name)
+        return make_folder()
 
     def _session(self, step: Open, folder: Path | None, profile: bool) -> onnxruntime.InferenceSession:
         """Creates a session. It writes its files into `folder`. With `profile`, it records the nodes that run."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from typing import Any, Self, cast, get_args
 
 import msgspec
 import numpy as np
 
-from ..errors import InputError, ProviderError, clean, describe, told, type_name
+from ..errors import InputError, ProviderError, Unsupported, clean, describe, told, type_name
 from ..vocabulary import Stage
 from .arrays import list_of, not_arrays
 from .frames import TYPES
@@ -32,6 +35,19 @@ from .steps import (
     Setup,
     runs_of,
 )
+
+
+def _import_from(name: str, path: Sequence[str]) -> None:
+    """Imports a module from these folders, if it is there and no module of the name is imported."""
+    module_spec = PathFinder.find_spec(name, path) if name and name not in sys.modules else None
+    if module_spec is None or module_spec.loader is None:
+        return
+    module = sys.modules[name] = module_from_spec(module_spec)
+    try:
+        module_spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 class Unavailable(ProviderError):
@@ -73,13 +89,17 @@ class ThirdPartyProvider(Performer):
     def load(cls, spec: str, path: Sequence[str] = ()) -> Self:
         """Imports MODULE and calls FACTORY. MODULE is looked for in the first folder of `path`, sys.path, the rest of `path`.
 
+        Whatever else is imported, above all by opmap itself, is looked for in sys.path first.
+
         Raises InputError if the module, the factory or its result cannot be used, Unavailable if the factory raises.
         """
+        import onnx  # noqa: F401  # before the path changes: its packages have parts in several folders
+
         module, _, factory = spec.partition(":")
-        new = [folder for folder in path if folder not in sys.path]
-        sys.path[:] = [*new[:1], *sys.path, *new[1:]]
+        sys.path += [folder for folder in path if folder not in sys.path]
         try:
             with _third_party_code():
+                _import_from(module.partition(".")[0], path[:1])
                 make = getattr(importlib.import_module(module), factory)
         except KeyboardInterrupt:
             raise
@@ -112,7 +132,7 @@ class ThirdPartyProvider(Performer):
         if isinstance(step, Open):
             model = step.model.tobytes()
             if self.sessions:
-                session = self._provider.open(model, msgspec.to_builtins(step.setup, enc_hook=lambda array: array))
+                session = self._opened(model, step)
             elif not _is_plain(step.setup) or step.files:
                 raise ProviderError(
                     f"{self.facts.name} has no method open: it cannot set up a session", stage=Stage.LOAD
@@ -133,6 +153,15 @@ class ThirdPartyProvider(Performer):
                 self._close(name)
             return Result()
         raise ProviderError(f"{self.facts.name} cannot {type(step).__name__}: it only opens, runs and closes sessions")
+
+    def _opened(self, model: bytes, step: Open) -> object:
+        """Returns the session that the object's `open` makes. It gets the files beside the model if it takes `files`."""
+        setup = msgspec.to_builtins(step.setup, enc_hook=lambda array: array)
+        if not step.files:
+            return self._provider.open(model, setup)
+        if not _takes_files(self._provider.open):
+            raise Unsupported(f"{self.facts.name}: open takes no files beside the model", stage=Stage.LOAD)
+        return self._provider.open(model, setup, files={name: array.tobytes() for name, array in step.files.items()})
 
     def _run(self, step: Run) -> Result:
         if step.session not in self._open:
@@ -225,6 +254,15 @@ def _result(outputs: object, names: Sequence[str]) -> Result:
         if array.dtype.name not in TYPES:
             return Result(malformed=f"{list_of(len(names))} of numbers, got {array.dtype.name.upper()}")
     return Result(outputs=dict(zip(names, arrays, strict=True)))
+
+
+def _takes_files(open: Callable[..., object]) -> bool:
+    """Returns whether a method can be called with the keyword `files`."""
+    try:
+        parameters = inspect.signature(open).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.kind is p.VAR_KEYWORD or (p.name == "files" and p.kind is not p.POSITIONAL_ONLY) for p in parameters)
 
 
 def _is_plain(setup: Setup) -> bool:

@@ -20,6 +20,7 @@ from .child import KILL_TIMEOUT, Child, ChildEnded
 from .machine.facts import Fact
 from .performer import Performer
 from .protocol import ProviderFacts
+from .sessions import CPU
 from .steps import (
     Allocate,
     AnyStep,
@@ -42,14 +43,14 @@ from .third_party import import_folders
 TIMEOUT = 30.0
 """The default time limit for one case, in seconds."""
 
-FIRST_TIMEOUT = 120.0
-"""The time limit in seconds for a start, and for the first case of each process.
+START_TIMEOUT = 120.0
+"""The default time limit for the start of a provider, in seconds: the process loads its libraries."""
 
-Both are slow: the process loads ONNX Runtime, and the first case finds an empty shader cache.
-"""
+HANGS_IN_A_ROW = 10
+"""A provider that uses no GPU is not run any more after so many runs without an answer, one after the other."""
 
 HANGS, HANG_WINDOW = 2, 300.0
-"""An adapter is not used any more after HANGS hangs or lost devices within HANG_WINDOW seconds.
+"""A GPU is not used any more after HANGS hangs or lost devices within HANG_WINDOW seconds.
 
 Windows itself stops with a bug check after five in one minute.
 """
@@ -100,19 +101,29 @@ class NotRun(WorkerLost):
 class HangLimit:
     """Counts hangs and lost devices per adapter, and refuses an adapter that had too many, for the rest of the run.
 
-    `clock` returns seconds.
+    A GPU is refused after HANGS within HANG_WINDOW, anything else after HANGS_IN_A_ROW. `clock` returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
         self._times: dict[str, list[float]] = {}
+        self._in_a_row: dict[str, int] = {}
 
-    def note(self, adapter: str) -> None:
-        """Counts one hang or lost device of an adapter."""
-        self._times.setdefault(adapter, []).append(self._clock())
+    def note(self, adapter: str, *, gpu: bool = True) -> None:
+        """Counts one hang or lost device of an adapter. `gpu` is whether it may be a GPU."""
+        if gpu:
+            self._times.setdefault(adapter, []).append(self._clock())
+        else:
+            self._in_a_row[adapter] = self._in_a_row.get(adapter, 0) + 1
+
+    def answered(self, adapter: str) -> None:
+        """Notes that a run gave an answer."""
+        self._in_a_row.pop(adapter, None)
 
     def refusal(self, adapter: str) -> str | None:
         """Returns the reason why this adapter must not be used any more; None if it may be used."""
+        if self._in_a_row.get(adapter, 0) >= HANGS_IN_A_ROW:
+            return f"not tried: {HANGS_IN_A_ROW} runs in a row gave no answer within the limit (--timeout-per-case)"
         times = sorted(self._times.get(adapter, ()))
         if all(last - first > HANG_WINDOW for first, last in zip(times, times[HANGS - 1 :], strict=False)):
             return None
@@ -125,7 +136,7 @@ class HangLimit:
 class _NoLimit(HangLimit):
     """Counts nothing and refuses nothing."""
 
-    def note(self, adapter: str) -> None:
+    def note(self, adapter: str, *, gpu: bool = True) -> None:
         """Does nothing."""
 
 
@@ -141,8 +152,8 @@ class WorkerProvider(Performer):
     session and no value.
 
     `command` starts opmap's worker_main in any Python, by default in this one. A unique word is appended to it, by
-    which the processes of this child are found. `timeout` is the limit for one step, `first_timeout` the limit for a
-    start and for the first session of each child, both in seconds. `options` are provider options, `config` session
+    which the processes of this child are found. `timeout` is the limit for one step, `start_timeout` the limit for a
+    start, both in seconds. `options` are provider options, `config` session
     configuration entries, `libraries` plugin EP libraries by the names under which they are registered. For the DirectML
     EP, `adapter` (a part of its name) and `device_id` choose the adapter; for a plugin EP `device_id` chooses the device.
     `package` is the distribution of the child's ONNX Runtime, if it is known: the child starts sooner then.
@@ -160,13 +171,13 @@ class WorkerProvider(Performer):
         device_id: int | None = None,
         package: str | None = None,
         timeout: float = TIMEOUT,
-        first_timeout: float = FIRST_TIMEOUT,
+        start_timeout: float = START_TIMEOUT,
         hang_limit: HangLimit = HANG_LIMIT,
     ):
         super().__init__()
         self.name = name
         self.command = list(command or native_command())
-        self.timeout, self.first_timeout = timeout, max(timeout, first_timeout)
+        self.timeout, self.start_timeout = timeout, start_timeout
         self._hang_limit = hang_limit
         self._start = frames.Start(
             name,
@@ -181,7 +192,6 @@ class WorkerProvider(Performer):
         self._adapter = repr((name, adapter, device_id, *self.command))
         self._child: Child | None = None
         self._hello: frames.Hello | None = None
-        self._first = True
         self._failed_starts = 0
         self._requests = 0
         self._spent = False
@@ -200,14 +210,15 @@ class WorkerProvider(Performer):
         if refusal:
             raise NotRun(refusal)
         self.start()
-        limit = self.first_timeout if self._first else limit or self.timeout
+        limit = limit or self.timeout
         self.calls += runs_of(step)
         result = self._ask(frames.Perform(step, limit), limit).result
         if result.error is not None:
             result = msgspec.structs.replace(result, error=clean(result.error))
         if result.messages:
             result = msgspec.structs.replace(result, messages=list(map(clean, result.messages)))
-        self._first = self._first and (isinstance(step, Open) and result.error is None)
+        if runs_of(step):
+            self._hang_limit.answered(self._adapter)
         self._spent = self._spent or result.spent
         if result.error is not None and _DEVICE_LOST.search(result.error):
             raise self._device_lost(result.error, result.stage)
@@ -261,7 +272,7 @@ class WorkerProvider(Performer):
             device_id=start.device_id,
             package=self._hello.facts.package if self._hello else start.package,
             timeout=self.timeout,
-            first_timeout=self.first_timeout,
+            start_timeout=self.start_timeout,
             hang_limit=hang_limit or self._hang_limit,
         )
 
@@ -280,11 +291,16 @@ class WorkerProvider(Performer):
         self._failed_starts += 1
         try:
             third_party = ":" in self.name
-            self._child = Child(self.command, environment=None if third_party else ONE_THREAD, show_stderr=third_party)
+            self._child = Child(
+                self.command,
+                environment={} if third_party else ONE_THREAD,
+                show_stderr=third_party,
+                native=self.command == native_command(),
+            )
         except OSError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         try:
-            reply = self._ask(self._start, self.first_timeout)
+            reply = self._ask(self._start, self.start_timeout)
         except frames.FrameError as error:  # a name, an option or a folder that is not UTF-8
             self._kill_child()
             raise InputError(f"--provider {self.name} cannot be sent to the worker process: {error}") from None
@@ -293,7 +309,7 @@ class WorkerProvider(Performer):
         if isinstance(reply, frames.Refused):
             self._kill_child()
             raise NotRun(reply.message) if reply.missing else InputError(reply.message)
-        self._hello, self._first, self._failed_starts, self._spent = reply, True, 0, False
+        self._hello, self._failed_starts, self._spent = reply, 0, False
         self.calls = 0
 
     @property
@@ -303,6 +319,17 @@ class WorkerProvider(Performer):
             self.start()
         assert self._hello is not None  # start() raises otherwise
         return self._hello.facts
+
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether a hang may be that of a GPU's driver.
+
+        On Windows every execution provider but the CPU EP may use a GPU. Elsewhere, and for a third party's provider, only
+        one that is known to be hardware does.
+        """
+        device_class = self.facts.device_class
+        unknown = device_class is None and sys.platform == "win32" and ":" not in self.name
+        return self.name != CPU and (device_class == "hardware" or unknown)
 
     @property
     def pid(self) -> int | None:
@@ -317,7 +344,7 @@ class WorkerProvider(Performer):
         """
         try:
             self.start()
-            return self._ask(frames.Inspect(), self.first_timeout).facts
+            return self._ask(frames.Inspect(), self.start_timeout).facts
         except ProviderError as error:
             return {"worker": Fact(None, "the worker process", str(error))}
 
@@ -361,7 +388,7 @@ class WorkerProvider(Performer):
             return reply
         except Empty:
             if step:
-                self._hang_limit.note(self._adapter)
+                self._hang_limit.note(self._adapter, gpu=self.uses_gpu)
             self._kill_child()
             text = f"no answer within {limit:g} s{doing}; the worker process was ended"
             raise WorkerTimeout(text, stage=stage) from None

@@ -38,6 +38,7 @@ from opmap.engines.performer import Performer
 from opmap.engines.protocol import DIRECT, ProviderFacts
 from opmap.engines.sessions import DIRECTML, IDENTITY, SessionProvider
 from opmap.engines.steps import Drop, Open, Result
+from opmap.engines.temporary import remove_all
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.errors import InputError, ProviderError, clean, describe
 from opmap.vocabulary import Stage
@@ -129,6 +130,12 @@ def _direct(start: frames.Start) -> tuple[Performer, ProviderFacts]:
     raise ProviderError(f"{DIRECT} has no device: {problem}")
 
 
+_HARDWARE = frozenset(
+    f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "MIGraphX", "NvTensorRTRTX", "ROCM", "Tensorrt")
+)
+"""Execution providers that run on a real device, and on nothing that simulates one."""
+
+
 def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:
     """Opens an execution provider of ONNX Runtime.
 
@@ -140,7 +147,7 @@ def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> 
     facts = ProviderFacts(
         start.provider,
         onnxruntime.__version__,
-        "emulated" if wine_version() else "hardware",
+        "emulated" if wine_version() else "hardware" if start.provider in _HARDWARE else None,
         package=_package_of(onnxruntime.__file__, start),
     )
     open_one = partial(make, start.provider, config=start.config)
@@ -240,6 +247,7 @@ def _listen(source: FileIO, inbox: SimpleQueue[frames.Message]) -> None:
             inbox.put(message)
     except (ProviderError, OSError) as error:
         print(error, file=sys.stderr, flush=True)
+    remove_all()
     os._exit(0)
 
 

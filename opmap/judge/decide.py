@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from ..cases.variants import VARIANTS
 from ..descriptors import OperatorDesc, TensorDesc, Violation
-from ..engines.protocol import origin
+from ..engines.protocol import ASSERTED, origin
 from ..engines.providers import OpenProvider
+from ..engines.sessions import CPU
 from ..errors import MappingError, ProviderError
 from ..mapping.dxdispatch import Dispatch, desc_json
 from ..mapping.dxdispatch.descriptor_json import DescJson
@@ -52,13 +54,19 @@ def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> 
         f"DML_OPERATOR_{case.desc.operator}",
         file=case.file,
         variant=case.variant,
-        placement=outcome.placement,
+        placement=_believed(outcome),
         road=outcome.road,
         descriptor=outcome.descriptor,
         **_model_fields(outcome),
         **_output_fields(outcome, brief=brief),
         **decided,
     )
+
+
+def _believed(outcome: Outcome) -> PlacementRecord | None:
+    """Returns the placement, without what a provider only says itself about a case that an error ended."""
+    asserted = outcome.placement is not None and outcome.placement.source == ASSERTED
+    return None if asserted and outcome.error is not None else outcome.placement
 
 
 def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provider: OpenProvider) -> dict[str, Any]:
@@ -104,6 +112,10 @@ def _decide_output(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
 def _decide_right(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
     """Returns verdict and message of a case whose outputs are right, or count as right."""
     if outcome.placement is None or not outcome.placement.shown:
+        in_ort_format = VARIANTS[outcome.case.variant].run_mode.name == "ort-format"
+        if in_ort_format and not provider.directml and provider.name != CPU:
+            message = f"a model in ONNX Runtime's own format does not reach {provider.name}"
+            return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
     if outcome.road_problem:
         return {"verdict": Verdict.PATH_UNPROVEN, "message": outcome.road_problem}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..cases.case import Case
+from ..cases.selection import has_variant
 from ..cases.variants import VARIANTS, Check, Formed, Inputs, Variant, VariantRun
 from ..cases.variants.proofs import Proof
 from ..cases.variants.run_modes import SESSION
@@ -71,13 +72,17 @@ class Judge:
         inputs = case.inputs
         if violations := case.desc.violations(feature_level=self.feature_level):
             return Outcome(case=case, inputs=inputs, violations=violations)
+        variant = VARIANTS[case.variant]
+        if not has_variant(self.provider, variant):
+            message = f"{self.provider.name} does not have the variant {case.variant}"
+            return Outcome(case=case, inputs=inputs, error=MappingError(message, verdict=Verdict.UNSUPPORTED))
         try:
             mapped = self.map(case)
-            formed = VARIANTS[case.variant].form.build(mapped, inputs)
+            formed = variant.form.build(mapped, inputs)
         except MappingError as error:
             return Outcome(case=case, inputs=inputs, error=error)
         if formed is None:
-            message = f"the descriptor has no form {VARIANTS[case.variant].form.name}"
+            message = f"the descriptor has no form {variant.form.name}"
             return Outcome(case=case, inputs=inputs, error=MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE))
         return Ready(case, inputs, formed)
 

@@ -150,6 +150,9 @@ class Run:
         if contract:
             passed = sum(record.verdict == Verdict.PASS for record in contract)
             lines.append(f"{passed} of {len(contract)} contract probes passed on {providers}")
+        unsupported = [r.message for r in cases if r.verdict == Verdict.UNSUPPORTED]
+        if unsupported and len(unsupported) == len(cases):
+            lines.append(f"unsupported: {unsupported[0]} ({unsupported.count(unsupported[0])} of {len(cases)} cases)")
         not_run = next((r for r in self.records if r.verdict == Verdict.NOT_RUN), None)
         if not_run:
             lines.append(f"not run: {not_run.message}")

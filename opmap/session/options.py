@@ -222,6 +222,9 @@ class SessionOptions(NamedTuple):
     timeout_per_case: float = option(
         30.0, "time limit of each step of a case in seconds, for a provider in a worker process", seconds, "S", DIRECTML
     )
+    start_timeout: float = option(
+        120.0, "time limit of the start of a provider in seconds, in a worker process", seconds, "S", DIRECTML
+    )
     dml_runtime: str | None = option(
         None,
         "DirectML on Linux: the folder that tools/dml_linux set up (default: OPMAP_DML_RUNTIME)",
@@ -269,6 +272,7 @@ class SessionOptions(NamedTuple):
             "disable_metacommands": self.disable_metacommands,
             "debug_layer": self.debug_layer,
             "timeout": self.timeout_per_case,
+            "start_timeout": self.start_timeout,
             "dml_runtime": self.dml_runtime,
             "in_process": self.in_process,
             "provider_options": dict(self.provider_option),

@@ -1,6 +1,7 @@
 """Providers: how they are opened by name, third-party providers, sessions, and the proof of placement."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.session import open_judge
 from opmap.tensors import DataType
+from opmap.vocabulary import Stage
 
 pytestmark = pytest.mark.platform
 
@@ -78,6 +80,8 @@ class Opens(Bare):
         if self.opened > 1: raise RuntimeError("no second session")
         assert setup["config"] == {"x": "y"}
         return Session()
+class Loads(Bare):
+    def open(self, model_bytes, setup, *, files=None): raise RuntimeError(files)
 class Session:
     runs = 0
     def run(self, feeds):
@@ -160,9 +164,29 @@ number = 3
         with pytest.warns(RuntimeWarning, match=r"opmap_test_plugin:Clings: close\(\) raised RuntimeError: still busy"):
             opens("Clings").close()
 
+    def test_close_raises_where_warnings_are_errors(self, opens):
+        with pytest.warns(RuntimeWarning, match="still busy"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            opens("Clings").close()
+
+    @pytest.mark.parametrize(
+        ("name", "unsupported", "message"),
+        [
+            ("Opens", True, "opmap_test_plugin:Opens: open takes no files beside the model"),
+            ("Loads", False, "RuntimeError: {'data.bin': b'12'}"),
+        ],
+    )
+    def test_files(self, opens, name, unsupported, message):
+        """A provider whose open takes `files` gets the files beside the model; for any other one the model is unsupported."""
+        opened = opens(name)
+        files = {"data.bin": np.frombuffer(b"12", np.uint8)}
+        result = opened.performer.perform(Open(session="a", model=np.frombuffer(MODEL, np.uint8), files=files))
+        assert (unsupported, Stage.LOAD, message) == (result.unsupported, result.stage, result.error)
+        opened.close()
+
     def test_time_limit(self):
         opened = open_provider("opmap_test_plugin:Sleeps", timeout=0.2)
-        opened.provider.first_timeout = 0.2
+        opened.provider.start_timeout = 0.2
         with pytest.raises(WorkerTimeout):
             opened.performer.run_once(MODEL, FEEDS)
         opened.close()

@@ -13,6 +13,8 @@ from opmap.cases.catalogue import example_descriptor
 from opmap.cases.selection import find_case
 from opmap.engines.arrays import to_array
 from opmap.engines.protocol import Placement
+from opmap.engines.providers import OpenProvider
+from opmap.engines.sessions import SessionProvider
 from opmap.errors import ProviderError
 from opmap.judge.compare import differences, unravel
 from opmap.judge.decide import MAX_DIFFERENCES, MAX_LISTED
@@ -47,6 +49,24 @@ class TestPass:
         record = judge([RIGHT])
         assert ("pass", "asserted") == (record.verdict, record.placement.source)
         assert (False, True) == (record.proven, record.asserted)
+
+    def test_variant_that_the_provider_does_not_have(self):
+        """It is not run and does not pass: `opmap validate` leaves it out."""
+        record = Judge(CPU)(dataclasses.replace(gather(), variant="eager"))
+        assert ("unsupported", "CPUExecutionProvider does not have the variant eager") == (
+            record.verdict,
+            record.message,
+        )
+
+    def test_ort_format(self):
+        """A model in ONNX Runtime's own format may leave another provider nothing to run: that is no fallback."""
+        provider = SessionProvider("CPUExecutionProvider")
+        opened = OpenProvider("OtherExecutionProvider", None, None, provider)
+        case = dataclasses.replace(gather(), variant="ort-format")
+        record = Judge(opened)(case)
+        assert ("unsupported", False) == (record.verdict, record.proven)
+        assert "own format does not reach OtherExecutionProvider" in record.message
+        assert "fallback" == Judge(opened)(gather()).verdict
 
     def test_big_endian_and_strided_answers(self):
         """Byte order and strides of the returned array do not matter, nor does a tuple in place of a list."""

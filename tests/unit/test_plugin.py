@@ -420,6 +420,20 @@ class TestLimits:
         result.stderr.fnmatch_lines(["*one adapter takes one worker, got -n 4*"])
 
 
+class TestHeader:
+    """The line that says where the cases run."""
+
+    def test_version_of_a_third_party(self, run, pytester):
+        """The version is the provider's own, not one of ONNX Runtime."""
+        pytester.makepyfile(
+            third="class P:\n    name, version = 'mine', '3.1'\n"
+            "    def run(self, model_bytes, feeds): raise ValueError\ndef make(): return P()\n"
+        )
+        pytester.syspathinsert()
+        result = run(*EXAMPLES, "--opmap-provider", "third:make", "--collect-only")
+        result.stdout.fnmatch_lines(["opmap: mine (3.1), device class unknown"])
+
+
 class TestHostileNames:
     """Texts of a third party's provider are shown escaped: in the header, in failures, in reasons to skip, in the summary."""
 

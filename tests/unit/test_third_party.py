@@ -1,6 +1,7 @@
 """A third party's provider may do anything: it costs a case, or the provider is missing. It never ends a run in silence."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -250,6 +251,16 @@ class TestRun:
         """A provider does not assert that it ran what it does not support: such a run shows nothing, and is red."""
         found = record("Unable", *options, code=1)
         assert ("unsupported", None) == (found["verdict"], found["placement"])
+
+    def test_reason_of_all_unsupported(self, opmap):
+        """The run says why, and how often."""
+        out, _ = opmap("validate", "--provider", "hostile_backends:Unable", "--filter", "gather/example.*", code=1)
+        assert re.search(r"unsupported: \S.* \(5 of 5 cases\)", out)
+
+    def test_errors_are_not_asserted(self, opmap):
+        """A provider asserts nothing about a case that it failed."""
+        out, _ = opmap("validate", "--provider", "hostile_backends:Raises", *SELECT, code=1)
+        assert "asserted by the provider" not in out
 
     @posix
     def test_closed_pipes(self, record):

@@ -9,6 +9,7 @@ from troubled_workers import IDENTITY, first_cases, judge, started, troubled
 
 from opmap.engines import frames
 from opmap.engines.machine.environment import collect
+from opmap.engines.protocol import ProviderFacts
 from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.worker import (
@@ -96,7 +97,7 @@ class TestStart:
     )
     def test_no_hello(self, program, limit, message):
         command = [sys.executable, "-c", program]
-        with WorkerProvider(CPU, command=command, timeout=limit, first_timeout=limit) as worker:
+        with WorkerProvider(CPU, command=command, timeout=limit, start_timeout=limit) as worker:
             for expected in (message, message, "2 workers in a row did not start"):
                 with pytest.raises(NotRun, match=expected):
                     worker.run_once(b"", {})
@@ -114,11 +115,12 @@ class TestStart:
 
 
 class TestHangLimit:
-    """After two hangs or lost devices on an adapter within five minutes, no more cases run on it."""
+    """After two hangs or lost devices on a GPU within five minutes, no more cases run on it."""
 
     @pytest.mark.parametrize("model", [b"sleep", b"lose device"])
-    def test_two(self, cases, model):
+    def test_two(self, cases, model, monkeypatch):
         limit = HangLimit()
+        monkeypatch.setattr(WorkerProvider, "uses_gpu", True)
         with troubled(hang_limit=limit) as worker:
             for _ in range(2):
                 worker.timeout = 20
@@ -140,6 +142,47 @@ class TestHangLimit:
             limit.note("adapter")
         assert refused == bool(limit.refusal("adapter"))
         assert limit.refusal("another adapter") is None
+
+    @pytest.mark.parametrize(
+        ("name", "device_class", "platform", "expected"),
+        [
+            ("CPUExecutionProvider", "hardware", "win32", False),
+            ("DmlExecutionProvider", "hardware", "win32", True),
+            ("DmlExecutionProvider", "emulated", "linux", False),
+            ("WebGpuExecutionProvider", None, "win32", True),
+            ("OpenVINOExecutionProvider", None, "linux", False),
+            ("CUDAExecutionProvider", "hardware", "linux", True),
+            ("mine:Backend", None, "win32", False),
+            ("mine:Backend", "hardware", "linux", True),
+        ],
+    )
+    def test_what_may_be_a_gpu(self, monkeypatch, name, device_class, platform, expected):
+        worker = WorkerProvider(name)
+        monkeypatch.setattr(WorkerProvider, "facts", ProviderFacts(name, "1", device_class))
+        monkeypatch.setattr("opmap.engines.worker.sys.platform", platform)
+        assert expected == worker.uses_gpu
+
+    def test_ten_in_a_row(self):
+        """Without a GPU a hang costs one case. Ten in a row end the run, and the message says so."""
+        limit = HangLimit()
+        for _ in range(9):
+            limit.note("library", gpu=False)
+        assert limit.refusal("library") is None
+        limit.answered("library")
+        for _ in range(10):
+            assert limit.refusal("library") is None
+            limit.note("library", gpu=False)
+        assert "10 runs in a row gave no answer within the limit" in limit.refusal("library")
+        assert "Windows" not in limit.refusal("library")
+
+    def test_hangs_without_a_gpu(self, cases):
+        with troubled(timeout=20) as worker:
+            for _ in range(3):
+                worker.timeout = 0.2
+                with pytest.raises(WorkerTimeout):
+                    worker.run_once(b"sleep", {})
+                worker.timeout = 20
+                assert "pass" == judge(worker)(cases[0]).verdict
 
     def test_crashes_do_not_count(self, cases):
         with troubled() as worker:

@@ -31,6 +31,7 @@ from importlib import metadata
 from typing import Any
 
 from ...errors import ProviderError
+from ..telemetry import switch_off
 from .facts import Adapter, Fact, Module, fact, require_windows
 from .runtimes import import_problem, installed, plugins
 
@@ -111,6 +112,7 @@ def _runtime() -> Any:
         import onnxruntime
     except ImportError as error:
         raise ProviderError(import_problem(error)) from error
+    switch_off(onnxruntime)
     return onnxruntime
 
 

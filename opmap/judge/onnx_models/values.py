@@ -23,7 +23,7 @@ class CpuValues:
     """
 
     def __init__(self, timeout: float = TIMEOUT):
-        self._worker = WorkerProvider(CPU, timeout=timeout, first_timeout=timeout, hang_limit=HangLimit())
+        self._worker = WorkerProvider(CPU, timeout=timeout, hang_limit=HangLimit())
 
     def __enter__(self) -> CpuValues:
         return self

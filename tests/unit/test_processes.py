@@ -1,0 +1,171 @@
+"""What opmap's processes leave alone and leave behind: the network, the current folder, temporary folders, other processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from opmap.engines import temporary
+from opmap.engines.child import processes_with
+
+pytestmark = pytest.mark.platform
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+BACKEND = """
+import os, subprocess, sys, tempfile, time
+
+class Backend:
+    name = "mine"
+
+    def __init__(self):
+        tempfile.mkdtemp()
+        word = os.environ.get("OPMAP_TEST_WORD")
+        word and subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", word], stdin=subprocess.DEVNULL)
+
+    def run(self, model_bytes, feeds):
+        {body}
+        import onnxruntime
+        return onnxruntime.InferenceSession(model_bytes, providers=["CPUExecutionProvider"]).run(None, feeds)
+"""
+
+
+def started(folder, *words, module=True, prefix=(), **variables):
+    """Starts opmap in a folder, whose temporary folder is `temporary` there."""
+    (folder / "temporary").mkdir(exist_ok=True)
+    own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder / "temporary"))
+    root = str(Path(__file__).parents[2])
+    command = [
+        sys.executable,
+        *(("-m", "opmap") if module else ("-P", "-c", "from opmap.cli import main; exit(main())")),
+    ]
+    return subprocess.Popen(
+        [*prefix, *command, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": root, **own, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def ended(process, limit=60):
+    """Returns exit code and output of a process."""
+    output, errors = process.communicate(timeout=limit)
+    return process.returncode, output + errors
+
+
+def alive(word):
+    """Returns whether a process with this word in its command line runs, after a moment in which it may end."""
+    deadline = time.monotonic() + 5
+    while processes_with(word) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return bool(processes_with(word))
+
+
+class TestNetwork:
+    """opmap uses no network, and turns the telemetry of ONNX Runtime off."""
+
+    @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+    @pytest.mark.parametrize("provider", ["cpu", "mine:Backend"])
+    def test_no_connection(self, tmp_path, provider):
+        (tmp_path / "mine.py").write_text(BACKEND.format(body=""))
+        trace = tmp_path / "trace"
+        prefix = ("strace", "-f", "-e", "trace=connect,sendto,sendmsg", "-o", str(trace))
+        words = ("validate", "--provider", provider, "--filter", "gather/example.*")
+        code, text = ended(started(tmp_path, *words, prefix=prefix, HOME=str(tmp_path)))
+        assert 0 == code, text
+        assert "AF_INET" not in trace.read_text()
+        assert ["mine.py", "temporary", "trace"] == sorted(
+            p.name for p in tmp_path.iterdir() if p.name != "__pycache__"
+        )
+
+
+class TestCurrentFolder:
+    """A provider's module may come from the current folder, and nothing that opmap itself imports."""
+
+    @pytest.mark.parametrize("in_process", [(), ("--in-process",)])
+    @pytest.mark.parametrize("module", [True, False])
+    def test_other_modules(self, tmp_path, module, in_process):
+        (tmp_path / "mine.py").write_text(BACKEND.format(body="import helper"))
+        (tmp_path / "helper.py").write_text("")
+        for name in ("onnx", "numpy", "msgspec", "google"):
+            (tmp_path / f"{name}.py").write_text("raise SystemError('from the current folder')")
+        words = ("validate", "--provider", "mine:Backend", "--filter", "gather/example.*", *in_process)
+        code, text = ended(started(tmp_path, *words, module=module))
+        assert (0, True) == (code, "current folder" not in text), text
+
+    def test_module_of_an_installed_name(self, tmp_path):
+        """The provider's module is taken from the current folder, also if an installed package has its name."""
+        (tmp_path / "jinja2.py").write_text(BACKEND.format(body=""))
+        words = ("validate", "--provider", "jinja2:Backend", "--filter", "gather/example.1")
+        code, text = ended(started(tmp_path, *words))
+        assert 0 == code, text
+
+
+class TestProcesses:
+    """What a provider's worker starts, and its temporary files, end with it."""
+
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+    @pytest.mark.parametrize("body", ["", "time.sleep(60)", "os._exit(3)"])
+    def test_started_processes(self, tmp_path, body):
+        word = f"opmap-test-{os.getpid()}-{time.monotonic_ns()}"
+        (tmp_path / "mine.py").write_text(BACKEND.format(body=body))
+        words = ("validate", "--provider", "mine:Backend", "--case", "gather/example.1", "--timeout-per-case", "1")
+        code, text = ended(started(tmp_path, *words, OPMAP_TEST_WORD=word))
+        assert code == bool(body), text
+        assert not alive(word)
+        assert [] == list((tmp_path / "temporary").iterdir())
+
+
+class TestSignals:
+    """A signal that ends opmap is told in one line, and nothing is left behind."""
+
+    @posix
+    @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+    def test_during_a_run(self, tmp_path, number):
+        word = f"opmap-test-{os.getpid()}-{time.monotonic_ns()}"
+        (tmp_path / "mine.py").write_text(BACKEND.format(body="time.sleep(60)"))
+        process = started(tmp_path, "validate", "--provider", "mine:Backend", OPMAP_TEST_WORD=word)
+        deadline = time.monotonic() + 30
+        while not processes_with(word) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        process.send_signal(getattr(signal, number))
+        code, text = ended(process)
+        assert (130, True, False) == (code, "interrupted" in text, "Traceback" in text), text
+        assert [] == list((tmp_path / "temporary").iterdir())
+
+    @posix
+    @pytest.mark.parametrize("seconds", [0.08, 0.15, 0.3, 0.45, 0.6])
+    def test_in_the_first_second(self, tmp_path, seconds):
+        process = started(tmp_path, "validate", "--provider", "cpu", "--tier", "standard", module=False)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        code, text = ended(process)
+        assert (130, False) == (code, "Traceback" in text), text
+
+
+class TestTemporary:
+    """Folders of a process that was killed are removed by the next one."""
+
+    def test_left_folders(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        monkeypatch.setattr(temporary, "_locks", {})
+        left = tmp_path / "opmap-run-left"
+        left.mkdir()
+        (left / "in-use").touch()
+        (tmp_path / "opmap-run-foreign").mkdir()
+        own = temporary.make_folder()
+        assert not left.exists() and (tmp_path / "opmap-run-foreign").exists()
+        monkeypatch.setattr(temporary, "_locks", {})
+        other = temporary.make_folder()
+        assert own.exists(), "its process runs"
+        temporary.remove_folder(other)
+        assert not other.exists()
