@@ -172,7 +172,7 @@ _TRUTH: dict[tuple[str, str, str], bool | None] = {}
 
 
 def truth(name: str, bug: type[Defect], case: Case) -> bool | None:
-    """Returns whether a case fails because of a bug of a backend; None if that does not show.
+    """Returns whether a case fails because of a bug of a backend; None if that does not show, or if another bug is there too.
 
     Of a bug that needs earlier calls, whether it may fail.
     """
@@ -181,7 +181,7 @@ def truth(name: str, bug: type[Defect], case: Case) -> bool | None:
         fails, applied = alone(bug.__name__, case)
         others = [alone(other.__name__, case)[1] for other in bugs(name) if other is not bug]
         shows = applied if bug.history else True if fails else None if applied else False
-        _TRUTH[key] = None if any(others) else shows
+        _TRUTH[key] = None if any(others) and applied else shows
     return _TRUTH[key]
 
 
