@@ -249,6 +249,13 @@ class TestContent:
 
         assert capsys.readouterr().out.startswith("0 ['5 of 5 cases proven")
 
+    def test_faults(self, capsys):
+        """The lines of `opmap faults` in tiers.md are those that it prints."""
+        ((arguments, output),) = [session for session in sessions(read("tiers")) if "faults" in session[0]]
+        cli.main(shlex.split(arguments))
+
+        assert {*output.splitlines()} <= {"...", *capsys.readouterr().out.splitlines()}
+
     @pytest.mark.skipif(sys.platform == "win32", reason="the sessions are shown as on Linux")
     @pytest.mark.parametrize("document", ["README.md", "dxdispatch", "documentation", "survey", "export"])
     def test_sessions(self, document, tmp_path, monkeypatch, capsys):

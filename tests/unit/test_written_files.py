@@ -207,13 +207,16 @@ class TestForeignFiles:
 
         assert before == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
-    def test_foreign_model_in_a_folder(self, place):
-        """`map -o DIR` leaves a foreign model.onnx alone."""
-        Path("m").mkdir()
-        Path("m/model.onnx").write_bytes(b"mine")
+    @pytest.mark.parametrize("name", ["model.onnx", "test_data_set_0/output_0.pb"])
+    def test_foreign_file_in_a_folder(self, name, place):
+        """`map -o DIR` leaves foreign files alone; a second run writes over its own."""
+        file = Path("m", name)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"mine")
 
         assert 2 == main(["map", "d.json", "-o", "m"])
-        assert b"mine" == Path("m/model.onnx").read_bytes()
+        assert b"mine" == file.read_bytes()
+        assert [0, 0] == [main(["map", "d.json", "-o", "n"]) for _ in range(2)]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="a pipe with a name is POSIX's")
     def test_pipe(self, place):

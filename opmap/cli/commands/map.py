@@ -27,12 +27,11 @@ def run(options: Namespace) -> int:
     inputs = [path for path in Path(options.target).rglob("*")] or [Path(options.target)]
     model = output if output.suffix.lower() == ".onnx" else output / "model.onnx"
     check_output(model, MARK, inputs, force=options.force)
-    if model is not output and not model.is_file():
-        check_output(output / "test_data_set_0" / "input_0.pb", MARK, inputs, force=options.force)
-    if model is output:
-        write_files(output.parent, {output.name: formed.model_bytes, **formed.files})
-    else:
-        write_files(output, folder_files(formed, case))
+    files = {model.name: formed.model_bytes, **formed.files} if model is output else folder_files(formed, case)
+    for name in () if model.is_file() and model.stat().st_size else files:  # beside an own model, they are own files
+        check_output(model.parent / name, MARK, inputs, force=options.force)
+    write_files(model.parent, files)
+    if model is not output:
         undocumented = undefined(case.expected)
     substitutions = [str(s) for s in (*mapped.substitutions, *formed.substitutions)]
     if options.json:
