@@ -73,7 +73,7 @@ class TestNetwork:
     """opmap uses no network, and turns the telemetry of ONNX Runtime off."""
 
     @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
-    @pytest.mark.parametrize("provider", ["cpu", "mine:Backend"])
+    @pytest.mark.parametrize("provider", [pytest.param("cpu", marks=pytest.mark.slow), "mine:Backend"])
     def test_no_connection(self, tmp_path, provider):
         (tmp_path / "mine.py").write_text(BACKEND.format(body=""))
         trace = tmp_path / "trace"
@@ -90,8 +90,8 @@ class TestNetwork:
 class TestCurrentFolder:
     """A provider's module may come from the current folder, and nothing that opmap itself imports."""
 
-    @pytest.mark.parametrize("in_process", [(), ("--in-process",)])
-    @pytest.mark.parametrize("module", [True, False])
+    @pytest.mark.parametrize("in_process", [(), pytest.param(("--in-process",), marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("module", [True, pytest.param(False, marks=pytest.mark.slow)])
     def test_other_modules(self, tmp_path, module, in_process):
         (tmp_path / "mine.py").write_text(BACKEND.format(body="import helper"))
         (tmp_path / "helper.py").write_text("")
@@ -113,7 +113,9 @@ class TestProcesses:
     """What a provider's worker starts, and its temporary files, end with it."""
 
     @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-    @pytest.mark.parametrize("body", ["", "time.sleep(60)", "os._exit(3)"])
+    @pytest.mark.parametrize(
+        "body", ["", *(pytest.param(body, marks=pytest.mark.slow) for body in ("time.sleep(60)", "os._exit(3)"))]
+    )
     def test_started_processes(self, tmp_path, body):
         word = f"opmap-test-{os.getpid()}-{time.monotonic_ns()}"
         (tmp_path / "mine.py").write_text(BACKEND.format(body=body))
@@ -128,7 +130,9 @@ class TestSignals:
     """A signal that ends opmap is told in one line, and nothing is left behind."""
 
     @posix
-    @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+    @pytest.mark.parametrize(
+        "number", ["SIGTERM", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGINT", "SIGHUP"))]
+    )
     def test_during_a_run(self, tmp_path, number):
         word = f"opmap-test-{os.getpid()}-{time.monotonic_ns()}"
         (tmp_path / "mine.py").write_text(BACKEND.format(body="time.sleep(60)"))
@@ -143,7 +147,9 @@ class TestSignals:
         assert [] == list((tmp_path / "temporary").iterdir())
 
     @posix
-    @pytest.mark.parametrize("seconds", [0.08, 0.15, 0.3, 0.45, 0.6])
+    @pytest.mark.parametrize(
+        "seconds", [0.3, *(pytest.param(seconds, marks=pytest.mark.slow) for seconds in (0.08, 0.15, 0.45, 0.6))]
+    )
     def test_in_the_first_second(self, tmp_path, seconds):
         process = started(tmp_path, "validate", "--provider", "cpu", "--tier", "standard", module=False)
         time.sleep(seconds)

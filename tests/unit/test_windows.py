@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from opmap.engines.machine import adapters, windows
 from opmap.engines.machine.adapters import device_class
 from opmap.engines.machine.environment import collect
-from opmap.engines.machine.facts import Adapter, Fact, one_line
+from opmap.engines.machine.facts import Adapter, Fact
 from opmap.session.options import OPTIONS
 
 pytestmark = pytest.mark.platform
@@ -44,10 +44,6 @@ class TestNumbers:
         assert 1010 == windows.luid_number(windows.LUID(1010, 0))
         assert 0xFFFFFFFF_00000001 == windows.luid_number(windows.LUID(1, -1))
 
-    def test_guid(self):
-        """An interface id has COM's byte order."""
-        assert bytes.fromhex("fa77ec547713e6448c3288fd5f44c84c") == bytes(windows.IID_IDXGI_DEVICE)
-
 
 class TestDescription:
     """An Adapter holds the values of DXGI's description; loaded_modules selects by file name."""
@@ -55,14 +51,13 @@ class TestDescription:
     def described(self, monkeypatch, wine=None, **fields) -> Adapter:
         """Describes an adapter whose DXGI_ADAPTER_DESC1 has these fields."""
 
-        def method(interface, slot, argtypes, *arguments):
-            assert 10 == slot
+        def call(method, argument):
+            assert "GetDesc1" == method
             for name, value in fields.items():
-                setattr(arguments[0]._obj, name, value)
+                setattr(argument._obj, name, value)
 
-        monkeypatch.setattr(windows, "_method", method)
         monkeypatch.setattr(windows, "driver_version", lambda interface: "32.0.15.6094")
-        return windows._describe(3, ctypes.c_void_p(1), wine)
+        return windows._describe(3, SimpleNamespace(call=call), wine)
 
     def test_fields(self, monkeypatch):
         """Each number is in the right field."""
@@ -217,43 +212,3 @@ class TestWindows:
         assert path.samefile(module["path"])
         assert hashlib.sha256(path.read_bytes()).hexdigest() == module["sha256"]
         assert re.fullmatch(r"1\.\d+\.\d+\.\d+", module["file_version"])
-
-
-@on_windows
-class TestInterfaces:
-    """COM through ctypes: every interface is released once, and a failed call raises OSError."""
-
-    @pytest.fixture
-    def fake(self):
-        """A COM object. Its slot 2 counts the releases, its slot 3 returns its argument as the HRESULT."""
-        released = []
-        release = ctypes.WINFUNCTYPE(ctypes.c_ulong, ctypes.c_void_p)(lambda this: released.append(this) or 0)
-        answer = ctypes.WINFUNCTYPE(ctypes.c_long, ctypes.c_void_p, ctypes.c_long)(lambda this, code: code)
-        table = (ctypes.c_void_p * 4)(
-            None, None, ctypes.cast(release, ctypes.c_void_p), ctypes.cast(answer, ctypes.c_void_p)
-        )
-        instance = ctypes.c_void_p(ctypes.addressof(table))
-        yield ctypes.addressof(instance), released
-        del release, answer, table, instance
-
-    def test_released(self, fake):
-        """An interface is released once, at the end of the block."""
-        address, released = fake
-        with windows._interface() as interface:
-            interface.value = address
-            assert [] == released
-        assert [address] == released
-
-    def test_released_after_an_error(self, fake):
-        """An interface is also released if a call inside the block fails. The error contains the HRESULT."""
-        address, released = fake
-        with pytest.raises(OSError) as caught, windows._interface() as interface:
-            interface.value = address
-            windows._method(interface, 3, (ctypes.c_long,), -2005270524)
-        assert [address] == released
-        assert one_line(caught.value).startswith("HRESULT 0x887A0004: ")
-
-    def test_nothing_obtained(self):
-        """A null pointer is not released."""
-        with windows._interface() as interface:
-            assert not interface

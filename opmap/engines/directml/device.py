@@ -18,6 +18,7 @@ from .libraries import (
     direct3d_device,
     directml_device,
     dxgi_adapter,
+    dxgi_factory,
     enable_debug_layer,
 )
 from .structs import (
@@ -88,7 +89,7 @@ class Device:
     def _open_direct3d(self, index: int | None, create: Callable[[Com | None], Com]) -> Com:
         if index is None:
             return self._owned.enter_context(create(None))
-        with dxgi_adapter(index) as adapter:
+        with dxgi_factory() as factory, dxgi_adapter(factory, index) as adapter:
             return self._owned.enter_context(create(adapter))
 
     def _create(self, name: str, method: str, *arguments: object) -> Com:

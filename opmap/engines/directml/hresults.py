@@ -26,6 +26,7 @@ MEANINGS = {
 """Name and meaning of the failures that the used calls document."""
 
 INVALID_ARGUMENT = 0x80070057
+NOT_FOUND = 0x887A0002
 COMPONENT_MISSING = 0x887A002D
 DEVICE_REMOVED = 0x887A0005
 

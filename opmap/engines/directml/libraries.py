@@ -64,15 +64,19 @@ def _call(library: ctypes.CDLL, name: str, arguments: tuple[Any, ...], *values: 
         raise CallFailed(name, code)
 
 
-def dxgi_adapter(index: int) -> Com:
-    """Returns the DXGI adapter with this index. Raises CallFailed."""
-    factory = c_void_p()
+def dxgi_factory() -> Com:
+    """Returns a factory of DXGI. Raises CallFailed or ProviderError."""
+    created = c_void_p()
     system = _load("dxgi.dll", _SEARCH_SYSTEM32)
-    _call(system, "CreateDXGIFactory1", (c_void_p, POINTER(c_void_p)), iid("IDXGIFactory1"), byref(factory))
-    with Com(factory, "IDXGIFactory1") as opened:
-        adapter = c_void_p()
-        opened.call("EnumAdapters1", index, byref(adapter))
-        return Com(adapter, "IDXGIAdapter1")
+    _call(system, "CreateDXGIFactory1", (c_void_p, POINTER(c_void_p)), iid("IDXGIFactory1"), byref(created))
+    return Com(created, "IDXGIFactory1")
+
+
+def dxgi_adapter(factory: Com, index: int) -> Com:
+    """Returns the DXGI adapter with this index. Raises CallFailed."""
+    adapter = c_void_p()
+    factory.call("EnumAdapters1", index, byref(adapter))
+    return Com(adapter, "IDXGIAdapter1")
 
 
 def direct3d_device(adapter: Com | None) -> Com:

@@ -16,17 +16,13 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from ctypes import (
     POINTER,
     byref,
     c_int32,
     c_size_t,
-    c_uint8,
-    c_uint16,
     c_uint32,
-    c_void_p,
     c_wchar_p,
     sizeof,
 )
@@ -38,18 +34,18 @@ from ctypes.wintypes import (
     LARGE_INTEGER,
     LPVOID,
     UINT,
-    ULONG,
     USHORT,
     WCHAR,
 )
 from functools import cache
 from typing import Any, cast
-from uuid import UUID
 
-from .facts import Adapter, Fact, Module, fact, hresult, one_line
+from ..directml.com import Com, iid
+from ..directml.hresults import NOT_FOUND, CallFailed
+from ..directml.libraries import dxgi_adapter, dxgi_factory
+from .facts import Adapter, Fact, Module, fact, one_line
 
 SEARCH_SYSTEM32 = 0x800
-DXGI_ERROR_NOT_FOUND = 0x887A0002
 DXGI_ADAPTER_FLAG_SOFTWARE = 2
 BASIC_RENDER_DRIVER = (0x1414, 0x8C)  # vendor id and device id of the WARP adapter; some Windows do not flag it
 LIST_MODULES_ALL = 3
@@ -58,17 +54,6 @@ MACHINES = {0x8664: "AMD64", 0xAA64: "ARM64", 0x014C: "x86"}
 
 DRIVER_SOURCE = "IDXGIAdapter::CheckInterfaceSupport"
 """The source of an adapter's driver version."""
-
-
-class GUID(ctypes.Structure):
-    """GUID."""
-
-    _fields_ = [("data1", c_uint32), ("data2", c_uint16), ("data3", c_uint16), ("data4", c_uint8 * 8)]
-
-    @classmethod
-    def of(cls, text: str) -> GUID:
-        """Returns the GUID of a text such as `54ec77fa-1377-44e6-8c32-88fd5f44c84c`."""
-        return cls.from_buffer_copy(UUID(text).bytes_le)
 
 
 class LUID(ctypes.Structure):
@@ -118,10 +103,6 @@ class FixedFileInfo(ctypes.Structure):
     ]
 
 
-IID_IDXGI_FACTORY1 = GUID.of("770aae78-f26f-4dba-a829-253c83d1b387")
-IID_IDXGI_DEVICE = GUID.of("54ec77fa-1377-44e6-8c32-88fd5f44c84c")
-
-
 # --- calls into DLLs --------------------------------------------------------------------------------------------------
 
 
@@ -138,42 +119,6 @@ def _function(library: str, name: str, restype: type[Any] | None, *argtypes: typ
     function: Any = getattr(_library(library), name)
     function.restype, function.argtypes = restype, argtypes
     return cast(Callable[..., Any], function)
-
-
-def _method(
-    interface: c_void_p,
-    slot: int,
-    argtypes: tuple[type[Any], ...],
-    *arguments: object,
-    restype: type[Any] | None = None,
-) -> None:
-    """Calls the method in a slot of a COM interface's table. The method returns an HRESULT if `restype` is None.
-
-    Raises OSError if the HRESULT is a failure.
-    """
-    if sys.platform != "win32":
-        raise OSError("not Windows")
-    prototype = ctypes.WINFUNCTYPE(restype or ctypes.HRESULT, *argtypes)
-    prototype(slot, f"slot {slot}")(interface, *arguments)
-
-
-def _create(library: str, name: str, iid: GUID, interface: c_void_p) -> None:
-    """Calls a DLL's function that creates a COM object, and stores its pointer in `interface`."""
-    if sys.platform != "win32":
-        raise OSError("not Windows")
-    function = _function(library, name, ctypes.HRESULT, POINTER(GUID), POINTER(c_void_p))
-    function(byref(iid), byref(interface))
-
-
-@contextmanager
-def _interface() -> Iterator[c_void_p]:
-    """Yields an empty pointer to a COM interface. Releases the interface at the end, if the pointer was set."""
-    interface = c_void_p()
-    try:
-        yield interface
-    finally:
-        if interface:
-            _method(interface, 2, (), restype=ULONG)  # Release
 
 
 def _last_error() -> OSError:
@@ -316,27 +261,25 @@ def adapters() -> list[Adapter]:
     """Returns DXGI's adapters in the order of `EnumAdapters1`, which is the order of ONNX Runtime's `device_id`."""
     descriptions: list[Adapter] = []
     wine = wine_version()
-    with _interface() as factory:
-        _create("dxgi", "CreateDXGIFactory1", IID_IDXGI_FACTORY1, factory)
+    with dxgi_factory() as factory:
         while True:
-            index = len(descriptions)
-            with _interface() as adapter:
-                try:
-                    _method(factory, 12, (UINT, POINTER(c_void_p)), index, byref(adapter))  # EnumAdapters1
-                except OSError as error:
-                    if hresult(error) == DXGI_ERROR_NOT_FOUND:
-                        return descriptions
-                    raise
-                descriptions.append(_describe(index, adapter, wine))
+            try:
+                adapter = dxgi_adapter(factory, len(descriptions))
+            except CallFailed as error:
+                if error.code == NOT_FOUND:
+                    return descriptions
+                raise
+            with adapter:
+                descriptions.append(_describe(len(descriptions), adapter, wine))
 
 
-def _describe(index: int, interface: c_void_p, wine: str | None) -> Adapter:
+def _describe(index: int, adapter: Com, wine: str | None) -> Adapter:
     desc = AdapterDesc1()
-    _method(interface, 10, (POINTER(AdapterDesc1),), byref(desc))  # GetDesc1
+    adapter.call("GetDesc1", byref(desc))
     if wine is not None:
         version = Fact(None, DRIVER_SOURCE, f"Wine {wine}: the layers that replace a driver invent its version")
     else:
-        version = fact(DRIVER_SOURCE, lambda: driver_version(interface))
+        version = fact(DRIVER_SOURCE, lambda: driver_version(adapter))
     return Adapter(
         index=index,
         name=" ".join(desc.description.split()),
@@ -357,8 +300,8 @@ def luid_number(luid: LUID) -> int:
     return (luid.high & 0xFFFFFFFF) << 32 | luid.low
 
 
-def driver_version(adapter: c_void_p) -> str:
+def driver_version(adapter: Com) -> str:
     """Returns the version of an adapter's user-mode driver."""
     version = LARGE_INTEGER()
-    _method(adapter, 9, (POINTER(GUID), POINTER(LARGE_INTEGER)), byref(IID_IDXGI_DEVICE), byref(version))
+    adapter.call("CheckInterfaceSupport", iid("IDXGIDevice"), byref(version))
     return version_text(version.value)
