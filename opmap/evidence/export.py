@@ -32,6 +32,7 @@ from .reproducers.dry_run import dry_run
 from .reproducers.dxdispatch_files import dxdispatch_files
 from .reproducers.model_folders import folder_files, formed_model, tensor_proto
 from .reproducers.reproducer import MODEL, Recorded, program
+from .wrong_elements import comparable_bits
 
 
 def export_folder(
@@ -109,8 +110,8 @@ def export_folder(
         )
         files[PROGRAM] = text.encode(errors="backslashreplace")
         issue.model, issue.recorded = formed.model, recorded
-        if record and record.actual and record.actual.Bits is None and record.actual.Differences:
-            issue.notes.append("The output that the provider gave is too large for a record: it is left out.")
+        if record and record.actual and record.actual.Differences and recorded is None:
+            issue.notes.append("The record does not hold all wrong elements of this large output: it is left out.")
     files |= dxdispatch_files(case, inputs)
     issue.files, issue.removed = sorted([*files, ISSUE]), redactor.removed if redactor else None
     files[ISSUE] = issue_text(issue).encode(errors="backslashreplace")
@@ -148,12 +149,21 @@ def _recorded(formed: Formed, case: Case, record: Record | None, files: dict[str
     if record is None or record.actual is None or record.expected is None:
         return None
     actual, expected = _array(record.actual), _array(record.expected)
+    if record.actual.Differences and (bits := comparable_bits(case, record.actual)):
+        output_desc = case.desc.output
+        actual = _tensor(output_desc.data_type, output_desc.sizes, bits)
+        expected = _tensor(output_desc.data_type, output_desc.sizes, case.expected)
     if actual is None or expected is None:
         return None
     wrong = [
         a != e for a, e in zip(record.actual.Bits or (), record.expected.Bits or (), strict=False) if e is not None
     ]
-    if not any(wrong) and actual.dtype == expected.dtype and actual.shape == expected.shape:
+    if (
+        not any(wrong)
+        and not record.actual.Differences
+        and actual.dtype == expected.dtype
+        and actual.shape == expected.shape
+    ):
         return None
     names = list(formed.outputs)
     label = (record.message or "").partition(": ")[0]

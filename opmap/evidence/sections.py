@@ -64,6 +64,10 @@ class Section:
         for line in self.lines:
             console.print(Text(f"  {printable(line)}"), soft_wrap=True)
 
+    def _are_names(self, column: int) -> bool:
+        """Returns whether a column holds nothing but words of at most 30 characters, which are never broken."""
+        return all(" " not in row[column] and len(row[column]) <= 30 for row in self.rows)
+
     def _table(self) -> Table:
         plain_look = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         shown = Table(show_footer=bool(self.footer)) if self.title else plain_look
@@ -77,7 +81,7 @@ class Section:
                 justify="right" if right else "left",
                 style=style(name),
                 overflow="fold",
-                no_wrap=right or not number,
+                no_wrap=right or not (self.title or number) or self._are_names(number),
             )
         for row in self.rows:
             shown.add_row(*(Text(printable(row[n]), style(row[n])) for n in filled))

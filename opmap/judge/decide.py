@@ -26,7 +26,7 @@ from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
 MAX_LISTED = 10_000
 """The most elements of an output that a record lists in full."""
 
-MAX_DIFFERENCES = 10
+MAX_DIFFERENCES = 1_000
 """The number of differences that a record lists if the output is too large to be listed in full."""
 
 

@@ -7,8 +7,10 @@ import html
 import json
 import re
 import shutil
+from array import array
 from base64 import b64encode
 
+import msgspec
 import pytest
 from planted_markup import diagnosis, fields_in, planted, side, smallest
 
@@ -25,6 +27,8 @@ from opmap.evidence.report_groups import found_cases
 from opmap.evidence.report_matrix import by_dimensions, by_level, place
 from opmap.evidence.report_picture import MOST_COLUMNS, MOST_ROWS, picture
 from opmap.evidence.written_bundle import read_bundle
+from opmap.evidence.wrong_elements import comparable_bits, wrong_elements
+from opmap.judge.decide import _tensor_record
 from opmap.judge.record import Record
 from opmap.mapping.dxdispatch import model_json
 from opmap.operators.gather import Desc
@@ -417,3 +421,58 @@ class TestWritten:
 
         assert verdicts == sorted(verdicts, key=lambda verdict: verdict == "pass")
         assert {"pass", "mismatch"} == set(verdicts)
+
+
+class TestLargeOutputs:
+    """An output that is too large to be listed in a record."""
+
+    @pytest.fixture
+    def case(self):
+        """Gives a case with 12,000 elements of output."""
+        desc = Desc(
+            input_tensor=TensorDesc(DataType.INT32, (300, 40)),
+            indices_tensor=TensorDesc(DataType.INT32, (1, 300)),
+            output_tensor=TensorDesc(DataType.INT32, (300, 40)),
+            axis=0,
+            index_dimensions=1,
+        )
+        data = Tensor(DataType.INT32, (300, 40), list(range(12000)))
+        return Case(
+            "large", desc, {"InputTensor": data, "IndicesTensor": Tensor(DataType.INT32, (1, 300), list(range(300)))}
+        )
+
+    def record(self, case, actual):
+        """Returns the record of this output."""
+        wrong = [at for at, (a, e) in enumerate(zip(actual, case.expected, strict=True)) if a != e]
+        return _tensor_record(case.desc.output, array("I", actual), wrong)
+
+    def test_few_wrong_elements(self, case):
+        """The record gives the whole output back; the digest proves it."""
+        actual = [*range(12000)]
+        actual[7], actual[11999] = 5, 6
+
+        record = self.record(case, actual)
+
+        assert record.Bits is None
+        assert actual == comparable_bits(case, record)
+        assert ["output[0, 7]", "output[299, 39]"] == [row[0] for row in wrong_elements(case, record).rows]
+        assert comparable_bits(case, msgspec.structs.replace(record, Digest="0" * 64)) is None
+
+    def test_many_wrong_elements(self, case):
+        """The first ones are shown, and nothing is said about the others."""
+        record = self.record(case, [0] * 12000)
+
+        shown = wrong_elements(case, record)
+
+        assert comparable_bits(case, record) is None
+        assert "output[0, 1]" == shown.rows[0][0] and "holds its first wrong elements" in shown.lines[0]
+
+    @pytest.mark.parametrize(
+        "difference",
+        [{}, {"element": 10**9, "Bits": "0"}, {"element": [], "Bits": None}, {"element": 1, "Bits": "f" * 99}],
+    )
+    def test_from_elsewhere(self, difference, case):
+        """A difference that is none is no output."""
+        record = msgspec.structs.replace(self.record(case, [0] * 12000), Differences=[difference])
+
+        assert comparable_bits(case, record) is None and wrong_elements(case, record) is None
