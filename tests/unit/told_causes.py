@@ -162,7 +162,7 @@ def agreed(name: str, bug: type[Defect], document: ConditionDocument, tier: list
     )
     failing = [case for case in tier if truth(name, bug, case)]
     shares = []
-    for cases in (tier, drawn(), near(failing)):
+    for cases in (tier, drawn(), *near(failing, condition)):
         answers = [(answer, condition.holds(features(c))) for c in cases if (answer := truth(name, bug, c)) is not None]
         shares.append(sum(answer == holds for answer, holds in answers) / len(answers) if answers else 1.0)
     return min(shares)
@@ -217,15 +217,22 @@ def drawn() -> list[Case]:
     return [drawn_case(operator, seed) for operator in OPERATORS for seed in range(100)]
 
 
-def near(failing: list[Case]) -> list[Case]:
-    """Returns new cases near failing ones."""
-    small = sorted(failing, key=largest_tensor)[:60]
-    new, cases = NewCases(small, 78), []
-    new.most_elements = max([new.most_elements, *(2 * largest_tensor(case) for case in small[:1])])
-    for tried in range(2000):
-        case = new.near(small[tried % len(small)]) if small else None
+def near(failing: list[Case], condition: Condition) -> tuple[list[Case], list[Case]]:
+    """Returns new cases near small failing ones; and some near any, with the sizes that the condition names."""
+    by_size = sorted(failing, key=largest_tensor)
+    numbers = [c.value for part in condition.any for c in part if type(c.value) is int and c.value > 1]
+    aims = tuple(size for n in numbers for size in (n - 1, n, n + 1, 2 * n))
+    large = by_size[:: -max(len(by_size) // 20, 1)] if aims else []
+    return _near(by_size[:60], 300, 2**11), _near(large, 100, 2**18, aims)
+
+
+def _near(failing: list[Case], count: int, most_elements: int, aims: tuple[int, ...] = ()) -> list[Case]:
+    new, cases = NewCases(failing, 78), []
+    new.most_elements, new.aims = most_elements, aims
+    for tried in range(20 * count):
+        case = new.near(failing[tried % len(failing)]) if failing else None
         if case is not None:
             cases.append(case)
-        if len(cases) == 300:
+        if len(cases) == count:
             break
     return cases
