@@ -128,8 +128,8 @@ def write_output(path: str | os.PathLike[str], content: bytes) -> None:
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
     """Returns whether a path is a device or a pipe, also one that leads to an open file, as /dev/stdout."""
-    in_devices = os.path.abspath(path).startswith(("/dev/", "/proc/"))
-    return os.path.exists(path) and not os.path.isdir(path) and (in_devices or not os.path.isfile(path))
+    opened = os.path.abspath(path).startswith(("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"))
+    return os.path.exists(path) and not os.path.isdir(path) and (opened or not os.path.isfile(path))
 
 
 def check_output(path: str | os.PathLike[str], mark: bytes, inputs: Iterable[str | Path], *, force: bool) -> None:
