@@ -100,10 +100,14 @@ class TestInstalled:
                 "onnxruntime onnxruntime-directml, then python -m pip install onnxruntime-directml",
             ),
             ("onnxruntime-windowsml", "then python -m pip install --no-deps onnxruntime-windowsml"),
+            (
+                "onnxruntime-openvino",
+                "onnxruntime onnxruntime-openvino, then python -m pip install onnxruntime-openvino",
+            ),
         ],
     )
     def test_repair(self, name, repair):
-        """The one with the DirectML EP is kept."""
+        """The one with the DirectML EP, or else the one that is not the plain onnxruntime, is kept."""
         with pytest.raises(ProviderError, match=f"{repair}$"):
             runtimes.require_one({"onnxruntime": "1.24.4", name: "1.30.0"})
 

@@ -82,8 +82,8 @@ def require_one(versions: dict[str, str] | None = None) -> str:
         raise ProviderError(f"ONNX Runtime is not installed: {install_command(wanted)}")
     if len(versions) > 1:
         pairs = " and ".join(f"{name} {version}" for name, version in versions.items())
-        preferred = DIRECTML_WHEELS.values()
-        keep = next((name for name in preferred if name in versions), next(iter(versions)))
+        own = (name for name in versions if name != FAMILY)  # the plain one may be there as a dependency alone
+        keep = next((name for name in DIRECTML_WHEELS.values() if name in versions), next(own, FAMILY))
         raise ProviderError(
             f"{pairs} are installed together, and overwrite each other's files: {uninstall_command(list(versions))}, then"
             f" {install_command(keep)}"
