@@ -77,7 +77,7 @@ class Dispatcher(Performer):
                 return f"{_SOURCE}: the device does not support {data_type.name}"
         return None
 
-    def facts(self) -> dict[str, Fact]:
+    def device_facts(self) -> dict[str, Fact]:
         """Returns what the device says that it supports: its feature level, and its data types by name. Never raises."""
         device = self._device.directml
         return {

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from ..errors import ProviderError
+from .machine.facts import Fact
 from .steps import AnyStep, Clear, Examine, Open, Result, Run
 
 _SESSION = "session"
@@ -30,6 +31,10 @@ class Performer:
         A failure of the step is in the result. Raises ProviderError only if the process that performs the steps is lost.
         """
         raise NotImplementedError
+
+    def device_facts(self) -> dict[str, Fact]:
+        """Returns what the device says of itself, beside the facts about the machine."""
+        return {}
 
     def renew(self) -> None:
         """Makes the next step run in a fresh process, if the steps run in another process that is spent."""

@@ -90,8 +90,7 @@ def main(make: Callable[..., Performer] = SessionProvider) -> None:
         else:
             from opmap.engines.machine.environment import collect
 
-            further = getattr(provider, "facts", None)
-            reply(frames.Facts(collect() | (further() if callable(further) else {})), message)
+            reply(frames.Facts(collect() | provider.device_facts()), message)
 
 
 def _provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:

@@ -189,6 +189,8 @@ def settle(records: Sequence[Record]) -> Record:
     Equal results give that result. Different results give `mismatch` without a stage. If a repetition was not run, the
     record is `not-run`, unless the others differ.
     """
+    if len(records) == 1:
+        return records[0]
     ran = [record for record in records if record.verdict != Verdict.NOT_RUN]
     if len({_comparable(record) for record in ran}) > 1:
         wrong = next((r for r in ran if not r.good), ran[0])

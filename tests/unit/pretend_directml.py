@@ -92,7 +92,7 @@ class Pretender(Performer):
             region[end] = 0
         return {name: region}
 
-    def facts(self):
+    def device_facts(self):
         return {
             "directml_feature_level": Fact("6_4", "a test"),
             "directml_data_types": Fact(["FLOAT32", "INT32"], "a test"),
