@@ -16,13 +16,14 @@ import numpy as np
 
 from ..cases.case import Case
 from ..cases.variants import PLAIN
-from ..faults import FAULTS, FaultProvider
+from ..faults import FAULTS, Fault, FaultProvider
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record, TensorRecord
 from ..known.written_failures import stable_text
 from ..vocabulary import Verdict
 from .conditions import Condition, separate
 from .judged_run import JudgedRun
+from .models import Model
 from .relation import PART, STALE, Label, Relation, without_numbers
 from .relations import (
     Earlier,
@@ -40,6 +41,9 @@ MOST_BACK, MOST_BACK_ALIKE = 40, 4000
 
 FEWEST_CALLS = 10
 """The fewest calls from which a fault model of a session is read."""
+
+MOST_MODELS = 40
+"""The models, those that the most failures propose, that all failures are compared with."""
 
 MOST_RELATED = 200
 """The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
@@ -122,7 +126,12 @@ class Cause:
         if self.rule:
             wrong = telling_output(failure)
             return wrong is not None and self.rule.explains(wrong)
-        return not self.relation.vague and self._label_in(failure) is not None
+        if self.relation.vague:
+            return False
+        if self._label_in(failure) is not None:
+            return True
+        actual, model = _own_output(failure.case, failure.record), self.relation.model
+        return model is not None and actual is not None and WrongOutput.of(failure.case, actual).is_given_by(model)
 
     def relation_of(self, failure: Failure) -> Relation:
         """Returns the relation of one failure: that of the cause if the failure shows it, else its simplest one."""
@@ -158,12 +167,12 @@ def _causes_alone(run: JudgedRun) -> list[Cause]:
         return _causes(run, [_of_session(of_sessions, *run.judged[n]) for n in run.failed_alone])
     listed = [n for n in run.failed_alone if not is_large(run.judged[n][1])]
     chosen = set(listed[:: max(1, -(-len(listed) // MOST_RELATED))])
-    searched = [_searched(run, n) for n in sorted(chosen)]
+    searched = with_models([_searched(run, n) for n in sorted(chosen)])
     unsearched = [n for n in run.failed_alone if n not in chosen]
     groups = _causes(run, searched)
     claimed = {n: cause.label for n in unsearched if (cause := _claimant(groups, run, n))}
     if len(claimed) < len(unsearched):
-        groups = _causes(run, [*searched, *(_searched(run, n) for n in unsearched if n not in claimed)])
+        groups = _causes(run, with_models([*searched, *(_searched(run, n) for n in unsearched if n not in claimed)]))
     more: dict[Label, list[Failure]] = {cause.label: [] for cause in groups}
     for n, label in claimed.items():
         more[label if label in more else groups[0].label].append(Failure(*run.judged[n]))
@@ -177,6 +186,26 @@ def _searched(run: JudgedRun, n: int) -> Failure:
     certain = first.explained == first.wrong and not first.vague and first.kind != "values"
     earlier = [] if certain else earlier_calls(run, n)
     return failure_of(*run.judged[n], earlier) if earlier else failure
+
+
+def with_models(failures: Sequence[Failure]) -> list[Failure]:
+    """Returns the failures with the models that others of them propose, where these give the output too."""
+    proposed = Counter((r.kind, r.text) for failure in failures for r in failure.relations if r.model)
+    by_text = {(r.kind, r.text): r.model for failure in failures for r in failure.relations if r.model}
+    shared = [
+        Model(kind, fault) for (kind, text), _ in proposed.most_common(MOST_MODELS) if (fault := by_text[kind, text])
+    ]
+    extended = []
+    for failure in failures:
+        actual = _own_output(failure.case, failure.record) if failure.record.verdict == Verdict.MISMATCH else None
+        if actual is not None and shared:
+            wrong = WrongOutput.of(failure.case, actual)
+            new = (model for model in shared if (model.kind, model.fault.text) not in failure.labels)
+            more = (wrong.of_model(model) for model in new if wrong.is_given_by(model.fault))
+            relations = sorted((*failure.relations, *more), key=lambda relation: relation.vague)
+            failure = replace(failure, relations=tuple(relations))
+        extended.append(failure)
+    return extended
 
 
 def _causes(run: JudgedRun, failures: Sequence[Failure]) -> list[Cause]:
@@ -227,7 +256,8 @@ def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
     alike, arrays = [cause for cause in groups if cause.mismatch], CaseArrays(case)
     for cause in alike:
         kind, name = cause.label
-        if kind == "fault" and gives(name, arrays, record):
+        fault = FAULTS[name] if kind == "fault" else cause.relation.model
+        if fault is not None and gives(fault, arrays, record):
             return cause
     (case_features,) = run.features([case])
     return next((cause for cause in alike if cause.condition and cause.condition.holds(case_features)), None)
@@ -319,12 +349,12 @@ def is_large(record: Record) -> bool:
 def faults_of_large(case: Case, record: Record) -> list[str]:
     """Returns the fault models that give the output of a record that holds its digest. Of a very large one, few are tried."""
     arrays, small = CaseArrays(case), case.desc.output.element_count <= MAX_OUTPUT
-    return [name for name, fault in FAULTS.items() if (fault.huge or small) and gives(name, arrays, record)]
+    return [name for name, fault in FAULTS.items() if (fault.huge or small) and gives(fault, arrays, record)]
 
 
-def gives(name: str, arrays: CaseArrays, record: Record) -> bool:
-    """Returns whether a fault model that needs no earlier call gives exactly the output of a record."""
-    fault, actual = FAULTS[name], record.actual
+def gives(fault: Fault, arrays: CaseArrays, record: Record) -> bool:
+    """Returns whether a fault that needs no earlier call gives exactly the output of a record."""
+    actual = record.actual
     if fault.session or fault.result or actual is None or actual.DataType != arrays.data_type.name:
         return False
     (output,) = FaultProvider(fault).run_arrays(arrays)
@@ -411,7 +441,7 @@ def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
         return part_relation(name, explained, wrong).or_unknown(explaining, len(searched))
     if kind != "fault":
         text = "the output is the one of an earlier call" if kind == STALE and len(searched) > 1 else first.text
-        whole = Relation(kind, text, None, (), explained, wrong, first.vague, remark=first.remark)
+        whole = replace(first, text=text, explained=explained, wrong=wrong)
         return whole if first.vague else whole.or_unknown(explaining, len(searched))
     having = [failure for failure, r in zip(searched, of_label, strict=True) if r]
     common = set.intersection(*({n for k, n in failure.labels if k == "fault"} for failure in having)) - {name}

@@ -21,6 +21,7 @@ from .causes import (
     failure_of,
     telling_output,
     whole_relation,
+    with_models,
     without_calls,
 )
 from .conditions import Comparison, Condition, approximate
@@ -283,7 +284,7 @@ def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
     if not cause.mismatch:
         return cause
     new = [failure_of(case, record) for case, record in answers]
-    failures = [*(failure for failure in cause.failures if failure.relations), *new]
+    failures = with_models([*(failure for failure in cause.failures if failure.relations), *new])
     label = best_label(failures)
     learned = replace(cause, label=label, relation=whole_relation(label, failures))
     if learned.relation.explained == learned.relation.wrong and not learned.relation.vague:

@@ -86,7 +86,7 @@ class KnownCauses:
         """
         digest = record.actual.digest if record.actual else None
         same_digest = entry.digest in (None, digest)
-        same_fault = entry.fault is None or gives(entry.fault, CaseArrays(case), record)
+        same_fault = entry.fault is None or gives(FAULTS[entry.fault], CaseArrays(case), record)
         if same_digest and same_fault and entry.relation is None:
             return None
         differs = not same_digest or (entry.relation is None and not _needs_relations(entry.fault, case))
@@ -151,7 +151,7 @@ class WrittenCauses:
     def _has(self, label: Label, record: Record) -> bool:
         kind, name = label
         tried = record.case in self._labels and not is_large(record)
-        if not tried and kind == "fault" and gives(name, CaseArrays(self._case(record)), record):
+        if not tried and kind == "fault" and gives(FAULTS[name], CaseArrays(self._case(record)), record):
             return True
         return label in self._labels_of(record)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from ..faults import Fault
 
 RELATION_KINDS = (
     "fault",
@@ -47,7 +49,7 @@ class Relation:
     `text` is a sentence. `fault` names a fault model that gives exactly the actual output, and `ties` name all others
     that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `part` names
     a fault model that gives the wrong elements, and would change others too. `remark` says of an output without a relation
-    which one is the closest.
+    which one is the closest. `model` gives exactly the output, and may say those of other cases.
     """
 
     kind: str
@@ -59,6 +61,7 @@ class Relation:
     vague: bool = False
     part: str | None = None
     remark: str | None = None
+    model: Fault | None = field(default=None, compare=False)
 
     def or_unknown(self, cases: int = 1, of: int = 1) -> Relation:
         """Returns the relation if it explains nearly all wrong elements, in nearly all cases; else that none was found.

@@ -13,6 +13,7 @@ from ..engines.arrays import dtype_of, wrong_outputs
 from ..faults import FAULTS, FaultProvider
 from ..faults.case_arrays import Bits, CaseArrays
 from ..tensors import DataType
+from .models import models
 from .relation import UNKNOWN, Relation
 from .relations_addresses import address_relations
 from .relations_outputs import any_order, output_relations, some_missing, stale_part
@@ -116,6 +117,7 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
         names.sort(key=lambda name: (FAULTS[name].concerns is not None, FAULTS[name].value is not None))
         names += dict.fromkeys(name for relation in stale for name in (relation.fault, *relation.ties) if name)
         yield Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]), count, count)
+    yield from map(wrong.of_model, models(wrong))
     yield from output_relations(wrong)
     yield from stale
     if wrong.tells_of_values():

@@ -10,12 +10,8 @@ from math import prod
 import numpy as np
 
 from ..faults.case_arrays import Bits, Numbers
-from ..judge.compare import UNWRITTEN
 from .relation import Relation
-from .relations_wrong import LEAST, Elements, Mask, Moves, WrongOutput
-
-_UNWRITTEN = (UNWRITTEN, 0xCD, 0xFF)
-"""Bytes that memory may hold before anything is written to it."""
+from .relations_wrong import LEAST, UNWRITTEN_BYTES, Elements, Mask, Moves, WrongOutput
 
 _GROUPS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -49,7 +45,7 @@ def output_relations(wrong: WrongOutput) -> Iterator[Relation]:
 def _fills(wrong: WrongOutput) -> Iterator[tuple[str, str, int]]:
     """Gives what an element can hold that is not written: the kind of a whole output of it, in words, the bits."""
     yield "zero", "zero", 0
-    for byte in _UNWRITTEN:
+    for byte in UNWRITTEN_BYTES:
         bits = int.from_bytes(bytes([byte]) * wrong.actual.itemsize, "little")
         yield "missing", f"not written: each byte is {byte:#04x}", bits
 

@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log2
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..cases.case import Case
+from ..faults import Fault
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, bit_array
-from ..judge.compare import undefined
+from ..judge.compare import UNWRITTEN, undefined
 from .relation import Relation
+
+if TYPE_CHECKING:
+    from .models import Model
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -29,6 +33,9 @@ Moves = Callable[[Elements], Elements]
 
 MAX_OUTPUT = 100_000
 """The largest output, in elements, for which all relations are tried. For a larger one the slow ones are left out."""
+
+UNWRITTEN_BYTES = (UNWRITTEN, 0xCD, 0xFF)
+"""Bytes that memory may hold before anything is written to it."""
 
 MARGIN = 12.0
 """The information, in bits, that wrong elements must hold beside the logarithm of the number of relations tried."""
@@ -121,6 +128,14 @@ class WrongOutput:
         """Returns a relation of this output that explains so many of the wrong elements; all if that is not given."""
         count = len(self.wrong)
         return Relation(kind, text, explained=count if explained is None else explained, wrong=count, vague=vague)
+
+    def is_given_by(self, fault: Fault) -> bool:
+        """Returns whether a fault gives exactly this output."""
+        return self.is_(fault.bits(self.arrays))
+
+    def of_model(self, model: Model) -> Relation:
+        """Returns the relation of a model that gives this output."""
+        return replace(self.relation(model.kind, model.fault.text), model=model.fault)
 
     # --- the input's elements ---
 
