@@ -46,7 +46,7 @@ def models(wrong: WrongOutput) -> Iterator[Model]:
         if np.array_equal(changed[wrong.wrong], wrong.wrong_bits):
             for part in _parts(wrong):
                 mask = part.mask(wrong.arrays)
-                if mask[wrong.wrong].all() and wrong.is_(np.where(mask, changed, wrong.right)):
+                if mask[wrong.wrong].all() and not mask.all() and wrong.is_(np.where(mask, changed, wrong.right)):
                     yield Model(kind, Fault(text=f"{part.text} {text}", output=_in_part(part, change)))
     yield from _lanes(wrong)
     if wrong.tells_of_addresses(len(_index_models())):

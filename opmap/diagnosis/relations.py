@@ -117,13 +117,13 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
         names.sort(key=lambda name: (FAULTS[name].concerns is not None, FAULTS[name].value is not None))
         names += dict.fromkeys(name for relation in stale for name in (relation.fault, *relation.ties) if name)
         yield Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]), count, count)
-    yield from map(wrong.of_model, models(wrong))
     yield from output_relations(wrong)
     yield from stale
     if wrong.tells_of_values():
         yield from value_relations(wrong)
     if not wrong.large and reveals_addresses(wrong.case):
         yield from address_relations(wrong)
+    yield from map(wrong.of_model, models(wrong))
     yield from _faults_in_part(wrong, fitting)
     if wrong.tells_of_values() and (wrong.read < 0).any():
         yield from mask_relations(wrong)

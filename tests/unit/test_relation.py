@@ -6,7 +6,10 @@ from planted_outputs import LONG_AXIS, PLANTED, SHAPES, axis_of, changed, found,
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue, generated
+from opmap.cases.parameters import is_large
 from opmap.descriptors import TensorDesc, complete
+from opmap.diagnosis.causes import causes
+from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.relations import (
     Earlier,
     problem_relation,
@@ -16,9 +19,11 @@ from opmap.diagnosis.relations import (
 )
 from opmap.diagnosis.relations_wrong import MAX_OUTPUT
 from opmap.engines.arrays import dtype_of, wrong_outputs
-from opmap.faults import FAULTS, FaultProvider
-from opmap.faults.case_arrays import CaseArrays
+from opmap.engines.providers import OpenProvider
+from opmap.faults import FAULTS, Fault, FaultProvider
+from opmap.faults.case_arrays import CaseArrays, resolve
 from opmap.faults.conversions import CONVERSION_FAULTS, through
+from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
@@ -301,6 +306,64 @@ class TestConversions:
             found(case, tail).text,
         )
         assert not [r for r in relations(case, tail.tolist()) if r.kind == "values"]
+
+
+def _written_up_to(group):
+    return lambda bits, arrays: np.where(np.arange(len(bits)) < len(bits) // group * group, bits, 0 * bits)
+
+
+def _second_and_third(bits, arrays):
+    if bits.itemsize == 1:
+        whole = bits[: len(bits) // 4 * 4].reshape(-1, 4)
+        whole[:] = whole[:, [0, 2, 1, 3]]
+    return bits
+
+
+def _rows_of_four(bits, arrays):
+    rows = bits.reshape(-1, arrays.output_sizes[-1])
+    whole = rows.shape[1] // 4 * 4
+    if whole:
+        rows[:, whole:] = rows[:, whole - 4 : rows.shape[1] - 4]
+    return bits
+
+
+MODELS = {
+    "the elements behind the last whole group of 32 are zero": Fault(text="", output=_written_up_to(32)),
+    "the elements from number 128 on are zero": Fault(
+        text="", output=lambda bits, arrays: np.where(np.arange(len(bits)) < 128, bits, 0 * bits)
+    ),
+    "the elements of each row behind its last whole group of 4 are copies of those 4 before them": Fault(
+        text="", output=_rows_of_four
+    ),
+    "the bytes of each group of 4 bytes are taken in the order 0, 2, 1, 3": Fault(text="", output=_second_and_third),
+    "an index of 5 or more means element 3": Fault(
+        text="", position=lambda i, n: np.where(i >= 5, min(3, n - 1), resolve(i, n))
+    ),
+    "an index of 16 or more means element 15": Fault(
+        text="", position=lambda i, n: np.where(i >= 16, 15, resolve(i, n))
+    ),
+    "a negative index means element 1": Fault(
+        text="", position=lambda i, n: np.where(i < 0, min(1, n - 1), resolve(i, n))
+    ),
+    "a negative index means the last element": Fault(text="", position=lambda i, n: np.where(i < 0, n - 1, i)),
+}
+"""Backends that are wrong by a rule with a number in it, and the sentence about them."""
+
+
+class TestModels:
+    """A rule that one case proposes is held against all cases: one defect is one cause, whatever the sizes are."""
+
+    @pytest.mark.parametrize(
+        "text", [pytest.param(t, marks=[] if "bytes" in t or "128" in t else pytest.mark.slow) for t in MODELS]
+    )
+    def test_one_cause(self, text):
+        """The largest cause has the rule and nearly all cases; the others say that they do not know."""
+        judge = Judge(OpenProvider("fault:planted", None, None, FaultProvider(MODELS[text])))
+        run = JudgedRun([(case, judge(case)) for case in catalogue("smoke", variants=False) if not is_large(case.desc)])
+        first, *others = causes(run)
+        assert (text, None) == (first.relation.text, first.relation.fault)
+        assert len(first.failures) >= 0.98 * len(run.failed)
+        assert len(others) <= 2
 
 
 class TestReveals:
