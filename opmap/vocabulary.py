@@ -31,53 +31,84 @@ CONTRACT = "contract/"
 """The prefix of every contract probe's id. No case id starts with it."""
 
 
+Standing = Literal["right", "excused", "failed", "broken", "not run"]
+"""How a verdict stands: the values are right; nothing is wrong, but nothing was shown either; something is wrong; the run itself
+went wrong, so its message may hold addresses and times; nothing ran. The first two leave a run green."""
+
+
 class Verdict(enum.StrEnum):
     """What happened to one case or probe.
 
-    `good` is true if the verdict leaves a run green. `text` is the meaning of the verdict in one sentence.
+    `standing` says how reports, JUnit and repetitions treat it, and `colour` is its colour in tables. `text` is its meaning in
+    one sentence.
     """
 
-    good: bool
+    standing: Standing
+    colour: str
     text: str
 
-    def __new__(cls, value: str, good: bool, text: str) -> Verdict:
+    def __new__(cls, value: str, standing: Standing, colour: str, text: str) -> Verdict:
         member = str.__new__(cls, value)
         member._value_ = value
-        member.good, member.text = good, text
+        member.standing, member.colour, member.text = standing, colour, text
         return member
+
+    @property
+    def good(self) -> bool:
+        """Whether the verdict leaves a run green."""
+        return self.standing in ("right", "excused")
 
     PASS = (
         "pass",
-        True,
+        "right",
+        "green",
         "Every defined element has the expected bits, and the run is proven for the provider, or asserted by it.",
     )
-    MISMATCH = "mismatch", False, "The provider returned other bits, another shape or another type than expected."
-    ERROR = "error", False, "A stage failed; the record's `stage` names it."
-    FALLBACK = "fallback", False, "The result is right, but nothing proves that the requested provider computed it."
+    MISMATCH = (
+        "mismatch",
+        "failed",
+        "red",
+        "The provider returned other bits, another shape or another type than expected.",
+    )
+    ERROR = "error", "broken", "red", "A stage failed; the record's `stage` names it."
+    FALLBACK = (
+        "fallback",
+        "failed",
+        "red",
+        "The result is right, but nothing proves that the requested provider computed it.",
+    )
     PATH_UNPROVEN = (
         "path-unproven",
-        False,
+        "failed",
+        "red",
         "The result is right, but nothing proves that the run took the execution path of its variant.",
     )
     LOWERED_DIFFERENTLY = (
         "lowered-differently",
-        False,
+        "failed",
+        "red",
         "The provider made another DirectML descriptor from the model than the mapping predicts.",
     )
     UNSUPPORTED = (
         "unsupported",
-        True,
+        "excused",
+        "cyan",
         "The requested feature level does not support the descriptor, or the provider says that it does not.",
     )
-    OBSERVED = "observed", True, "Some elements have no documented value. The other elements are right."
-    NOT_EXPRESSIBLE = "not-expressible", True, "The descriptor is valid, but no ONNX graph can express it."
-    CRASH = "crash", False, "The worker process ended while it handled the case."
-    TIMEOUT = "timeout", False, "The worker process gave no answer within the time limit."
-    DEVICE_LOST = "device-lost", False, "The GPU was removed, hung or reset."
-    NOT_RUN = "not-run", False, "The case was not tried."
-    SKIPPED = "skipped", True, "The case was not tried: it is known to hang, or to lose the device."
-    KNOWN_FAILURE = "known-failure", True, "The case failed exactly as a known failure says."
-    UNEXPECTED_PASS = "unexpected-pass", False, "The case passed, although a known failure says that it fails."
+    OBSERVED = "observed", "right", "cyan", "Some elements have no documented value. The other elements are right."
+    NOT_EXPRESSIBLE = "not-expressible", "excused", "cyan", "The descriptor is valid, but no ONNX graph can express it."
+    CRASH = "crash", "broken", "red", "The worker process ended while it handled the case."
+    TIMEOUT = "timeout", "broken", "red", "The worker process gave no answer within the time limit."
+    DEVICE_LOST = "device-lost", "broken", "red", "The GPU was removed, hung or reset."
+    NOT_RUN = "not-run", "not run", "yellow", "The case was not tried."
+    SKIPPED = "skipped", "excused", "yellow", "The case was not tried: it is known to hang, or to lose the device."
+    KNOWN_FAILURE = "known-failure", "excused", "yellow", "The case failed exactly as a known failure says."
+    UNEXPECTED_PASS = (
+        "unexpected-pass",
+        "failed",
+        "red",
+        "The case passed, although a known failure says that it fails.",
+    )
 
 
 DANGEROUS = (Verdict.TIMEOUT, Verdict.DEVICE_LOST)

@@ -16,7 +16,7 @@ from ..tensors import DataType, Tensor
 from .variants import PLAIN, Inputs
 
 CASE_IDS = 1
-"""The version of the case ids. A change of ids raises it, and adds a migration to known_failures.MIGRATIONS."""
+"""The version of the case ids. A change of ids raises it."""
 
 INDEX_PATHS: Mapping[str, str] = {"input": PLAIN, "initializer": "init", "one": "init", "node": "node"}
 """Class of the parameter `index_path` -> the variant that brings the indices to the operator in this way.

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 
 from ..errors import printable
 from ..judge.record import Record
-from ..vocabulary import Verdict
+from ..vocabulary import Standing, Verdict
 from .documents import Part
 from .tables import WHY_RED
 
-_ERRORS = (Verdict.ERROR, Verdict.CRASH, Verdict.TIMEOUT, Verdict.DEVICE_LOST)
-"""The verdicts of cases that gave no output: JUnit's errors. The others that are not good are its failures."""
-
-_SHOWN = (Verdict.PASS, Verdict.OBSERVED)
-"""The verdicts of cases that passed. The other good ones are JUnit's skipped tests."""
+_KINDS: dict[Standing, str] = {"failed": "failure", "broken": "error", "excused": "skipped", "not run": "skipped"}
+"""The standing of a verdict -> what JUnit calls a test case that did not pass."""
 
 _PROPERTIES = ("tier", "version", "package", "device_class", "adapter_name", "driver", "platform")
 
@@ -66,9 +63,9 @@ def _why(exit_code: int) -> str:
 def _case(record: Record) -> ET.Element:
     operator = printable((record.operator or "?").removeprefix("DML_OPERATOR_"))
     case = ET.Element("testcase", classname=f"opmap.{operator}", name=printable(record.case or "?"))
-    if record.verdict in _SHOWN:
+    if record.verdict.standing == "right":
         return case
-    kind = "error" if record.verdict in _ERRORS else "failure" if record.failed else "skipped"
+    kind = _KINDS[record.verdict.standing]
     stage = f" at {record.stage}" if record.stage and record.verdict == Verdict.ERROR else ""
     message = printable(f"{record.verdict}{stage}{f': {record.message}' if record.message else ''}")
     attributes = {"message": message} if kind == "skipped" else {"message": message, "type": str(record.verdict)}

@@ -162,7 +162,7 @@ def _matrix(
         counts["failed"] += record.failed
         counts["other"] += not record.failed and record.verdict != Verdict.PASS
         counts["accepted"] += _accepted(record)
-        counts["right"] += record.verdict in (Verdict.PASS, Verdict.OBSERVED)
+        counts["right"] += record.verdict.standing == "right"
     columns = sorted({key[2] for key in counters}, key=order)
 
     def cell(key: Key) -> Count:

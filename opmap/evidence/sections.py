@@ -16,13 +16,7 @@ from ..vocabulary import Verdict
 from .markdown import block, plain, table
 
 _STYLES: dict[str, str] = {
-    **{verdict: "red" for verdict in Verdict},
-    Verdict.PASS: "green",
-    Verdict.KNOWN_FAILURE: "yellow",
-    Verdict.OBSERVED: "cyan",
-    Verdict.UNSUPPORTED: "cyan",
-    Verdict.NOT_RUN: "yellow",
-    Verdict.SKIPPED: "yellow",
+    **{verdict: verdict.colour for verdict in Verdict},
     "expected": "green",
     "actual": "red",
     "new": "bold red",

@@ -208,6 +208,6 @@ def _comparable(record: Record) -> bytes:
     The message of a crash or error may contain addresses and times, and an undefined value may change. For such a record
     only the verdict, the stage and the place in ONNX Runtime count.
     """
-    message = record.message if record.verdict in (Verdict.MISMATCH, Verdict.OBSERVED) else None
-    actual = record.actual if record.verdict == Verdict.MISMATCH else None
+    message = record.message if record.verdict.standing in ("right", "failed") else None
+    actual = None if record.verdict == Verdict.OBSERVED else record.actual
     return to_json([record.verdict, record.stage, record.path, message, actual])

@@ -1,7 +1,7 @@
 """Case ids, values, expected outputs and the fault score equal those of the last release: users keep its results.
 
-A change may be intended. Then replace the digest here. If ids change, also raise CASE_IDS and add a migration to
-known_failures.MIGRATIONS. `test_models.py` compares every byte of models/.
+A change may be intended. Then replace the digest here. If ids change, also raise CASE_IDS. `test_models.py` compares every
+byte of models/.
 """
 
 import hashlib
