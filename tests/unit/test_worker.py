@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from troubled_workers import IDENTITY, first_cases, judge, started, troubled
 
-from opmap.engines import frames
+from opmap.engines import frames, worker_main
 from opmap.engines.machine.environment import collect
 from opmap.engines.protocol import ProviderFacts
 from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
@@ -200,6 +200,20 @@ class TestHangLimit:
             with pytest.raises(NotRun):
                 lost.run_once(b"", {})
             assert "pass" == judge(other)(cases[0]).verdict
+
+
+class TestDeviceClass:
+    """A class is said only where it is known."""
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [(CPU, "hardware"), ("CUDAExecutionProvider", "hardware"), ("WebGpuExecutionProvider", None)],
+    )
+    def test_of_an_execution_provider(self, monkeypatch, name, expected):
+        monkeypatch.setattr("onnxruntime.get_available_providers", lambda: [name])
+        monkeypatch.setattr(worker_main, "wine_version", lambda: None)
+        _, facts = worker_main._execution_provider(frames.Start(name), lambda *arguments, **options: None)
+        assert expected == facts.device_class
 
 
 class TestAdapter:
