@@ -18,6 +18,7 @@ from ..cases.case import Case
 from ..cases.variants import PLAIN
 from ..faults import FAULTS, Fault, FaultProvider
 from ..faults.case_arrays import CaseArrays
+from ..judge.compare import FED_IGNORED
 from ..judge.record import Record, TensorRecord
 from ..known.written_failures import stable_text
 from ..vocabulary import Verdict
@@ -44,6 +45,9 @@ FEWEST_CALLS = 10
 
 MOST_MODELS = 40
 """The models, those that the most failures propose, that all failures are compared with."""
+
+MOST_IN_TITLE = 160
+"""The most characters of an error's message in a title."""
 
 MOST_RELATED = 200
 """The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
@@ -368,6 +372,10 @@ def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> lis
         return [Relation("error", f"{record.verdict}{stage}{f': {text}' if text else ''}")]
     if record.actual is None:
         return [problem_relation(case, record.message or "")]
+    if FED_IGNORED in (record.message or ""):
+        return [
+            Relation("inputs", FED_IGNORED)
+        ]  # the variant's own evidence, exactly; what elements became follows from it
     actual = _own_output(case, record)
     if actual is not None:
         return relations(case, actual, earlier=earlier)
@@ -425,6 +433,17 @@ def best_label(failures: Sequence[Failure]) -> Label:
     return min(counts, key=lambda label: (label in vague, -counts[label], -simplest[label], order[label]))
 
 
+def _error_title(label: str, records: Sequence[Record]) -> str:
+    """Returns verdict and stage, and what the first lines of all messages have in common; `...` stands for the rest."""
+    lines = [(record.message or "").partition("\n")[0].split() for record in records]
+    if any(record.path for record in records):
+        return label  # the source line and the code name the error
+    words = [same[0] if len({*same}) == 1 else "..." for same in zip(*lines, strict=False)]
+    words += ["..."] * (len({*map(len, lines)}) > 1)
+    what = " ".join(words)[:MOST_IN_TITLE]
+    return f"{label.partition(': ')[0]}: {what}" if {*words} - {"..."} else label
+
+
 def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
     """Returns the relation with this label, with the wrong elements of all failures that were searched.
 
@@ -439,6 +458,8 @@ def whole_relation(label: Label, failures: Sequence[Failure]) -> Relation:
     explaining = sum(r is not None and r.or_unknown() is r for r in of_label)
     if kind == PART:
         return part_relation(name, explained, wrong).or_unknown(explaining, len(searched))
+    if kind == "error":
+        return replace(first, text=_error_title(name, [failure.record for failure in searched]))
     if kind != "fault":
         text = "the output is the one of an earlier call" if kind == STALE and len(searched) > 1 else first.text
         whole = replace(first, text=text, explained=explained, wrong=wrong)

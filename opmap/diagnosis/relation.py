@@ -18,6 +18,7 @@ RELATION_KINDS = (
     "stale",
     "values",
     "address",
+    "inputs",
     "shape",
     "type",
     "error",

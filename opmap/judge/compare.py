@@ -25,6 +25,8 @@ def differences(expected: Sequence[int | None], actual: Sequence[int]) -> Sequen
     return array("q", (i for i, (e, a) in pairs if e != a and e is not None))
 
 
+FED_IGNORED = "the output is the one for the model's defaults, and the fed values are ignored"
+
 UNWRITTEN = 0xA5
 """The byte with which runs fill the memory of outputs that they allocate before a run."""
 
@@ -41,7 +43,7 @@ def relation(check: Check, checks: Sequence[Check], defaults: Mapping[str, Tenso
     if defaults and check.field == check.inputs.output_field:
         inputs = Inputs(check.inputs.desc, {**check.inputs.tensors, **defaults})
         if list(inputs.expected) == bits:
-            return "the output is the one for the model's defaults, and the fed values are ignored"
+            return FED_IGNORED
     earlier = checks[: checks.index(check)]
     for other in reversed(earlier):
         if other.field == check.field and list(other.expected) == bits:

@@ -7,22 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.diagnosis.asking import Asked
-from opmap.diagnosis.causes import causes
+from opmap.diagnosis.causes import causes, without_calls
 from opmap.diagnosis.conditions import Comparison, Condition
 from opmap.diagnosis.diagnose import Diagnosis, check_stability, diagnoses, merged, settled
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.stability import stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.faults import open_fault
+from opmap.judge.compare import FED_IGNORED
 from opmap.judge.judge import Judge
+from opmap.judge.record import Record
 from opmap.known.known_failures import SCHEMA
 from opmap.session import Session
 from opmap.session.options import SessionOptions
+from opmap.vocabulary import Stage, Verdict
 
 SMOKE = list(catalogue("smoke", variants=False))
 CASES = [case for case in SMOKE if case.id.startswith("gather_nd/")]
@@ -270,6 +274,33 @@ class TestCauses:
         opened.close()
         assert "error" == cause.relation.kind
         assert cause.relation.text.startswith("crash at run")
+
+    def test_error_title(self):
+        """A title has the first line of the exception with its type, as far as all cases of the cause have it in common."""
+        lines = [f"RuntimeError: Need at least {n} dims\nNeed more information? Ask the maintainers" for n in (2, 3)]
+        fields = {"verdict": Verdict.ERROR, "stage": Stage.RUN}
+        judged = [(case, Record(message=line, **fields)) for case, line in zip(CASES, lines, strict=False)]
+        (cause,) = causes(JudgedRun(judged))
+        assert "error at run: RuntimeError: Need at least ... dims" == cause.relation.text
+
+    def test_fed_values_ignored(self):
+        """What a variant shows exactly is the title, although the same output fits a fault model."""
+        case = CASES[0]
+        record = Judge(open_fault("index-ignored"))(case)
+        record = msgspec.structs.replace(record, message=f"run 2: {FED_IGNORED}; {record.message}")
+        (cause,) = causes(JudgedRun([(case, record)]))
+        assert ("inputs", FED_IGNORED) == (cause.relation.kind, cause.relation.text)
+
+    def test_calls(self):
+        """A relation over calls is not told of a case that fails alone in a fresh process."""
+        judge = Judge(open_fault("run-previous-output"))
+        judged = [(case, judge(case)) for case in CASES]
+        run = JudgedRun(judged, {case.id: call for call, case in enumerate(CASES, 1)})
+        (cause, *_) = causes(run)
+        assert "run-previous-output" in (cause.relation.fault, *cause.relation.ties)
+        relation = without_calls(run, cause).relation
+        assert "stale" != relation.kind
+        assert "run-previous-output" not in (relation.fault, *relation.ties)
 
     def test_nothing(self):
         assert [] == causes(self.run("none"))
