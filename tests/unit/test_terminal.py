@@ -241,7 +241,7 @@ class TestWidth:
     def test_table(self, terminal):
         """Names are never broken, and a column in which every cell is empty is left out."""
         rows = [["GATHER_ELEMENTS", "12", "", "a text of many words " * 8], ["GATHER_ND1", "1", "", "x"]]
-        Section("", ["operator", "cases", "nothing", "text"], rows).print(terminal)
+        Section("cases", ["operator", "cases", "nothing", "text"], rows).print(terminal)
 
         out = terminal.file.getvalue()
         assert "GATHER_ELEMENTS" in out and "nothing" not in out
