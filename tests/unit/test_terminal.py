@@ -240,8 +240,9 @@ class TestWidth:
 
     def test_table(self, terminal):
         """Names are never broken, and a column in which every cell is empty is left out."""
-        rows = [["GATHER_ELEMENTS", "12", "", "a text of many words " * 8], ["GATHER_ND1", "1", "", "x"]]
-        Section("cases", ["operator", "cases", "nothing", "text"], rows).print(terminal)
+        texts = ["lowered-differently a"] * 6
+        rows = [["GATHER_ELEMENTS", "", *texts], ["GATHER_ND1", "", *texts]]
+        Section("cases", ["operator", "nothing", *"abcdef"], rows).print(terminal)
 
         out = terminal.file.getvalue()
         assert "GATHER_ELEMENTS" in out and "nothing" not in out
