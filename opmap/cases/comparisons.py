@@ -21,6 +21,12 @@ _WORDS = {
     "index_dimensions": "IndexDimensions",
     "before": "elements before the indexed dimensions",
     "block": "elements behind the indexed dimensions",
+    "input_dimension_count": "InputDimensionCount",
+    "node_rank": "rank of the ONNX node's data",
+    "node_index_rank": "rank of the ONNX node's indices",
+    "node_output_rank": "rank of the ONNX node's output",
+    "last_length": "length of the last dimension",
+    "index_bytes": "bytes of the indices",
     "call": "call",
 }
 """Feature -> how it reads, where it is not the feature's name with spaces."""
@@ -34,6 +40,12 @@ _EXTRA_COST = {
     "output_elements": 1.0,
     "data_pattern": 1.0,
     "output_bytes": 1.5,
+    "input_dimension_count": 1.0,
+    "node_rank": 1.0,
+    "node_index_rank": 1.5,
+    "node_output_rank": 1.5,
+    "last_length": 0.7,
+    "index_bytes": 1.5,
     "duplicates": 1.5,
 }
 """Feature -> what it costs more than others. Of two conditions that say the same, the cheaper one is shown."""
@@ -79,14 +91,14 @@ class Comparison:
 
     @cached_property
     def cost(self) -> float:
-        """How far the comparison is from simple. A condition of fewer comparisons is always cheaper than one of more."""
+        """How far the comparison is from simple: about the bits that it takes to say it."""
         cost = _OPERATOR_COST.get(self.op, 0.0) + _EXTRA_COST.get(self.feature, 0.0)
         cost += _ORDER.get(self.feature, len(_ORDER)) * 0.02
         if self.op == "in" and isinstance(self.value, tuple):
-            cost += len(self.value) / 2
+            cost += 2 * len(self.value)
         if self.op == "%==" and isinstance(self.value, tuple):
-            cost += 2 + log2(int(self.value[0]))
-        return 10 + min(cost + (self.value is False and self.feature not in FLAGS) * 2, 9.9)
+            cost += 2 + log2(int(self.value[0])) * (2 if self.value[1] else 1)
+        return 10 + cost + (self.value is False and self.feature not in FLAGS) * 2
 
     @property
     def order(self) -> tuple[int, str]:

@@ -26,6 +26,12 @@ FEATURES: Mapping[str, str] = {
     "duplicates": "Whether two indices name the same place; -1 and the last index are the same.",
     "variant": "The variant or layout in which the case is brought to the provider.",
     "index_rank": "The number of meaningful dimensions of the index tensor.",
+    "input_dimension_count": "The member InputDimensionCount.",
+    "node_rank": "The rank of the data that the ONNX node reads.",
+    "node_index_rank": "The rank of the indices that the ONNX node reads.",
+    "node_output_rank": "The rank of the output of the ONNX node.",
+    "last_length": "The size of the last dimension of the output.",
+    "index_bytes": "The size of the indices in bytes, without padding.",
     "data_pattern": "How the data is chosen: addr (each element is unique) or special (values that conversions change).",
     "call": "The number of the run in the provider's process, from 1.",
 }

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..descriptors import OperatorDesc
+from ..operators import OPERATORS
 from ..pseudocode import strides_of
 from .case import INDEX_PATHS, Case
 from .feature_names import FEATURES
@@ -41,6 +42,10 @@ SMALL_NUMBERS = (
     "tuple_size",
     "batch_dimensions",
     "index_rank",
+    "input_dimension_count",
+    "node_rank",
+    "node_index_rank",
+    "node_output_rank",
 )
 """The numbers that have few values, so that each value is worth a look of its own."""
 
@@ -83,18 +88,33 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
         "output_elements": output.element_count,
         "output_bytes": output.element_count * output.data_type.size,
     }
+    if output.sizes:
+        features["last_length"] = output.sizes[-1]
     features |= {
         member: desc.numbers[n] for n, member in desc.members().items() if n in desc.numbers and member in FEATURES
     }
     if "axis" in features:
         features["axis_from_end"] = output.dimension_count - 1 - int(features["axis"])
     if desc.index_bounds:
-        features |= _of_access(desc)
+        features |= _of_access(desc) | _of_node(desc)
     for first, second in itertools.combinations(sorted(desc.tensors), 2):
         features[same_sizes(f"{first}.Sizes", f"{second}.Sizes")] = (
             desc.tensors[first].sizes == desc.tensors[second].sizes
         )
     return features
+
+
+def _of_node(desc: OperatorDesc) -> dict[str, Value]:
+    """Returns the ranks of the ONNX node that stands for the descriptor; none if ONNX has no such operator."""
+    lower = OPERATORS[desc.operator].lower
+    if lower is None:
+        return {}
+    lowering, (data, *_), (indices, *_) = lower(desc), desc.data_tensors(), desc.index_tensors()
+    return {
+        "node_rank": len(lowering.shapes[data]),
+        "node_index_rank": len(lowering.shapes[indices]),
+        "node_output_rank": len(lowering.output_shape),
+    }
 
 
 def _of_access(desc: OperatorDesc) -> dict[str, Value]:
@@ -108,6 +128,9 @@ def _of_access(desc: OperatorDesc) -> dict[str, Value]:
         "before": prod(side.sizes[:first]),
         "block": prod(side.sizes[last + 1 :]),
         "index_count": max(desc.index_counts.values()),
+        "index_bytes": sum(
+            t.element_count * t.data_type.size for n, t in desc.inputs.items() if n in desc.index_tensors()
+        ),
         "index_rank": max(len(read.steps) + (read.tensor in expansion.tuples) for read in side.reads),
     }
     if expansion.tuples:

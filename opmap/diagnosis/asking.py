@@ -22,8 +22,8 @@ __all__ = ["Asked", "make_exact"]
 SMALLER = 30
 """The most questions for a failing case that is smaller than all of the run, if those are large."""
 
-MOST_INEXACT = 6
-"""The number of surprises that end the asking while no condition fits all answers."""
+MOST_INEXACT = 12
+"""The number of surprises in a row that end the asking while no condition of one part fits all answers."""
 
 
 def make_exact(
@@ -33,11 +33,12 @@ def make_exact(
     *,
     budget: int = 500,
     seed: int = 0,
+    first: Condition | None = None,
 ) -> Asked:
     """Returns the condition that separates failing from passing cases, made exact with up to `budget` questions.
 
     `ask(case)` returns True if the case fails in the same way, False if it passes, None if it cannot be told. `failing`
-    and `passing` are cases of a run. Equal arguments and answers give equal results.
+    and `passing` are cases of a run. `first` is a known condition: the result is wrong for no more answers. Equal arguments and answers give equal results.
     """
     if not failing:
         return Asked(None)
@@ -46,24 +47,23 @@ def make_exact(
     given_up: set[Region] = set()
     inexact = 0
     while True:
-        condition, fits = _fitted(evidence)
-        inexact = 0 if fits else inexact + 1
+        condition, simple = _fitted(evidence)
+        inexact = 0 if simple else inexact + 1
         if inexact > MOST_INEXACT or _confirmed(Questions(condition, evidence, given_up)):
-            return evidence.result(condition)
+            return min((evidence.result(c) for c in (condition, first) if c), key=lambda asked: asked.contradicting)
 
 
 def _fitted(evidence: Evidence) -> tuple[Condition, bool]:
-    """Returns (condition, True) if a condition fits all answers; else (one that fits most answers, False).
+    """Returns (condition, True) if a condition of one part fits all answers; else (one of two parts, or for most, False).
 
-    If no condition fits, or if the condition has two parts, passing cases may prevent a simpler one. These are doubted first.
+    If a condition of one part does not fit, passing cases may prevent it. These are doubted first.
     """
-    while True:
-        condition = separate(evidence.failures, evidence.passes)
-        if condition is not None and len(condition.any) == 1:
-            return condition, True
+    while (condition := separate(evidence.failures, evidence.passes, parts=1)) is None:
         near = approximate(evidence.failures, evidence.passes)
         if not evidence.doubt(near):
-            return condition or near, condition is not None
+            condition = separate(evidence.failures, evidence.passes)
+            return condition or near, False
+    return condition, True
 
 
 def _confirmed(questions: Questions) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 
@@ -39,6 +40,9 @@ from .relations_wrong import MAX_OUTPUT, WrongOutput
 
 MOST_BACK, MOST_BACK_ALIKE = 40, 4000
 """How many calls back an output may come from; and one with the same type and sizes, which a cache may have kept."""
+
+MOST_COMPARED = 8
+"""The most causes with which another one is compared, to see whether they are one."""
 
 FEWEST_CALLS = 10
 """The fewest calls from which a fault model of a session is read."""
@@ -156,8 +160,44 @@ def causes(run: JudgedRun) -> list[Cause]:
     """
     batched = [failure_of(*run.judged[n]) for n in run.failed if n not in set(run.failed_alone)]
     only_batched = [replace(cause, condition=None) for cause in _causes(run, batched)]
-    groups = [*_causes_alone(run), *only_batched]
+    groups = [*_fewer(run, _causes_alone(run)), *only_batched]
     return sorted(groups, key=lambda cause: (-len(cause.failures), case_size(cause.smallest.case)))
+
+
+def _fewer(run: JudgedRun, groups: Sequence[Cause]) -> list[Cause]:
+    """Returns the causes, after those were put together of which one condition is no longer than their own ones together.
+
+    So are causes with the same condition, and those whose cases another condition holds for.
+    """
+    kept: list[Cause] = []
+    for cause in sorted(groups, key=lambda cause: -len(cause.failures)):
+        home = next((other for other in kept[:MOST_COMPARED] if _is_one(run, other, cause)), None)
+        if home is None:
+            kept.append(cause)
+        else:
+            kept[kept.index(home)] = joined(run, [home, cause])
+    return kept
+
+
+def _is_one(run: JudgedRun, first: Cause, second: Cause) -> bool:
+    """Returns whether one condition for the failures of two causes costs no more than one for each. They fail alike."""
+    if first.mismatch != second.mismatch or not (first.condition or second.condition) or not run.passed:
+        return False
+    if not first.mismatch and first.label != second.label:
+        return False
+    features = [run.features([failure.case for failure in cause.failures]) for cause in (first, second)]
+    costs = [cause.condition.cost if cause.condition else inf for cause in (first, second)]
+    if costs[0] < inf and first.condition is not None and all(map(first.condition.holds, features[1])):
+        return True
+    together = separate([*features[0], *features[1]], run.features(run.passed), parts=1)
+    return together is not None and together.cost <= sum(costs)
+
+
+def joined(run: JudgedRun, causes: Sequence[Cause]) -> Cause:
+    """Returns one cause with the failures of several ones. Its label is the one that most of them have."""
+    failures = [failure for cause in causes for failure in cause.failures]
+    searched = [failure for failure in failures if failure.relations]
+    return cause_of(run, best_label(searched), failures)
 
 
 def _causes_alone(run: JudgedRun) -> list[Cause]:
@@ -241,14 +281,10 @@ def without_calls(run: JudgedRun, cause: Cause) -> Cause:
 
 
 def _condition(run: JudgedRun, failed: Sequence[Case]) -> Condition | None:
-    """Returns the condition that separates cases from those that passed. It uses the call's number only if it must."""
-    if len(failed) == len(run.judged):
-        return Condition(((),))
-    if not run.passed:
-        return None
-    return separate(run.features(failed), run.features(run.passed)) or separate(
-        run.features(failed, calls=True), run.features(run.passed, calls=True)
-    )
+    """Returns the condition that separates cases from those that passed, unless it may fit by chance."""
+    failing, passing = run.features(failed), run.features(run.passed)
+    condition = separate(failing, passing, parts=1)
+    return None if condition is None or condition.is_by_chance(failing, passing) else condition
 
 
 def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from math import gcd, inf
+from math import comb, gcd, inf, log2
 from typing import Any
 
 import numpy as np
 
-from ..cases.comparisons import Comparison, Conjunction, at_least, at_most, is_round
+from ..cases.comparisons import Comparison, Conjunction, at_least, at_most
 from ..cases.feature_table import FeatureTable
-from ..cases.features import CATEGORIES, NUMBERS, SMALL_NUMBERS, Features
+from ..cases.features import CATEGORIES, NUMBERS, Features
 from ..tensors import DataType
 
 __all__ = ["Comparison", "Condition", "approximate", "separate"]
@@ -27,8 +27,9 @@ BETTER = 0.03
 FIRST_PASSING = 400
 """The number of passing cases that the search begins with. Those that contradict its result are added."""
 
-_LARGEST_MODULUS = {"call": 1024}
-_MODULUS = 64
+_WITH_REST, _MODULI = (2, 4, 8, 16, 32, 64), (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
+"""The moduli of `%==`: those for which each remainder is told, and all, of which the multiples are told."""
+
 _NO_MULTIPLE = (3, 4, 8)
 """The moduli of `%!=`."""
 
@@ -48,6 +49,16 @@ class Condition:
         """How far the condition is from simple."""
         return sum(c.cost for conjunction in self.any for c in conjunction) + 5 * (len(self.any) - 1)
 
+    def is_by_chance(self, failing: Sequence[Features], passing: Sequence[Features]) -> bool:
+        """Returns whether the condition saves fewer bits than it takes to say it, when the failing cases are listed.
+
+        One of so many conditions would then fit cases that fail at random.
+        """
+        met, wrong = sum(map(self.holds, failing)), sum(map(self.holds, passing))
+        fails, passes = len(failing), len(passing)
+        listed = comb(met + wrong, met) * comb(fails - met + passes - wrong, fails - met)
+        return any(self.any) and log2(comb(fails + passes, fails)) - log2(listed) < self.cost
+
     def __str__(self) -> str:
         """`DimensionCount >= 5, Axis >= 1, an index < 0`; two conjunctions are joined by `or`."""
         return ";  or ".join(", ".join(map(str, conjunction)) or "every case" for conjunction in self.any)
@@ -58,18 +69,17 @@ class Condition:
         return {"text": str(self), "any": [[c.to_json() for c in conjunction] for conjunction in plain]}
 
 
-def separate(failing: Sequence[Features], passing: Sequence[Features]) -> Condition | None:
+def separate(failing: Sequence[Features], passing: Sequence[Features], parts: int = 2) -> Condition | None:
     """Returns the smallest condition that holds for all failing cases and for no passing one; None if there is none.
 
-    It is one conjunction of up to MOST_COMPARISONS comparisons. If one is not enough, it is two of up to MOST_IN_EACH.
-    Fewer comparisons come first, then simpler features and operators (`Comparison.cost`). Equal arguments give equal
-    results.
+    It is one conjunction of up to MOST_COMPARISONS comparisons. If one is not enough, it is two of up to MOST_IN_EACH,
+    unless `parts` is 1. The cheapest comes first (`Comparison.cost`). Equal arguments give equal results.
     """
     step = max(len(passing) // FIRST_PASSING, 1)
     chosen = dict.fromkeys(range(0, len(passing), step))
     failures, passes = FeatureTable(failing), FeatureTable(passing)
     while True:
-        condition = _solved(failures, passes.rows(list(chosen)))
+        condition = _solved(failures, passes.rows(list(chosen)), parts)
         if condition is None:
             return None
         wrong = [int(i) for i in np.flatnonzero(passes.meets(condition.any))]
@@ -123,7 +133,7 @@ def _true_for(failures: FeatureTable, passes: FeatureTable) -> list[Comparison]:
         if name in CATEGORIES:
             comparisons += _of_words(name, [str(v) for v in values], [str(v) for v in passing_values])
         elif name in NUMBERS:
-            comparisons += _of_numbers(name, [int(v) for v in values], [int(v) for v in passing_values])
+            comparisons += _of_numbers(name, [int(v) for v in values])
         elif len(values) == 1 and values[0] >= 0:
             fields, value = tuple(name.split(" == ")), bool(values[0])
             same = len(fields) == 2 and value
@@ -155,18 +165,15 @@ def _type_groups() -> list[tuple[str, ...]]:
     return [tuple(sorted(t.name for t in DataType if t.kind == kind)) for kind in kinds]
 
 
-def _of_numbers(name: str, values: list[int], passing_values: list[int]) -> list[Comparison]:
+def _of_numbers(name: str, values: list[int]) -> list[Comparison]:
     low, high = values[0], values[-1]
     if low < 0:
         return []
     comparisons = [at_least(name, low), at_most(name, high)]
     if low == high:
         return [*comparisons, Comparison(name, "==", low)]
-    between = [v for v in passing_values if low < v < high and v not in values]
-    # Of a number with many values, a single one is named only if it is round: any other would follow chance.
-    comparisons += [Comparison(name, "!=", v) for v in between if name in SMALL_NUMBERS or is_round(v)]
     step = reduce(gcd, (v - low for v in values))
-    moduli = [m for m in range(2, min(step, _LARGEST_MODULUS.get(name, _MODULUS)) + 1) if step % m == 0]
+    moduli = [m for m in _MODULI if step % m == 0 and (m in _WITH_REST or low % m == 0)]
     comparisons += [Comparison(name, "%==", (m, low % m)) for m in moduli]
     return comparisons + [Comparison(name, "%!=", (m, 0)) for m in _NO_MULTIPLE if all(v % m for v in values)]
 
@@ -174,12 +181,12 @@ def _of_numbers(name: str, values: list[int], passing_values: list[int]) -> list
 # --- the search -------------------------------------------------------------------------------------------------
 
 
-def _solved(failures: FeatureTable, passes: FeatureTable) -> Condition | None:
+def _solved(failures: FeatureTable, passes: FeatureTable, parts: int) -> Condition | None:
     conjunction = _conjunction(failures, passes, inf, MOST_COMPARISONS)
     if conjunction is not None:
         return Condition((conjunction,))
     best, cost = None, inf
-    for part in _parts(failures)[1:]:
+    for part in _parts(failures)[1:] if parts > 1 else ():
         rest = sorted(set(range(len(failures))) - set(part))
         first = _conjunction(failures.rows(part), passes, cost, MOST_IN_EACH)
         second = _conjunction(failures.rows(rest), passes, cost, MOST_IN_EACH) if first is not None else None
@@ -196,12 +203,11 @@ def _parts(failures: FeatureTable) -> list[list[int]]:
     parts: dict[tuple[int, ...], None] = {tuple(everything): None}
     for column in failures.columns.values():
         values = np.unique(column)
-        few = len(values) <= 12
-        for value in values if few else values[:: len(values) // 6]:
-            if few:
-                parts[tuple(int(i) for i in np.flatnonzero(column == value))] = None
-            if column.dtype.kind == "i":
-                parts[tuple(int(i) for i in np.flatnonzero(column >= value))] = None
+        few = len(values) <= 8
+        for value in values if few else ():
+            parts[tuple(int(i) for i in np.flatnonzero(column == value))] = None
+        for value in values[:: max(len(values) // 4, 1)] if column.dtype.kind == "i" else ():
+            parts[tuple(int(i) for i in np.flatnonzero(column >= value))] = None
     return [list(part) for part in parts if part]
 
 

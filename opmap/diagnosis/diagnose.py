@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..cases.case import Case
@@ -19,6 +19,7 @@ from .causes import (
     cause_of,
     causes,
     failure_of,
+    joined,
     telling_output,
     whole_relation,
     with_models,
@@ -32,7 +33,7 @@ from .relations_addresses import CommonRule
 from .shrink import Budget
 from .sides import OpenWith, Sides, whose_fault
 from .smaller_failure import SmallerFailure
-from .stability import MOST_BEFORE, Fresh, Run, Stability, stability
+from .stability import Fresh, Run, Stability, in_common, stability
 
 SHRINKING = Budget(trials=200, seconds=20.0)
 
@@ -47,6 +48,12 @@ MOST_PARTS = 2
 
 MOST_SIDES = 3
 """The number of causes, the largest first, of which it is asked whose fault they are."""
+
+MOST_STABLE = 12
+"""The number of causes, the largest first, of which the stability is checked."""
+
+MOST_AGAIN = 200
+"""The most failed cases that are run once more, to see which failures come back."""
 
 MOST_LEARNED = 40
 """The most failed answers whose relations are searched."""
@@ -77,7 +84,7 @@ class Closest:
             return None
         failing, passing = run.features([failure.case for failure in cause.failures]), run.features(run.passed)
         condition = cause.condition or approximate(failing, passing)
-        if not any(condition.any):
+        if not any(condition.any) or condition.is_by_chance(failing, passing):
             return None
         (met, all_failing), (wrong, all_passing) = (
             (sum(map(condition.holds, group)), len(group)) for group in (failing, passing)
@@ -107,9 +114,19 @@ class Diagnosis:
         return self.shrunk or self.cause.smallest
 
     @property
+    def earlier(self) -> tuple[Case, ...]:
+        """The cases that must run before, so that the smallest case fails."""
+        return self.stability.earlier if self.stability else ()
+
+    @property
+    def always(self) -> bool:
+        """Whether the failure occurs every time."""
+        return self.stability is not None and self.stability.kind == "always"
+
+    @property
     def exact(self) -> bool:
-        """Whether a condition was made exact by asking, and no answer contradicts it."""
-        return self.asked is not None and self.asked.condition is not None and not self.asked.contradicting
+        """Whether a condition was made exact by asking."""
+        return self.asked is not None and self.asked.exact
 
     def with_closest(self, run: JudgedRun) -> Diagnosis:
         """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases."""
@@ -122,9 +139,67 @@ def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool 
 
     Where no condition fits, the closest one is sought for these. Hangs and lost devices are run again only if `dangerous`.
     """
-    largest, smaller = (groups := causes(run))[:most], groups[most:]
-    checked = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in largest]
-    return [*(diagnosis.with_closest(run) for diagnosis in checked), *map(Diagnosis, smaller)]
+    checked = separated(run, causes(run), fresh, most=most, dangerous=dangerous)
+    return [diagnosis.with_closest(run) if at < most else diagnosis for at, diagnosis in enumerate(checked)]
+
+
+def separated(
+    run: JudgedRun, groups: Sequence[Cause], fresh: Fresh, *, most: int | None = None, dangerous: bool = False
+) -> list[Diagnosis]:
+    """Returns the causes with the stability of the `most` largest ones.
+
+    Failures that do not come back, and those that need earlier calls, are one cause each, without a condition: it would
+    follow chance. They are taken out of the other causes first.
+    """
+    unstable = _not_again(run, fresh)
+    parts = [_part(run, cause, unstable, inside) for cause in groups for inside in (False, True)]
+    ordered = sorted(filter(None, parts), key=lambda cause: -len(cause.failures))
+    found = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in ordered[:most]]
+    found += map(Diagnosis, ordered[len(found) :])
+    kept: dict[object, list[Diagnosis]] = {}
+    for diagnosis in found:
+        stability, ids = diagnosis.stability, {failure.case.id for failure in diagnosis.cause.failures}
+        if stability is None and ids <= unstable:
+            stability = Stability("sometimes", "sometimes (passes when it is run again)")
+        elif stability and stability.kind == "always" and ids <= unstable:
+            stability = replace(stability, kind="sometimes", text=f"sometimes ({stability.text}, but not after others)")
+        moves = stability is not None and stability.kind in ("sometimes", "periodic", "after")
+        key = (stability.kind, stability.period) if stability and moves else diagnosis.cause.label
+        kept.setdefault(key, []).append(replace(diagnosis, stability=stability))
+    return sorted((_as_one(run, some) for some in kept.values()), key=lambda diagnosis: -len(diagnosis.cause.failures))
+
+
+def _part(run: JudgedRun, cause: Cause, ids: Collection[str], inside: bool) -> Cause | None:
+    """Returns the cause with only its failures inside, or outside, of some case ids; None if there are none."""
+    some = [failure for failure in cause.failures if cause.only_batched or (failure.case.id in ids) is inside]
+    if cause.only_batched:
+        return None if inside else cause
+    if len(some) in (0, len(cause.failures)):
+        return cause if some else None
+    searched = [failure for failure in some if failure.relations] or [failure_of(some[0].case, some[0].record)]
+    return cause_of(run, best_label(searched), [*searched, *(f for f in some[1:] if f not in searched)])
+
+
+def _as_one(run: JudgedRun, some: Sequence[Diagnosis]) -> Diagnosis:
+    """Returns one cause in place of several ones with the same stability. One that does not always fail has no condition."""
+    first = some[0]
+    kind = first.stability.kind if first.stability else None
+    cause = joined(run, [diagnosis.cause for diagnosis in some]) if len(some) > 1 else first.cause
+    if kind in ("sometimes", "after"):
+        cause = replace(cause, condition=None)
+    elif kind == "periodic":
+        cause = replace(cause, condition=first.cause.condition)
+    if len(some) > 1 and first.stability is not None:
+        first = replace(first, shrunk=first.cause.smallest)
+    return replace(first, cause=cause)
+
+
+def _not_again(run: JudgedRun, fresh: Fresh) -> set[str]:
+    """Returns the ids of the failed cases that pass when they are run again, in one process and in another order."""
+    failed = [run.judged[n] for n in run.failed_alone if run.judged[n][1].verdict in (Verdict.MISMATCH, Verdict.ERROR)]
+    ordered = sorted(failed, key=lambda judged: case_size(judged[0]))
+    with fresh() as judge:
+        return {case.id for case, _ in ordered[:: -(-len(ordered) // MOST_AGAIN) or 1] if not judge(case).failed}
 
 
 def diagnoses(
@@ -140,14 +215,19 @@ def diagnoses(
 
     Only a failure that occurs every time is asked about. Calls `advance` after each cause.
     """
-    left = settled(run, causes(run), judge)
+    left = separated(run, causes(run), fresh, dangerous=dangerous, most=MOST_STABLE)
+    stable = [diagnosis for diagnosis in left if diagnosis.always]
+    alike = settled(run, [diagnosis.cause for diagnosis in stable], judge)
+    left = [diagnosis for diagnosis in left if not diagnosis.always]
+    left += [Diagnosis(cause, next(d.stability for d in stable if d.cause.label == cause.label)) for cause in alike]
+    left.sort(key=lambda diagnosis: (not diagnosis.always, -len(diagnosis.cause.failures)))
     done: list[Diagnosis] = []
     while left:
-        cause, *left = left
-        diagnosis = check_stability(cause, run, fresh, dangerous=dangerous)
-        if diagnosis.stability is not None and diagnosis.stability.kind == "always":
-            diagnosis = make_condition_exact(diagnosis, run, judge, [*done, *map(Diagnosis, left)], budget=budget)
-            diagnosis, left = merged(diagnosis, left, run, judge)
+        diagnosis, *left = left
+        cause = diagnosis.cause
+        if diagnosis.always:
+            diagnosis = make_condition_exact(diagnosis, run, judge, [*done, *left], budget=budget)
+            left = without_covered(diagnosis, left, run)
         if len(done) < MOST_SIDES and not cause.only_batched:
             smallest = diagnosis.smallest
             diagnosis = replace(
@@ -155,7 +235,7 @@ def diagnoses(
             )
         done.append(diagnosis.with_closest(run))
         advance()
-    return done
+    return sorted(done, key=lambda diagnosis: -len(diagnosis.cause.failures))
 
 
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
@@ -166,16 +246,14 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
         return Diagnosis(cause, Stability("batched", f"only in one session with {names(others)}; right without"))
     if smallest.record.verdict in DANGEROUS and not dangerous:
         return Diagnosis(cause)
-    before = run.before(smallest.case, MOST_BEFORE)
+    before = run.before(smallest.case)
     twin = NewCases([smallest.case], seed=0).twin(smallest.case)
     observed = stability(smallest.case, twin, before, fresh, cause.is_like)
     if observed.period:
         condition = Condition(((Comparison("call", "%==", observed.period),),))
         cause = replace(cause, condition=condition)
-    # Alone, the case is the first call of a process. A condition that asks for a later call is there by chance.
-    first_call = {**run.features([smallest.case])[0], "call": 1}
-    if observed.kind == "always" and cause.condition is not None and not cause.condition.holds(first_call):
-        cause = replace(cause, condition=None)
+    if observed.earlier:
+        observed = replace(observed, text=observed.text + in_common(observed.earlier[-1], smallest.case))
     return Diagnosis(without_calls(run, cause) if observed.kind == "always" else cause, observed)
 
 
@@ -235,6 +313,7 @@ class Asking:
     failures: list[tuple[Case, Record]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.words = {_words(failure.case) for failure in self.cause.failures}
         self.rivals = [rival for rival in self.rivals if rival.cause.mismatch and not rival.cause.relation.vague]
 
     def __call__(self, case: Case) -> bool | None:
@@ -249,14 +328,22 @@ class Asking:
         return True
 
     def _is_explained(self, case: Case, record: Record) -> bool:
-        """Returns whether the cause explains a failure, or no rival does."""
+        """Returns whether the cause explains a failure; of its operators and data types, whether no rival does.
+
+        Any other failure may be another defect: the search must not go on there.
+        """
         if not self.cause.mismatch:
             return self.cause.claims(failure_of(case, record))
         rivals = [rival.cause for rival in self.rivals if _is_possible(rival, case)]
-        if not rivals:
+        alike = _words(case) in self.words
+        if alike and not rivals:
             return True
         failure = failure_of(case, record)
-        return self.cause.claims(failure) or not any(rival.claims(failure) for rival in rivals)
+        return self.cause.claims(failure) or (alike and not any(rival.claims(failure) for rival in rivals))
+
+
+def _words(case: Case) -> tuple[str, str]:
+    return case.desc.operator, case.desc.output.data_type.name
 
 
 def _is_possible(rival: Diagnosis, case: Case) -> bool:
@@ -274,7 +361,9 @@ def make_condition_exact(
     """
     cause = diagnosis.cause
     ask = Asking(cause, rivals, judge)
-    asked = make_exact(ask, [failure.case for failure in cause.failures], run.passed, budget=budget)
+    asked = make_exact(
+        ask, [failure.case for failure in cause.failures], run.passed, budget=budget, first=cause.condition
+    )
     learned = _learned(replace(cause, condition=asked.condition or cause.condition), ask.failures)
     return replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
 
@@ -303,10 +392,11 @@ def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
 def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
     """Returns a smaller case that fails with the same relation and meets the condition; None if there is none."""
     condition = None if asked.contradicting else asked.condition
-    search = SmallerFailure(cause, judge, replace(SHRINKING), condition)
     failing = [failure.case for failure in cause.failures]
-    operators = {case.desc.operator for case in failing}
-    failing += [case for case, fails in asked.answers if fails and case.desc.operator in operators]
+    words = set(map(_words, failing))
+    types = {data_type for _, data_type in words}
+    search = SmallerFailure(cause, judge, replace(SHRINKING), condition, types=types)
+    failing += [case for case, fails in asked.answers if fails and _words(case) in words]
     start = next(filter(search.shows, sorted(failing, key=case_size)[:MOST_STARTS]), None)
     if start is not None:
         search.shrink(start)
@@ -314,26 +404,23 @@ def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:
     return None if smallest is None or smallest.case is cause.smallest.case else smallest
 
 
-def merged(diagnosis: Diagnosis, others: Sequence[Cause], run: JudgedRun, judge: Run) -> tuple[Diagnosis, list[Cause]]:
-    """Returns the diagnosis with all other causes that its exact condition covers, and the causes that are left.
-
-    The values of those cases say less of what happened: too few elements are wrong, or another relation fits by chance. A
-    cause that shows its own relation with other values too is left.
-    """
-    cause, condition = diagnosis.cause, diagnosis.cause.condition
+def without_covered(diagnosis: Diagnosis, others: Sequence[Diagnosis], run: JudgedRun) -> list[Diagnosis]:
+    """Returns the other causes without the failures for which an exact condition holds. A cause without any left is gone."""
+    condition = diagnosis.cause.condition
     if not diagnosis.exact or condition is None:
-        return diagnosis, list(others)
-    covered = [
-        other
-        for other in others
-        if other.mismatch == cause.mismatch
-        and all(map(condition.holds, run.features([failure.case for failure in other.failures])))
-        and (other.relation.vague or not _comes_back(other, cause, _twins(other, judge)))
-    ]
-    relation, failures = cause.relation, cause.failures
-    for other in covered:
-        wrong, explained = other.relation.wrong, 0
-        relation = replace(relation, wrong=relation.wrong + wrong, explained=relation.explained + explained)
-        failures += other.failures
-    whole = replace(cause, relation=relation, failures=failures)
-    return replace(diagnosis, cause=whole), [other for other in others if other not in covered]
+        return list(others)
+    left = []
+    for other in others:
+        if other.cause.mismatch != diagnosis.cause.mismatch or not other.always:
+            left.append(other)
+            continue
+        features = run.features([failure.case for failure in other.cause.failures])
+        covered = {
+            failure.case.id
+            for failure, given in zip(other.cause.failures, features, strict=True)
+            if condition.holds(given)
+        }
+        rest = _part(run, other.cause, covered, False)
+        if rest is not None:
+            left.append(replace(other, cause=rest))
+    return left

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..cases.case import Case
 from ..cases.comparisons import Comparison
@@ -35,7 +35,7 @@ class Asked:
 
     `condition` holds for all failing cases and no passing one; if `contradicting` is not 0, it is wrong for so many of
     the answers, and no condition fits all. It is None if there was nothing to separate. A case that passes by its values
-    alone contradicts nothing. `untested` are the comparisons of it that too few cases break alone: nobody knows
+    alone contradicts nothing. `by_chance`: it is too long for what it explains. `untested` are the comparisons of it that too few cases break alone: nobody knows
     whether they matter. `runs` counts all questions, `failing` and `passing` the answers. `answers` holds each case that
     was asked, and whether it fails.
     """
@@ -45,13 +45,14 @@ class Asked:
     failing: int = 0
     passing: int = 0
     contradicting: int = 0
+    by_chance: bool = False
     untested: tuple[Comparison, ...] = ()
     answers: list[tuple[Case, bool]] = field(default_factory=list)
 
     @property
     def exact(self) -> bool:
         """Whether the condition fits all answers, and each of its comparisons was kept by asking."""
-        return self.condition is not None and not self.contradicting and not self.untested
+        return self.condition is not None and not (self.contradicting or self.untested or self.by_chance)
 
     def __str__(self) -> str:
         """`41 descriptors asked: 20 fail, 21 pass, none contradicts`."""
@@ -102,18 +103,20 @@ class Evidence:
 
     def result(self, condition: Condition) -> Asked:
         """Returns what was asked, with the condition, what contradicts it, and what of it was not tested."""
-        answers = [features(case) for case, fails in self.asked.answers if fails]
-        answers_passing = [self.witnesses[case.id][1] for case, _ in self.asked.answers if case.id in self.witnesses]
-        self.asked.condition = condition
-        self.asked.contradicting = sum(not condition.holds(given) for given in answers)
-        self.asked.contradicting += sum(map(condition.holds, answers_passing))
+        failing = [features(case) for case, fails in self.asked.answers if fails]
+        passing = [self.witnesses[case.id][1] for case, _ in self.asked.answers if case.id in self.witnesses]
         passes = self.passes
-        self.asked.untested = tuple(
-            comparison
-            for comparison, region in broken_alone(condition)
-            if sum(map(region.holds, passes)) < min(KEPT, len(passes))
+        return replace(
+            self.asked,
+            condition=condition,
+            contradicting=sum(not condition.holds(given) for given in failing) + sum(map(condition.holds, passing)),
+            by_chance=condition.is_by_chance(self.failures, passes),
+            untested=tuple(
+                comparison
+                for comparison, region in broken_alone(condition)
+                if sum(map(region.holds, passes)) < min(KEPT, len(passes))
+            ),
         )
-        return self.asked
 
     def ask(self, case: Case, case_features: Features) -> bool | None:
         """Asks a question, and keeps the answer."""

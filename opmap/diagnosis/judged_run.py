@@ -25,8 +25,9 @@ class JudgedRun:
 
     @cached_property
     def failed(self) -> list[int]:
-        """The places of the failed cases."""
-        return [n for n, (_, r) in enumerate(self.judged) if r.failed and r.verdict != Verdict.UNEXPECTED_PASS]
+        """The places of the failed cases, sorted by the ids: the order of the run changes nothing."""
+        failed = [n for n, (_, r) in enumerate(self.judged) if r.failed and r.verdict != Verdict.UNEXPECTED_PASS]
+        return sorted(failed, key=lambda n: self.judged[n][0].id)
 
     @cached_property
     def failed_alone(self) -> list[int]:
@@ -35,31 +36,25 @@ class JudgedRun:
 
     @cached_property
     def passed(self) -> list[Case]:
-        """The cases that passed."""
-        return [case for case, record in self.judged if record.verdict == Verdict.PASS]
+        """The cases that passed, sorted by their ids."""
+        passed = [case for case, record in self.judged if record.verdict == Verdict.PASS]
+        return sorted(passed, key=lambda case: case.id)
 
-    def features(self, cases: Sequence[Case], *, calls: bool = False) -> list[Features]:
-        """Returns the features of cases of this run; with `calls` also `call`, where it is known."""
+    def features(self, cases: Sequence[Case]) -> list[Features]:
+        """Returns the features of cases of this run."""
         new = [case for case in cases if case.id not in self._features]
         for case, case_features in zip(new, features_of(new), strict=True):
             self._features[case.id] = case_features
-        known_features = [self._features[case.id] for case in cases]
-        if not calls:
-            return known_features
-        numbers = [self.calls.get(case.id) for case in cases]
-        return [
-            case_features if n is None else {**case_features, "call": n}
-            for case_features, n in zip(known_features, numbers, strict=True)
-        ]
+        return [self._features[case.id] for case in cases]
 
-    def before(self, case: Case, most: int) -> list[Case]:
-        """Returns up to `most` cases that ran before a case in the same process, the latest first.
+    def before(self, case: Case, most: int | None = None) -> list[Case]:
+        """Returns the cases that ran before a case in the same process, the latest first; at most `most` of them.
 
         If the numbers of the runs are not known, the process is taken to be the same.
         """
         earlier_cases: list[Case] = []
         call = self.calls.get(case.id)
-        for earlier, _ in reversed(self.judged[max(0, self._at[case.id] - most) : self._at[case.id]]):
+        for earlier, _ in reversed(self.judged[: self._at[case.id]][-(most or len(self.judged)) :]):
             call_before = self.calls.get(earlier.id)
             if call is not None and call_before is not None and call_before >= call:
                 break

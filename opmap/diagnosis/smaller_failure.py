@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ..cases.case import Case
@@ -17,7 +17,7 @@ from .shrink import Budget
 
 @dataclass
 class SmallerFailure:
-    """The search for a smaller failure of a cause. It must meet `condition`, if there is one.
+    """The search for a smaller failure of a cause. It must meet `condition`, and have one of the data `types`, if there are.
 
     `smallest` is the last one that was found. `stopped` says why the provider runs nothing more.
     """
@@ -26,6 +26,7 @@ class SmallerFailure:
     judge: Callable[[Case], Record]
     budget: Budget
     condition: Condition | None = None
+    types: Collection[str] = ()
     smallest: Failure | None = None
     stopped: str = ""
 
@@ -36,6 +37,8 @@ class SmallerFailure:
     def shows(self, case: Case) -> bool:
         """Runs a case, and returns whether it fails by this cause. Of a vague relation, every such failure is taken."""
         if self.condition is not None and not self.condition.holds(features(case)):
+            return False
+        if self.types and case.desc.output.data_type.name not in self.types:
             return False
         record = self.judge(case)
         if record.verdict == Verdict.NOT_RUN:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice, pairwise
 from typing import Literal
 
 from ..cases.case import Case
+from ..cases.comparisons import Comparison
+from ..cases.features import features_of
+from ..errors import names
 from ..judge.record import Record
+from ..vocabulary import Verdict
 from .shrink import Budget, shrink, without_some
 
 Run = Callable[[Case], Record]
@@ -30,25 +34,39 @@ FEWEST = 3
 AFTER = 2
 """How often a case must fail after an earlier one."""
 
-MOST_BEFORE = 64
-"""The most earlier cases that are run before a case."""
+_LEAVING_OUT = Budget(trials=40, seconds=30.0)
+"""The search for the earlier cases that a failure needs."""
 
-_LEAVING_OUT = Budget(trials=24, seconds=20.0)
+
+MOST_NAMED = 3
+"""The most earlier cases that are named."""
+
+_COMMON = ("operator", "data_type", "index_type", "dimension_count", "index_count", "output_elements", "output_bytes")
+"""The features of which it is told if a case and the one that it needs before it have the same."""
 
 
 @dataclass(frozen=True)
 class Stability:
     """How reliably a case fails.
 
-    `batched_with` is a failure that the run itself found not to come back without the other cases of the session.
-    `after` is the id of the last of the earlier cases that the failure needs. `period` is (n, r) if every n-th run of a
-    process fails: those whose number has the remainder r.
+    `batched` is a failure that the run itself found not to come back without the other cases of the session; None, that it
+    was not run again. `earlier` are the cases that it needs before, in their order. `period` is (n, r) if every n-th run of
+    a process fails: those whose number has the remainder r.
     """
 
-    kind: Literal["always", "sometimes", "periodic", "after", "batched"]
+    kind: Literal["always", "sometimes", "periodic", "after", "batched"] | None
     text: str
-    after: str | None = None
+    earlier: tuple[Case, ...] = ()
     period: tuple[int, int] | None = None
+
+    @property
+    def after(self) -> str | None:
+        """The id of the last of the earlier cases that the failure needs."""
+        return self.earlier[-1].id if self.earlier else None
+
+
+class _NotRun(Exception):
+    """Raised if the provider refuses to run a case again."""
 
 
 def stability(
@@ -57,9 +75,26 @@ def stability(
     """Runs a case that failed again, and returns how reliably it fails.
 
     `twin` has the same descriptor and other values. `before` are the cases that ran before it in the same process, the
-    latest first. `fails` says whether a record shows the same failure.
+    latest first. `fails` says whether a record shows the same failure. A case that was not run is not counted.
     """
-    alone = [_fails_after(fresh, fails, (), case) for _ in range(ALONE)]
+    alone: list[bool] = []
+    try:
+        return _stability(case, twin, before, fresh, fails, alone)
+    except _NotRun as refused:
+        counts = f"fails {sum(alone)} of {len(alone)} times alone, then " if alone else ""
+        return Stability(None, f"not known: {counts}not run again: {refused}")
+
+
+def _stability(
+    case: Case,
+    twin: Case,
+    before: Sequence[Case],
+    fresh: Fresh,
+    fails: Callable[[Record], bool],
+    alone: list[bool],
+) -> Stability:
+    """Returns how reliably a case fails. `alone` gets the runs alone. Raises _NotRun if the provider refuses one."""
+    alone += [_fails_after(fresh, fails, (), case) for _ in range(ALONE)]
     if all(alone):
         return Stability("always", f"always ({ALONE} of {ALONE} alone, each in a fresh process)")
     if any(alone):
@@ -72,18 +107,24 @@ def stability(
         return Stability("periodic", f"every {_ordinal(gap)} run", period=(gap, numbers[0] % gap))
     earlier = _after(case, before, fresh, fails)
     if earlier:
-        ids = _ids(earlier)
-        return Stability("after", f"only after {', '.join(ids)}", ids[-1])
+        ids = names(_ids(earlier)) if len(earlier) <= MOST_NAMED else f"{len(earlier)} earlier cases"
+        return Stability("after", f"only after {ids}", earlier)
     of_row = f"{len(numbers)} of {runs} in one process"
     return Stability("sometimes", f"sometimes ({sum(alone)} of {ALONE} alone, each in a fresh process; {of_row})")
 
 
 def _fails_after(fresh: Fresh, fails: Callable[[Record], bool], earlier: Sequence[Case], case: Case) -> bool:
-    """Returns whether a case fails in a fresh process after these cases."""
+    """Returns whether a case fails in a fresh process after these cases. Raises _NotRun if it is not run."""
     with fresh() as run:
         for earlier_case in earlier:
             run(earlier_case)
-        return fails(run(case))
+        return _failed(run(case), fails)
+
+
+def _failed(record: Record, fails: Callable[[Record], bool]) -> bool:
+    if getattr(record, "verdict", None) == Verdict.NOT_RUN:
+        raise _NotRun(record.message or "the provider is gone")
+    return fails(record)
 
 
 def _in_a_row(case: Case, twin: Case, fresh: Fresh, fails: Callable[[Record], bool]) -> tuple[list[int], int]:
@@ -91,7 +132,7 @@ def _in_a_row(case: Case, twin: Case, fresh: Fresh, fails: Callable[[Record], bo
     numbers: list[int] = []
     with fresh() as run:
         for number, current in enumerate(islice(cycle((case, twin)), IN_A_ROW), 1):
-            if fails(run(current)):
+            if _failed(run(current), fails):
                 numbers.append(number)
                 if len(numbers) == ENOUGH:
                     break
@@ -104,14 +145,28 @@ def _after(case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Re
     def each_time(earlier: tuple[Case, ...]) -> bool:
         return all(_fails_after(fresh, fails, earlier, case) for _ in range(AFTER))
 
-    last, some = tuple(before[:1]), tuple(reversed(before[:MOST_BEFORE]))
-    if last and each_time(last):
-        return last
-    if len(some) > 1 and each_time(some):
-        return shrink(
-            some, each_time, [without_some], key=_ids, budget=Budget(_LEAVING_OUT.trials, _LEAVING_OUT.seconds)
-        )
+    budget = replace(_LEAVING_OUT)
+    count = 1
+    while before and budget.spend():
+        some = tuple(reversed(before[:count]))
+        if each_time(some):
+            return shrink(some, each_time, [without_some], key=_ids, budget=budget)
+        if count >= len(before):
+            break
+        count *= 4
     return ()
+
+
+def in_common(earlier: Case, case: Case) -> str:
+    """Returns what two cases have in common: what a cache that takes one for the other has as its key."""
+    (first, second), tensors = features_of([earlier, case]), case.desc.tensors
+    common = [
+        f"{name}.Sizes {list(tensor.sizes)}"
+        for name, tensor in earlier.desc.tensors.items()
+        if name in tensors and tensors[name].sizes == tensor.sizes
+    ]
+    common += [str(Comparison(n, "==", first[n])) for n in _COMMON if n in first and first[n] == second.get(n)]
+    return f"; both have {', '.join(common)}" if common else ""
 
 
 def _ids(cases: Sequence[Case]) -> tuple[str, ...]:

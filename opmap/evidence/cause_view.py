@@ -59,7 +59,7 @@ class CauseView:
         """Returns the view of a cause."""
         relation, smallest, asked = group.relation, group.smallest, group.asked
         explained, elements = relation.explains
-        where = condition_text(group.condition, group.closest, asked=asked.runs > 0)
+        where = condition_text(group.condition, group.closest, asked=asked.runs > 0, untested=asked.untested)
         lines = [
             ("remark", relation.remark),
             ("or", f"the same on these cases: {', '.join(relation.ties)}" if relation.ties else None),
@@ -143,7 +143,7 @@ def print_lines(console: Console, lines: Iterable[tuple[str, str]], style: str =
             console.print(Text.assemble((f"{name:10}", style), printable(f" {text}")), soft_wrap=True, highlight=False)
 
 
-def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]) -> None:
+def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callable[..., str]) -> None:
     """Prints the largest causes, and the wrong elements of the first one's smallest case.
 
     `again` gives the command that runs a case of the catalogue again.
@@ -156,13 +156,24 @@ def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callab
         console.print(f"... and {len(diagnoses) - MOST_SHOWN} more causes")
 
 
-def condition_text(condition: ConditionDocument | None, closest: ClosestDocument | None, *, asked: bool) -> str:
+def condition_text(
+    condition: ConditionDocument | None,
+    closest: ClosestDocument | None,
+    *,
+    asked: bool,
+    untested: Sequence[str] = (),
+) -> str:
     """Returns the condition of a cause in words, or the closest one with the number of cases it is right for.
 
-    `asked` is whether new cases were run to make it exact.
+    `asked` is whether new cases were run to make it exact. `untested` are the comparisons of which they could not tell whether
+    they matter.
     """
+    if condition and (asked or condition.any != [[]]):
+        return condition.text if asked else f"{condition.text} (fits the cases of this run)"
     if condition:
-        return condition.text
+        return "all cases of this run fail"
+    if closest and untested:
+        return f"{closest.text} (fits all answers; not tested: {'; '.join(untested)})"
     text = "no condition fits all answers" if asked else "no simple condition separates them from the cases that passed"
     if closest is None:
         return text
@@ -194,15 +205,13 @@ def describe_case(case: Case) -> str:
     return ", ".join([f"DML_OPERATOR_{desc.operator}", *parts, *(f"{n} {v}" for n, v in desc.numbers.items())])
 
 
-def diagnosis_document(
-    provider: str, diagnoses: Sequence[Diagnosis], again: Callable[[Case], str]
-) -> DiagnosisDocument:
+def diagnosis_document(provider: str, diagnoses: Sequence[Diagnosis], again: Callable[..., str]) -> DiagnosisDocument:
     """Returns the document that `diagnose --json` prints and diagnosis.json holds. `again(case)` is the command that runs a case again."""
     groups = [cause_group(diagnosis, again) for diagnosis in diagnoses]
     return DiagnosisDocument(provider=provider, groups=groups)
 
 
-def cause_group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
+def cause_group(diagnosis: Diagnosis, again: Callable[..., str]) -> Group:
     """Returns a cause as the documents hold it."""
     cause, stability, asked = diagnosis.cause, diagnosis.stability, diagnosis.asked
     relation, smallest, record = cause.relation, diagnosis.smallest.case, diagnosis.smallest.record
@@ -232,10 +241,16 @@ def cause_group(diagnosis: Diagnosis, again: Callable[[Case], str]) -> Group:
             _dxdispatch(smallest),
             record.actual,
         ),
-        asked=AskedDocument(asked.runs, asked.failing, asked.passing, asked.contradicting)
+        asked=AskedDocument(
+            asked.runs,
+            asked.failing,
+            asked.passing,
+            asked.contradicting,
+            [] if asked.contradicting else [str(comparison) for comparison in asked.untested],
+        )
         if asked
         else AskedDocument(0, 0, 0),
-        again=again(cause.smallest.case),
+        again=again(cause.smallest.case, *([diagnosis.earlier] if diagnosis.earlier else [])),
     )
 
 

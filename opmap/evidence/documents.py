@@ -220,13 +220,14 @@ class SmallestDocument(msgspec.Struct, frozen=True):
 class AskedDocument(msgspec.Struct, frozen=True):
     """How many new descriptors were run to make a condition exact, and how many of them fail and pass.
 
-    `contradicting` is how many answers no condition explains.
+    `contradicting` is how many answers no condition explains. `untested` are the comparisons that no new case broke alone.
     """
 
     runs: int
     failing: int
     passing: int
     contradicting: int = 0
+    untested: list[str] = []
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..cases.case import Case
 from ..diagnosis.diagnose import Diagnosis
 from ..engines.providers import OpenProvider
 from .cause_view import CauseView, cause_group
@@ -18,7 +17,7 @@ MOST_CAUSES, MOST_OF_EACH = 10, 3
 
 
 def write_failures(
-    folder: str | Path, diagnoses: Sequence[Diagnosis], provider: OpenProvider, again: Callable[[Case], str]
+    folder: str | Path, diagnoses: Sequence[Diagnosis], provider: OpenProvider, again: Callable[..., str]
 ) -> None:
     """Writes a folder for the smallest cases of each cause, below the folder of a bundle.
 
@@ -38,6 +37,7 @@ def write_failures(
                 provider=provider.name,
                 environment=environment,
                 diagnosis=lines,
-                again=None if diagnosis.shrunk is failure else again(case),
+                before=diagnosis.earlier,
+                again=None if diagnosis.shrunk is failure else again(case, diagnosis.earlier),
             )
             write_files(Path(folder, FOLDER, folder_name(case.id)), files)

@@ -348,12 +348,15 @@ class Session:
         cases = self.cases if self._order is None else [item for item in self._order if isinstance(item, Case)]
         return [(case, records[case.id]) for case in cases if case.id in records]
 
-    def again(self, case: Case) -> str:
-        """Returns the command that runs a case of the catalogue again, or the file that a case is from."""
+    def again(self, case: Case, before: Sequence[Case] = ()) -> str:
+        """Returns the command that runs a case of the catalogue again, or the file that a case is from.
+
+        `before` are cases that run before it.
+        """
         batched_with = next(
             (r.batched_with for r in self.results.records if r.case == case.id and r.batched_with), None
         )
-        return self.options.again(case.id, case.file, batched_with or ())
+        return self.options.again(case.id, case.file, batched_with or [earlier.id for earlier in before])
 
     # --- known failures ---
 

@@ -93,25 +93,18 @@ class TestMakeExact:
         assert asked.condition is not None
 
     @pytest.mark.slow
-    def test_some_cannot_be_told(self):
-        """So it is also for a case that is asked again with other values."""
-        number = iter(range(10_000))
-        cases = [case for case, _ in tier("smoke")]
-        asked = make_exact(lambda case: (False, True, None)[next(number) % 3], cases[::9], cases[1::9], budget=60)
-        assert asked.failing + asked.passing == len(asked.answers) < asked.runs <= 60
-
-    @pytest.mark.slow
-    def test_coincidence(self):
+    @pytest.mark.parametrize("answers", [[False], [False, None]], ids=["passes", "then cannot be told"])
+    def test_coincidence(self, answers):
         """A case that passes by its values alone neither changes nor contradicts the condition."""
         predicate = PLANTED["high rank"]
-        hidden = set()
+        hidden = {}
 
         def ask(case):
-            key = case.desc
-            if predicate(features(case)) and len(hidden) < 3 and key not in hidden and prod(key.output.sizes) > 4:
-                hidden.add(key)
-                return False
-            return predicate(features(case))
+            fails = predicate(features(case))
+            if fails and (case.desc in hidden or len(hidden) < 3) and prod(case.desc.output.sizes) > 4:
+                left = hidden.setdefault(case.desc, list(answers))
+                return left.pop(0) if left else fails
+            return fails
 
         asked = make_exact(ask, *records(predicate))
         assert "DimensionCount >= 6" == str(asked.condition)

@@ -15,17 +15,15 @@ from opmap.cli import main
 from opmap.diagnosis.asking import Asked
 from opmap.diagnosis.causes import causes, without_calls
 from opmap.diagnosis.conditions import Comparison, Condition
-from opmap.diagnosis.diagnose import Diagnosis, check_stability, diagnoses, merged, settled
+from opmap.diagnosis.diagnose import Asking, Diagnosis, diagnoses, quick_diagnoses, settled, without_covered
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.diagnosis.stability import stability
+from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
 from opmap.faults import open_fault
 from opmap.judge.compare import FED_IGNORED
 from opmap.judge.judge import Judge
 from opmap.judge.record import Record
 from opmap.known.known_failures import SCHEMA
-from opmap.session import Session
-from opmap.session.options import SessionOptions
 from opmap.vocabulary import Stage, Verdict
 
 SMOKE = list(catalogue("smoke", variants=False))
@@ -132,30 +130,6 @@ class TestBackends:
         monkeypatch.setattr("opmap.session.Session.judge", None)
         assert 1 == main(["diagnose", *options, "--resume", str(tmp_path / "r"), "--json", "--budget", "20"])
         assert "output-zero" in json.loads(capsys.readouterr().out)["groups"][0]["relation"]["fault"]
-
-
-@pytest.mark.parametrize(
-    "any_of, kept",
-    [
-        (((("call", "%==", (12, 6)),),), False),
-        (((("call", ">=", 15),),), False),
-        (((("call", "%==", (12, 6)),), (("data_width", ">=", 1),)), True),
-        (((("call", "<=", 5),),), True),
-        (((("data_width", ">=", 1),),), True),
-    ],
-)
-def test_condition_and_stability(any_of, kept):
-    """A case that fails as the first call of a process refutes a condition that asks for a later call."""
-    options = {"provider": "fault:output-zero", "filter": ("gather_nd/example.*",)}
-    with Session(SessionOptions.read(options)) as session:
-        session.judge_all()
-        run = JudgedRun(session.judged, session.calls)
-        condition = Condition(tuple(tuple(Comparison(*one) for one in comparisons) for comparisons in any_of))
-        cause = replace(causes(run)[0], condition=condition)
-        diagnosis = check_stability(cause, run, session.fresh)
-
-    assert "always" == diagnosis.stability.kind
-    assert (condition if kept else None) == diagnosis.cause.condition
 
 
 class TestValidate:
@@ -306,29 +280,53 @@ class TestCauses:
         assert [] == causes(self.run("none"))
 
     @pytest.mark.slow
-    def test_merged(self):
-        """A cause that the exact condition of another one covers is a part of it; without an exact one it stays."""
+    @pytest.mark.parametrize("contradicting", [0, 1])
+    def test_covered(self, contradicting):
+        """Cases that the exact condition of another cause covers are part of it; only those that remain are a second cause."""
         run = self.run("index-clamped-early")
-        judge = Judge(open_fault("index-clamped-early"))
         (cause,) = causes(run)
-        first = replace(cause, failures=cause.failures[:9], condition=Condition(((),)))
-        second = replace(cause, failures=cause.failures[9:])
-        for contradicting, left in ((0, []), (1, [second])):
-            asked = Asked(first.condition, contradicting=contradicting)
-            diagnosis, others = merged(Diagnosis(first, asked=asked), [second], run, judge)
-            assert left == others
-            assert (len(diagnosis.cause.failures) > 9) is (not left)
+        negative = Condition(((Comparison("negative", "==", True),),))
+        always = Stability("always", "")
+        first = Diagnosis(replace(cause, condition=negative), always, Asked(negative, contradicting=contradicting))
+        (other,) = without_covered(first, [Diagnosis(cause, always)], run)
+        assert (len(other.cause.failures) < len(cause.failures)) is not contradicting
+        everything = replace(first, cause=replace(cause, condition=Condition(((),))), asked=Asked(Condition(((),))))
+        assert [] == without_covered(everything, [Diagnosis(cause, always)], run)
 
-    @pytest.mark.slow
-    def test_another_cause_is_not_merged(self):
-        """A cause whose relation comes back with other values stays, also if the condition of another one covers it."""
-        judge = Judge(open_fault("index-clamped-early"))
+    def test_order_of_the_run(self):
+        """The order of the cases, and the processes they ran in, change nothing."""
         run = self.run("index-clamped-early")
+        calls = {case.id: number % 7 + 1 for number, (case, _) in enumerate(run.judged)}
+        told = [
+            [(c.label, c.relation, c.condition, [failure.case.id for failure in c.failures]) for c in causes(one)]
+            for one in (run, JudgedRun(run.judged[::-1], calls))
+        ]
+        assert told[0] == told[1]
+
+    def test_other_data_type(self):
+        """A failure of another data type is counted only if it shows the relation of the cause: it may be another defect."""
+        run = self.run("output-zero")
         (cause,) = causes(run)
-        (other,) = causes(self.run("last-row-repeated"))
-        everything = replace(other, condition=Condition(((),)))
-        _, left = merged(Diagnosis(everything, asked=Asked(everything.condition)), [cause], run, judge)
-        assert [cause] == left
+        wide = [failure for failure in cause.failures if failure.case.desc.output.data_type.name == "FLOAT64"]
+        (other,) = [case for case in CASES if case.desc.output.data_type.name == "FLOAT32"][:1]
+        vague = replace(cause, failures=tuple(wide), relation=replace(cause.relation, vague=True))
+        judge = Judge(open_fault("output-zero"), brief=True)
+        assert Asking(replace(cause, failures=tuple(wide)), [], judge)(other) is True
+        assert Asking(vague, [], judge)(other) is None
+        assert Asking(vague, [], judge)(wide[0].case) is True
+
+    def test_unstable(self):
+        """Failures that do not come back are one cause, without a condition."""
+        run = self.run("output-zero")
+        right = Judge(open_fault("none"), brief=True)
+
+        @contextmanager
+        def fresh(**changes):
+            yield right
+
+        (found,) = quick_diagnoses(run, fresh, most=5)
+        assert ("sometimes", None) == (found.stability.kind, found.cause.condition)
+        assert len(run.failed) == len(found.cause.failures)
 
     @pytest.mark.slow
     def test_settled(self):
@@ -388,6 +386,29 @@ class TestStability:
         assert "sometimes" == found.kind
         found = self.stability(lambda before, number: "be" in before.replace("c", "").replace("d", ""), "gfedcba")
         assert ("after", "only after b, e") == (found.kind, found.text)
+
+    def test_after_long_ago(self):
+        """The whole history is searched, not the last cases alone."""
+        names = "a" + "".join(chr(0x4E00 + n) for n in range(300))
+        found = self.stability(lambda before, number: "a" in before, before=names[::-1])
+        assert ("after", "a") == (found.kind, found.after)
+
+    def test_in_common(self):
+        """What a case and its predecessor have in common is the key of a cache."""
+        first, second = CASES[0], next(c for c in CASES if c.desc.output.sizes != CASES[0].desc.output.sizes)
+        assert "OutputTensor.Sizes" in in_common(first, first)
+        assert "OutputTensor.Sizes" not in in_common(first, second)
+        assert "; both have" in in_common(first, second)
+
+    def test_not_run(self):
+        """A run that the provider refused is no pass."""
+
+        @contextmanager
+        def fresh():
+            yield lambda case: SimpleNamespace(verdict="not-run", message="two hangs")
+
+        found = stability(SimpleNamespace(id="x"), SimpleNamespace(id="y"), [], fresh, bool)
+        assert (None, "not known: not run again: two hangs") == (found.kind, found.text)
 
     @pytest.mark.parametrize("period", [2, 37, 75])
     def test_period(self, period):
