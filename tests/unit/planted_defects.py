@@ -249,7 +249,9 @@ class groups_of_65536(Defect):
 
 
 def coordinates(call, addresses):
-    return np.stack(np.unravel_index(np.asarray(addresses), call.data.shape)) if call.data.ndim else None
+    """Returns the position along each dimension. NumPy 2.4 gives wrong ones for more than 8,192 addresses that are not flat."""
+    flat = np.unravel_index(np.asarray(addresses).reshape(-1), call.data.shape)
+    return np.stack(flat).reshape(-1, *np.shape(addresses))
 
 
 def flat_addresses(call, positions):
