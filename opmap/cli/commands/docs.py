@@ -104,9 +104,9 @@ def _corrections(options: Namespace) -> int:
         else:
             from ...evidence.pages import MARK  # here: the template engine is slow to load
 
-            mark = MARK if options.html else "# written by opmap docs --patch\n"
+            mark = MARK if options.html else ", computed by opmap "
             check_output(options.output, mark.encode(), options.files, force=options.force)
-            write_output(options.output, (text if options.html else mark + text).encode())
+            write_output(options.output, text.encode())
     return 2 if bad else int(any(page.corrections or page.findings for page in pages))
 
 
