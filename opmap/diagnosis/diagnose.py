@@ -49,6 +49,8 @@ MOST_PARTS = 2
 MOST_SIDES = 3
 """The number of causes, the largest first, of which it is asked whose fault they are."""
 
+_NOT_ALWAYS = ("sometimes", "periodic", "after")
+
 MOST_STABLE = 12
 """The number of causes, the largest first, of which the stability is checked."""
 
@@ -157,16 +159,31 @@ def separated(
     found = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in ordered[:most]]
     found += map(Diagnosis, ordered[len(found) :])
     kept: dict[object, list[Diagnosis]] = {}
+    moving: list[object] = []  # the keys of the causes that do not always fail, the largest first
     for diagnosis in found:
         stability, ids = diagnosis.stability, {failure.case.id for failure in diagnosis.cause.failures}
         if stability is None and ids <= unstable:
             stability = Stability("sometimes", "sometimes (passes when it is run again)")
         elif stability and stability.kind == "always" and ids <= unstable:
             stability = replace(stability, kind="sometimes", text=f"sometimes ({stability.text}, but not after others)")
-        moves = stability is not None and stability.kind in ("sometimes", "periodic", "after")
-        key = (stability.kind, stability.period) if stability and moves else diagnosis.cause.label
+        key: object = diagnosis.cause.label
+        if stability is not None and stability.kind in _NOT_ALWAYS:
+            key = (stability.kind, stability.period)
+        unchecked = stability is None or diagnosis.stability is None
+        if unchecked and moving and (ids <= unstable or _passes_alone(diagnosis.cause, fresh)):
+            key, stability = moving[0], kept[moving[0]][0].stability
+        elif key != diagnosis.cause.label:
+            moving.append(key)
         kept.setdefault(key, []).append(replace(diagnosis, stability=stability))
     return sorted((_as_one(run, some) for some in kept.values()), key=lambda diagnosis: -len(diagnosis.cause.failures))
+
+
+def _passes_alone(cause: Cause, fresh: Fresh) -> bool:
+    """Returns whether the smallest case of a cause passes in a process of its own."""
+    if cause.only_batched or cause.smallest.record.verdict in DANGEROUS:
+        return False
+    with fresh() as judge:
+        return not judge(cause.smallest.case).failed
 
 
 def _part(run: JudgedRun, cause: Cause, ids: Collection[str], inside: bool) -> Cause | None:
