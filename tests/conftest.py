@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,11 @@ settings.register_profile("ci", **SLOW, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # the bundles of tests are no results of the CI run
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # started in the background of a shell: processes from here would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("dxdispatch_models", "formed_cases", "judged_sessions", "exported_folders")
 

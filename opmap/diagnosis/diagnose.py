@@ -214,6 +214,8 @@ def _as_one(run: JudgedRun, some: Sequence[Diagnosis]) -> Diagnosis:
 def _not_again(run: JudgedRun, fresh: Fresh) -> set[str]:
     """Returns the ids of the failed cases that pass when they are run again, in one process and in another order."""
     failed = [run.judged[n] for n in run.failed_alone if run.judged[n][1].verdict in (Verdict.MISMATCH, Verdict.ERROR)]
+    if not failed:
+        return set()
     ordered = sorted(failed, key=lambda judged: case_size(judged[0]))
     with fresh() as judge:
         return {case.id for case, _ in ordered[:: -(-len(ordered) // MOST_AGAIN) or 1] if not judge(case).failed}
