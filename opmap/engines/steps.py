@@ -277,7 +277,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def placement(self) -> Placement | None:
-        """The placement in the evidence; None if there is none."""
+        """Where each node ran; None if the evidence does not say it."""
         return self.evidence.placement if self.evidence else None
 
     @property

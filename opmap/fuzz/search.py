@@ -248,11 +248,12 @@ class Search:
             smallest = shrink_history(plans, partial(fails, fresh=True), self._draw_again, budget)
             self._renew()
             last = self._fails(joined_plan(smallest), failure)
+        plan, shown = joined_plan(smallest), last or failure
         shrunk = msgspec.structs.replace(
             find,
-            plan=(plan := joined_plan(smallest)),
-            failure=last or failure,
-            text=(last or failure).text,
+            plan=plan,
+            failure=shown,
+            text=shown.text,
             needs=_sorted(needed(plan)),
             stable=last is not None,
             unshrunk=tuple(recorded.sections for recorded in smallest) if budget.spent else (),

@@ -12,10 +12,18 @@ told = cache(judged)
 QUICK = ("int64_by_int32",)
 """The defects that every test run tries."""
 
-MARKS = [pytest.mark.slow, pytest.mark.xfail(reason="issue 25", strict=False)]
+OPEN = ("fifth_coordinate", "previous_row", "cache_by_size", "upload_ring")
+"""The single defects of which something false is told; of two at once, too."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else MARKS) for n in DEFECTS])
+def marks(name):
+    """Returns the marks of a defect."""
+    is_open = name in OPEN or issubclass(DEFECTS[name], Both)
+    found = [] if name in QUICK else [pytest.mark.slow]
+    return found + [pytest.mark.xfail(reason="issue 25: a false condition is told", strict=False)] * is_open
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=marks(n)) for n in DEFECTS])
 def test_no_false_sentence(name):
     """No title, condition or stability is false, and at most three causes are told for a bug."""
     answer = told(name)
