@@ -31,7 +31,7 @@ class Command(NamedTuple):
     notes: str = ""
 
 
-_RARE = ("build", "schema", "faults", "catalog")
+_RARE = ("build", "completion", "schema", "faults", "catalog")
 """The commands that stand last in the list: those who work on opmap, or write programs for its files, use them."""
 
 _SHOWN = (
@@ -393,6 +393,12 @@ COMMANDS: dict[str, Command] = {
                 nargs="1",
             )
         },
+    ),
+    "completion": Command(
+        help="Print the script with which a shell completes opmap's commands and options.",
+        example="opmap completion bash > ~/.local/share/bash-completion/completions/opmap",
+        options={"shell": Option(None, "the shell", choices=("bash", "zsh", "fish", "powershell"), nargs="1")},
+        notes="PowerShell: opmap completion powershell >> $PROFILE",
     ),
     "doctor": Command(
         help="Show what is installed, which providers and adapters can run, and what to do about problems.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,24 @@ class TestUsage:
 
         assert code == 0
         assert f"opmap {command}" in capsys.readouterr().out.split("example:")[1]
+
+    @pytest.mark.skipif(not shutil.which("bash") or sys.platform == "win32", reason="needs bash")
+    def test_completion(self, tmp_path, capsys):
+        """bash completes commands, options, values and folders with the script; other shells get one too."""
+        assert main(["completion", "bash"]) == 0
+        (tmp_path / "results").mkdir()
+        (tmp_path / "script").write_text(capsys.readouterr().out)
+
+        def completed(*words):
+            lines = f"source script; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+            lines += f"_shtab_opmap opmap '{words[-1]}' '{words[-2]}'; echo ${{COMPREPLY[@]}}"
+            return subprocess.run(["bash", "-c", lines], cwd=tmp_path, capture_output=True, text=True).stdout.split()
+
+        assert completed("opmap", "vali") == ["validate"]
+        assert completed("opmap", "validate", "--require") == ["--require-provider"]
+        assert completed("opmap", "validate", "--tier", "s") == ["smoke", "standard"]
+        assert completed("opmap", "report", "re") == ["results"]
+        assert all(main(["completion", shell]) == 0 for shell in ("zsh", "fish", "powershell"))
 
     def test_module(self):
         """`python -m opmap` is the same command, in a process of its own."""
