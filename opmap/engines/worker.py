@@ -325,11 +325,11 @@ class WorkerProvider(Performer):
         """Whether a hang may be that of a GPU's driver.
 
         On Windows every execution provider but the CPU EP may use a GPU. Elsewhere, and for a third party's provider, only
-        one that is known to be hardware does.
+        one that is known to run on a real device does.
         """
         device_class = self.facts.device_class
         unknown = device_class is None and sys.platform == "win32" and ":" not in self.name
-        return self.name != CPU and (device_class == "hardware" or unknown)
+        return self.name != CPU and (device_class in ("hardware", "translated") or unknown)
 
     @property
     def pid(self) -> int | None:

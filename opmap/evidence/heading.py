@@ -45,6 +45,8 @@ def heading(run: RunDocument, records: Sequence[Record], causes: int) -> Heading
         classes = sorted({record.device_class for record in records if record.device_class})
     if "emulated" in classes:
         notes.append("A device is emulated: its results say nothing about the driver of a GPU.")
+    if "translated" in classes:
+        notes.append("A device is translated: its results hold for its Vulkan driver, not for its driver on Windows.")
     return Heading(verdict, tested, ", ".join(_where(run, records, classes)), result, notes)
 
 

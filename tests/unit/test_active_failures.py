@@ -48,6 +48,7 @@ class TestPlace:
             ({"onnxruntime": "==1.24.*"}, True),
             ({"onnxruntime": "<1.24"}, False),
             ({"device_class": "emulated"}, False),
+            ({"device_class": "translated"}, False),
             ({"package": "onnxruntime-windowsml"}, False),
             ({"feature_level": "5_1"}, True),
             ({"feature_level": ">=5_0, <6_0"}, True),

@@ -244,6 +244,11 @@ class TestResolve:
             resolve_adapter([], **options)
 
 
+def below(type, name="AMD Radeon"):
+    """Returns an adapter below which a Vulkan device of this type stands."""
+    return msgspec.structs.replace(adapter(0, name), vulkan=type)
+
+
 class TestDeviceClass:
     """device_class distinguishes hardware from emulated devices."""
 
@@ -253,6 +258,12 @@ class TestDeviceClass:
             ("hardware", MACHINE[0], None),
             ("hardware", MACHINE[3], None),
             ("emulated", MACHINE[0], "10.0"),
+            ("emulated", below("cpu"), "10.0"),
+            ("emulated", below("other"), "10.0"),
+            ("emulated", below("discrete", name="Virtio-GPU Venus (llvmpipe)"), "10.0"),
+            ("translated", below("discrete"), "10.0"),
+            ("translated", below("integrated"), "10.0"),
+            ("translated", below("virtual"), "10.0"),
             ("emulated", WARP, None),
             ("emulated", adapter(0, "llvmpipe (LLVM 19.1.7, 256 bits)"), None),
             ("emulated", adapter(0, "Lavapipe"), None),
@@ -260,5 +271,5 @@ class TestDeviceClass:
         ],
     )
     def test_class(self, expected, chosen, wine):
-        """Software adapters, Vulkan devices on the CPU, and all adapters under Wine are emulated."""
+        """Software adapters and Vulkan devices on the CPU are emulated. Under Wine, what Vulkan calls a GPU is translated."""
         assert expected == device_class(chosen, wine)

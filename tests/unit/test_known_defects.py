@@ -240,6 +240,7 @@ class TestRun:
             (("--repeat", "2"), "emulated", 0, "known-failure"),
             (("--no-shipped-known-failures",), "emulated", 1, "mismatch"),
             ((), "hardware", 1, "mismatch"),
+            ((), "translated", 1, "mismatch"),
         ],
     )
     def test_option(self, options, kind, code, verdict, device_class, capsys):

@@ -47,7 +47,7 @@ class TestFile:
             ({"issue": "#12"}, "issue", "must be an address"),
             ({"driver": "new"}, "driver", "must be a version or a range of versions"),
             ({"feature_level": "five"}, "feature_level", "got 'five'"),
-            ({"device_class": "virtual"}, "device_class", "must be one of hardware, emulated"),
+            ({"device_class": "virtual"}, "device_class", "must be one of hardware, translated, emulated"),
             ({"operator": "GAHTER"}, "operator", "GATHER_ND1"),
             ({"type": "float"}, "type", "FLOAT32"),
             ({"package": "onnxrt"}, "package", "must be a distribution of ONNX Runtime, as"),

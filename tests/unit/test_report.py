@@ -115,6 +115,16 @@ class TestFirstLines:
         assert "2 cases of tier smoke" == first.tested
         assert "A device is emulated" in first.notes[0]
 
+    def test_translated(self):
+        """A translated device says nothing about Windows' driver, and is no emulated one."""
+        run = RunDocument(schema="", selection={"device_class": "translated"}, totals=Totals({}, 0))
+        first = heading(run, [self.PASS], 0)
+
+        assert first.where.endswith("a translated device")
+        assert [
+            "A device is translated: its results hold for its Vulkan driver, not for its driver on Windows."
+        ] == first.notes
+
     @pytest.mark.slow
     def test_page(self, bundle):
         """The page begins with it, and has the problems of the run."""

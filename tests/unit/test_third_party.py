@@ -371,7 +371,7 @@ class TestOpening:
             ("hostile_backends:NoName", "SystemExit: 0"),
             ("hostile_backends:OddName", "SystemExit: 0"),
             ("hostile_backends:Unset", "the factory must return an object with a method run, got a nameless type"),
-            ("hostile_backends:OddClass", "device_class must be hardware, emulated or None, got 'great'"),
+            ("hostile_backends:OddClass", "device_class must be hardware, translated, emulated or None, got 'great'"),
         ],
     )
     def test_bad(self, opmap, spec, message, options):

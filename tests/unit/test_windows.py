@@ -16,6 +16,7 @@ from opmap.engines.machine import adapters, windows
 from opmap.engines.machine.adapters import device_class
 from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Adapter, Fact
+from opmap.engines.machine.vulkan import TYPES
 from opmap.session.options import OPTIONS
 
 pytestmark = pytest.mark.platform
@@ -57,7 +58,7 @@ class TestDescription:
                 setattr(argument._obj, name, value)
 
         monkeypatch.setattr(windows, "driver_version", lambda interface: "32.0.15.6094")
-        return windows._describe(3, SimpleNamespace(call=call), wine)
+        return windows._describe(3, SimpleNamespace(call=call), wine, {1 << 32 | 7: "discrete"})
 
     def test_fields(self, monkeypatch):
         """Each number is in the right field."""
@@ -78,6 +79,7 @@ class TestDescription:
             software=False,
             dedicated_memory=5 << 32,
             driver_version=Fact("32.0.15.6094", windows.DRIVER_SOURCE),
+            vulkan="discrete",
         )
         assert expected == description
 
@@ -139,7 +141,9 @@ class TestWindows:
             if adapters.wine_version():
                 assert each.driver_version.value is None
                 assert "Wine" in each.driver_version.error
-                assert "emulated" == device_class(each, adapters.wine_version())
+                gpu = each.vulkan in adapters.GPU_TYPES
+                assert each.vulkan in TYPES
+                assert ("translated" if gpu else "emulated") == device_class(each, adapters.wine_version())
             else:
                 assert each.software or each.driver_version.value
 

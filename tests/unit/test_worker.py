@@ -149,6 +149,7 @@ class TestHangLimit:
             ("CPUExecutionProvider", "hardware", "win32", False),
             ("DmlExecutionProvider", "hardware", "win32", True),
             ("DmlExecutionProvider", "emulated", "linux", False),
+            ("DmlExecutionProvider", "translated", "linux", True),
             ("WebGpuExecutionProvider", None, "win32", True),
             ("OpenVINOExecutionProvider", None, "linux", False),
             ("CUDAExecutionProvider", "hardware", "linux", True),

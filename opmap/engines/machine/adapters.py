@@ -12,6 +12,10 @@ SOFTWARE_NAMES = ("lavapipe", "llvmpipe", "swiftshader")
 """Names of Vulkan devices that run on the CPU, in lower case. An adapter's name contains one of them."""
 
 
+GPU_TYPES = ("integrated", "discrete", "virtual")
+"""The types of Vulkan devices that are GPUs."""
+
+
 def list_adapters() -> list[Adapter]:
     """Returns the adapters in the order of ONNX Runtime's `device_id`. Raises ProviderError if they cannot be listed.
 
@@ -105,9 +109,11 @@ def candidates(*, substring: str | None = None, device_id: int | None = None) ->
 
 
 def device_class(adapter: Adapter, wine: str | None) -> DeviceClass:
-    """Returns `emulated` under Wine, for software adapters (WARP) and for Vulkan devices on the CPU; else `hardware`.
+    """Returns `emulated` for software adapters (WARP) and for Vulkan devices on the CPU, `translated` for others under Wine.
 
-    `wine` is Wine's version, or None.
+    Returns `hardware` for all others. `wine` is Wine's version, or None. Under Wine, what Vulkan does not call a GPU is emulated.
     """
     software = adapter.software or any(name in adapter.name.casefold() for name in SOFTWARE_NAMES)
-    return "emulated" if wine is not None or software else "hardware"
+    if software or (wine is not None and adapter.vulkan not in GPU_TYPES):
+        return "emulated"
+    return "hardware" if wine is None else "translated"

@@ -10,7 +10,8 @@ import msgspec
 
 from ...errors import OpmapError, ProviderError
 
-DeviceClass = Literal["hardware", "emulated"]
+DeviceClass = Literal["hardware", "translated", "emulated"]
+"""What a device is: a GPU with its own driver (or a CPU), a GPU whose Vulkan driver stands below Direct3D 12, or software."""
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -30,7 +31,8 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
 
     `index` is its position in `EnumAdapters1`, which equals ONNX Runtime's `device_id`. `luid` is one 64-bit number, as
     in ONNX Runtime's metadata; it changes with every start of Windows. `dedicated_memory` is in bytes. `software` is
-    true if ONNX Runtime's DirectML EP refuses the adapter as a software adapter (the WARP renderer is one).
+    true if ONNX Runtime's DirectML EP refuses the adapter as a software adapter (the WARP renderer is one). `vulkan` is
+    the type of the Vulkan device that stands below Direct3D 12 under Wine; None on Windows, or if it is unknown.
     """
 
     index: int
@@ -43,6 +45,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     software: bool
     dedicated_memory: int
     driver_version: Fact
+    vulkan: str | None = None
 
 
 class Module(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from ctypes import (
     POINTER,
     byref,
@@ -43,6 +43,7 @@ from typing import Any, cast
 from ..directml.com import Com, iid
 from ..directml.hresults import NOT_FOUND, CallFailed
 from ..directml.libraries import dxgi_adapter, dxgi_factory
+from . import vulkan
 from .facts import Adapter, Fact, Module, fact, one_line
 
 SEARCH_SYSTEM32 = 0x800
@@ -261,6 +262,7 @@ def adapters() -> list[Adapter]:
     """Returns DXGI's adapters in the order of `EnumAdapters1`, which is the order of ONNX Runtime's `device_id`."""
     descriptions: list[Adapter] = []
     wine = wine_version()
+    below = vulkan_types() if wine is not None else {}
     with dxgi_factory() as factory:
         while True:
             try:
@@ -270,10 +272,18 @@ def adapters() -> list[Adapter]:
                     return descriptions
                 raise
             with adapter:
-                descriptions.append(_describe(len(descriptions), adapter, wine))
+                descriptions.append(_describe(len(descriptions), adapter, wine, below))
 
 
-def _describe(index: int, adapter: Com, wine: str | None) -> Adapter:
+def vulkan_types() -> dict[int, str]:
+    """Returns the types of the Vulkan devices by DXGI's LUID; nothing if there is no Vulkan."""
+    try:
+        return {device.luid: device.type for device in vulkan.devices() if device.luid is not None}
+    except (OSError, AttributeError):
+        return {}
+
+
+def _describe(index: int, adapter: Com, wine: str | None, below: Mapping[int, str]) -> Adapter:
     desc = AdapterDesc1()
     adapter.call("GetDesc1", byref(desc))
     if wine is not None:
@@ -292,6 +302,7 @@ def _describe(index: int, adapter: Com, wine: str | None) -> Adapter:
         or (desc.vendor_id, desc.device_id) == BASIC_RENDER_DRIVER,
         dedicated_memory=desc.dedicated_video_memory,
         driver_version=version,
+        vulkan=below.get(luid_number(desc.luid)),
     )
 
 
