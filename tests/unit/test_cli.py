@@ -158,7 +158,7 @@ class TestUsage:
         (tmp_path / "script").write_text(capsys.readouterr().out)
 
         def completed(*words):
-            lines = f"source script; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+            lines = f"source ./script; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
             lines += f"_shtab_opmap opmap '{words[-1]}' '{words[-2]}'; echo ${{COMPREPLY[@]}}"
             return subprocess.run(["bash", "-c", lines], cwd=tmp_path, capture_output=True, text=True).stdout.split()
 
