@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -24,7 +23,6 @@ from .documents import (
     SURVEY,
     TIMES,
     DiagnosisDocument,
-    Group,
     Option,
     Part,
     RunDocument,
@@ -32,6 +30,7 @@ from .documents import (
     Totals,
 )
 from .failure_folders import FOLDER, folder_name, read_failures
+from .merged_causes import merged_groups
 from .reproducers.model_folders import write_files
 from .results_folder import ResultsFolder, formatted
 from .summary import append_step_summary
@@ -176,13 +175,15 @@ class Merging:
         documents = [bundle.diagnosis for bundle in self.bundles if bundle.diagnosis]
         if not documents:
             return None
-        groups: dict[object, Group] = {}
-        for group in (group for document in documents for group in document.groups):
-            key = (group.label, group.where)
-            groups[key] = _joined(groups[key], group) if key in groups else group
+        groups = [group for document in documents for group in document.groups]
+        records = (
+            [record for _, record in self._records()]
+            if len({source.part.place for source in self._sources}) == 1
+            else []
+        )
         return DiagnosisDocument(
             provider=", ".join(dict.fromkeys(document.provider for document in documents)),
-            groups=sorted(groups.values(), key=attrgetter("cases"), reverse=True),
+            groups=merged_groups(groups, records),
         )
 
     # --- the problems ---
@@ -247,22 +248,3 @@ def _common(one: Mapping[str, Option], other: Mapping[str, Option]) -> dict[str,
 
 def _shown(source: _Source, key: str) -> str:
     return cut(to_json(source.options.get(key)).decode(), MAX_SHOWN)
-
-
-def _joined(one: Group, other: Group) -> Group:
-    """Returns one group for two with the same cause. The larger one gives the smallest case and what was asked about it."""
-    larger = one if one.cases >= other.cases else other
-    return msgspec.structs.replace(
-        larger,
-        cases=one.cases + other.cases,
-        ids=list(dict.fromkeys([*one.ids, *other.ids])),
-        verdicts=sorted({*one.verdicts, *other.verdicts}),
-        operators=sorted({*one.operators, *other.operators}),
-        relation=msgspec.structs.replace(
-            larger.relation,
-            explains=(
-                one.relation.explains[0] + other.relation.explains[0],
-                one.relation.explains[1] + other.relation.explains[1],
-            ),
-        ),
-    )

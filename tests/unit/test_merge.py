@@ -143,6 +143,22 @@ class TestMerge:
         assert sorted(lines[0]) == sorted(lines[1])
         assert run_of(tmp_path / "whole")["totals"] == run_of(tmp_path / "new")["totals"]
 
+    def test_causes(self, merge, bundles):
+        """The causes are those of one run, byte for byte. A case that is not in the catalogue leaves the causes of the shards."""
+        merge("one", "two", "three")
+        assert (bundles / "whole" / "diagnosis.json").read_bytes() == (bundles / "new" / "diagnosis.json").read_bytes()
+        shutil.rmtree("new")
+        for file in ("results.jsonl", "diagnosis.json"):
+            text = (bundles / "one" / file).read_text(encoding="utf-8")
+            (bundles / "one" / file).write_text(
+                text.replace("gather/example.1", "mine"), encoding="utf-8", newline="\n"
+            )
+
+        merge("one", "two", "three")
+
+        document = json.loads((bundles / "new" / "diagnosis.json").read_bytes())
+        assert [5] == [group["cases"] for group in document["groups"]] and "mine" in document["groups"][0]["ids"]
+
     def test_failures(self, merge, bundles):
         """The folders of failures come along, and the report links to them; a folder from elsewhere does not."""
         (bundles / "one" / "failures" / "foreign").mkdir()

@@ -8,7 +8,7 @@ from ...evidence.documents import RECORDS
 from ...evidence.html_report import write_report
 from ...evidence.merge import Merging
 from ...evidence.tables import print_verdict
-from ...evidence.terminal import console, print_error, print_line
+from ...evidence.terminal import console, print_error, print_line, progress
 from ...evidence.written_bundle import read_bundle
 
 
@@ -18,8 +18,9 @@ def run(options: Namespace) -> int:
     Raises InputError if a folder is no bundle, or if the new one cannot be written.
     """
     merging = Merging([read_bundle(folder) for folder in options.folders])
-    totals = merging.write(options.output)
-    report = write_report(options.output)
+    with progress(None, "causes and reports"):
+        totals = merging.write(options.output)
+        report = write_report(options.output)
     for line in (*merging.problems, *merging.notes):
         print_error(line)
     print_line(f"results: {options.output}/{RECORDS}")

@@ -1,0 +1,81 @@
+"""The causes of a merged bundle: those that one run of all its cases tells."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from operator import attrgetter
+
+import msgspec
+
+from ..cases.case import Case
+from ..cases.selection import find_cases
+from ..diagnosis.causes import causes
+from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.judged_run import JudgedRun
+from ..diagnosis.stability import Stability
+from ..errors import InputError
+from ..judge.record import Record
+from ..vocabulary import Verdict
+from .cause_view import MOST_CHECKED, diagnosis_document
+from .documents import Group
+
+
+def merged_groups(groups: Sequence[Group], records: Sequence[Record]) -> list[Group]:
+    """Returns the causes of several runs at one place as one list, the largest first. `records` are those of all cases.
+
+    Causes that always fail, and that no new case was asked about, are sought anew in all records. The others depend on what
+    ran before, or on the answers of the provider: two of them with the same relation and condition become one.
+    """
+    again = [group for group in groups if group.stability in (None, "always") and not (group.asked.runs or group.side)]
+    anew = _sought_anew(again, records) if len(again) > 1 else None
+    joined: dict[object, Group] = {}
+    for group in groups if anew is None else [group for group in groups if group not in again]:
+        key = (group.label, group.where)
+        joined[key] = _joined(joined[key], group) if key in joined else group
+    return sorted([*(anew or ()), *joined.values()], key=attrgetter("cases"), reverse=True)
+
+
+def _sought_anew(groups: Sequence[Group], records: Sequence[Record]) -> list[Group] | None:
+    """Returns the causes of all failures of some groups; None if a case is not in the catalogue."""
+    ids = {id for group in groups for id in group.ids}
+    by_id = {record.case: record for record in records if record.case in ids or record.verdict == Verdict.PASS}
+    try:
+        _, cases = find_cases([id for id in by_id if id])
+    except InputError:
+        return None
+    if not ids.issubset(case.id for case in cases):
+        return None
+    run = JudgedRun([(case, by_id[case.id]) for case in cases])
+    found = []
+    for at, cause in enumerate(causes(run)):
+        before = max(groups, key=lambda group: len({*group.ids}.intersection(f.case.id for f in cause.failures)))
+        diagnosis = Diagnosis(cause)
+        if at < MOST_CHECKED:
+            stability = Stability(before.stability, before.stability_text or "") if before.stability else None
+            diagnosis = Diagnosis(cause, stability).with_closest(run)
+        found.append(diagnosis)
+
+    def again(case: Case, *_: object) -> str:
+        return f"{groups[0].again.partition(' --case ')[0]} --case {shlex.quote(case.id)}"
+
+    return diagnosis_document("", found, again).groups
+
+
+def _joined(one: Group, other: Group) -> Group:
+    """Returns one group for two with the same cause. The larger one gives the smallest case and what was asked about it."""
+    larger = one if one.cases >= other.cases else other
+    return msgspec.structs.replace(
+        larger,
+        cases=one.cases + other.cases,
+        ids=list(dict.fromkeys([*one.ids, *other.ids])),
+        verdicts=sorted({*one.verdicts, *other.verdicts}),
+        operators=sorted({*one.operators, *other.operators}),
+        relation=msgspec.structs.replace(
+            larger.relation,
+            explains=(
+                one.relation.explains[0] + other.relation.explains[0],
+                one.relation.explains[1] + other.relation.explains[1],
+            ),
+        ),
+    )
