@@ -47,6 +47,7 @@ _EXTRA_COST = {
     "last_length": 0.7,
     "index_bytes": 1.5,
     "duplicates": 1.5,
+    "largest_index": 1.5,
 }
 """Feature -> what it costs more than others. Of two conditions that say the same, the cheaper one is shown."""
 

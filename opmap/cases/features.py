@@ -141,19 +141,21 @@ def _of_access(desc: OperatorDesc) -> dict[str, Value]:
 
 
 def _of_indices(case: Case) -> dict[str, Value]:
-    """Returns whether there are negative and equal indices."""
+    """Returns the largest index, and whether there are negative and equal indices."""
     bounds = case.desc.index_bounds
     if not bounds:
         return {}
     negative = duplicates = False
+    largest = 0
     for name, sizes in bounds.items():
         values = np.asarray(case.tensors[name].integers).astype(np.int64).reshape(-1, len(sizes))
         negative = negative or bool((values < 0).any())
+        largest = max(largest, int(values.max(initial=0)))
         duplicates = duplicates or len(values) > prod(sizes)
         if not duplicates:
             places = (values % np.array(sizes)) @ np.array(strides_of(sizes))
             duplicates = len(np.unique(places)) < len(places)
-    return {"negative": negative, "duplicates": duplicates}
+    return {"negative": negative, "largest_index": largest, "duplicates": duplicates}
 
 
 def _index_path(case: Case) -> str:

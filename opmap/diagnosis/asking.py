@@ -22,6 +22,9 @@ __all__ = ["Asked", "make_exact"]
 SMALLER = 30
 """The most questions for a failing case that is smaller than all of the run, if those are large."""
 
+FRESH, MOST_FRESH = 40, 100
+"""The share of the questions, in percent, that is kept for fresh cases; and how many of these are asked of a condition."""
+
 MOST_INEXACT = 12
 """The number of surprises in a row that end the asking while no condition of one part fits all answers."""
 
@@ -42,15 +45,20 @@ def make_exact(
     """
     if not failing:
         return Asked(None)
-    evidence = Evidence(ask, failing, passing, budget, seed)
+    evidence = Evidence(ask, failing, passing, budget - budget * FRESH // 100, seed)
     _make_quick(evidence)
     given_up: set[Region] = set()
     inexact = 0
     while True:
         condition, simple = _fitted(evidence)
         inexact = 0 if simple else inexact + 1
-        if inexact > MOST_INEXACT or _confirmed(Questions(condition, evidence, given_up)):
-            return min((evidence.result(c) for c in (condition, first) if c), key=lambda asked: asked.contradicting)
+        found = inexact > MOST_INEXACT or _confirmed(Questions(condition, evidence, given_up))
+        if found:
+            evidence.budget = budget
+            checked = inexact <= MOST_INEXACT and not evidence.spent and _agrees_with_fresh(evidence, condition)
+            if checked or inexact > MOST_INEXACT or evidence.spent:
+                results = (evidence.result(c, checked=checked and c == condition) for c in (condition, first) if c)
+                return min(results, key=lambda asked: asked.contradicting)
 
 
 def _fitted(evidence: Evidence) -> tuple[Condition, bool]:
@@ -76,6 +84,24 @@ def _confirmed(questions: Questions) -> bool:
         if answer not in (None, condition.holds(case_features)) and (answer or not evidence.doubt(condition)):
             return False
     return True
+
+
+def _agrees_with_fresh(evidence: Evidence, condition: Condition) -> bool:
+    """Asks cases that were not used to find a condition. Returns whether all were asked, and none contradicts it.
+
+    They are random ones, and some near failing cases: small ones, and large ones with the sizes that the condition names.
+    """
+    agrees = True
+    for case in evidence.fresh(condition, MOST_FRESH):
+        if evidence.spent:
+            return False
+        case_features = features(case)
+        holds, answer = condition.holds(case_features), evidence.ask(case, case_features)
+        if answer not in (None, holds) and (
+            answer or (case.id in evidence.witnesses and not evidence.doubt(condition))
+        ):
+            agrees = False
+    return agrees
 
 
 def _make_quick(evidence: Evidence) -> None:

@@ -27,10 +27,13 @@ BETTER = 0.03
 FIRST_PASSING = 400
 """The number of passing cases that the search begins with. Those that contradict its result are added."""
 
+FEWEST = 10
+"""The fewest failing cases from which a condition is told, and each part of one of several parts."""
+
 _WITH_REST, _MODULI = (2, 4, 8, 16, 32, 64), (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 """The moduli of `%==`: those for which each remainder is told, and all, of which the multiples are told."""
 
-_NO_MULTIPLE = (3, 4, 8)
+_NO_MULTIPLE = (3, 4, 8, 16, 32, 64)
 """The moduli of `%!=`."""
 
 
@@ -50,14 +53,22 @@ class Condition:
         return sum(c.cost for conjunction in self.any for c in conjunction) + 5 * (len(self.any) - 1)
 
     def is_by_chance(self, failing: Sequence[Features], passing: Sequence[Features]) -> bool:
-        """Returns whether the condition saves fewer bits than it takes to say it, when the failing cases are listed.
+        """Returns whether a part of the condition rests on fewer than FEWEST failing cases, or whether it is too long.
 
-        One of so many conditions would then fit cases that fail at random.
+        It is if it saves fewer bits than it takes to say it, when the failing cases are listed. One of so many conditions
+        would then fit cases that fail at random.
         """
+        if any(self.any) and min(self._failing_alone(failing)) < FEWEST:
+            return True
         met, wrong = sum(map(self.holds, failing)), sum(map(self.holds, passing))
         fails, passes = len(failing), len(passing)
         listed = comb(met + wrong, met) * comb(fails - met + passes - wrong, fails - met)
         return any(self.any) and log2(comb(fails + passes, fails)) - log2(listed) < self.cost
+
+    def _failing_alone(self, failing: Sequence[Features]) -> list[int]:
+        """Returns for each conjunction the number of the failing cases that meet it, and no other one."""
+        met = [[n for n, part in enumerate(self.any) if all(c.holds(f) for c in part)] for f in failing]
+        return [met.count([n]) for n in range(len(self.any))]
 
     def __str__(self) -> str:
         """`DimensionCount >= 5, Axis >= 1, an index < 0`; two conjunctions are joined by `or`."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from ..cases.case import Case
 from ..cases.features import features
 from ..errors import names
+from ..faults import FAULTS
+from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
@@ -25,7 +29,7 @@ from .causes import (
     with_models,
     without_calls,
 )
-from .conditions import Comparison, Condition, approximate
+from .conditions import Condition, approximate
 from .judged_run import JudgedRun
 from .new_cases import NewCases
 from .relation import Relation
@@ -53,6 +57,9 @@ _NOT_ALWAYS = ("sometimes", "periodic", "after")
 
 MOST_STABLE = 12
 """The number of causes, the largest first, of which the stability is checked."""
+
+NOT_CHECKED = Stability(None, "not known: only the largest causes are run again")
+"""The stability of the other causes."""
 
 MOST_AGAIN = 200
 """The most failed cases that are run once more, to see which failures come back."""
@@ -132,7 +139,8 @@ class Diagnosis:
 
     def with_closest(self, run: JudgedRun) -> Diagnosis:
         """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases."""
-        fits = self.cause.only_batched or (self.cause.condition is not None and (self.exact or self.asked is None))
+        moves = self.stability is not None and self.stability.kind in (*_NOT_ALWAYS, "batched")
+        fits = moves or (self.cause.condition is not None and (self.exact or self.asked is None))
         return self if fits else replace(self, closest=Closest.of(self.cause, run))
 
 
@@ -156,26 +164,43 @@ def separated(
     unstable = _not_again(run, fresh)
     parts = [_part(run, cause, unstable, inside) for cause in groups for inside in (False, True)]
     ordered = sorted(filter(None, parts), key=lambda cause: -len(cause.failures))
-    found = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in ordered[:most]]
-    found += map(Diagnosis, ordered[len(found) :])
-    kept: dict[object, list[Diagnosis]] = {}
-    moving: list[object] = []  # the keys of the causes that do not always fail, the largest first
+    found = [
+        _with_unstable(check_stability(cause, run, fresh, dangerous=dangerous), unstable) for cause in ordered[:most]
+    ]
+    found += [_with_unstable(Diagnosis(cause, NOT_CHECKED), unstable) for cause in ordered[len(found) :]]
+    return sorted(_joined_by_kind(run, found, fresh), key=lambda diagnosis: -len(diagnosis.cause.failures))
+
+
+def _with_unstable(diagnosis: Diagnosis, unstable: Set[str]) -> Diagnosis:
+    """Returns the diagnosis of failures that passed when they were run again after others: they fail sometimes."""
+    stability = diagnosis.stability
+    if (
+        stability is None
+        or stability.kind in _NOT_ALWAYS
+        or not {f.case.id for f in diagnosis.cause.failures} <= unstable
+    ):
+        return diagnosis
+    always = f"{stability.text}, but not after others" if stability.kind else "passes when it is run again"
+    return replace(diagnosis, stability=replace(stability, kind="sometimes", text=f"sometimes ({always})"))
+
+
+def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) -> Iterator[Diagnosis]:
+    """Gives the causes that always fail, and one for each way of not always failing. What passes alone joins the first."""
+    moving: dict[str, list[Diagnosis]] = {}
     for diagnosis in found:
-        stability, ids = diagnosis.stability, {failure.case.id for failure in diagnosis.cause.failures}
-        if stability is None and ids <= unstable:
-            stability = Stability("sometimes", "sometimes (passes when it is run again)")
-        elif stability and stability.kind == "always" and ids <= unstable:
-            stability = replace(stability, kind="sometimes", text=f"sometimes ({stability.text}, but not after others)")
-        key: object = diagnosis.cause.label
-        if stability is not None and stability.kind in _NOT_ALWAYS:
-            key = (stability.kind, stability.period)
-        unchecked = stability is None or diagnosis.stability is None
-        if unchecked and moving and (ids <= unstable or _passes_alone(diagnosis.cause, fresh)):
-            key, stability = moving[0], kept[moving[0]][0].stability
-        elif key != diagnosis.cause.label:
-            moving.append(key)
-        kept.setdefault(key, []).append(replace(diagnosis, stability=stability))
-    return sorted((_as_one(run, some) for some in kept.values()), key=lambda diagnosis: -len(diagnosis.cause.failures))
+        kind = diagnosis.stability.kind if diagnosis.stability else None
+        if kind in _NOT_ALWAYS:
+            moving.setdefault(str(kind), []).append(diagnosis)
+        elif kind is None and moving and _passes_alone(diagnosis.cause, fresh):
+            next(iter(moving.values())).append(diagnosis)
+        else:
+            yield diagnosis
+    for some in moving.values():
+        first = some[0]
+        whole = joined(run, [diagnosis.cause for diagnosis in some]) if len(some) > 1 else first.cause
+        checked = first.cause.smallest  # the one of which the stability is known
+        failures = (checked, *(failure for failure in whole.failures if failure is not checked))
+        yield replace(first, cause=replace(whole, failures=failures, condition=None))
 
 
 def _passes_alone(cause: Cause, fresh: Fresh) -> bool:
@@ -195,20 +220,6 @@ def _part(run: JudgedRun, cause: Cause, ids: Collection[str], inside: bool) -> C
         return cause if some else None
     searched = [failure for failure in some if failure.relations] or [failure_of(some[0].case, some[0].record)]
     return cause_of(run, best_label(searched), [*searched, *(f for f in some[1:] if f not in searched)])
-
-
-def _as_one(run: JudgedRun, some: Sequence[Diagnosis]) -> Diagnosis:
-    """Returns one cause in place of several ones with the same stability. One that does not always fail has no condition."""
-    first = some[0]
-    kind = first.stability.kind if first.stability else None
-    cause = joined(run, [diagnosis.cause for diagnosis in some]) if len(some) > 1 else first.cause
-    if kind in ("sometimes", "after"):
-        cause = replace(cause, condition=None)
-    elif kind == "periodic":
-        cause = replace(cause, condition=first.cause.condition)
-    if len(some) > 1 and first.stability is not None:
-        first = replace(first, shrunk=first.cause.smallest)
-    return replace(first, cause=cause)
 
 
 def _not_again(run: JudgedRun, fresh: Fresh) -> set[str]:
@@ -264,13 +275,11 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
         others = smallest.record.batched_with or ()
         return Diagnosis(cause, Stability("batched", f"only in one session with {names(others)}; right without"))
     if smallest.record.verdict in DANGEROUS and not dangerous:
-        return Diagnosis(cause)
+        text = f"not known: a {smallest.record.verdict} is run again only with --rerun-dangerous"
+        return Diagnosis(cause, Stability(None, text))
     before = run.before(smallest.case)
     twin = NewCases([smallest.case], seed=0).twin(smallest.case)
     observed = stability(smallest.case, twin, before, fresh, cause.is_like)
-    if observed.period:
-        condition = Condition(((Comparison("call", "%==", observed.period),),))
-        cause = replace(cause, condition=condition)
     if observed.earlier:
         observed = replace(observed, text=observed.text + in_common(observed.earlier[-1], smallest.case))
     return Diagnosis(without_calls(run, cause) if observed.kind == "always" else cause, observed)
@@ -335,8 +344,16 @@ class Asking:
         self.words = {_words(failure.case) for failure in self.cause.failures}
         self.rivals = [rival for rival in self.rivals if rival.cause.mismatch and not rival.cause.relation.vague]
 
+    def shows(self, case: Case) -> bool:
+        """Returns whether a case can show the cause: a change of values must change one of those that are moved."""
+        relation, right = self.cause.relation, CaseArrays(case).right
+        value = FAULTS[relation.fault].value if relation.fault else None
+        return value is None or not np.array_equal(value(right, case.desc.output.data_type), right)
+
     def __call__(self, case: Case) -> bool | None:
         """Returns whether the case fails; None if it cannot be told, or fails because of a rival."""
+        if not self.shows(case):
+            return None
         record = self.judge(case)
         if record.good:
             return False if record.verdict == Verdict.PASS else None
@@ -380,9 +397,9 @@ def make_condition_exact(
     """
     cause = diagnosis.cause
     ask = Asking(cause, rivals, judge)
-    asked = make_exact(
-        ask, [failure.case for failure in cause.failures], run.passed, budget=budget, first=cause.condition
-    )
+    failing = [failure.case for failure in cause.failures]
+    passing = [case for case in run.passed if ask.shows(case)]
+    asked = make_exact(ask, failing, passing, budget=budget, first=cause.condition)
     learned = _learned(replace(cause, condition=asked.condition or cause.condition), ask.failures)
     return replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
 

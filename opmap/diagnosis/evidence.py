@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..cases.case import Case
 from ..cases.comparisons import Comparison
 from ..cases.features import Features, features, features_of
+from ..cases.random_cases import MAX_SEED, drawn_case
 from ..cases.values import rounds
+from ..operators import OPERATORS
+from ..operators.random_source import pick
 from .conditions import Condition
 from .new_cases import NewCases, Sign
 from .regions import broken_alone
@@ -22,8 +25,14 @@ TWINS, FEW_DOUBTED, FEWER_TWINS = 8, 5, 3
 MOST_DOUBTED = 40
 """The most passing cases that are asked again at a time."""
 
+FRESH_TRIES, LARGE = 20, 1 << 16
+"""How often a fresh case is tried to be made; and the most elements of a tensor of a large one."""
+
 KEPT = 2
 """The number of cases that break one comparison alone, and pass, before the comparison counts as tested."""
+
+_OF_VALUES = ("duplicates", "largest_index")
+"""The features that a case with other values need not share."""
 
 _WEAK_PATTERNS = ("one", "identity", "bounds")
 """Index patterns that many faults do not change."""
@@ -35,8 +44,9 @@ class Asked:
 
     `condition` holds for all failing cases and no passing one; if `contradicting` is not 0, it is wrong for so many of
     the answers, and no condition fits all. It is None if there was nothing to separate. A case that passes by its values
-    alone contradicts nothing. `by_chance`: it is too long for what it explains. `untested` are the comparisons of it that too few cases break alone: nobody knows
-    whether they matter. `runs` counts all questions, `failing` and `passing` the answers. `answers` holds each case that
+    alone contradicts nothing. `by_chance`: it is too long for what it explains, or rests on too few failing cases.
+    `checked`: fresh cases, of which none had been used to find it, agree with it. `untested` are the comparisons of it
+    that too few cases break alone: nobody knows whether they matter. `runs` counts all questions, `failing` and `passing` the answers. `answers` holds each case that
     was asked, and whether it fails.
     """
 
@@ -46,13 +56,15 @@ class Asked:
     passing: int = 0
     contradicting: int = 0
     by_chance: bool = False
+    checked: bool = True
     untested: tuple[Comparison, ...] = ()
     answers: list[tuple[Case, bool]] = field(default_factory=list)
 
     @property
     def exact(self) -> bool:
-        """Whether the condition fits all answers, and each of its comparisons was kept by asking."""
-        return self.condition is not None and not (self.contradicting or self.untested or self.by_chance)
+        """Whether the condition fits all answers, those to fresh cases too, and each of its comparisons was kept by asking."""
+        wrong = self.contradicting or self.untested or self.by_chance or not self.checked
+        return self.condition is not None and not wrong
 
     def __str__(self) -> str:
         """`41 descriptors asked: 20 fail, 21 pass, none contradicts`."""
@@ -101,14 +113,18 @@ class Evidence:
         """The features of the witnesses."""
         return [case_features for _, case_features in self.witnesses.values()]
 
-    def result(self, condition: Condition) -> Asked:
-        """Returns what was asked, with the condition, what contradicts it, and what of it was not tested."""
+    def result(self, condition: Condition, *, checked: bool) -> Asked:
+        """Returns what was asked, with the condition, what contradicts it, and what of it was not tested.
+
+        `checked` is whether fresh cases agree with it.
+        """
         failing = [features(case) for case, fails in self.asked.answers if fails]
         passing = [self.witnesses[case.id][1] for case, _ in self.asked.answers if case.id in self.witnesses]
         passes = self.passes
         return replace(
             self.asked,
             condition=condition,
+            checked=checked,
             contradicting=sum(not condition.holds(given) for given in failing) + sum(map(condition.holds, passing)),
             by_chance=condition.is_by_chance(self.failures, passes),
             untested=tuple(
@@ -137,6 +153,28 @@ class Evidence:
                 self.witnesses[case.id] = case, case_features
         return answer
 
+    def fresh(self, condition: Condition, count: int) -> Iterator[Case]:
+        """Gives about so many cases that were not asked: random ones, and some near failing ones.
+
+        Of these, most are small; some have the sizes that a condition names.
+        """
+        new, usual = self.new, self.new.most_elements
+        marks = {c.value for part in condition.any for c in part if type(c.value) is int and c.value > 1}
+        new.aims = tuple(sorted({size for n in marks for size in (n - 1, n, n + 1, 2 * n)}))
+        operators = tuple(OPERATORS)
+        for number in range(count):
+            for _ in range(FRESH_TRIES):
+                case: Case | None
+                if number % 5 < 2:
+                    case = drawn_case(operators[number // 5 % len(operators)], new.source.integer(0, MAX_SEED))
+                else:
+                    new.most_elements = LARGE if number % 5 == 4 else usual
+                    case = new.near(pick(new.source, self.seeds))
+                if case is not None and case.id not in self.ids:
+                    yield case
+                    break
+        new.most_elements = usual
+
     def doubt(self, condition: Condition) -> bool:
         """Asks each witness against a condition again with other values. Returns whether one of them fails so.
 
@@ -146,17 +184,17 @@ class Evidence:
             :MOST_DOUBTED
         ]
         twins = TWINS if len(against) <= FEW_DOUBTED else FEWER_TWINS
-        return any([self._fails_with_other_values(*pair, twins) for pair in against])
+        return any([self._fails_with_other_values(*pair, twins, condition) for pair in against])
 
-    def _fails_with_other_values(self, case: Case, case_features: Features, twins: int) -> bool:
+    def _fails_with_other_values(self, case: Case, case_features: Features, twins: int, condition: Condition) -> bool:
         self._doubted.add(case.id)
         signs: tuple[Sign, ...] = ("negative", "mixed") if case_features.get("negative") else ("positive",)
         alike = [case.id]
         for n in range(twins):
             twin = self.new.twin(case, sign=signs[n % len(signs)])
             twin_features = features(twin)
-            same = all(twin_features.get(name) == v for name, v in case_features.items() if name != "duplicates")
-            if not same or twin.id in self.ids or self.spent:
+            same = all(twin_features.get(name) == v for name, v in case_features.items() if name not in _OF_VALUES)
+            if not same or not condition.holds(twin_features) or twin.id in self.ids or self.spent:
                 continue
             answer = self.ask(twin, twin_features)
             if answer:

@@ -50,14 +50,12 @@ class Stability:
     """How reliably a case fails.
 
     `batched` is a failure that the run itself found not to come back without the other cases of the session; None, that it
-    was not run again. `earlier` are the cases that it needs before, in their order. `period` is (n, r) if every n-th run of
-    a process fails: those whose number has the remainder r.
+    was not run again. `earlier` are the cases that it needs before, in their order.
     """
 
     kind: Literal["always", "sometimes", "periodic", "after", "batched"] | None
     text: str
     earlier: tuple[Case, ...] = ()
-    period: tuple[int, int] | None = None
 
     @property
     def after(self) -> str | None:
@@ -103,8 +101,9 @@ def _stability(
     numbers, runs = _in_a_row(case, twin, fresh, fails)
     gaps = {later - sooner for sooner, later in pairwise(numbers)}
     if len(numbers) >= FEWEST and len(gaps) == 1 and gaps != {1}:
-        (gap,) = gaps
-        return Stability("periodic", f"every {_ordinal(gap)} run", period=(gap, numbers[0] % gap))
+        others = tuple(before[-1:]) * (numbers[0] - 1)  # which runs they are must not matter
+        if _fails_after(fresh, fails, others or (twin,) * (numbers[0] - 1), case):
+            return Stability("periodic", f"every {_ordinal(*gaps)} run")
     earlier = _after(case, before, fresh, fails)
     if earlier:
         ids = names(_ids(earlier)) if len(earlier) <= MOST_NAMED else f"{len(earlier)} earlier cases"

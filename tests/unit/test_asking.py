@@ -9,7 +9,7 @@ from planted_conditions import BACKENDS, PLANTED, SAME, agreement, records, tier
 from opmap.cases.catalogue import generated
 from opmap.cases.features import features
 from opmap.descriptors import complete_sizes
-from opmap.diagnosis.asking import Asked, make_exact
+from opmap.diagnosis.asking import MOST_FRESH, Asked, make_exact
 from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 from opmap.operators import OPERATORS
@@ -57,7 +57,7 @@ class TestMakeExact:
         """A boundary that no case of the run is near is found exactly, by halving."""
         asked = asked_for(lambda f: f["axis_length"] >= 43)
         assert "axis length >= 43" == str(asked.condition)
-        assert asked.runs < 70  # one value after the other needs more
+        assert asked.runs < 70 + MOST_FRESH  # one value after the other needs more
 
     @pytest.mark.slow
     def test_counts(self):
@@ -72,12 +72,27 @@ class TestMakeExact:
         assert len(ids) == len(set(ids))
         assert not {case.id for case in (*failing, *passing)} & set(ids)
 
+    @pytest.mark.slow
+    def test_fresh(self):
+        """A condition is exact only after fresh cases agreed with it, which were not used to find it."""
+        asked = asked_for(lambda f: f["axis_length"] >= 43)
+        assert asked.exact
+        assert not dataclasses.replace(asked, checked=False).exact
+
+    @pytest.mark.slow
+    def test_no_feature(self):
+        """No condition is exact if the failures follow something of which no feature tells."""
+        failing, passing = records(PLANTED["high rank"])
+        asked = make_exact(lambda case: hash(case.desc.output.sizes) % 3 == 0, failing, passing, budget=200)
+        assert not asked.exact
+
     @pytest.mark.parametrize("budget", [0, 7])
     def test_budget(self, budget):
         """The number of questions is limited."""
         asked = asked_for(PLANTED["high rank"], budget=budget)
         assert budget == asked.runs
         assert asked.condition is not None
+        assert not asked.exact
 
     @pytest.mark.slow
     def test_repeatable(self):

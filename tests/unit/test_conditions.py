@@ -47,6 +47,15 @@ class TestComparison:
 class TestCondition:
     """Conjunctions, one of which must hold."""
 
+    @pytest.mark.parametrize(("failing", "by_chance"), [(9, True), (10, False)])
+    def test_few(self, failing, by_chance):
+        """A condition that rests on fewer than ten failing cases may fit by chance; so does one with such a part."""
+        first, second = (Condition(((Comparison("data_width", "==", width),),)) for width in (2, 8))
+        rows, passing = [{"data_width": 8}] * failing, [{"data_width": 4}] * 1000
+        assert by_chance is second.is_by_chance(rows, passing)
+        both = Condition((*first.any, *second.any))
+        assert by_chance is both.is_by_chance([*rows, *[{"data_width": 2}] * 20], passing)
+
     CONDITION = Condition(
         (
             (Comparison("operator", "==", "GATHER"), Comparison("axis", ">=", 1)),

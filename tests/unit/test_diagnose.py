@@ -84,7 +84,7 @@ class TestBackends:
         """A backend that answers every 37th call with an earlier output; the period is asked for."""
         (group,) = self.groups(diagnose, "Every37th", "--filter", "gather_nd1/*")
         assert ("stale", "periodic") == (group["relation"]["kind"], group["stability"])
-        assert [[{"feature": "call", "is": "%==", "value": [37, 0]}]] == group["condition"]["any"]
+        assert ("every 37th run", None) == (group["stability_text"], group["condition"])
 
     @pytest.mark.slow
     def test_odd_halves(self, diagnose):
@@ -415,7 +415,12 @@ class TestStability:
         """Every n-th run of a process."""
         found = self.stability(lambda before, number: number % period == 0)
         ordinal = {2: "2nd", 37: "37th", 75: "75th"}[period]
-        assert ("periodic", f"every {ordinal} run", (period, 0)) == (found.kind, found.text, found.period)
+        assert ("periodic", f"every {ordinal} run") == (found.kind, found.text)
+
+    def test_own_period(self):
+        """If only its own runs count, what other cases do matters: that is no period of calls."""
+        found = self.stability(lambda before, number: sum(id in "xy" for id in before) % 3 == 2)
+        assert "sometimes" == found.kind
 
     def test_sometimes(self):
         numbers = iter(range(1000))

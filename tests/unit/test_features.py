@@ -90,15 +90,22 @@ class TestFeatures:
         assert "axis" not in found
 
     @pytest.mark.parametrize(
-        ("indices", "negative", "duplicates"),
-        [((0, 1, 2), False, False), ((0, 2, -1), True, True), ((0, 1, -1), True, False), ((1, 1, 0), False, True)],
+        ("indices", "negative", "largest", "duplicates"),
+        [
+            ((0, 1, 2), False, 2, False),
+            ((0, 2, -1), True, 2, True),
+            ((0, 1, -1), True, 1, False),
+            ((1, 1, 0), False, 1, True),
+            ((-1, -2, -3), True, 0, False),
+        ],
     )
-    def test_indices(self, indices, negative, duplicates):
-        """Negative indices, and two that name one place."""
+    def test_indices(self, indices, negative, largest, duplicates):
+        """Negative indices, the largest one, and two that name one place."""
         given = case("GATHER", {"InputTensor": (3,), "IndicesTensor": (3,)}, {"Axis": 0, "IndexDimensions": 1})
         tensor = Tensor.from_values(DataType.INT32, (3,), indices)
         found = features(dataclasses.replace(given, tensors={**given.tensors, "IndicesTensor": tensor}))
-        assert (negative, duplicates) == (found["negative"], found["duplicates"])
+        names = ("negative", "largest_index", "duplicates")
+        assert (negative, largest, duplicates) == tuple(found[name] for name in names)
 
     @pytest.mark.parametrize(
         ("variant", "count", "path"),
