@@ -22,7 +22,7 @@ from ..cases.selection import has_variant
 from ..cases.variants import PLAIN, VARIANTS
 from ..cases.variants.run_modes import ARENA_OFF
 from ..descriptors import OperatorDesc
-from ..engines.protocol import DIRECT
+from ..engines.provider_facts import DIRECT
 from ..engines.providers import OpenProvider
 from ..engines.sessions import CPU, FUSION_OFF
 from ..engines.worker import WorkerProvider
@@ -198,8 +198,8 @@ class _Asking:
     def opened(self, *entries: tuple[str, str], **options: Any) -> Iterator[Judge]:
         """Opens the provider anew. If it may hang, hangs are not limited."""
         with self.open_with(*entries, **options) as judge:
-            if self.dangerous and isinstance(judge.provider.provider, WorkerProvider):
-                judge.provider.provider.ignore_hangs()
+            if self.dangerous and isinstance(judge.provider.runner, WorkerProvider):
+                judge.provider.runner.ignore_hangs()
             yield judge
 
     def changes(self, judge: Judge) -> Iterator[_Change]:

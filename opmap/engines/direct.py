@@ -10,7 +10,8 @@ import msgspec
 from ..errors import InputError
 from .arrays import dtype_of
 from .directml.structs import DML_EXECUTION_FLAG_DISABLE_META_COMMANDS
-from .protocol import DIRECT, DISPATCHED, Placement
+from .protocol import DISPATCHED, Placement
+from .provider_facts import DIRECT
 from .steps import Compile, Dispatch, Evidence, Result
 from .worker import WorkerProvider
 

@@ -20,7 +20,7 @@ from ..errors import ProviderError, short_line, shown
 from ..limits import MAX_FRAME_BODY, MAX_FRAME_HEADER, MAX_SIZES
 from ..vocabulary import Stage
 from .machine.facts import Fact
-from .protocol import ProviderFacts
+from .provider_facts import ProviderFacts
 from .steps import AnyStep, Result
 
 MAGIC, VERSION = b"OPMF", 5

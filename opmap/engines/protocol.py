@@ -4,31 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..limits import MAX_MESSAGE
-from .machine.facts import DeviceClass
-
-
-@dataclass(frozen=True)
-class ProviderFacts:
-    """What is known about an open provider. The worker process that opens it fills this; records and bundles show it.
-
-    `name` is ONNX Runtime's name of the execution provider, a third party's own name for its provider, or else the name
-    on the command line. `version` is that of ONNX Runtime, of a third party's provider, or of DirectML without it.
-    `package` is the distribution that its ONNX Runtime, or DirectML, was installed from. `sessions` is whether the provider
-    can open a model and run it several times.
-    """
-
-    name: str
-    version: str | None
-    device_class: DeviceClass | None
-    adapter: str | None = field(default=None, kw_only=True)
-    package: str | None = field(default=None, kw_only=True)
-    sessions: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -60,9 +41,6 @@ class Placement:
         return self.source != ASSERTED and self.shows(provider, helpers)
 
 
-DIRECT = "directml"
-"""The name of the provider that is DirectML itself, without ONNX Runtime."""
-
 DISPATCHED = "dispatched"
 """The source of a placement that is proven by what was done: the operator was created, compiled and dispatched on DirectML.
 
@@ -70,6 +48,9 @@ Nothing between opmap and DirectML could have moved it elsewhere."""
 
 ASSERTED = "asserted"
 """The source of a placement that is the word of a provider which is not ONNX Runtime."""
+
+COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
+"""Nodes that ONNX Runtime adds to copy values between devices."""
 
 _ORIGIN = re.compile(r"\b(\w+\.(?:cpp|cc|h)\(\d+\)).*?\b([0-9A-F]{8})\b")
 

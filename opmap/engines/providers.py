@@ -19,9 +19,10 @@ from .direct import DEBUG_LAYER, METACOMMANDS, DirectProvider, check_options
 from .dml_linux import VARIABLE, find_dml_runtime
 from .machine.environment import collect
 from .machine.facts import Fact
-from .machine.runtimes import import_problem, package_of, require_one
+from .machine.runtimes import import_problem, require_one
 from .performer import Performer
-from .protocol import ASSERTED, DIRECT, CaseProvider, Placement, ProviderFacts
+from .protocol import ASSERTED, CaseProvider, Placement
+from .provider_facts import DIRECT, ProviderFacts, facts_of
 from .sessions import CPU, DIRECTML, SessionProvider
 from .steps import Evidence, Result
 from .third_party import ThirdPartyProvider, Unavailable, import_folders
@@ -32,21 +33,21 @@ _SHORT = {"cpu": CPU, "dml": DIRECTML}
 
 @dataclass(frozen=True)
 class OpenProvider(ProviderFacts):
-    """A provider that is ready to run, and the facts about it.
+    """A provider that is ready to run, and the facts about it. `runner` is what runs the models, or the cases.
 
     The placement that a third party's provider reports is `asserted`: it is believed, not proven. `note` says why another
     provider was not taken. `device_types()` are the names of the data types that the device of the DirectML EP says that it
     supports; None if they are not known. The first call asks the device.
     """
 
-    provider: Performer | CaseProvider
+    runner: Performer | CaseProvider
     note: str | None = field(default=None, kw_only=True)
     device_types: Callable[[], Collection[str] | None] = field(default=lambda: None, kw_only=True)
 
     @classmethod
-    def of(cls, facts: ProviderFacts, provider: Performer | CaseProvider) -> OpenProvider:
+    def of(cls, facts: ProviderFacts, runner: Performer | CaseProvider, note: str | None = None) -> OpenProvider:
         """Returns the provider with its facts."""
-        return cls(**vars(facts), provider=provider)
+        return cls(**vars(facts), runner=runner, note=note)
 
     @cached_property
     def directml(self) -> bool:
@@ -61,36 +62,36 @@ class OpenProvider(ProviderFacts):
     @cached_property
     def direct(self) -> bool:
         """True if this is DirectML itself, without ONNX Runtime."""
-        return isinstance(self.provider, DirectProvider)
+        return isinstance(self.runner, DirectProvider)
 
     @cached_property
     def third_party(self) -> bool:
         """True if this is no execution provider of ONNX Runtime."""
-        if isinstance(self.provider, WorkerProvider):
-            return ":" in self.provider.name
-        return self.runs_cases or isinstance(self.provider, ThirdPartyProvider)
+        if isinstance(self.runner, WorkerProvider):
+            return ":" in self.runner.name
+        return self.runs_cases or isinstance(self.runner, ThirdPartyProvider)
 
     @cached_property
     def runs_cases(self) -> bool:
         """True if the provider receives cases in place of models."""
-        return self.direct or not isinstance(self.provider, Performer)
+        return self.direct or not isinstance(self.runner, Performer)
 
     @cached_property
     def performer(self) -> Performer:
         """The provider, as what performs steps. Raises TypeError for a provider that runs cases."""
-        if self.runs_cases or not isinstance(self.provider, Performer):
+        if self.runs_cases or not isinstance(self.runner, Performer):
             raise TypeError(f"{self.name} runs cases, not models")
-        return self.provider
+        return self.runner
 
     def run_case(self, case: object) -> Result:
         """Returns what a provider with `runs_cases` makes of a case. Raises only ProviderError."""
-        if isinstance(self.provider, DirectProvider):
-            return self.provider.run_case(case)
-        if isinstance(self.provider, Performer):
+        if isinstance(self.runner, DirectProvider):
+            return self.runner.run_case(case)
+        if isinstance(self.runner, Performer):
             raise TypeError(f"{self.name} runs models, not cases")
-        self.provider.calls += 1
+        self.runner.calls += 1
         try:
-            outputs = self.provider.run_case(case)
+            outputs = self.runner.run_case(case)
         except (ProviderError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also SystemExit
@@ -100,7 +101,7 @@ class OpenProvider(ProviderFacts):
 
     def environment(self) -> dict[str, Fact]:
         """Returns the facts about the process that runs the models: the worker process, or this process."""
-        return self.provider.environment() if isinstance(self.provider, WorkerProvider) else collect()
+        return self.runner.environment() if isinstance(self.runner, WorkerProvider) else collect()
 
     def driver(self, facts: Mapping[str, Fact]) -> str | None:
         """Returns the driver version that the facts give for the provider's adapter; None if they give none, or several."""
@@ -111,11 +112,11 @@ class OpenProvider(ProviderFacts):
     def close(self) -> None:
         """Calls the provider's `close()`, if it has one. An exception becomes a warning."""
         try:
-            getattr(self.provider, "close", lambda: None)()
+            getattr(self.runner, "close", lambda: None)()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the results of the run must not be lost
-            text = str(error) if isinstance(self.provider, WorkerProvider) else describe(error)
+            text = str(error) if isinstance(self.runner, WorkerProvider) else describe(error)
             with warnings.catch_warnings():  # also where warnings are errors: the results of the run are not lost
                 warnings.simplefilter("always", RuntimeWarning)
                 warnings.warn(f"{self.name}: close() raised {text}", RuntimeWarning, stacklevel=2)
@@ -221,11 +222,7 @@ def open_provider(
     refuse_options(wanted, adapter=adapter, device_id=of_directml, disable_metacommands=disable_metacommands)
     if wanted != CPU:
         return open_worker(wanted, options=options)
-    import onnxruntime
-
-    package = package_of(onnxruntime.__file__)
-    session = SessionProvider(wanted, options, config=config)
-    return OpenProvider(wanted, session.version, "hardware", session, package=package, note=note)
+    return OpenProvider.of(facts_of(wanted), SessionProvider(wanted, options, config=config), note)
 
 
 _HINT = f"; on Linux, tools/dml_linux builds a folder that has it, for --dml-runtime DIR or {VARIABLE}"

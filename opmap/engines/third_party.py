@@ -22,7 +22,8 @@ from .arrays import list_of, not_arrays
 from .frames import TYPES
 from .machine.facts import DeviceClass
 from .performer import Performer
-from .protocol import ASSERTED, Placement, ProviderFacts
+from .protocol import ASSERTED, Placement
+from .provider_facts import facts_of
 from .steps import (
     AnyStep,
     Clear,
@@ -68,8 +69,8 @@ class ThirdPartyProvider(Performer):
         try:
             with _third_party_code():
                 runs = callable(getattr(provider, "run", None))
-                name, version, device_class = (_attribute(provider, name) for name in _ATTRIBUTES)
                 self.sessions = callable(getattr(provider, "open", None))
+                self.facts = facts_of(spec, attribute=partial(_attribute, provider), sessions=self.sessions)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # an attribute may be a property that raises anything, also SystemExit
@@ -77,12 +78,9 @@ class ThirdPartyProvider(Performer):
         if not runs:
             wanted = "the factory must return an object with a method run"
             raise InputError(f"--provider {spec}: {wanted}, got a {type_name(provider)}")
-        if device_class not in (None, *get_args(DeviceClass)):
+        if self.facts.device_class not in (None, *get_args(DeviceClass)):
             wanted = f"device_class must be {', '.join(get_args(DeviceClass))} or None"
-            raise InputError(f"--provider {spec}: {wanted}, got {device_class!r}")
-        self.facts = ProviderFacts(
-            name or spec, version, cast("DeviceClass | None", device_class), sessions=self.sessions
-        )
+            raise InputError(f"--provider {spec}: {wanted}, got {self.facts.device_class!r}")
         self._open: dict[str, tuple[object, list[str]]] = {}
 
     @classmethod
@@ -203,7 +201,6 @@ class ThirdPartyProvider(Performer):
             getattr(self._provider, "close", lambda: None)()
 
 
-_ATTRIBUTES = ("name", "version", "device_class")
 _MAX_ATTRIBUTE = 200
 
 

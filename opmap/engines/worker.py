@@ -19,7 +19,7 @@ from . import frames
 from .child import KILL_TIMEOUT, Child, ChildEnded
 from .machine.facts import Fact
 from .performer import Performer
-from .protocol import ProviderFacts
+from .provider_facts import ProviderFacts
 from .sessions import CPU
 from .steps import (
     Allocate,

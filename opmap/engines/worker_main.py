@@ -24,7 +24,6 @@ import faulthandler
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from io import FileIO, TextIOWrapper
 from queue import SimpleQueue
@@ -33,9 +32,9 @@ import msgspec
 import numpy as np
 
 from opmap.engines import frames
-from opmap.engines.machine.adapters import candidates, device_class, wine_version
+from opmap.engines.machine.adapters import candidates
 from opmap.engines.performer import Performer
-from opmap.engines.protocol import DIRECT, ProviderFacts
+from opmap.engines.provider_facts import DIRECT, ProviderFacts, facts_of
 from opmap.engines.sessions import DIRECTML, IDENTITY, SessionProvider
 from opmap.engines.steps import Drop, Open, Result
 from opmap.engines.temporary import remove_all
@@ -108,31 +107,16 @@ def _direct(start: frames.Start) -> tuple[Performer, ProviderFacts]:
     """
     from opmap.engines.direct import DEBUG_LAYER  # imported here: it loads much that only the parent needs
     from opmap.engines.dispatcher import Dispatcher
-    from opmap.engines.machine.environment import loaded_modules
 
-    wine, problem = wine_version(), ""
+    problem = ""
     for adapter in candidates(substring=start.adapter, device_id=start.device_id):
         try:
             provider = Dispatcher(adapter.index if adapter else None, debug=start.options.get(DEBUG_LAYER) == "True")
         except ProviderError as error:
             problem = problem or f"{adapter.name}: {error}" if adapter else str(error)
-            continue
-        module = next(iter(loaded_modules("directml.dll")), None)
-        return provider, ProviderFacts(
-            DIRECT,
-            module.file_version if module else None,
-            device_class(adapter, wine) if adapter else "emulated" if wine else None,
-            adapter=adapter.name if adapter else None,
-            package=_package_of(module.path, start) if module else None,
-            sessions=False,
-        )
+        else:
+            return provider, facts_of(DIRECT, adapter=adapter, package=start.package)
     raise ProviderError(f"{DIRECT} has no device: {problem}")
-
-
-_HARDWARE = frozenset(
-    f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "MIGraphX", "NvTensorRTRTX", "ROCM", "Tensorrt")
-)
-"""Execution providers that run on a real device, and on nothing that simulates one."""
 
 
 def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:
@@ -143,27 +127,19 @@ def _execution_provider(start: frames.Start, make: Callable[..., Performer]) -> 
     """
     import onnxruntime
 
-    facts = ProviderFacts(
-        start.provider,
-        onnxruntime.__version__,
-        "emulated" if wine_version() else "hardware" if start.provider in _HARDWARE else None,
-        package=_package_of(onnxruntime.__file__, start),
-    )
     open_one = partial(make, start.provider, config=start.config)
     if start.provider == DIRECTML:
-        return _directml(start, facts, open_one)
+        return _directml(start, open_one)
+    device, on_device = None, {}
     if start.libraries or start.provider not in onnxruntime.get_available_providers():
-        from opmap.engines.plugins import described_device, plugin_class, plugin_device
+        from opmap.engines.plugins import plugin_device
 
         device = plugin_device(start.provider, start.libraries, start.device_id)
-        described = replace(facts, adapter=described_device(device), device_class=plugin_class(device))
-        return open_one(start.options, device=device), described
-    return open_one(start.options), facts
+        on_device = {"device": device}
+    return open_one(start.options, **on_device), facts_of(start.provider, device=device, package=start.package)
 
 
-def _directml(
-    start: frames.Start, facts: ProviderFacts, open_one: Callable[..., Performer]
-) -> tuple[Performer, ProviderFacts]:
+def _directml(start: frames.Start, open_one: Callable[..., Performer]) -> tuple[Performer, ProviderFacts]:
     """Opens the DirectML EP on the chosen adapter, or else on the first hardware adapter on which a session can be created.
 
     Raises ProviderError if there is no DirectML EP, or no adapter on which a session can be created. ONNX Runtime refuses
@@ -171,39 +147,26 @@ def _directml(
     """
     import onnxruntime
 
-    wine, problem = wine_version(), ""
+    problem = ""
     adapters = list(candidates(substring=start.adapter, device_id=start.device_id))
     if DIRECTML not in (providers := onnxruntime.get_available_providers()):
-        has = f"the worker's ONNX Runtime {facts.version}, which has {', '.join(providers)}"
+        has = f"the worker's ONNX Runtime {onnxruntime.__version__}, which has {', '.join(providers)}"
         raise ProviderError(f"{DIRECTML} is not in {has}")
     for adapter in adapters:
         options = dict(start.options)
         if adapter:
             options["device_id"] = str(adapter.index)  # without it, ONNX Runtime chooses in another order
-            facts = replace(facts, adapter=adapter.name, device_class=device_class(adapter, wine))
             if adapter.software:
                 raise ProviderError(f"{DIRECTML} needs a hardware adapter, got the software adapter {adapter.name}")
         provider = open_one(options)
         failed = provider.perform(Open(session="", model=np.frombuffer(IDENTITY, np.uint8)))
         provider.perform(Drop(name=""))
         if failed.error is None:
-            return provider, facts
+            return provider, facts_of(DIRECTML, adapter=adapter, package=start.package)
         if not problem:  # the problem of the first adapter is reported
             place = f" on {adapter.name}" if adapter else ""
             problem = f"{DIRECTML} cannot create a session{place}: {failed.error}"
     raise ProviderError(problem)
-
-
-def _package_of(file: str, start: frames.Start) -> str | None:
-    """Returns the distribution that a file was installed from. Searches for it only if the parent did not name it in `start`.
-
-    The search reads the metadata of every installed distribution.
-    """
-    if start.package is not None:
-        return start.package
-    from opmap.engines.machine.runtimes import package_of
-
-    return package_of(file)
 
 
 def _third_party(start: frames.Start) -> tuple[Performer, ProviderFacts]:

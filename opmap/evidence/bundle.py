@@ -12,7 +12,7 @@ import msgspec
 from ..errors import InputError
 from ..files import to_json
 from ..judge.record import Record, shortened
-from ..judge.run import Run
+from ..judge.run import Results
 from .documents import (
     DIAGNOSIS,
     HTML,
@@ -166,7 +166,7 @@ def write_reports(
 
     `records` has those of each part of a merged bundle; else those of the one run.
     """
-    run_notes = Run()
+    run_notes = Results()
     run_notes.records = [record for of_part in records for record in of_part]
     texts = {
         JUNIT: junit(list(zip(run.runs, records, strict=True)), run.problems if run.merged else ()),

@@ -17,7 +17,7 @@ from ..cases.coverage.covered import measure
 from ..errors import cut, encodable, one_line
 from ..files import to_json, write_output
 from ..judge.record import Record
-from ..judge.run import Run
+from ..judge.run import Results
 from ..limits import MAX_SHOWN
 from ..operators import OPERATORS
 from ..spec import Erratum, Spec
@@ -119,7 +119,7 @@ def _cases(bundle: WrittenBundle) -> dict[str, Case]:
 
 def _heading(bundle: WrittenBundle, cause_groups: Groups) -> Heading:
     first = heading(bundle.run, bundle.records, len(cause_groups.shown) + cause_groups.left_out)
-    run = Run()
+    run = Results()
     run.records = list(bundle.records)
     return replace(first, notes=[*first.notes, *map(cut, bundle.run.problems), *run.notes()])
 

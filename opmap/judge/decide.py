@@ -1,4 +1,7 @@
-"""Decides what record an outcome gives: its verdict, and what it says."""
+"""Decides what record an outcome gives: its verdict, and what it says.
+
+The verdicts of cases are given here. Known failures change some afterwards; probes have a verdict of their own.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,22 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from ..cases.case import Case
 from ..cases.variants import VARIANTS
 from ..descriptors import OperatorDesc, TensorDesc, Violation
 from ..engines.protocol import ASSERTED, origin
 from ..engines.providers import OpenProvider
 from ..engines.sessions import CPU
 from ..errors import MappingError, ProviderError
+from ..files import to_json
 from ..mapping.dxdispatch import Dispatch, desc_json
 from ..mapping.dxdispatch.descriptor_json import DescJson
 from ..tensors import from_bits, plain
 from ..vocabulary import VALUE_KINDS, Stage, Verdict
 from .compare import explain, undefined
+from .items import Item, operator_of
 from .outcome import Outcome
 from .record import LoweredRecord, PlacementRecord, Record, TensorRecord
 
@@ -55,7 +63,7 @@ def decide(outcome: Outcome, provider: OpenProvider, *, brief: bool = False) -> 
         file=case.file,
         variant=case.variant,
         placement=_believed(outcome),
-        road=outcome.road,
+        road=outcome.path,
         descriptor=outcome.descriptor,
         **_model_fields(outcome),
         **_output_fields(outcome, brief=brief),
@@ -80,6 +88,11 @@ def _decide_error(outcome: Outcome, error: MappingError | ProviderError, provide
     if error.verdict is Verdict.ERROR and error.stage is Stage.LOAD and (missing := _missing_types(outcome, provider)):
         message = f"IDMLDevice::CheckFeatureSupport: the device does not support {', '.join(missing)}: {error}"
         return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
+    return error_fields(error)
+
+
+def error_fields(error: ProviderError) -> dict[str, Any]:
+    """Returns the fields of a record about an error that ended an item."""
     return {"verdict": error.verdict, "stage": error.stage, "path": origin(str(error)), "message": str(error)}
 
 
@@ -117,8 +130,8 @@ def _decide_right(outcome: Outcome, provider: OpenProvider) -> dict[str, Any]:
             message = f"a model in ONNX Runtime's own format does not reach {provider.name}"
             return {"verdict": Verdict.UNSUPPORTED, "stage": Stage.LOAD, "message": message}
         return {"verdict": Verdict.FALLBACK, "message": _unproven(outcome.placement, provider)}
-    if outcome.road_problem:
-        return {"verdict": Verdict.PATH_UNPROVEN, "message": outcome.road_problem}
+    if outcome.path_problem:
+        return {"verdict": Verdict.PATH_UNPROVEN, "message": outcome.path_problem}
     if outcome.differences:
         return {"verdict": Verdict.LOWERED_DIFFERENTLY, "message": "; ".join(outcome.differences)}
     expected = outcome.inputs.expected
@@ -195,7 +208,13 @@ def _tensor_record(
     )
 
 
-# --- refused dispatches --------------------------------------------------------------------------------------------
+# --- what was not run ----------------------------------------------------------------------------------------------
+
+
+def not_run(item: Item, provider: OpenProvider | str, verdict: Verdict, message: str) -> Record:
+    """Returns the record of an item that was not run. `provider` is its name if it is missing."""
+    fields = {"variant": item.variant, "file": item.file} if isinstance(item, Case) else {}
+    return Record.on(provider, item.id, operator_of(item), verdict=verdict, message=message, **fields)
 
 
 def refusal(dispatch: Dispatch, file: str, *, provider: str, feature_level: str) -> Record | None:
@@ -226,3 +245,50 @@ def violation_fields(violations: Sequence[Violation], path: str | None) -> dict[
         "path": f"{path}.{first.subject}" if path else first.subject,
         "message": f"{first.message} ({first.rule})",
     }
+
+
+# --- what was run several times ------------------------------------------------------------------------------------
+
+
+UNSTABLE = "unstable: "
+"""The beginning of the message about an item whose repetitions gave different results."""
+
+
+def settle(records: Sequence[Record]) -> Record:
+    """Returns one record for an item that was judged several times.
+
+    Equal results give that result. Different results give `mismatch` without a stage. If a repetition was not run, the
+    record is `not-run`, unless the others differ.
+    """
+    if len(records) == 1:
+        return records[0]
+    ran = [record for record in records if record.verdict != Verdict.NOT_RUN]
+    if len({_comparable(record) for record in ran}) > 1:
+        wrong = next((r for r in ran if not r.good), ran[0])
+        results = ", ".join(
+            r.verdict + (f" at {r.stage}" if r.stage and r.verdict == Verdict.ERROR else "") for r in records
+        )
+        message = f"{UNSTABLE}{len(records)} runs gave {results}{f'; {wrong.message}' if wrong.message else ''}"
+        return msgspec.structs.replace(wrong, verdict=Verdict.MISMATCH, stage=None, message=message, kinds=None)
+    return next((r for r in records if r.verdict == Verdict.NOT_RUN), records[0])
+
+
+def _comparable(record: Record) -> bytes:
+    """Returns the part of a record that must be equal in every repetition.
+
+    The message of a crash or error may contain addresses and times, and an undefined value may change. For such a record
+    only the verdict, the stage and the place in ONNX Runtime count.
+    """
+    message = record.message if record.verdict.standing in ("right", "failed") else None
+    actual = None if record.verdict == Verdict.OBSERVED else record.actual
+    return to_json([record.verdict, record.stage, record.path, message, actual])
+
+
+def fails_only_batched(record: Record, others: Sequence[str]) -> Record:
+    """Returns the record of a case that failed in a session with others, by their ids, and passed without them."""
+    message = f"{ONLY_BATCHED} with {len(others)} {'case' if len(others) == 1 else 'cases'} in its session"
+    return msgspec.structs.replace(record, message=f"{message}: {record.message}", batched_with=list(others))
+
+
+ONLY_BATCHED = "fails only when batched"
+"""The beginning of the message about a case that fails in one session with other cases, and passes without them."""

@@ -1,20 +1,24 @@
-"""Judges a case: maps it, runs it, and compares its output bit for bit with the output of the page's pseudocode.
+"""Judges cases: maps them, runs them in one session, and compares each output bit for bit with that of the page's pseudocode.
 
-`Judge.execute` runs a case and returns everything that happened (an `Outcome`). `Judge.record` decides what record that gives.
+A case goes through `prepare`, `run` and `record`, whether it runs alone or shares its session. `execute` returns everything
+that happened to one case (an `Outcome`), without the record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ..cases.case import Case
 from ..cases.selection import has_variant
 from ..cases.variants import VARIANTS, Check, Formed, Inputs, Variant, VariantRun
+from ..cases.variants.packs import Pack
 from ..cases.variants.proofs import Proof
 from ..cases.variants.run_modes import SESSION
 from ..descriptors import FEATURE_LEVELS
 from ..engines.arrays import dtype_of, from_array, only_output
 from ..engines.performer import Performer
+from ..engines.protocol import COPIES
 from ..engines.providers import OpenProvider
 from ..engines.worker import WorkerLost
 from ..errors import MappingError, ProviderError, Unsupported
@@ -25,18 +29,36 @@ from ..vocabulary import Verdict
 from .decide import decide
 from .graph import described
 from .outcome import Outcome
-from .record import PlacementRecord, Record, RoadRecord
+from .record import PathRecord, PlacementRecord, Record
 
 _INT32 = 2**31
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A case that can be run: its own values, and its model in the form of its variant."""
+    """A case that can be run: its own values, its model, and that in the form of its variant.
+
+    A provider that runs cases needs no form. `mapped` is None if it has no model either.
+    """
 
     case: Case
     inputs: Inputs
-    formed: Formed
+    mapped: MappedModel | None
+    formed: Formed | None = None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one session gave for a group of cases: the outcomes in order, and the error that ended it.
+
+    `at` is the place of the case at which the error came; None if it came for the whole group. A verdict in `of_all` belongs
+    to the whole group, and says nothing about a single case.
+    """
+
+    outcomes: Sequence[Outcome]
+    error: ProviderError | None = None
+    at: int | None = None
+    of_all: Collection[Verdict] = ()
 
 
 @dataclass(frozen=True)
@@ -62,47 +84,89 @@ class Judge:
 
     def execute(self, case: Case) -> Outcome:
         """Runs one case on the provider and compares its outputs with the documented ones."""
-        if self.provider.runs_cases:
-            return self._execute_case(case)
         ready = self.prepare(case)
-        return ready if isinstance(ready, Outcome) else self.execute_model(ready)
+        return ready if isinstance(ready, Outcome) else self.run([ready]).outcomes[0]
 
     def prepare(self, case: Case) -> Ready | Outcome:
-        """Returns a case with its model in the form of its variant; the outcome of a case that no model can be made of."""
-        inputs = case.inputs
+        """Returns a case with its model in the form of its variant; the outcome of a case that cannot be run.
+
+        A provider that runs cases gets the case itself, but the record shows the model. DirectML itself gets the descriptor
+        as it is, and the record shows no model.
+        """
+        inputs, provider = case.inputs, self.provider
         if violations := case.desc.violations(feature_level=self.feature_level):
             return Outcome(case=case, inputs=inputs, violations=violations)
-        variant = VARIANTS[case.variant]
-        if not has_variant(self.provider, variant):
-            message = f"{self.provider.name} does not have the variant {case.variant}"
-            return Outcome(case=case, inputs=inputs, error=MappingError(message, verdict=Verdict.UNSUPPORTED))
         try:
+            if provider.runs_cases:
+                lowers = OPERATORS[case.desc.operator].lower is not None and not provider.direct
+                return Ready(case, inputs, self.map(case) if lowers else None)
+            variant = VARIANTS[case.variant]
+            if not has_variant(provider, variant):
+                message = f"{provider.name} does not have the variant {case.variant}"
+                raise MappingError(message, verdict=Verdict.UNSUPPORTED)
             mapped = self.map(case)
             formed = variant.form.build(mapped, inputs)
+            if formed is None:
+                message = f"the descriptor has no form {variant.form.name}"
+                raise MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE)
         except MappingError as error:
             return Outcome(case=case, inputs=inputs, error=error)
-        if formed is None:
-            message = f"the descriptor has no form {variant.form.name}"
-            return Outcome(case=case, inputs=inputs, error=MappingError(message, verdict=Verdict.NOT_EXPRESSIBLE))
-        return Ready(case, inputs, formed)
+        return Ready(case, inputs, mapped, formed)
 
-    def _execute_case(self, case: Case) -> Outcome:
-        """Gives the case itself to a provider that runs cases. A model is not needed, but the record shows it.
+    def run(self, group: Sequence[Ready], *, packed: bool = False) -> Ran:
+        """Runs a group of cases in one session, and releases everything.
 
-        DirectML itself gets the descriptor as it is: the record shows no model.
+        Several cases have the same model, and run one after the other. With `packed`, their models run as one model.
         """
-        inputs, provider, output = case.inputs, self.provider, case.desc.output
-        if violations := case.desc.violations(feature_level=self.feature_level):
-            return Outcome(case=case, inputs=inputs, violations=violations)
+        if self.provider.runs_cases:
+            return Ran([self._run_case(ready) for ready in group])
+        variant, performer = VARIANTS[group[0].case.variant], self.provider.performer
+        proof = self._proof(variant)
+        profile = proof is not None and proof[0] == "profile"
+        runs = [
+            VariantRun(performer.perform, ready.formed, ready.inputs, self.provider.name, profile=profile)
+            for ready in group
+            if ready.formed
+        ]
+        pack = Pack([run.formed for run in runs]) if packed else None
+        error, done, of_all = None, 0, tuple[Verdict, ...]()
         try:
-            lowers = OPERATORS[case.desc.operator].lower is not None and not provider.direct
-            mapped = self.map(case) if lowers else None
-        except MappingError as error:
-            return Outcome(case=case, inputs=inputs, error=error)
+            try:
+                if pack and pack.go(runs).malformed is not None:
+                    of_all = tuple(Verdict)
+                for run in () if pack else runs:
+                    run.go(variant.run_mode, opens=run is runs[0])
+                    done += 1
+            except ProviderError as failed:
+                error = failed
+            if runs[0].opened and not isinstance(error, WorkerLost):  # the evidence is read also after an error
+                try:
+                    evidence = runs[0].examine()
+                    parts = pack.evidence(evidence) if pack else [evidence] * len(runs)
+                    for run, part in zip(runs, parts, strict=True):
+                        run.evidence[SESSION] = part
+                    unnamed = evidence.placement is not None and not evidence.placement.names
+                    of_all = of_all or ((Verdict.FALLBACK,) if pack and unnamed else ())
+                except ProviderError as failed:
+                    error = error or failed
+        finally:
+            ended = end(performer)
+        if isinstance(ended, WorkerLost) and error:  # a lost process is more than a refusal
+            error = ended
+        outcomes = [self.outcome(ready.case, run, error) for ready, run in zip(group, runs, strict=True)]
+        if ended:
+            outcomes = [replace(outcome, error=ended) if outcome.right else outcome for outcome in outcomes]
+        error = error or ended
+        at = None if pack or not error else min(done, len(group) - 1)
+        return Ran(outcomes, error, at, tuple(Verdict) if error else of_all)
+
+    def _run_case(self, ready: Ready) -> Outcome:
+        """Gives the case itself to a provider that runs cases."""
+        case, inputs, output = ready.case, ready.inputs, ready.case.desc.output
         try:
-            result = provider.run_case(case)
+            result = self.provider.run_case(case)
         except ProviderError as error:
-            return Outcome(case=case, inputs=inputs, mapped=mapped, error=error)
+            return Outcome(case=case, inputs=inputs, mapped=ready.mapped, error=error)
         checks: list[Check] = []
         if result.error is None:
             array = only_output(result, dtype_of(output.data_type), output.sizes)
@@ -111,27 +175,12 @@ class Judge:
         return Outcome(
             case=case,
             inputs=inputs,
-            mapped=mapped,
-            placement=PlacementRecord.of(result.placement, provider.name),
+            mapped=ready.mapped,
+            placement=PlacementRecord.of(result.placement, self.provider.name),
             checks=checks,
             error=result.failure,
             messages=result.messages,
         )
-
-    def execute_model(self, ready: Ready) -> Outcome:
-        """Runs a case as its variant says, and releases everything."""
-        variant, performer = VARIANTS[ready.case.variant], self.provider.performer
-        proof = self._proof(variant)
-        profile = proof is not None and proof[0] == "profile"
-        run = VariantRun(performer.perform, ready.formed, ready.inputs, self.provider.name, profile=profile)
-        try:
-            error = _perform(variant, run)
-        finally:
-            ended = end(performer)
-        if isinstance(ended, WorkerLost) and error:  # a lost process is more than a refusal
-            error = ended
-        outcome = self.outcome(ready.case, run, error)
-        return replace(outcome, error=ended) if ended and outcome.right else outcome
 
     def outcome(self, case: Case, run: VariantRun, error: ProviderError | None = None) -> Outcome:
         """Returns the outcome of a case from what was seen while it ran. `error` ended the run."""
@@ -152,13 +201,13 @@ class Judge:
         problem = proof[1](run) if proof else None
         proven = (problem is None) if proof else bool(placement and placement.proven)
         source = proof[0] if proof else placement.source if placement else "none"
-        descriptor, differences = described(run) if evidence else (None, ())
+        descriptor, differences = described(run) if evidence and evidence.files else (None, ())
         return replace(
             outcome,
             checks=run.checks,
             defaults=formed.defaults,
-            road=RoadRecord(proven, source),
-            road_problem=problem,
+            path=PathRecord(proven, source),
+            path_problem=problem,
             descriptor=descriptor,
             differences=differences,
         )
@@ -178,24 +227,6 @@ class Judge:
         return self.index_conversion or self.provider.index_conversion
 
 
-def _perform(variant: Variant, run: VariantRun) -> ProviderError | None:
-    """Runs a case as its variant says. Returns the first error, or None.
-
-    The evidence about the session is read also after an error, unless the process is lost.
-    """
-    error: ProviderError | None = None
-    try:
-        run.go(variant.run_mode)
-    except ProviderError as failed:
-        error = failed
-    if run.opened and not isinstance(error, WorkerLost):
-        try:
-            run.examine()
-        except ProviderError as failed:
-            error = error or failed
-    return error
-
-
 def end(performer: Performer) -> ProviderError | None:
     """Releases everything. Returns the error if that fails: a provider that fails then has not run the case well."""
     try:
@@ -205,13 +236,9 @@ def end(performer: Performer) -> ProviderError | None:
     return None
 
 
-_COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
-"""Nodes that ONNX Runtime adds to copy values between devices."""
-
-
 def _helpers(formed: Formed) -> frozenset[str]:
     """Returns the types of nodes in a model that do not compute the descriptor's operator."""
-    return (_COPIES | formed.node_types) - {formed.mapped.lowering.op_type}
+    return (COPIES | formed.node_types) - {formed.mapped.lowering.op_type}
 
 
 def fits_int32(case: Case) -> bool:

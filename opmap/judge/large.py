@@ -11,11 +11,11 @@ import numpy as np
 from ..cases.large_tensors import LargeCase
 from ..engines.arrays import dtype_of, only_output, to_array
 from ..engines.frames import FrameError
-from ..engines.protocol import origin
 from ..engines.providers import OpenProvider
 from ..errors import ProviderError
 from ..mapping import convert, map_descriptor
 from ..vocabulary import Stage, Verdict
+from .decide import error_fields
 from .record import PlacementRecord, Record
 
 
@@ -43,8 +43,7 @@ def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
     except ProviderError as error:
         if _OUT_OF_MEMORY.search(str(error)):
             return _with(record, Verdict.NOT_RUN, f"{_NO_MEMORY}: {error}")
-        stage = Stage(error.stage) if error.stage else None
-        return msgspec.structs.replace(_with(record, error.verdict, str(error), stage), path=origin(str(error)))
+        return msgspec.structs.replace(record, **error_fields(error))
     record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
     output = case.desc.output
     actual = only_output(result, dtype_of(output.data_type), output.sizes)

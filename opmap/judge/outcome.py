@@ -14,7 +14,7 @@ from ..mapping import MappedModel
 from ..operators import Substitution
 from ..tensors import Tensor
 from .compare import differences, relation, value_kinds
-from .record import PlacementRecord, RoadRecord
+from .record import PathRecord, PlacementRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Outcome:
 
     `inputs` is the case's own descriptor and values, with its expected output. `checks` are the outputs in their order, each
     beside what it must be. `error` is the exception that ended the case; if there are checks too, it came when a right case was
-    released. `road_problem` says why the execution path of the variant is not proven. `messages` are what the debug layers
+    released. `path` says whether the execution path of the variant is proven, `path_problem` why not. `messages` are what the debug layers
     said. `differences` are those between the DirectML graph that the EP wrote and `mapped.lowered_as`. `defaults` are the
     values that the model itself has for fields that are fed.
     """
@@ -37,8 +37,8 @@ class Outcome:
     checks: Sequence[Check] = ()
     defaults: Mapping[str, Tensor] = field(default_factory=dict)
     error: MappingError | ProviderError | None = None
-    road: RoadRecord | None = None
-    road_problem: str | None = None
+    path: PathRecord | None = None
+    path_problem: str | None = None
     descriptor: str | None = None
     differences: Sequence[str] = ()
     messages: Sequence[str] = ()

@@ -12,11 +12,11 @@ import onnx.helper
 
 from ..cases.probes import Expectation, Probe
 from ..engines.arrays import only_output
-from ..engines.protocol import origin
 from ..engines.providers import OpenProvider
 from ..engines.steps import Result
 from ..errors import ProviderError
 from ..vocabulary import Stage, Verdict
+from .decide import error_fields
 from .record import PlacementRecord, Record
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -76,13 +76,7 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
     try:
         result = provider.performer.run_once(model.SerializeToString(deterministic=True), feeds)
     except ProviderError as error:
-        return msgspec.structs.replace(
-            record,
-            verdict=error.verdict,
-            stage=Stage(error.stage) if error.stage else None,
-            path=origin(str(error)),
-            message=str(error),
-        )
+        return msgspec.structs.replace(record, **error_fields(error))
     record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
     if probe.output is None:
         message = f"the model is invalid ({probe.text}), and {provider.name} ran it"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import msgspec
 
 from ..engines.protocol import Placement
+from ..engines.provider_facts import ProviderFacts
 from ..engines.providers import OpenProvider
 from ..files import to_json
 from ..vocabulary import CONTRACT, PROBE, Stage, Verdict
@@ -79,7 +81,7 @@ class PlacementRecord(msgspec.Struct, frozen=True):
         return self.proven or self.asserted
 
 
-class RoadRecord(msgspec.Struct, frozen=True):
+class PathRecord(msgspec.Struct, frozen=True):
     """Whether the run is proven to have taken the execution path of its variant, and the evidence for it."""
 
     proven: bool
@@ -105,6 +107,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     `batched_with` names the other cases in the session of a case that failed with them, and passes without them. Else it is
     null.
 
+    `road` says whether the execution path of the variant is proven.
+
     `path` is the place of an error: in the input file, or the source file, line and HRESULT in ONNX Runtime's message.
     """
 
@@ -123,7 +127,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     actual: TensorRecord | None = None
     provider: str | None = None
     placement: PlacementRecord | None = None
-    road: RoadRecord | None = None
+    road: PathRecord | None = None
     device_class: str | None = None
     substitutions: list[str] | None = None
     lowered_as: LoweredRecord | None = None
@@ -131,11 +135,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     batched_with: list[str] | None = None
 
     @classmethod
-    def on(cls, provider: OpenProvider | str, case: str | None, operator: str | None, **fields: Any) -> Record:
+    def on(cls, provider: OpenProvider | str, case: str | None, operator: str | None, **others: Any) -> Record:
         """Returns the record of a case or probe with the facts about its provider; of a missing one with its name only."""
         if isinstance(provider, str):
-            return cls(case=case, operator=operator, provider=provider, **fields)
-        return cls(case=case, operator=operator, provider=provider.name, device_class=provider.device_class, **fields)
+            return cls(case=case, operator=operator, provider=provider, **others)
+        facts = {name: getattr(provider, name) for name in FACTS}
+        return cls(case=case, operator=operator, provider=provider.name, **facts, **others)
 
     @property
     def proven(self) -> bool:
@@ -173,6 +178,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return (self.case or "").startswith(CONTRACT)
 
 
+FACTS = tuple(fact.name for fact in fields(ProviderFacts) if fact.name in Record.__struct_fields__)
+"""The facts about a provider that a record has under their own names."""
+
+
 def shortened(record: Record) -> Record:
     """Returns a good record without its outputs and `lowered_as`; any other as it is. Takes few hundred bytes.
 
@@ -191,10 +200,10 @@ def shortened(record: Record) -> Record:
         provider=_shared_text(record.provider),
         placement=placement and _shared(repr(placement), placement),
         road=road and _shared(repr(road), road),
-        device_class=_shared_text(record.device_class),
         substitutions=substitutions and _shared(tuple(substitutions), substitutions),
         lowered_as=None,
         descriptor=_shared_text(record.descriptor),
+        **{name: _shared_text(getattr(record, name)) for name in FACTS},
     )
 
 

@@ -8,17 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-import msgspec
-
 from ..cases.case import Case
-from ..files import to_json
 from ..vocabulary import Verdict
 from .record import Record, shortened, split
 from .tally import Tally
 
 
-class Item(Protocol):
-    """A case or probe, as far as a run needs to know it."""
+class Identified(Protocol):
+    """A case or probe, as far as the results of a run need to know it."""
 
     @property
     def id(self) -> str:
@@ -36,10 +33,10 @@ class Journal(Protocol):
         """Keeps one record, and how long its item took."""
 
 
-AnyItem = TypeVar("AnyItem", bound=Item)
+AnyItem = TypeVar("AnyItem", bound=Identified)
 
 
-class Run:
+class Results:
     """Collects the records of a run. `records` has the order of the items, not the order in which they were judged.
 
     Good records are kept `shortened`, unless `whole`: those of a long run would take much memory.
@@ -53,7 +50,7 @@ class Run:
         self.interrupted = False
         self.left = 0
 
-    def judge(
+    def collect(
         self,
         items: Sequence[AnyItem],
         judge: Callable[[Sequence[AnyItem]], Sequence[Record]],
@@ -61,7 +58,7 @@ class Run:
         *,
         batches: Sequence[Sequence[AnyItem]] | None = None,
     ) -> None:
-        """Judges the items that have no record yet, in these `batches` (default: each alone, in their order).
+        """Has the items judged that have no record yet, in these `batches` (default: each alone, in their order).
 
         An item of a batch took an equal part of its time. Calls `advance` after each item. Ctrl-C or too many failures stop
         the run; the records so far are kept.
@@ -162,9 +159,6 @@ class Run:
         return lines
 
 
-UNSTABLE = "unstable: "
-"""The beginning of the message about an item whose repetitions gave different results."""
-
 _GRAPHS = {
     "identical": "hold the case's own descriptor",
     "substituted": "hold it as substituted",
@@ -181,33 +175,3 @@ def shuffled(items: Sequence[AnyItem], seed: int | None) -> Sequence[AnyItem]:
     if seed is None:
         return items
     return sorted(items, key=lambda item: hashlib.sha256(f"{seed} {item.id}".encode()).digest())
-
-
-def settle(records: Sequence[Record]) -> Record:
-    """Returns one record for an item that was judged several times.
-
-    Equal results give that result. Different results give `mismatch` without a stage. If a repetition was not run, the
-    record is `not-run`, unless the others differ.
-    """
-    if len(records) == 1:
-        return records[0]
-    ran = [record for record in records if record.verdict != Verdict.NOT_RUN]
-    if len({_comparable(record) for record in ran}) > 1:
-        wrong = next((r for r in ran if not r.good), ran[0])
-        results = ", ".join(
-            r.verdict + (f" at {r.stage}" if r.stage and r.verdict == Verdict.ERROR else "") for r in records
-        )
-        message = f"{UNSTABLE}{len(records)} runs gave {results}{f'; {wrong.message}' if wrong.message else ''}"
-        return msgspec.structs.replace(wrong, verdict=Verdict.MISMATCH, stage=None, message=message, kinds=None)
-    return next((r for r in records if r.verdict == Verdict.NOT_RUN), records[0])
-
-
-def _comparable(record: Record) -> bytes:
-    """Returns the part of a record that must be equal in every repetition.
-
-    The message of a crash or error may contain addresses and times, and an undefined value may change. For such a record
-    only the verdict, the stage and the place in ONNX Runtime count.
-    """
-    message = record.message if record.verdict.standing in ("right", "failed") else None
-    actual = None if record.verdict == Verdict.OBSERVED else record.actual
-    return to_json([record.verdict, record.stage, record.path, message, actual])

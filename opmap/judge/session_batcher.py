@@ -6,21 +6,21 @@ batches, down to single cases. A case that passes there failed only when batched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ..cases.case import Case
-from ..cases.variants import VARIANTS, VariantRun
-from ..cases.variants.packs import Pack, can_be_packed, can_share, packed_name
-from ..cases.variants.run_modes import SESSION
-from ..engines.steps import Open
-from ..errors import ProviderError
+from ..cases.contract_probes import ContractProbe
+from ..cases.probes import Probe
+from ..cases.variants import VARIANTS
+from ..cases.variants.packs import can_be_packed, can_share, packed_name
 from ..vocabulary import DANGEROUS, Verdict
 from .compare import undefined
-from .items import Item, judge_item
-from .judge import Judge, Ready, end
+from .decide import fails_only_batched
+from .items import Item
+from .judge import Judge, Ready
 from .outcome import Outcome
 from .record import Record
 
@@ -38,23 +38,10 @@ class Judged(NamedTuple):
     call: int
 
 
-class _Tried(NamedTuple):
-    """What one session gave for a batch: the records in order, and the error that ended it.
-
-    `at` is the place of the case at which the error came; None if it came for the whole batch. A verdict in `of_all` belongs
-    to the whole batch, and says nothing about a single case.
-    """
-
-    records: list[Record]
-    error: ProviderError | None = None
-    at: int | None = None
-    of_all: Collection[Verdict] = ()
-
-
 class SessionBatcher:
     """Judges items in batches on the provider of a judge.
 
-    `batches(items)` divides the items of a run, and a call judges one batch: `batcher(batch)` returns one `Judged` per item.
+    `batches(items)` divides the items of a run, and `judge_batch(batch)` returns one `Judged` per item of a batch.
 
     With `pack`, up to so many cases stand in one model. Without it, cases that have the same model share a session. With
     `fresh`, each case has a session of its own.
@@ -105,128 +92,79 @@ class SessionBatcher:
 
     # --- judging ---
 
-    def __call__(self, batch: Sequence[Item]) -> list[Judged]:
+    def judge_batch(self, batch: Sequence[Item]) -> list[Judged]:
         """Returns the results of a batch, in its order. A provider's errors become verdicts."""
-        cases = [item for item in batch if isinstance(item, Case)]
-        if len(cases) < 2 or self._alone:
-            return [Judged(judge_item(item, self.judge), self._calls) for item in batch]
         results: dict[str, Judged] = {}
-        together: dict[object, list[Ready]] = {}
-        for case in cases:
-            ready = self.judge.prepare(case)
-            if isinstance(ready, Outcome):
-                results[case.id] = Judged(self.judge.record(ready), self._calls)
-            elif undefined(ready.inputs.expected):  # a provider may refuse it, and with it the whole batch
-                together[case.id] = [ready]
+        groups: dict[object, list[Ready]] = {}
+        for item in batch:
+            ready = self.judge.prepare(item) if isinstance(item, Case) else self._probed(item)
+            if isinstance(ready, Ready):
+                groups.setdefault(self._session(ready) if len(batch) > 1 else None, []).append(ready)
             else:
-                model = PACKS if self.pack > 1 else ready.formed.model_bytes
-                together.setdefault(model, []).append(ready)
-        for group in together.values():
-            results |= zip([ready.case.id for ready in group], self._judge(group), strict=True)
-        return [results[case.id] for case in cases]
+                record = self.judge.record(ready) if isinstance(ready, Outcome) else ready
+                results[item.id] = Judged(record, self._calls)
+        for group in groups.values():
+            results |= zip([ready.case.id for ready in group], self._judge_group(group), strict=True)
+        return [results[item.id] for item in batch]
+
+    def _probed(self, probe: Probe | ContractProbe) -> Record:
+        """Returns the record of a probe. The modules are imported here: most runs have none."""
+        if isinstance(probe, ContractProbe):
+            from .contract import judge_contract
+
+            return judge_contract(probe, self.judge.provider)
+        from .probes import judge_probe
+
+        return judge_probe(probe, self.judge.provider)
+
+    def _session(self, ready: Ready) -> object:
+        """Returns a key that is equal for the cases of a batch that run in one session."""
+        if ready.formed is None or undefined(ready.inputs.expected):
+            return ready.case.id  # a provider may refuse it, and with it the whole group
+        return PACKS if self.pack > 1 else ready.formed.model_bytes
 
     @property
     def _calls(self) -> int:
-        return self.judge.provider.provider.calls
+        return self.judge.provider.runner.calls
 
-    def _judge(self, group: Sequence[Ready]) -> list[Judged]:
+    def _judge_group(self, group: Sequence[Ready]) -> list[Judged]:
         """Judges cases in one session. If one does not pass, judges both halves again, down to single cases."""
-        if len(group) == 1 or self._alone:
-            return [self._judge_alone(ready) for ready in group]
-        tried = self._pack(group) if self.pack > 1 else self._share(group)
-        call = self._calls
-        if self._alone:  # the session has shown that the provider proves the placement by a profile
-            return [self._judge_alone(ready) for ready in group]
-        batched = [Judged(record, call) for record in tried.records]
-        passed = [judged.record.verdict == Verdict.PASS for judged in batched]
-        if all(passed) and tried.error is None:
-            return batched
-        if tried.error is not None and tried.error.verdict in DANGEROUS:
-            # each hang counts: the case must be found at once
-            smaller = [
-                batched[n] if n == tried.at else self._judge_alone(ready)  # it would hang again
-                for n, ready in enumerate(group)
+        if self._alone and len(group) > 1:
+            return self._judge_each(group)
+        packed = self.pack > 1 and len(group) > 1
+        ran = self.judge.run(group, packed=packed)
+        judged = [Judged(self.judge.record(outcome), self._calls) for outcome in ran.outcomes]
+        if len(group) == 1:
+            return judged
+        if any(one.record.placement and one.record.placement.source == "profile" for one in judged):
+            self._alone = True
+            return self._judge_each(group)
+        if packed:
+            judged = [
+                one._replace(record=msgspec.structs.replace(one.record, variant=packed_name(one.record.variant)))
+                for one in judged
             ]
+        failed = [n for n, one in enumerate(judged) if one.record.verdict != Verdict.PASS]
+        if not failed and ran.error is None:
+            return judged
+        if ran.error is not None and ran.error.verdict in DANGEROUS:
+            # each hang counts: the case must be found at once, and it would hang again
+            smaller = [judged[n] if n == ran.at else self._judge_group([ready])[0] for n, ready in enumerate(group)]
         else:
             half = len(group) // 2
-            smaller = [*self._judge(group[:half]), *self._judge(group[half:])]
-        failed = [n for n in range(len(group)) if not passed[n]]
-        if all(judged.record.verdict == Verdict.PASS for judged in smaller):
-            told = [failed[0] if tried.at is None else tried.at]  # one failure of the whole batch is reported once
-        else:
-            told = []
-        told += [n for n in failed if batched[n].record.verdict not in tried.of_all]
+            smaller = [*self._judge_group(group[:half]), *self._judge_group(group[half:])]
+        told = [n for n in failed if judged[n].record.verdict not in ran.of_all]
+        if all(one.record.verdict == Verdict.PASS for one in smaller):
+            told.append(failed[0] if ran.at is None else ran.at)  # one failure of the whole group is reported once
         for n in told:
             if smaller[n].record.verdict == Verdict.PASS:
                 others = [ready.case.id for ready in (*group[:n], *group[n + 1 :])]
-                smaller[n] = Judged(fails_only_batched(batched[n].record, others), call)
+                smaller[n] = judged[n]._replace(record=fails_only_batched(judged[n].record, others))
         return smaller
 
-    def _judge_alone(self, ready: Ready) -> Judged:
-        """Judges a case in a session of its own."""
-        return Judged(self.judge.record(self.judge.execute_model(ready)), self._calls)
-
-    def _variant_run(self, ready: Ready) -> VariantRun:
-        return VariantRun(self.judge.provider.performer.perform, ready.formed, ready.inputs, self.judge.provider.name)
-
-    def _notice_profile(self, run: VariantRun) -> None:
-        """If the placement is read from a profile, no session is shared from now on."""
-        placement = run.evidence[SESSION].placement
-        self._alone = self._alone or (placement is not None and placement.source == "profile")
-
-    def _share(self, group: Sequence[Ready]) -> _Tried:
-        """Runs cases of one model one after the other in one session."""
-        runs, done = [self._variant_run(ready) for ready in group], 0
-        error: ProviderError | None = None
-        try:
-            mode = VARIANTS[group[0].case.variant].run_mode
-            for run in runs:
-                for step in mode.steps(run.formed, run.first):
-                    if run is runs[0] or not isinstance(step.step, Open):
-                        run.perform(step)
-                done += 1
-            evidence = runs[0].examine()
-            for run in runs:
-                run.evidence[SESSION] = evidence
-            self._notice_profile(runs[0])
-        except ProviderError as failed:
-            error = failed
-        finally:
-            ended = end(self.judge.provider.performer)
-        error = error or ended
-        at = min(done, len(group) - 1) if error else None
-        outcomes = [self.judge.outcome(ready.case, run, error) for ready, run in zip(group, runs, strict=True)]
-        return _Tried([self.judge.record(outcome) for outcome in outcomes], error, at, tuple(Verdict) if error else ())
-
-    def _pack(self, group: Sequence[Ready]) -> _Tried:
-        """Runs the models of several cases as one model.
-
-        Outputs that are no arrays belong to the whole pack, and so does `fallback` if the nodes have no names.
-        """
-        pack = Pack([ready.formed for ready in group])
-        runs = [self._variant_run(ready) for ready in group]
-        feeds = pack.feeds(ready.formed.feeds(ready.inputs) for ready in group)
-        of_all, error = tuple[Verdict, ...](Verdict), None
-        try:
-            result = self.judge.provider.performer.run_once(pack.model_bytes, feeds)
-        except ProviderError as failed:
-            error = failed
-        else:
-            evidence = result.evidence
-            assert evidence is not None, "a run has evidence"
-            for run, member_result, shown in zip(runs, pack.results(result), pack.evidence(evidence), strict=True):
-                run.check(run.first, member_result)
-                run.evidence[SESSION] = shown
-            if result.malformed is None:
-                unnamed = evidence.placement is not None and not evidence.placement.names
-                of_all = (Verdict.FALLBACK,) if unnamed else ()
-            self._notice_profile(runs[0])
-        outcomes = [self.judge.outcome(ready.case, run, error) for ready, run in zip(group, runs, strict=True)]
-        records = [
-            msgspec.structs.replace(self.judge.record(outcome), variant=packed_name(outcome.case.variant))
-            for outcome in outcomes
-        ]
-        return _Tried(records, error, None, of_all)
+    def _judge_each(self, group: Sequence[Ready]) -> list[Judged]:
+        """Judges each case in a session of its own."""
+        return [judged for ready in group for judged in self._judge_group([ready])]
 
 
 PACKS = "packs"
@@ -236,13 +174,3 @@ PACKS = "packs"
 def _bytes(case: Case) -> int:
     """Returns how many bytes the inputs and the output of a case have."""
     return sum(tensor.element_count * tensor.data_type.size for tensor in case.desc.tensors.values())
-
-
-def fails_only_batched(record: Record, others: Sequence[str]) -> Record:
-    """Returns the record of a case that failed in a session with others, by their ids, and passed without them."""
-    message = f"{ONLY_BATCHED} with {len(others)} {'case' if len(others) == 1 else 'cases'} in its session"
-    return msgspec.structs.replace(record, message=f"{message}: {record.message}", batched_with=list(others))
-
-
-ONLY_BATCHED = "fails only when batched"
-"""The beginning of the message about a case that fails in one session with other cases, and passes without them."""

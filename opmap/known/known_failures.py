@@ -58,16 +58,15 @@ from packaging.version import InvalidVersion, Version
 
 from ..cases.case import CASE_IDS, Case
 from ..cases.catalogue import catalogue
-from ..cases.contract_probes import ContractProbe
-from ..cases.probes import Probe
 from ..engines.machine.facts import DeviceClass
 from ..engines.machine.runtimes import FAMILY
 from ..engines.providers import full_name
 from ..errors import InputError, shown
 from ..files import convert_toml, parse_toml, read_text
+from ..judge.decide import settle
+from ..judge.items import Item
 from ..judge.judge import Judge
 from ..judge.record import Record
-from ..judge.run import settle
 from ..judge.tally import NOT_RUN
 from ..limits import MAX_GLOB, MAX_GLOBS, MAX_TEXT, MAX_VERSION
 from ..operators import OPERATORS
@@ -275,9 +274,6 @@ def version_range(text: str) -> SpecifierSet | None:
 
 
 # --- matching ---
-
-Item: TypeAlias = Case | Probe | ContractProbe
-"""What an entry can match."""
 
 OtherCause: TypeAlias = Callable[[KnownFailure, Case, Record], "str | None"]
 """Returns the cause of a failed case in words, if it is not the one that an entry says; else None."""

@@ -21,8 +21,8 @@ from typing import NamedTuple, TypeAlias
 from ..cases.case import CASE_IDS, Case
 from ..errors import InputError, one_line
 from ..files import remove, write_file
+from ..judge.decide import UNSTABLE
 from ..judge.record import Record
-from ..judge.run import UNSTABLE
 from ..vocabulary import TIERS, VALUE_KINDS, Stage, Tier, Verdict
 from .known_failures import EXCUSABLE, SCHEMA, Environment
 

@@ -16,7 +16,7 @@ from ..cases.probes import Probe, probes
 from ..cases.selection import Selection, case_ids, find_cases, has_variant
 from ..cases.variants import VARIANTS
 from ..descriptors import FEATURE_LEVELS
-from ..engines.protocol import DIRECT
+from ..engines.provider_facts import DIRECT
 from ..engines.providers import (
     OpenProvider,
     ProviderMissing,
@@ -29,11 +29,11 @@ from ..errors import InputError, names
 from ..evidence.bundle import Bundle
 from ..evidence.results_folder import factory, identity
 from ..files import read_bytes
-from ..judge.decide import refusal
-from ..judge.items import Item, operator_of
+from ..judge.decide import not_run, refusal, settle
+from ..judge.items import Item
 from ..judge.judge import Judge
 from ..judge.record import Record, shortened
-from ..judge.run import Run, settle, shuffled
+from ..judge.run import Results, shuffled
 from ..judge.session_batcher import SessionBatcher
 from ..mapping import IndexConversion
 from ..mapping.dxdispatch import Dispatch
@@ -85,7 +85,7 @@ class Session:
             from ..known.written_failures import check_new
 
             check_new(options.write_known_failures)
-        self.results = Run(max_failures=options.max_failures, whole=whole)
+        self.results = Results(max_failures=options.max_failures, whole=whole)
         self.bundle: Bundle | None = None
         self.active_failures: ActiveFailures | None = None
         self.calls: dict[str, int] = {}
@@ -245,13 +245,13 @@ class Session:
         """Returns the records of items that run together, in their order, as `judge` returns that of one."""
         judge = self.open()
         if not isinstance(judge, Judge):
-            return [self._not_run(item, Verdict.NOT_RUN, str(judge)) for item in batch]
+            return [not_run(item, self.provider_name, Verdict.NOT_RUN, str(judge)) for item in batch]
         known = self.active_failures
         danger = known.danger(batch[0]) if known and not self.options.rerun_dangerous else None
         if danger:  # such an item is alone in its batch
             message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
-            return [self._not_run(batch[0], Verdict.SKIPPED, message)]
-        repetitions = [self._batcher(batch) for _ in range(self.options.repeat)]
+            return [not_run(batch[0], judge.provider, Verdict.SKIPPED, message)]
+        repetitions = [self._batcher.judge_batch(batch) for _ in range(self.options.repeat)]
         records = []
         for item, judged in zip(batch, zip(*repetitions, strict=True), strict=True):
             self.calls[item.id] = judged[-1].call
@@ -260,11 +260,6 @@ class Session:
             if known and isinstance(item, Case):
                 self._before.append((item, shortened(item_records[-1])))
         return records
-
-    def _not_run(self, item: Item, verdict: Verdict, message: str) -> Record:
-        fields = {"variant": item.variant, "file": item.file} if isinstance(item, Case) else {}
-        provider = self.provider or self.provider_name
-        return Record.on(provider, item.id, operator_of(item), verdict=verdict, message=message, **fields)
 
     def judge_dispatch(self, dispatch: Dispatch, file: str) -> Record:
         """Returns the record of a dispatch command in a file, and adds it to the results.
@@ -308,7 +303,7 @@ class Session:
         items = shuffled(self.items, self.options.shuffle)
         batches = self._batcher.batches(items, known.expectations if known else None)
         self._order = [item for batch in batches for item in batch]
-        self.results.judge(self.items, self.judge_batch, advance, batches=batches)
+        self.results.collect(self.items, self.judge_batch, advance, batches=batches)
         if self.bundle:
             self.bundle.environment(self.provider.environment())
 
@@ -319,7 +314,7 @@ class Session:
             ids = {item.id for item in self.items}
             whole = self.results.whole
             self.bundle = Bundle(folder, self._selection_json(), ids=ids, resume=bool(options.resume), whole=whole)
-            self.results = Run(self.bundle, options.max_failures, whole=whole)
+            self.results = Results(self.bundle, options.max_failures, whole=whole)
 
     def _selection_json(self) -> dict[str, object]:
         """Returns what was asked for, as `run.json` holds it. A run is continued only with the same."""
@@ -342,7 +337,7 @@ class Session:
 
         Without those that crashed, if the provider runs in this process: a question about them would end it.
         """
-        inside = self.provider is not None and not isinstance(self.provider.provider, WorkerProvider)
+        inside = self.provider is not None and not isinstance(self.provider.runner, WorkerProvider)
         crashed = (Verdict.CRASH,) if inside else ()
         records = {record.case: record for record in self.results.records if record.verdict not in crashed}
         cases = self.cases if self._order is None else [item for item in self._order if isinstance(item, Case)]

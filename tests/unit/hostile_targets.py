@@ -27,7 +27,7 @@ from opmap.cases.covering_arrays import read_arrays
 from opmap.cases.globs import matcher
 from opmap.cases.selection import Selection, case_ids
 from opmap.engines import frames
-from opmap.engines.protocol import ProviderFacts
+from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.steps import Clear, Run
 from opmap.errors import OpmapError
 from opmap.evidence.bundle import Bundle

@@ -18,7 +18,7 @@ from opmap.engines.directml.dispatching import FILL, GUARD
 from opmap.engines.directml.hresults import BindingRefused, CallFailed
 from opmap.engines.machine.facts import Fact
 from opmap.engines.performer import Performer
-from opmap.engines.protocol import ProviderFacts
+from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.steps import Dispatch, Result
 from opmap.operators import OPERATORS
 from opmap.spec import all_specs

@@ -102,7 +102,7 @@ class TestLocate:
 
         class Opened(OpenProvider):
             def environment(self):
-                self.provider.calls.append("environment")
+                self.runner.calls.append("environment")
                 module = {"path": "C:\\ort\\DirectML.dll", "file_version": "1.15.4.0", "sha256": None, "error": None}
                 driver = {"value": "31.0.101.4999", "source": "DXGI", "error": None}
                 return {
@@ -123,7 +123,7 @@ class TestLocate:
     def test_asked(self, judge):
         """One case is run first, so that DirectML.dll is loaded."""
         assert HERE == locate(judge, [entry(driver=">=1")])
-        assert ["open", "environment"] == judge.provider.provider.calls
+        assert ["open", "environment"] == judge.provider.runner.calls
 
     @pytest.mark.parametrize(
         "keys", [{}, {"provider": "cpu", "driver": ">=1"}, {"adapter": "*Arc*", "directml": ">=1"}]
@@ -132,7 +132,7 @@ class TestLocate:
         """Nothing is run if no entry could apply because of it."""
         place = locate(judge, [entry(**keys)])
 
-        assert [] == judge.provider.provider.calls
+        assert [] == judge.provider.runner.calls
         assert (HERE.adapter, None, None) == (place.adapter, place.driver, place.directml)
 
     def test_cpu(self):

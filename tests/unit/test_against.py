@@ -12,7 +12,7 @@ from opmap.cases.rule_breaks import questions
 from opmap.cli import main
 from opmap.engines import providers
 from opmap.engines.direct import DEBUG_LAYER, DirectProvider
-from opmap.engines.protocol import DIRECT
+from opmap.engines.provider_facts import DIRECT
 from opmap.engines.worker import HangLimit
 from opmap.judge.against import COMPILE_DISAGREES, RULE_DISAGREES, VALUE_DISAGREES, rule_rows
 from opmap.session import open_judge

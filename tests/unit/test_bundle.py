@@ -380,7 +380,7 @@ def make(): return Stub()
                 return {"adapters": Fact(adapters, "DXGI")}
 
         directml, other = (
-            Opened(name, "1", "hardware", adapter="GPU", provider=SessionProvider(CPU)) for name in (DIRECTML, CPU)
+            Opened(name, "1", "hardware", adapter="GPU", runner=SessionProvider(CPU)) for name in (DIRECTML, CPU)
         )
 
         assert ("GPU 31", None) == (identity(directml)["driver"], identity(other)["driver"])

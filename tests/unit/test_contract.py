@@ -19,7 +19,7 @@ from opmap.engines.third_party import ThirdPartyProvider
 from opmap.engines.worker import HangLimit, NotRun, WorkerCrashed, WorkerProvider, WorkerTimeout
 from opmap.judge.contract import judge_contract
 from opmap.judge.record import Record
-from opmap.judge.run import Run as Results
+from opmap.judge.run import Results
 from opmap.vocabulary import TIERS, Stage, Verdict, tiers_in
 
 PROBES = {probe.id: probe for probe in contract_probes()}

@@ -15,7 +15,7 @@ from opmap.engines import frames, providers, worker_main
 from opmap.engines.direct import DirectProvider
 from opmap.engines.dispatcher import Dispatcher
 from opmap.engines.performer import Performer
-from opmap.engines.protocol import DIRECT
+from opmap.engines.provider_facts import DIRECT
 from opmap.engines.providers import OpenProvider, ProviderMissing, _device_types, full_name, open_provider
 from opmap.engines.steps import Clear, Result
 from opmap.engines.worker import DeviceLost, HangLimit
@@ -85,9 +85,9 @@ class TestVerdicts:
         assert Verdict.DEVICE_LOST == Judge(lost)(find_case(EXAMPLE)).verdict
         with pytest.raises(DeviceLost):
             lost.run_case(find_case(EXAMPLE))
-        before = refused.provider.pid
+        before = refused.runner.pid
         Judge(refused)(find_case(EXAMPLE))
-        assert before == refused.provider.pid
+        assert before == refused.runner.pid
 
     @pytest.mark.slow
     @pytest.mark.parametrize("trouble", ["none", "wrong", "refused"])
@@ -211,11 +211,11 @@ class TestProvider:
         provider = opened()
         for number in (1, 2, 3):
             provider.run_case(find_case(EXAMPLE))
-            assert number == provider.provider.calls
+            assert number == provider.runner.calls
 
     @pytest.mark.slow
     def test_another_one_beside_it_is_of_the_same_kind(self, opened):
-        with opened().provider.beside() as beside:
+        with opened().runner.beside() as beside:
             assert isinstance(beside, DirectProvider)
             assert (4, 2) == beside.run_case(find_case(EXAMPLE)).outputs["OutputTensor"].shape
 

@@ -186,7 +186,7 @@ number = 3
 
     def test_time_limit(self):
         opened = open_provider("opmap_test_plugin:Sleeps", timeout=0.2)
-        opened.provider.start_timeout = 0.2
+        opened.runner.start_timeout = 0.2
         with pytest.raises(WorkerTimeout):
             opened.performer.run_once(MODEL, FEEDS)
         opened.close()

@@ -234,7 +234,7 @@ class TestEffects:
     )
     def test_to_a_row(self, name, values, indices, expected):
         """The output of GATHER along the only axis."""
-        (output,) = open_fault(name).provider.run_case(gather(values, indices))
+        (output,) = open_fault(name).runner.run_case(gather(values, indices))
         assert expected == output.tolist()
 
     @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ class TestEffects:
         """The elements of a partial last word are lost, those of whole words are not."""
         for count, data_type, expected in ((7, "UINT8", 4), (3, "INT16", 2), (4, "INT16", 4), (3, "INT32", 3)):
             case = gather([1] * count, range(count), DataType[data_type])
-            (output,) = open_fault("partial-word-lost").provider.run_case(case)
+            (output,) = open_fault("partial-word-lost").runner.run_case(case)
             assert [1] * expected + [0] * (count - expected) == output.tolist()
 
     def test_to_huge_tensors(self):
@@ -315,13 +315,13 @@ class TestEffects:
     )
     def test_to_several_runs(self, name, expected):
         """Each run of one provider depends on the runs before it."""
-        provider = open_fault(name).provider
+        provider = open_fault(name).runner
         assert expected == [provider.run_case(gather([i, 0], (0, 0)))[0].tolist() for i in (1, 2, 3, 4)]
 
     def test_another_session_starts_empty(self):
         """A new provider remembers no run of another provider."""
         for _ in range(2):
-            (output,) = open_fault("kept-output").provider.run_case(gather())
+            (output,) = open_fault("kept-output").runner.run_case(gather())
             assert [14, 12, 14, 11, 13] == output.tolist()
 
 
@@ -330,7 +330,7 @@ def moved(name, data_type, bits):
     case = gather(indices=(0, 1, 2, 3))
     desc = case.desc.replace(input_tensor=TensorDesc(data_type, (4,)), output_tensor=TensorDesc(data_type, (4,)))
     tensors = {**case.tensors, "InputTensor": Tensor(data_type, (4,), bits)}
-    (output,) = open_fault(name).provider.run_case(Case("it", desc, tensors))
+    (output,) = open_fault(name).runner.run_case(Case("it", desc, tensors))
     return output
 
 

@@ -15,7 +15,7 @@ from opmap.engines.frames import Start
 from opmap.engines.machine.facts import Adapter, Fact
 from opmap.engines.machine.runtimes import Plugin
 from opmap.engines.performer import Performer
-from opmap.engines.protocol import Placement, ProviderFacts
+from opmap.engines.protocol import Placement
 from opmap.engines.session_records import one_line
 from opmap.engines.sessions import CPU, DIRECTML, IDENTITY, SessionProvider
 from opmap.engines.steps import Drop, Examine, Open, Result, Run, Setup
@@ -185,7 +185,7 @@ class TestOptions:
     """Options of ONNX Runtime reach the session."""
 
     def test_session_option(self, monkeypatch):
-        """The options of a run come first, then those of a variant, which its road needs."""
+        """The options of a run come first, then those of a variant, which its execution path needs."""
         entries = {}
         add = onnxruntime.SessionOptions.add_session_config_entry
 
@@ -269,7 +269,7 @@ class TestAdapterWithoutDirect3D12:
 
     def open(self, works, **choice):
         Broken.works = works
-        return _directml(Start(DIRECTML, **choice), ProviderFacts(DIRECTML, "1", None), Broken)
+        return _directml(Start(DIRECTML, **choice), Broken)
 
     @pytest.mark.parametrize(("works", "name"), [("023", "GPU 0"), ("23", "GPU 2"), ("3", "GPU 3")])
     def test_next(self, works, name):

@@ -10,9 +10,18 @@ from opmap import Session, SessionOptions
 from opmap.engines.providers import OpenProvider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
-from opmap.judge.record import Record, encode
+from opmap.judge.record import FACTS, Record, encode, shortened
 from opmap.mapping.dxdispatch import read_model
 from opmap.vocabulary import Verdict
+
+
+def test_facts_of_the_provider():
+    """A record has the facts about its provider of which it has a key, also when it is shortened."""
+    opened = OpenProvider("mine", "1", "emulated", ThirdPartyProvider(Fixed([RIGHT]), "mine"), adapter="GPU")
+    record = shortened(Record.on(opened, "it", None, verdict=Verdict.PASS))
+
+    assert "device_class" in FACTS
+    assert {name: getattr(opened, name) for name in FACTS} == {name: getattr(record, name) for name in FACTS}
 
 
 class TestDispatch:

@@ -17,8 +17,9 @@ from opmap.cases.selection import find_case
 from opmap.cli import main
 from opmap.evidence.bundle import Bundle
 from opmap.files import to_json
+from opmap.judge.decide import settle
 from opmap.judge.record import Record, TensorRecord
-from opmap.judge.run import Run, settle, shuffled
+from opmap.judge.run import Results, shuffled
 from opmap.session import open_judge
 from opmap.vocabulary import Stage, Verdict
 
@@ -106,7 +107,7 @@ class TestOrder:
     def test_results(self, tmp_path):
         """Each record is flushed at once; in the end the records have the order of the items, also in the bundle."""
         bundle = Bundle(tmp_path / "r", {})
-        run, seen = Run(bundle), []
+        run, seen = Results(bundle), []
 
         def judge(batch):
             assert seen == [r["case"] for r in lines(tmp_path / "r")]
@@ -114,7 +115,7 @@ class TestOrder:
             return [Record(case=item.id, verdict=Verdict.PASS) for item in batch]
 
         order = shuffled(ITEMS, 3)
-        run.judge(ITEMS, judge, batches=[order[:3], order[3:4], order[4:]])
+        run.collect(ITEMS, judge, batches=[order[:3], order[3:4], order[4:]])
         bundle.close(run.records, 0)
 
         assert seen != [item.id for item in ITEMS]
@@ -124,12 +125,12 @@ class TestOrder:
 
     def test_max_failures(self):
         """The run stops after max_failures failures, and counts the cases that are left."""
-        run = Run(max_failures=3)
+        run = Results(max_failures=3)
 
         def crash(batch):
             return [Record(case=item.id, verdict=Verdict.CRASH) for item in batch]
 
-        run.judge(ITEMS, crash, batches=[ITEMS[:2], ITEMS[2:9], ITEMS[9:]])
+        run.collect(ITEMS, crash, batches=[ITEMS[:2], ITEMS[2:9], ITEMS[9:]])
 
         assert (3, 17) == (len(run.records), run.left)
 
@@ -159,19 +160,19 @@ class TestShortened:
     def test_good_records(self):
         """A good record loses outputs and lowering. All else stays, and one that is not good stays whole."""
         (record,) = self.records(1)
-        run = Run(whole=False)
+        run = Results(whole=False)
         run.add(record)
         assert [msgspec.structs.replace(record, expected=None, lowered_as=None)] == run.records
         (wrong,) = self.records(1, "mismatch")
         run.add(wrong)
         assert wrong is run.records[1]
-        whole = Run()
+        whole = Results()
         whole.add(record)
         assert record is whole.records[0]
 
     def test_memory(self):
         """A good record takes few hundred bytes beside its id."""
-        run, count = Run(whole=False), 1000
+        run, count = Results(whole=False), 1000
         run.add(self.records(1)[0])
         tracemalloc.start()
         try:
@@ -186,7 +187,7 @@ class TestShortened:
     def test_cases(self):
         """A case that was judged holds no longer what was computed from its descriptor."""
         case = find_case("gather/example.1")
-        Run().judge([case], lambda batch: [open_judge("cpu")(*batch)])
+        Results().collect([case], lambda batch: [open_judge("cpu")(*batch)])
         assert vars(case.desc).keys() == set(case.desc.members().values())
 
     def test_bundle(self, tmp_path):
@@ -195,14 +196,16 @@ class TestShortened:
         ids = [record.case for record in records]
         whole = [json.loads(to_json(record)) for record in records]
         bundle = Bundle(tmp_path / "r", {}, ids=ids, whole=False)
-        run = Run(bundle, whole=False)
+        run = Results(bundle, whole=False)
         for n in (2, 0):
             run.add(records[n])
         bundle.release()
         bundle = Bundle(tmp_path / "r", {}, ids=ids, resume=True, whole=False)
         assert [None, None] == [record.lowered_as for record in bundle.done]
-        run = Run(bundle, whole=False)
-        run.judge([SimpleNamespace(id=id) for id in ids], lambda batch: [records[ids.index(item.id)] for item in batch])
+        run = Results(bundle, whole=False)
+        run.collect(
+            [SimpleNamespace(id=id) for id in ids], lambda batch: [records[ids.index(item.id)] for item in batch]
+        )
         assert [None] * 4 == [record.lowered_as for record in run.records]
         bundle.close(run.records, 0)
         lines = (tmp_path / "r" / "results.jsonl").read_text("utf-8").splitlines()

@@ -62,7 +62,7 @@ class TestRegistry:
         assert set(RUN_MODES) == {v.run_mode.name for v in VARIANTS.values()}
 
     def test_proofs(self):
-        """Every road of the DirectML EP has a proof beside its placement, except the roads of every case."""
+        """Every execution path of the DirectML EP has a proof beside its placement, except those of every case."""
         unproven = {name for name, v in VARIANTS.items() if v.proof(DIRECTML) is None}
         assert {PLAIN, "node"} == unproven
         assert all(v.proof("FooExecutionProvider") is None for v in VARIANTS.values())
@@ -178,7 +178,7 @@ def in_variant(name, number=0):
 
 
 class TestProofs:
-    """A proof fails if the run took another road."""
+    """A proof fails if the run took another execution path."""
 
     FUSED, OWN_NODE = ("DmlFusedNode_0_0", DIRECTML, []), ("Gather", DIRECTML, [[3], [2]])
 
@@ -230,7 +230,7 @@ class TestProofs:
         assert proofs.serialized(run_of(PLAIN_CASE, files={"model/x.bin": np.zeros(1, np.uint8)}))
 
     def test_path_unproven(self):
-        """A right result on another road is `path-unproven`, which is red, and says what is lacking."""
+        """A right result on another execution path is `path-unproven`, which is red, and says what is lacking."""
 
         class NoProfile(SessionProvider):
             def perform(self, step, limit=None):
@@ -313,7 +313,7 @@ FAULTS = {
 
 
 class TestFaultyProviders:
-    """A third party's provider with sessions that fails on one road is caught there, and passes the plain case."""
+    """A third party's provider with sessions that fails on one execution path is caught there, and passes the plain case."""
 
     @pytest.mark.parametrize("name", FAULTS)
     def test_caught(self, name, tmp_path, monkeypatch):

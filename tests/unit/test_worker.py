@@ -9,7 +9,7 @@ from troubled_workers import IDENTITY, first_cases, judge, started, troubled
 
 from opmap.engines import frames, worker_main
 from opmap.engines.machine.environment import collect
-from opmap.engines.protocol import ProviderFacts
+from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.worker import (
@@ -212,7 +212,7 @@ class TestDeviceClass:
     )
     def test_of_an_execution_provider(self, monkeypatch, name, expected):
         monkeypatch.setattr("onnxruntime.get_available_providers", lambda: [name])
-        monkeypatch.setattr(worker_main, "wine_version", lambda: None)
+        monkeypatch.setattr("opmap.engines.machine.adapters.wine_version", lambda: None)
         _, facts = worker_main._execution_provider(frames.Start(name), lambda *arguments, **options: None)
         assert expected == facts.device_class
 

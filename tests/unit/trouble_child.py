@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from opmap.engines import frames, worker_main
-from opmap.engines.protocol import ProviderFacts
+from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.sessions import SessionProvider
 from opmap.engines.steps import Open, Run
 from opmap.errors import ProviderError

@@ -10,10 +10,11 @@ import onnx
 import onnx.compose
 
 from ...engines.protocol import Placement
-from ...engines.steps import Evidence, Result
+from ...engines.steps import Evidence, Open, Result, Run
 from .formed import Formed
 from .registry import Variant
-from .run_modes import PLAIN, SERIALIZED
+from .run_modes import PLAIN, SERIALIZED, SESSION, VariantStep
+from .variant_run import VariantRun
 
 PACKED = "packed"
 """The variant in the record of a case that ran in a pack. It follows the name of the case's own variant: `init.packed`."""
@@ -60,6 +61,16 @@ class Pack:
         """The serialized model, with the same bytes on every platform."""
         serialized: bytes = self.model.SerializeToString(deterministic=True)
         return serialized
+
+    def go(self, runs: Sequence[VariantRun]) -> Result:
+        """Runs the pack in the main session, and checks the outputs of each member. Raises ProviderError if it fails."""
+        first = runs[0]
+        first.perform(VariantStep(Open(session=SESSION, model=np.frombuffer(self.model_bytes, np.uint8))))
+        feeds = self.feeds(run.formed.feeds(run.first) for run in runs)
+        result = first.perform(VariantStep(Run(session=SESSION, feeds=feeds)))
+        for run, own in zip(runs, self.results(result), strict=True):
+            run.check(run.first, own)
+        return result
 
     def feeds(self, feeds: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """Returns the arrays to feed to the pack, from those of each member by its own names."""

@@ -59,12 +59,16 @@ class VariantRun:
         self.evidence: dict[str, Evidence] = {}
         self.devices: dict[str, str] = {}
 
-    def go(self, run_mode: RunMode) -> None:
-        """Runs the model in a run mode. Raises ProviderError at the first step that fails."""
-        for variant_step in run_mode.steps(self.formed, self.first):
-            self.perform(variant_step)
+    def go(self, run_mode: RunMode, *, opens: bool = True) -> None:
+        """Runs the model in a run mode. Raises ProviderError at the first step that fails.
 
-    def perform(self, variant_step: VariantStep) -> None:
+        Without `opens`, the session is open: a case with the same model opened it.
+        """
+        for variant_step in run_mode.steps(self.formed, self.first):
+            if opens or not isinstance(variant_step.step, Open):
+                self.perform(variant_step)
+
+    def perform(self, variant_step: VariantStep) -> Result:
         """Performs one step, and checks the outputs that it must return. Raises ProviderError if it failed."""
         step = variant_step.step
         is_main = isinstance(step, Open) and step.session == SESSION
@@ -76,6 +80,7 @@ class VariantRun:
             names = step.outputs if isinstance(step, Run) else None
             lasting = isinstance(step, Run) and step.method == "run"
             self.check(variant_step.inputs, result, variant_step.label, names, lasting=lasting)
+        return result
 
     def _performed(self, step: AnyStep) -> Result:
         self.steps.append(step)

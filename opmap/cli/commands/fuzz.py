@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from ...engines.performer import Performer
-from ...engines.protocol import DIRECT
+from ...engines.provider_facts import DIRECT
 from ...engines.providers import OpenProvider, full_name, open_provider
 from ...engines.sessions import CPU, SessionProvider
 from ...engines.worker import WorkerProvider
@@ -80,7 +80,7 @@ def run(options: Namespace) -> int:
 def _search(options: Namespace, opened: OpenProvider, folder: FindsFolder) -> Search:
     emulated = opened.device_class == "emulated"
     keep_on = emulated or options.rerun_dangerous
-    provider = opened.provider
+    provider = opened.runner
     if isinstance(provider, WorkerProvider) and keep_on:
         provider.ignore_hangs()
     group = "directml" if opened.directml else "runtime" if opened.name.endswith("ExecutionProvider") else "always"

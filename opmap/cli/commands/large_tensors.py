@@ -13,7 +13,7 @@ from ...evidence.tables import print_failures, print_notes, print_tables, print_
 from ...evidence.terminal import console, progress, stdout_for_json, write_json
 from ...judge.large import judge_large
 from ...judge.record import Record, encode
-from ...judge.run import Run, shuffled
+from ...judge.run import Results, shuffled
 from ...session import Session
 from ...session.options import SessionOptions
 from ...vocabulary import Verdict
@@ -35,7 +35,7 @@ def run_large(options: Namespace) -> int:
             raise InputError(f"--large runs its own cases one by one and writes no bundle: leave out {option}")
     session, results, cases = (
         Session(SessionOptions.read(vars(options))),
-        Run(max_failures=options.max_failures),
+        Results(max_failures=options.max_failures),
         large_cases(),
     )
 
@@ -49,7 +49,7 @@ def run_large(options: Namespace) -> int:
 
     begin, out = perf_counter(), console()
     with stdout_for_json(options.json), session, progress(len(cases), session.provider_name) as advance:
-        results.judge(cases, judge, advance, batches=[[case] for case in shuffled(cases, options.shuffle)])
+        results.collect(cases, judge, advance, batches=[[case] for case in shuffled(cases, options.shuffle)])
     if options.json:
         write_json(encode(results.records))
     else:

@@ -53,10 +53,10 @@ def _checked_on(options: Namespace) -> int:
     chosen = _chosen(questions(), options.id, lambda question: question.source)
     opened = providers.open_provider(options.check_on, **SessionOptions.read(vars(options)).place)
     try:
-        assert isinstance(opened.provider, DirectProvider), "--check-on takes directml only"
+        assert isinstance(opened.runner, DirectProvider), "--check-on takes directml only"
         if opened.device_class == "emulated":
-            opened.provider.ignore_hangs()
-        rows = list(rule_rows(opened.provider, chosen))
+            opened.runner.ignore_hangs()
+        rows = list(rule_rows(opened.runner, chosen))
         facts = opened.environment()
     finally:
         opened.close()

@@ -67,8 +67,8 @@ def _judged(session: Session, case: Case) -> Record:
         active_failures and not session.options.rerun_dangerous and active_failures.danger(case)
     ):
         return session.judge(case)
-    if session.options.rerun_dangerous and isinstance(judge.provider.provider, WorkerProvider):
-        judge.provider.provider.ignore_hangs()
+    if session.options.rerun_dangerous and isinstance(judge.provider.runner, WorkerProvider):
+        judge.provider.runner.ignore_hangs()
     return judge(case)
 
 

@@ -70,8 +70,8 @@ def run(options: Namespace) -> int:
 def _ask(judge: Judge, observations: list[Observation], *, dangerous: bool) -> None:
     """Asks all questions, and adds each answer to the observations."""
     provider = judge.provider
-    if isinstance(provider.provider, WorkerProvider) and (dangerous or provider.device_class == "emulated"):
-        provider.provider.ignore_hangs()
+    if isinstance(provider.runner, WorkerProvider) and (dangerous or provider.device_class == "emulated"):
+        provider.runner.ignore_hangs()
     all_questions = [question for operator in OPERATORS.values() for question in questions(operator)]
     survey = Survey(judge, dangerous=dangerous)
     with progress(len(all_questions), provider.name) as advance:

@@ -12,6 +12,7 @@ from ...cases.case import Case
 from ...cases.variants import Check
 from ...descriptors import pad
 from ...engines.arrays import dtype_of, from_array, wrong_array
+from ...engines.protocol import COPIES
 from ...engines.providers import OpenProvider
 from ...engines.steps import Evidence, Setup
 from ...errors import InputError, ProviderError
@@ -25,9 +26,6 @@ from .node_cases import NodeCase, ResolvedModel, case_of, node_cases
 from .nodes import behind, descriptor, exact_values, seen_values, without_bool
 from .reading import GivenModel, nodes_of
 from .values import CpuValues, known_values, run_model
-
-_COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost"})
-"""Nodes that ONNX Runtime adds to copy values between devices."""
 
 UNFOLDED = ["ConstantFolding"]
 """The optimizer that is switched off if no node of an operator is left in the session: it computes constants on the CPU EP."""
@@ -152,7 +150,7 @@ class _Judged:
         case, provider, evidence, error = self.case, self.judge.provider, self.run.evidence, self.run.error
         model = self.given.as_run.model
         helpers = {node.op_type for node in nodes_of(model.graph, *model.functions)} - {self.node.op_type}
-        placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, _COPIES | helpers)
+        placement = PlacementRecord.of(evidence.placement if evidence else None, provider.name, COPIES | helpers)
         checks = [self._check(self.run.outputs[self.node.output])] if error is None else []
         outcome = Outcome(case=case, inputs=case.inputs, placement=placement, checks=checks, error=error)
         record = self.judge.record(outcome)
