@@ -1,17 +1,14 @@
 """Evaluates size formulas and constraints. Their text comes from the documentation and is never retyped as code.
 
-Each expression becomes a Python function once: a catalogue checks the same few texts for many descriptors. An environment
-maps names, as the pages write them, to values: `Axis` to a number, `InputTensor.Sizes` to a tuple of numbers,
+An environment maps names, as the pages write them, to values: `Axis` to a number, `InputTensor.Sizes` to a tuple of numbers,
 `InputTensor.DataType` to a string.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
 
 from ..errors import PseudocodeError
 from .parser import parse_formula
@@ -40,9 +37,6 @@ Value = int | str | tuple[Item, ...]
 
 Environment = Mapping[str, Value]
 
-Function = Callable[[Environment], Value]
-"""Gives the value of an expression."""
-
 LONGEST_LIST = 1000
 """The largest number of elements in a list. Without it, definitions that double each other would fill the memory."""
 
@@ -62,133 +56,77 @@ class Broken:
         return f"must be {self.wanted}, got {self.got}"
 
 
-@lru_cache(maxsize=1024)
-def function_of(node: Expression) -> Function:
-    """Returns the function that gives the value of an expression.
+def evaluate(node: Expression, environment: Environment) -> Value:
+    """Returns the value of an expression.
 
-    The function raises PseudocodeError for an unknown name, an index outside its list, or a list of more than LONGEST_LIST
-    elements.
+    Raises PseudocodeError for an unknown name, an index outside its list, or a list of more than LONGEST_LIST elements.
     """
     match node:
         case Integer(value):
-            return lambda environment: value
+            return value
         case Name(text):
-            return _named(text)
+            if text not in environment:
+                raise PseudocodeError(f"unknown name {text}")
+            return environment[text]
         case Sum(terms):
-            return _sum([(1 if sign == "+" else -1, _number(term)) for sign, term in terms])
+            return sum(_number(term, environment) * (1 if sign == "+" else -1) for sign, term in terms)
         case Element(name, index):
-            return _element(name, _number(index))
+            return _element(name, _list(Name(name), environment), _number(index, environment))
         case Slice(name):
-            elements, bounds = _list(Name(name)), _bounds(node)
-
-            def part(environment: Environment) -> Value:
-                start, stop = bounds(environment)
-                return elements(environment)[start:stop]
-
-            return part
+            start, stop = _bounds(node, environment)
+            return _list(Name(name), environment)[start:stop]
         case Listing(items):
-            return _listing([item if isinstance(item, Repeat) else function_of(item) for item in items])
+            return _listing(items, environment)
     raise PseudocodeError(f"{node} has no value")
 
 
-def evaluate(node: Expression, environment: Environment) -> Value:
-    """Returns the value of an expression. Raises PseudocodeError as the function of `function_of` does."""
-    return function_of(node)(environment)
+def _element(name: str, items: Sequence[Item], at: int) -> int | str:
+    if not 0 <= at < len(items):
+        raise PseudocodeError(f"{name}[{at}] is outside its {len(items)} elements")
+    item = items[at]
+    if isinstance(item, Repeat):  # a name that a formula gives to `{1..., 2}`
+        raise PseudocodeError(f"{name}[{at}] is not a number")
+    return item
 
 
-def _named(text: str) -> Function:
-    def named(environment: Environment) -> Value:
-        if text not in environment:
-            raise PseudocodeError(f"unknown name {text}")
-        return environment[text]
-
-    return named
-
-
-def _sum(terms: Sequence[tuple[int, Callable[[Environment], int]]]) -> Function:
-    def total(environment: Environment) -> Value:
-        result = 0
-        for factor, number in terms:
-            result += factor * number(environment)
-        return result
-
-    return total
+def _listing(items: Sequence[Expression | Repeat], environment: Environment) -> tuple[Item, ...]:
+    flat: list[Item] = []
+    for item in items:
+        part = item if isinstance(item, Repeat) else evaluate(item, environment)
+        flat.extend(part if isinstance(part, tuple) else [part])
+        if len(flat) > LONGEST_LIST:
+            raise PseudocodeError(f"a list of more than {LONGEST_LIST} numbers")
+    return tuple(flat)
 
 
-def _element(name: str, index: Callable[[Environment], int]) -> Function:
-    elements = _list(Name(name))
-
-    def element(environment: Environment) -> Value:
-        items, at = elements(environment), index(environment)
-        if not 0 <= at < len(items):
-            raise PseudocodeError(f"{name}[{at}] is outside its {len(items)} elements")
-        item = items[at]
-        if isinstance(item, Repeat):  # a name that a formula gives to `{1..., 2}`
-            raise PseudocodeError(f"{name}[{at}] is not a number")
-        return item
-
-    return element
+def _number(node: Expression, environment: Environment) -> int:
+    """Returns the value of an expression that must be a number."""
+    value = evaluate(node, environment)
+    if not isinstance(value, int):
+        raise PseudocodeError(f"{node} is not a number")
+    return value
 
 
-def _listing(items: Sequence[Repeat | Function]) -> Function:
-    def listing(environment: Environment) -> Value:
-        flat: list[Item] = []
-        for item in items:
-            part = item if isinstance(item, Repeat) else item(environment)
-            if isinstance(part, tuple):
-                flat.extend(part)
-            else:
-                flat.append(part)
-            if len(flat) > LONGEST_LIST:
-                raise PseudocodeError(f"a list of more than {LONGEST_LIST} numbers")
-        return tuple(flat)
-
-    return listing
+def _list(node: Expression, environment: Environment) -> tuple[Item, ...]:
+    """Returns the value of an expression that must be a list."""
+    value = evaluate(node, environment)
+    if not isinstance(value, tuple):
+        raise PseudocodeError(f"{node} is not a list of numbers")
+    return value
 
 
-def _number(node: Expression) -> Callable[[Environment], int]:
-    """Returns the function that gives the value of an expression that must be a number."""
-    function = function_of(node)
+def _bounds(node: Slice, environment: Environment) -> tuple[int, int]:
+    """Returns start and stop of a slice. They are equal if the stop lies before the start: the slice is empty.
 
-    def number(environment: Environment) -> int:
-        value = function(environment)
-        if not isinstance(value, int):
-            raise PseudocodeError(f"{node} is not a number")
-        return value
-
-    return number
-
-
-def _list(node: Expression) -> Callable[[Environment], tuple[Item, ...]]:
-    """Returns the function that gives the value of an expression that must be a list."""
-    function = function_of(node)
-
-    def items(environment: Environment) -> tuple[Item, ...]:
-        value = function(environment)
-        if not isinstance(value, tuple):
-            raise PseudocodeError(f"{node} is not a list of numbers")
-        return value
-
-    return items
-
-
-def _bounds(node: Slice) -> Callable[[Environment], tuple[int, int]]:
-    """Returns the function that gives start and stop of a slice.
-
-    They are equal if the stop lies before the start: the slice is empty. The function raises PseudocodeError if the slice
-    reaches outside its list.
+    Raises PseudocodeError if the slice reaches outside its list.
     """
-    elements, first, last = _list(Name(node.name)), _number(node.start), _number(node.stop)
-
-    def bounds(environment: Environment) -> tuple[int, int]:
-        count, start, stop = len(elements(environment)), first(environment), last(environment)
-        if stop <= start:
-            return max(start, 0), max(start, 0)
-        if start < 0 or stop > count:
-            raise PseudocodeError(f"{node.name}[{start} .. {stop}] is outside its {count} elements")
-        return start, stop
-
-    return bounds
+    count = len(_list(Name(node.name), environment))
+    start, stop = _number(node.start, environment), _number(node.stop, environment)
+    if stop <= start:
+        return max(start, 0), max(start, 0)
+    if start < 0 or stop > count:
+        raise PseudocodeError(f"{node.name}[{start} .. {stop}] is outside its {count} elements")
+    return start, stop
 
 
 def right_align(sizes: Sequence[Item], count: int) -> tuple[int, ...] | None:
@@ -231,91 +169,47 @@ def check(text: str, environment: Environment) -> Broken | None:
     below if it is not in the environment. Raises PseudocodeError if the text cannot be read or has no value.
     """
     names = environment
-    for constraint in _constraints(text):
-        if constraint.name is not None and constraint.name not in environment:
-            names = {**names, constraint.name: constraint.value(names)}
-        elif broken := constraint.broken(names):
+    for statement in parse_formula(text):
+        if isinstance(statement, Assignment) and statement.name not in environment:
+            names = {**names, statement.name: evaluate(statement.value, names)}
+        elif broken := _broken(statement, names):
             return broken
     return None
 
 
-class _Constraint(NamedTuple):
-    """A statement of a constraint as functions. An assignment has a `name`, and the `value` that it gives to it."""
-
-    broken: Callable[[Environment], Broken | None]
-    name: str | None
-    value: Function
-
-
-@lru_cache(maxsize=1024)
-def _constraints(text: str) -> tuple[_Constraint, ...]:
-    return tuple(map(_constraint, parse_formula(text)))
-
-
-def _constraint(statement: FormulaStatement) -> _Constraint:
+def _broken(statement: FormulaStatement, environment: Environment) -> Broken | None:
+    """Returns what does not hold of a statement; None if it holds."""
     match statement:
         case Assignment(name, expression):
-            value = function_of(expression)
-            return _Constraint(_equality(name, expression), name, value)
-        case Membership():
-            return _Constraint(_membership(statement), None, _nothing)
-        case Comparison():
-            return _Constraint(_comparison(statement), None, _nothing)
+            return _unequal(name, environment[name], expression, environment)
+        case Membership(value, interval):
+            number = _number(value, environment)
+            start, stop = _number(interval.start, environment), _number(interval.stop, environment)
+            if start <= number < stop + interval.closed:
+                return None
+            bounds = Interval(Integer(start), Integer(stop), interval.closed)
+            return Broken(str(value), f"in {_with_value(interval, str(bounds))}", show(number))
+        case Comparison(left, sign, right):
+            got, wanted = evaluate(left, environment), evaluate(right, environment)
+            if isinstance(got, tuple):
+                start = _bounds(left, environment)[0] if isinstance(left, Slice) else 0
+                return _compared_lists(left, start, got, right, _list(right, environment))
+            if type(got) is type(wanted) and _COMPARE[sign](got, wanted):
+                return None
+            return Broken(_subject(left, environment), _WORDS[sign] + _with_value(right, show(wanted)), show(got))
     raise PseudocodeError(f"{statement} is not a constraint")
 
 
-def _nothing(environment: Environment) -> Value:
-    return ()
-
-
-def _equality(name: str, expression: Expression) -> Callable[[Environment], Broken | None]:
-    value, sizes = function_of(expression), _list(expression)
-
-    def broken(environment: Environment) -> Broken | None:
-        got = environment[name]
-        if not isinstance(got, tuple):
-            wanted = value(environment)
-            return None if wanted == got else Broken(name, show(wanted), show(got))
-        items = sizes(environment)
-        aligned = right_align(items, len(got))
-        if aligned is None:
-            return Broken(name, f"{show(items)}, which does not fit {len(got)} dimensions", show(got))
-        return None if aligned == got else Broken(name, show(aligned), show(got))
-
-    return broken
-
-
-def _membership(statement: Membership) -> Callable[[Environment], Broken | None]:
-    interval = statement.interval
-    value, first, last = _number(statement.value), _number(interval.start), _number(interval.stop)
-
-    def broken(environment: Environment) -> Broken | None:
-        number, start, stop = value(environment), first(environment), last(environment)
-        if start <= number < stop + interval.closed:
-            return None
-        bounds = Interval(Integer(start), Integer(stop), interval.closed)
-        return Broken(str(statement.value), f"in {_with_value(interval, str(bounds))}", show(number))
-
-    return broken
-
-
-def _comparison(statement: Comparison) -> Callable[[Environment], Broken | None]:
-    left, sign, right = statement.left, statement.operator, statement.right
-    first, second, sizes = function_of(left), function_of(right), _list(right)
-    start = _bounds(left) if isinstance(left, Slice) else None
-    compare = _COMPARE[sign]
-
-    def broken(environment: Environment) -> Broken | None:
-        got = first(environment)
-        if isinstance(got, tuple):
-            at = start(environment)[0] if start else 0
-            return _compared_lists(left, at, got, right, sizes(environment))
-        wanted = second(environment)
-        if type(got) is type(wanted) and compare(got, wanted):
-            return None
-        return Broken(_subject(left, environment), _WORDS[sign] + _with_value(right, show(wanted)), show(got))
-
-    return broken
+def _unequal(name: str, got: Value, expression: Expression, environment: Environment) -> Broken | None:
+    """Compares a field with the value that a formula gives it; sizes after right-alignment."""
+    if not isinstance(got, tuple):
+        wanted = evaluate(expression, environment)
+        return None if wanted == got else Broken(name, show(wanted), show(got))
+    items = _list(expression, environment)
+    aligned = right_align(items, len(got))
+    if aligned is None:
+        return Broken(name, f"{show(items)}, which does not fit {len(got)} dimensions", show(got))
+    return None if aligned == got else Broken(name, show(aligned), show(got))
 
 
 def _compared_lists(

@@ -1,9 +1,7 @@
 """Compiles an access map and runs it. `naive` gives the same results slowly, one element at a time.
 
-Each move is compiled once per descriptor. If all its indices are in range and it writes the output in row-major order,
-one function reads the elements. Else two functions give the addresses for all loop positions: in pieces, so that a
-large output needs little memory beside its own elements. Values are moved as bit patterns and never interpreted. A table
-of indices is made only of indices that are read several times.
+Each move is compiled once per descriptor, into functions that give the addresses for all loop positions: in pieces, so that
+a large output needs little memory beside its own elements. Values are moved as bit patterns and never interpreted.
 
 `gives` compares an output with the documented one piece by piece: the documented one is never in memory as a whole.
 
@@ -14,22 +12,14 @@ one element, and a write whose index is out of range, have no documented result 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import prod
 
 from .access import AccessMap, Move, access_map
-from .compiling import (
-    Pieces,
-    PiecesReader,
-    Reader,
-    Tensors,
-    compile_address,
-    compile_pieces_reader,
-    compile_reader,
-)
+from .compiling import Pieces, Tensors, compile_address
 from .tree import Copy, Statement
 
 
@@ -50,16 +40,6 @@ class CompiledMove:
         return self.move.target.in_order
 
     @cached_property
-    def read(self) -> Reader:
-        """Reads the elements that are moved."""
-        return compile_reader(self.move.source)
-
-    @cached_property
-    def read_pieces(self) -> PiecesReader:
-        """Reads the elements that are moved, in pieces."""
-        return compile_pieces_reader(self.move.source)
-
-    @cached_property
     def source(self) -> Pieces:
         """The addresses that are read."""
         return compile_address(self.move.source)
@@ -76,11 +56,6 @@ class Program:
 
     access: AccessMap
     statements: tuple[Copy | CompiledMove, ...]
-
-    @property
-    def readers(self) -> list[Reader]:
-        """The functions that read all elements, of the statements that have one."""
-        return [s.read for s in self.statements if isinstance(s, CompiledMove) and s.in_order]
 
 
 def compile_statements(statements: Sequence[Statement], sizes: Mapping[str, tuple[int, ...]]) -> Program:
@@ -104,7 +79,7 @@ def run(program: Program, tensors: Tensors) -> Sequence[int | None]:
         if isinstance(statement, Copy):
             output = tensors[statement.source][:]
         elif statement.in_order:
-            output = _read(statement, tensors)
+            output = _joined(_read(statement, tensors), tensors[statement.tensor])
         else:
             output = _write(statement, tensors, [None] * count if output is None else output)
     return [None] * count if output is None else output
@@ -123,23 +98,36 @@ def gives(program: Program, tensors: Tensors, output: memoryview) -> bool:
     if not isinstance(values, array) or values.typecode != output.format:
         return False
     at = 0
-    try:
-        for piece in statement.read_pieces(tensors):
-            if output[at : at + len(piece)] != piece:
+    for piece in _read(statement, tensors):
+        if isinstance(piece, list):
+            if None in piece:
                 return False
-            at += len(piece)
-    except IndexError:
-        return False
+            piece = array(values.typecode, piece)
+        if output[at : at + len(piece)] != piece:
+            return False
+        at += len(piece)
     return at == len(output)
 
 
-def _read(move: CompiledMove, tensors: Tensors) -> Sequence[int | None]:
-    """Returns the elements that a move reads, if it writes them in row-major order."""
-    try:
-        return move.read(tensors)
-    except IndexError:
-        values = tensors[move.tensor]
-        return [values[a] if a >= 0 else None for piece in move.source(tensors) for a in piece]
+def _read(move: CompiledMove, tensors: Tensors) -> Iterator[Sequence[int | None]]:
+    """Gives the elements that a move reads in pieces: contiguous ones as a slice, others as a list, None if undefined."""
+    values = tensors[move.tensor]
+    for piece in move.source(tensors):
+        if isinstance(piece, range) and piece[0] >= 0:
+            yield values[piece.start : piece.stop : piece.step]
+        else:
+            yield [values[a] if a >= 0 else None for a in piece]
+
+
+def _joined(pieces: Iterator[Sequence[int | None]], before: Sequence[int]) -> Sequence[int | None]:
+    """Returns the elements of all pieces: an array as `before` if each of them is documented, else a list."""
+    elements = before[:0] if isinstance(before, array) else None
+    output: list[int | None] = []
+    for piece in pieces:
+        if elements is not None and isinstance(piece, list) and None in piece:
+            output, elements = elements.tolist(), None
+        (output if elements is None else elements).extend(piece)
+    return output if elements is None else elements
 
 
 def _write(move: CompiledMove, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
