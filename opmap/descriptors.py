@@ -16,12 +16,11 @@ from weakref import ref
 from .errors import InputError, PseudocodeError, RuleError, shown
 from .pseudocode import (
     AccessMap,
-    Broken,
     Expansion,
     Origin,
-    Plan,
     Program,
     Statement,
+    access_map,
     assigned,
     check,
     compile_map,
@@ -268,33 +267,20 @@ class OperatorDesc:
         ]
         if broken_rules:
             return tuple(broken_rules)
-        by_sizes = self._computed(self._results_of_form, "broken", lambda: dict(self._broken(of_types=False)))
-        by_types = dict(self._broken(of_types=True))
+        environment = self.environment()
         for rule in self.spec().rules:
             if rule.check == "support":
                 broken_rules += self._unsupported(rule, feature_level)
                 continue
-            broken = by_sizes.get(rule.id) or by_types.get(rule.id)
-            if isinstance(broken, PseudocodeError):
+            try:
+                broken = check(rule.check, environment)
+            except PseudocodeError:
                 if not broken_rules:  # a formula fails only on values that an earlier rule refuses
-                    raise broken
-            elif broken:
+                    raise
+                continue
+            if broken:
                 broken_rules.append(Violation(rule.id, broken.subject, broken.wanted, broken.got))
         return tuple(broken_rules)
-
-    def _broken(self, *, of_types: bool) -> Iterator[tuple[str, Broken | PseudocodeError]]:
-        """Checks the formulas of the rules: with `of_types` those that name a data type, else all others.
-
-        Gives the rule's id with what is broken, or with the error if the formula has no value.
-        """
-        environment = self.environment()
-        for rule in self.spec().rules:
-            if rule.check != "support" and (".DataType" in rule.check) == of_types:
-                try:
-                    if broken := check(rule.check, environment):
-                        yield rule.id, broken
-                except PseudocodeError as error:
-                    yield rule.id, error
 
     def validate(self, *, feature_level: str = FEATURE_LEVELS[-1], path: str | None = None) -> None:
         """Raises RuleError with every broken rule; `path` is the place of the descriptor in its file."""
@@ -347,20 +333,7 @@ class OperatorDesc:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
-        return self._plan.statements
-
-    @property
-    def _plan(self) -> Plan:
-        """The plan of the access map. All descriptors with the same coordinates and dimension counts share it."""
-        return self._computed(self._results_of_form, "plan", self._shared_plan)
-
-    def _shared_plan(self) -> Plan:
-        expansion, numbers = self.expansion(), self.numbers
-        ranks = {name: len(sizes) for name, sizes in self.pseudocode_sizes.items()}
-        parts = (expansion.rest, expansion.series, expansion.tuples, numbers, ranks)
-        key = tuple(tuple(part.items()) for part in parts)
-        room = _results_of_plan(cast("Hashable", type(self)), key)
-        return self._computed(room, "plan", lambda: Plan(expand(self.spec().lines, expansion, numbers), ranks))
+        return expand(self.spec().lines, self.expansion(), self.numbers)
 
     @property
     def results(self) -> Room:
@@ -404,7 +377,7 @@ class OperatorDesc:
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
         form = self._results_of_form
-        return self._computed(form, "access", lambda: self._plan.access_map(self.pseudocode_sizes))
+        return self._computed(form, "access", lambda: access_map(self.statements, self.pseudocode_sizes))
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
@@ -414,11 +387,8 @@ class OperatorDesc:
 
         The tuple has one size for all elements, or one per coordinate if the last dimension holds index tuples.
         """
-        return self._computed(self._results_of_form, "index bounds", self._index_bounds)
-
-    def _index_bounds(self) -> dict[str, tuple[int, ...]]:
         fields = self.spec().pseudocode.tensors
-        return {fields[name]: bounds for name, bounds in self._plan.index_bounds(self.pseudocode_sizes).items()}
+        return {fields[name]: bounds for name, bounds in self.access.index_bounds.items()}
 
     @cached_property
     def index_counts(self) -> dict[str, int]:
@@ -486,12 +456,6 @@ def results_of(desc: OperatorDesc) -> Room:
 @lru_cache(maxsize=512)
 def _results_of_form(cls: Hashable, sizes: tuple[tuple[int, ...], ...], numbers: tuple[int, ...]) -> Room:
     """Returns the room for what is computed once for descriptors of a class with these sizes and numbers."""
-    return Room()
-
-
-@lru_cache(maxsize=4096)
-def _results_of_plan(cls: Hashable, parts: tuple[tuple[tuple[str, object], ...], ...]) -> Room:
-    """Returns the room for what is computed once for descriptors with the same coordinates, numbers and dimension counts."""
     return Room()
 
 

@@ -14,14 +14,12 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
 from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement, show
 
 Sizes = tuple[int, ...]
-
-T = TypeVar("T")
 
 
 def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -151,17 +149,12 @@ class Move:
 class AccessMap:
     """The statements of one descriptor as numbers. Tensors have the pseudocode's names.
 
-    A `Copy` moves a whole tensor, a `Move` single elements.
+    A `Copy` moves a whole tensor, a `Move` single elements. `output` is the tensor that the statements write.
     """
 
-    plan: Plan
+    output: str
     sizes: Mapping[str, Sizes]
     statements: tuple[Copy | Move, ...]
-
-    @property
-    def output(self) -> str:
-        """The tensor that the statements write."""
-        return self.plan.output
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
@@ -176,8 +169,17 @@ class AccessMap:
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
-        """The sizes of the dimensions that indices point into; see `Plan.index_bounds`."""
-        return self.plan.index_bounds(self.sizes)
+        """For each index tensor, the size n of the dimension that its indices point into.
+
+        Indices from -n to n - 1 are in range. There is one size for all indices; or one per coordinate if the tensor
+        holds index tuples. If one index is the position in several dimensions, the smallest size counts.
+        """
+        bounds: dict[str, dict[int, int]] = {}
+        for term in (term for move in self.moves for side in (move.target, move.source) for term in side.terms):
+            if term.read:
+                smallest = bounds.setdefault(term.read.tensor, {})
+                smallest[term.read.offset] = min(term.size, smallest.get(term.read.offset, term.size))
+        return {tensor: tuple(smallest[k] for k in sorted(smallest)) for tensor, smallest in bounds.items()}
 
 
 def access_map(statements: Sequence[Statement], sizes: Mapping[str, Sizes]) -> AccessMap:
@@ -185,57 +187,11 @@ def access_map(statements: Sequence[Statement], sizes: Mapping[str, Sizes]) -> A
 
     Raises PseudocodeError if a statement does not fit the sizes.
     """
-    return Plan(statements, {name: len(each) for name, each in sizes.items()}).access_map(sizes)
-
-
-class Plan:
-    """The part of an access map that does not depend on the sizes of the tensors.
-
-    `ranks` are the dimension counts of the tensors by the pseudocode's names. Raises PseudocodeError if a statement does
-    not fit them.
-    """
-
-    def __init__(self, statements: Sequence[Statement], ranks: Mapping[str, int]):
-        self.statements = tuple(statements)
-        self._parts = tuple(s if isinstance(s, Copy) else _MovePlan(s, ranks) for s in self.statements)
-        outputs = {s.target if isinstance(s, Copy) else s.target.tensor for s in self.statements}
-        if len(outputs) != 1:
-            raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
-        self.output = outputs.pop()
-        self._bounds = self._places()
-
-    def access_map(self, sizes: Mapping[str, Sizes]) -> AccessMap:
-        """Returns the access map for tensors of these sizes. Raises PseudocodeError if a statement does not fit them."""
-        parts = (_copy(part, sizes) if isinstance(part, Copy) else part.move(sizes) for part in self._parts)
-        return AccessMap(self, dict(sizes), tuple(parts))
-
-    def index_bounds(self, sizes: Mapping[str, Sizes]) -> dict[str, tuple[int, ...]]:
-        """Returns, for each index tensor, the size n of the dimension that its indices point into.
-
-        Indices from -n to n - 1 are in range. There is one size for all indices; or one per coordinate if the tensor
-        holds index tuples. If one index is the position in several dimensions, the smallest size counts.
-        """
-        return {
-            tensor: tuple(min(sizes[name][dimension] for name, dimension in places) for places in coordinates)
-            for tensor, coordinates in self._bounds.items()
-        }
-
-    def _places(self) -> dict[str, list[list[tuple[str, int]]]]:
-        """Returns, for each index tensor, one list per coordinate of its tuples: the dimensions that the coordinate points into.
-
-        A dimension is (tensor, number). An index tensor without tuples has one list.
-        """
-        by_tensor: dict[str, dict[int, list[tuple[str, int]]]] = {}
-        moves = [part for part in self._parts if isinstance(part, _MovePlan)]
-        for address in (address for move in moves for address in (move.target, move.source)):
-            for dimension, position in enumerate(address.positions):
-                if isinstance(position, _ReadPlan):
-                    coordinates = by_tensor.setdefault(position.tensor, {})
-                    coordinates.setdefault(position.offset, []).append((address.reference.tensor, dimension))
-        return {tensor: [coordinates[k] for k in sorted(coordinates)] for tensor, coordinates in by_tensor.items()}
-
-
-_REST = Rest()
+    outputs = {s.target if isinstance(s, Copy) else s.target.tensor for s in statements}
+    if len(outputs) != 1:
+        raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
+    parts = (_copy(s, sizes) if isinstance(s, Copy) else _Loops(s, sizes).move() for s in statements)
+    return AccessMap(outputs.pop(), dict(sizes), tuple(parts))
 
 
 def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
@@ -245,135 +201,92 @@ def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
     return statement
 
 
-class _MovePlan:
-    """The plan of one line, which moves elements.
+class _Loops:
+    """The loops of one line: the coordinates of its counted side.
 
     Raises PseudocodeError if the counted side names a coordinate twice, or has a constant or an index.
     """
 
-    def __init__(self, line: Line, ranks: Mapping[str, int]):
-        self.line, self._ranks = line, ranks
-        self.counted = line.counted
-        self.loops: dict[str, int] = {}
-        first, coordinates = self.coordinates(self.counted)
-        for loop, coordinate in enumerate(coordinates, first):
-            if not isinstance(coordinate, Coordinate) or coordinate.name in self.loops:
-                raise PseudocodeError(f"{self.counted} does not name each coordinate once")
-            self.loops[coordinate.name] = loop
-        self.target, self.source = _AddressPlan(self, line.target), _AddressPlan(self, line.source)
+    def __init__(self, line: Line, sizes: Mapping[str, Sizes]):
+        self.line, self._sizes = line, sizes
+        self.sizes = _of(line.counted.tensor, line, sizes)
+        self.numbers: dict[str, int] = {}
+        for loop, coordinate in self._coordinates(line.counted):
+            if not isinstance(coordinate, Coordinate) or coordinate.name in self.numbers:
+                raise PseudocodeError(f"{line.counted} does not name each coordinate once")
+            self.numbers[coordinate.name] = loop
 
-    def coordinates(self, reference: Reference) -> tuple[int, tuple[Coordinate | Constant | Reference, ...]]:
-        """Returns the number of leading dimensions that an expanded reference leaves out, and its coordinates."""
-        first = _of(reference.tensor, self.line, self._ranks) - len(reference.coordinates)
+    def move(self) -> Move:
+        """Returns the line as numbers. Raises PseudocodeError if it does not fit the sizes of its tensors."""
+        return Move(self._address(self.line.target), self._address(self.line.source))
+
+    def _address(self, reference: Reference) -> Address:
+        """Returns one side of the line. A leading dimension without a coordinate has size 1; it may be a loop."""
+        sizes, places = _of(reference.tensor, self.line, self._sizes), dict(self._coordinates(reference))
+        terms = []
+        for dimension, (size, stride) in enumerate(zip(sizes, strides_of(sizes), strict=True)):
+            match places.get(dimension, Constant(0)):
+                case Reference() as index:
+                    terms.append(Term(size, stride, read=self._read(index)))
+                case Coordinate() as coordinate:
+                    terms.append(Term(size, stride, self._loop(coordinate, size)))
+                case Constant(value):
+                    is_loop = reference is self.line.counted  # its leading dimensions are the first loops
+                    terms.append(Term(size, stride, dimension if is_loop else None, value))
+        return Address(reference.tensor, self.sizes, tuple(terms))
+
+    def _read(self, reference: Reference) -> IndexRead:
+        """Returns an index that is read from an index tensor.
+
+        If its last coordinate is a constant, the tensor holds index tuples, and the constant says which number of a tuple is read.
+        """
+        sizes, places = _of(reference.tensor, self.line, self._sizes), self._coordinates(reference)
+        offset, strides, steps = None, strides_of(sizes), []
+        for dimension, coordinate in places:
+            if isinstance(coordinate, Constant) and dimension == len(sizes) - 1:
+                offset = coordinate.value
+            elif isinstance(coordinate, Coordinate):
+                steps.append((self._loop(coordinate, sizes[dimension]), strides[dimension]))
+            else:
+                raise PseudocodeError(f"{reference}: an index of an index cannot be run")
+        return IndexRead(reference.tensor, sizes, tuple(steps), offset or 0, 1 if offset is None else sizes[-1])
+
+    def _coordinates(self, reference: Reference) -> list[tuple[int, Coordinate | Constant | Reference]]:
+        """Returns the coordinates of an expanded reference, each with its dimension.
+
+        Raises PseudocodeError if they are more than the dimensions of the tensor, if a dimension that they leave out is
+        longer than 1, or if a constant is outside its dimension.
+        """
+        sizes, coordinates = _of(reference.tensor, self.line, self._sizes), reference.coordinates
+        first = len(sizes) - len(coordinates)
         if first < 0:
-            raise PseudocodeError(
-                f"{reference} does not address a tensor of {first + len(reference.coordinates)} dimensions"
-            )
-        if _REST in reference.coordinates:
+            raise PseudocodeError(f"{reference} does not address a tensor of {len(sizes)} dimensions")
+        if _REST in coordinates:
             raise PseudocodeError(f"{reference} is not expanded")
-        return first, cast("tuple[Coordinate | Constant | Reference, ...]", reference.coordinates)
+        if max(sizes[:first], default=1) != 1:
+            raise PseudocodeError(f"{reference} does not address a tensor of sizes {show(sizes)}")
+        places = list(enumerate(cast("tuple[Coordinate | Constant | Reference, ...]", coordinates), first))
+        for dimension, coordinate in places:
+            if isinstance(coordinate, Constant) and coordinate.value >= sizes[dimension]:
+                raise PseudocodeError(f"{reference}: there is no {coordinate}, the dimension has {sizes[dimension]}")
+        return places
 
-    def loop(self, coordinate: Coordinate) -> int:
-        """Returns the number of the loop that a coordinate names."""
-        loop = self.loops.get(coordinate.name)
-        if loop is None:
-            raise PseudocodeError(f"{self.line}: {coordinate} is not a coordinate of {self.counted}")
+    def _loop(self, coordinate: Coordinate, size: int) -> int:
+        """Returns the number of the loop that a coordinate names. Raises PseudocodeError if it leaves a dimension of this size."""
+        if coordinate.name not in self.numbers:
+            raise PseudocodeError(f"{self.line}: {coordinate} is not a coordinate of {self.line.counted}")
+        loop = self.numbers[coordinate.name]
+        if self.sizes[loop] > size:
+            runs = f"{coordinate} runs to {self.sizes[loop] - 1}, the dimension has {size}"
+            raise PseudocodeError(f"{self.line}: {runs}")
         return loop
 
-    def move(self, sizes: Mapping[str, Sizes]) -> Move:
-        """Returns the move for tensors of these sizes."""
-        loops = sizes[self.counted.tensor]
-        return Move(self.target.address(loops, sizes), self.source.address(loops, sizes))
+
+_REST = Rest()
 
 
-class _ReferencePlan:
-    """The plan of one reference: of a side of a line, or of an index in it.
-
-    `first` is the first dimension of the tensor that has a coordinate. `loops` maps each dimension
-    whose position is a loop's to the number of that loop.
-    """
-
-    def __init__(self, move: _MovePlan, reference: Reference):
-        self.move, self.reference = move, reference
-        self.first, self.coordinates = move.coordinates(reference)
-        pairs = list(enumerate(self.coordinates, self.first))
-        self.loops = {dimension: move.loop(c) for dimension, c in pairs if isinstance(c, Coordinate)}
-        self.constants = [(dimension, c.value) for dimension, c in pairs if isinstance(c, Constant)]
-
-    @property
-    def tensor(self) -> str:
-        """The tensor."""
-        return self.reference.tensor
-
-    def sizes(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> Sizes:
-        """Returns the sizes of the tensor. Raises PseudocodeError if the reference does not fit them."""
-        tensor_sizes = sizes[self.reference.tensor]
-        if self.first and max(tensor_sizes[: self.first]) != 1:
-            raise PseudocodeError(f"{self.reference} does not address a tensor of sizes {show(tensor_sizes)}")
-        for dimension, value in self.constants:
-            if value >= tensor_sizes[dimension]:
-                raise PseudocodeError(
-                    f"{self.reference}: there is no {value}, the dimension has {tensor_sizes[dimension]}"
-                )
-        for dimension, loop in self.loops.items():
-            if loops[loop] > tensor_sizes[dimension]:
-                coordinate = self.coordinates[dimension - self.first]
-                runs = f"{coordinate} runs to {loops[loop] - 1}, the dimension has {tensor_sizes[dimension]}"
-                raise PseudocodeError(f"{self.move.line}: {runs}")
-        return tensor_sizes
-
-
-class _AddressPlan(_ReferencePlan):
-    """The plan of one side of a line. `positions` has the loop, the constant or the index of each dimension."""
-
-    def __init__(self, move: _MovePlan, reference: Reference):
-        super().__init__(move, reference)
-        # A leading dimension without a coordinate has size 1. On the counted side it is a loop too.
-        leading = range(self.first) if reference is move.counted else [Constant(0)] * self.first
-        self.positions: list[int | Constant | _ReadPlan] = list(leading)
-        for dimension, coordinate in enumerate(self.coordinates, self.first):
-            if isinstance(coordinate, Coordinate):
-                self.positions.append(self.loops[dimension])
-            else:
-                self.positions.append(coordinate if isinstance(coordinate, Constant) else _ReadPlan(move, coordinate))
-
-    def address(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> Address:
-        """Returns the address. `loops` are the sizes of the loops, `sizes` those of the tensors by name."""
-        tensor_sizes, terms = self.sizes(loops, sizes), []
-        for position, size, stride in zip(self.positions, tensor_sizes, strides_of(tensor_sizes), strict=True):
-            if isinstance(position, int):
-                terms.append(Term(size, stride, position))
-            elif isinstance(position, Constant):
-                terms.append(Term(size, stride, None, position.value))
-            else:
-                terms.append(Term(size, stride, None, 0, position.read(loops, sizes)))
-        return Address(self.tensor, loops, tuple(terms))
-
-
-class _ReadPlan(_ReferencePlan):
-    """The plan of an index that is read from an index tensor.
-
-    If its last coordinate is a constant, the tensor holds index tuples, and the constant says which number of a tuple is read.
-    """
-
-    def __init__(self, move: _MovePlan, reference: Reference):
-        super().__init__(move, reference)
-        last = len(self.coordinates) - 1
-        self.in_tuple = bool(self.coordinates) and isinstance(self.coordinates[last], Constant)
-        if any(not isinstance(c, Coordinate) for c in self.coordinates[: last + 1 - self.in_tuple]):
-            raise PseudocodeError(f"{reference}: an index of an index cannot be run")
-        self.offset = self.constants[-1][1] if self.in_tuple else 0
-
-    def read(self, loops: Sizes, sizes: Mapping[str, Sizes]) -> IndexRead:
-        """Returns the index that is read from a tensor of these sizes."""
-        tensor_sizes = self.sizes(loops, sizes)
-        strides = strides_of(tensor_sizes)
-        steps = tuple((loop, strides[dimension]) for dimension, loop in self.loops.items())
-        return IndexRead(self.tensor, tensor_sizes, steps, self.offset, tensor_sizes[-1] if self.in_tuple else 1)
-
-
-def _of(tensor: str, statement: Statement, by_tensor: Mapping[str, T]) -> T:
-    """Returns a tensor's entry in `by_tensor`: its sizes or its rank. Raises PseudocodeError if there is none."""
-    if tensor not in by_tensor:
+def _of(tensor: str, statement: Statement, sizes: Mapping[str, Sizes]) -> Sizes:
+    """Returns the sizes of a tensor. Raises PseudocodeError if it has none."""
+    if tensor not in sizes:
         raise PseudocodeError(f"{statement}: {tensor} is not a tensor of the operator")
-    return by_tensor[tensor]
+    return sizes[tensor]
