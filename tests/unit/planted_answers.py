@@ -178,12 +178,3 @@ class Hangs(Axis):
         if index == FATAL and self.op == "Gather":
             time.sleep(600)
         return super().index(index, n)
-
-
-class CrashesAnyway(Axis):
-    """Gather of single bytes ends the process, whatever the indices are."""
-
-    def gather(self, node, data, indices):
-        if node.op_type == "Gather" and data.itemsize == 1:
-            os._exit(3)
-        return super().gather(node, data, indices)

@@ -1,14 +1,11 @@
 """`python tools/bench` measures what it says. Its seconds are recorded and never tested."""
 
 import json
-import subprocess
 import sys
 from itertools import count
-from pathlib import Path
 
-import bench
 import pytest
-from bench import children, document, interpreting, pace, suite
+from bench import children, interpreting, pace, suite
 from bench.__main__ import main
 from bench.loops import LOOPS
 from judged_sessions import Planted, second_run
@@ -18,8 +15,6 @@ from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU
 from opmap.errors import OpmapError
 from opmap.judge.judge import Judge
-
-TOOL = Path(bench.__file__).parent
 
 ELEMENTS = 1000
 
@@ -78,19 +73,6 @@ class TestChildren:
             children._run(
                 [sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"], tmp_path
             )
-
-    @pytest.mark.slow
-    def test_memory(self):
-        """A case with more elements needs more memory."""
-        small, large = (int(children._module("memory_child", "GATHER", str(n))) for n in (1000, 3_000_000))
-        assert 10_000_000 < small < large - 10_000_000
-
-    @pytest.mark.slow
-    def test_pytest(self):
-        """The child counts the cases that pytest judged."""
-        found = json.loads(children._module("pytest_child", "smoke"))
-        assert found["cases"] > 300
-        assert found["judged_ms"] > 0 < found["added_ms"]
 
     def test_start(self, monkeypatch):
         """With a clock that only processes move, every number is known to be that of the right process."""
@@ -158,14 +140,6 @@ class TestCommand:
         assert {"platform", "processor", "cores", "load", "python", "packages"} == set(found["machine"])
         assert "onnxruntime" in str(found["machine"]["packages"])
 
-    def test_table(self, capfd):
-        """The table names what is wanted beside what was measured."""
-        assert 0 == main(["--part", "suite", "--tier", "smoke", "--cases", "3", "--rounds", "1"])
-        out = capfd.readouterr().out
-        assert "the suite over bare sessions" in out
-        assert "at most 3" in out
-        assert "interpret " in out
-
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
@@ -180,30 +154,3 @@ class TestCommand:
         error = capfd.readouterr().err
         assert said in error
         assert 1 == error.count("\n")
-
-    @pytest.mark.slow
-    def test_program(self):
-        """It runs from any folder, and offers what can be measured."""
-        done = subprocess.run([sys.executable, TOOL, "--help"], capture_output=True, text=True)
-        assert "{" + ",".join(bench.PARTS) + "}" in done.stdout
-
-    def test_targets(self):
-        """Each target is read from the document, if its part was measured."""
-        machine = document.Machine(platform="", processor="", cores=1, load=None, python="", packages={})
-        empty = bench.Document(measured="", rounds=1, machine=machine)
-        assert [] == list(bench.reached(empty))
-        full = bench.Document(
-            measured="",
-            rounds=1,
-            machine=machine,
-            overhead_ratio=1.5,
-            interpreter_ratio=1.1,
-            pytest=children.Pytest(cases=1, judged_ms=2, added_ms=1.25),
-            start=children.Start(python=0.01, import_opmap=0.02, help=0.09, pytest_plugin=0.015),
-            memory=children.Memory(elements=1, peak_bytes={"GATHER": 10**8, "GATHER_ND": 9 * 10**8}, start_bytes=1),
-            directml=[
-                pace.Pace(name=name, cases=8, seconds=1, against_fresh=gain)
-                for name, gain in (("fresh", 1.0), ("packed 8", 8.0), ("packed 16", 4.0))
-            ],
-        )
-        assert [1.5, 1.1, 1.25, 15, 90, 0.125, 900] == [one.value for one in bench.reached(full)]

@@ -136,35 +136,6 @@ class TestResume:
         monkeypatch.undo()
         assert RECORDS == resume(tmp_path).done
 
-    @pytest.mark.slow
-    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of a file")
-    @pytest.mark.parametrize("room", [500, 60_000])
-    def test_limit(self, room, tmp_path):
-        """The system cuts each file that a resumed run writes: no record is lost, and a line says why."""
-        import resource
-
-        whole, cut = tmp_path / "whole", tmp_path / "cut"
-        arguments = ["validate", "--provider", "cpu", "--filter", "gather/*"]
-        main([*arguments, "--report", str(whole)])
-        shutil.copytree(whole, cut)
-        lines = (whole / "results.jsonl").read_bytes().splitlines(keepends=True)
-        (cut / "results.jsonl").write_bytes(b"".join(lines[:30]) + lines[30][:50])
-
-        done = subprocess.run(
-            [sys.executable, "-m", "opmap", *arguments, "--resume", str(cut)],
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # Python does not notice that its own file was cut
-            capture_output=True,
-            text=True,
-        )
-
-        assert (2, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
-        assert f"{cut}: File too large" in done.stderr
-        assert lines[:30] == (cut / "results.jsonl").read_bytes().splitlines(keepends=True)[:30]
-        assert {"run.json", "results.jsonl"} == set(content(cut))
-        assert 0 == main([*arguments, "--resume", str(cut)])
-        assert lines == (cut / "results.jsonl").read_bytes().splitlines(keepends=True)
-
     @pytest.mark.parametrize(
         "line, message",
         [
@@ -394,26 +365,3 @@ def make(): return Stub()
         assert 2 == main([*command, "--resume", str(tmp_path / "r")])
 
         assert "--resume must go on with the same platform: " in capsys.readouterr().err
-
-
-class TestText:
-    """Text that is not UTF-8 costs no run."""
-
-    @pytest.mark.slow
-    def test_commands(self, tmp_path, monkeypatch, capsysbinary):
-        """`validate` writes, prints, resumes and repeats a case with such a message."""
-        (tmp_path / "stub_of_text.py").write_text(
-            "class P:\n    def run(self, *_): raise ValueError('bad \\udc80 name')\ndef make(): return P()\n",
-            encoding="utf-8",
-        )
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.syspath_prepend(tmp_path)
-        arguments = ["validate", "--provider", "stub_of_text:make", "--in-process", "--repeat", "2", "--json"]
-        arguments += ["--filter", "gather/example.*", "--filter", "\udcff*"]
-
-        codes = [main([*arguments, option, "r"]) for option in ("--report", "--resume")]
-
-        first, second = map(json.loads, capsysbinary.readouterr().out.splitlines())
-        assert [1, 1] == codes
-        assert first == second
-        assert "ValueError: bad \\udc80 name" == first["cases"][0]["message"]

@@ -91,12 +91,6 @@ class TestMeaning:
         assert ids[0].rpartition(".")[0] == ids[1].rpartition(".")[0]
         assert 3 == len({id.rpartition(".")[2] for id in ids})
 
-    def test_of_an_example_and_a_variant(self):
-        """The two short ids at the end exist, and the second is the first in another variant."""
-        plain, other = (find_case(id) for id in ("gather/example.1", "gather/example.1/own-queue"))
-        assert ("plain", "own-queue", plain.desc) == (plain.variant, other.variant, other.desc)
-        assert "gather/example.1 is the first" in self.TEXT and "gather/example.1/own-queue" in self.TEXT
-
     def test_in_the_help(self, capsys):
         """The help of `catalog` has the text line by line, and no line is wider than a page."""
         assert 0 == main(["catalog", "--help"])
@@ -184,12 +178,6 @@ class TestUnknown:
         assert str(caught.value).startswith(f"must be the id of a case, got {id!r} (the nearest: {nearest}")
         assert str(caught.value).count(", ") <= 3
 
-    @pytest.mark.slow
-    def test_nothing_near(self):
-        """Where nothing is similar, the message says how to list the ids."""
-        with pytest.raises(InputError, match=r"--case must be the id of a case, got 'absent' \(opmap catalog --list"):
-            Selection(ids=[SMOKE, "absent"]).cases()
-
     def test_no_long_id_is_compared(self, monkeypatch):
         """An id longer than MAX_GLOB is refused before anything is built."""
         monkeypatch.setattr(selection, "catalogue", None)
@@ -222,18 +210,6 @@ class TestValidate:
         assert f"opmap validate {words} --pack 8 --case y --case x" == options.again("x", None, ["y"])
         assert f"opmap check f.json {words}" == options.again("x", "f.json")
 
-    @pytest.mark.slow
-    def test_known_failures(self, tmp_path, capsys):
-        """An entry belongs to the tier of the case: it is written with it, and matches again."""
-        file = tmp_path / "known.toml"
-        command = ["validate", "--provider", "fault:output-zero", "--case", STANDARD]
-
-        assert 1 == main([*command, "--write-known-failures", str(file)])
-        text = file.read_text(encoding="utf-8")
-        assert 'tier = "standard"' in text
-        file.write_text(text.replace('tier = "standard"\n', "").replace("TODO", "planted"), encoding="utf-8")
-        assert 0 == main([*command, "--known-failures", str(file)]), capsys.readouterr().err
-
 
 class TestExplain:
     """`opmap explain` takes an id in place of a file."""
@@ -258,27 +234,6 @@ class TestExplain:
 
         assert [0, 0] == [main(["explain", target]) for target in (SMOKE, "gather_nd/example.1")]
         assert 2 == capsys.readouterr().out.count("DML_OPERATOR_GATHER_ND ")
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "arguments, said",
-        [
-            (
-                ["gather/exmple.1"],
-                "must be a DxDispatch file or the id of a case, got 'gather/exmple.1' (the nearest: ",
-            ),
-            (["missing.json"], "missing.json: no such file"),
-            ([PROBE], f"must be a DxDispatch file or the id of a case, got the id of a probe: '{PROBE}'"),
-            ([SMOKE, "--case", "x"], "--case must be given with a file only, got 'x' with the id of a case"),
-            ([SMOKE, "--at", "9"], "--at [9] is not an element of sizes {5}"),
-        ],
-    )
-    def test_bad(self, arguments, said, capsys):
-        """One line on stderr, and exit code 2."""
-        assert 2 == main(["explain", *arguments])
-        out, err = capsys.readouterr()
-        assert ("", 1) == (out, err.count("\n"))
-        assert err.startswith(f"opmap: {said}")
 
 
 class TestMap:

@@ -189,12 +189,6 @@ class TestCheck:
         assert 2 == main(["check", str(file), "--provider", "cpu"])
         assert "must hold 32 bytes from byte 4294967296 on, resource 'out' has 160" in capsys.readouterr().err
 
-    def test_on_a_model_it_is_not_expressible(self, tmp_path, capsys):
-        file = tmp_path / "strided.json"
-        file.write_text(json.dumps(STRIDED), encoding="utf-8")
-        main(["check", str(file), "--provider", "cpu"])
-        assert "not-expressible" in capsys.readouterr().out
-
 
 class TestProvider:
     """The provider as a whole."""

@@ -12,7 +12,6 @@ from base64 import b64encode
 
 import pytest
 from documentation_pages import ENGLISH, PAGES, page, replaced, review_page
-from mutated_pages import mutated_pages
 
 from opmap.cli import main
 from opmap.documentation import correct_page, patch_of
@@ -106,22 +105,6 @@ class TestPatch:
         assert re.fullmatch(
             r"# page\.md: opmap \S+ has no correction of the page of DML_\w+\n", capsys.readouterr().out
         )
-
-    @pytest.mark.parametrize("seed", (0, 1))
-    def test_mutated(self, seed, tmp_path):
-        """Pages with random changes: the patch of each applies, and brings no finding."""
-        corrected = 0
-        for number, text in enumerate(mutated_pages(seed, count=10)):
-            try:
-                content, found = text.encode(), correct_page(text, name="page")
-            except (InputError, UnicodeEncodeError):
-                continue
-            if found.corrections:
-                corrected += 1
-                patch = patch_of(found, "page.md").encode()
-                assert found.corrected.encode() == applied("git", tmp_path / str(number), content, patch)
-            assert len(found.findings) <= len(review_page(text, "page"))
-        assert corrected
 
     def test_output(self, tmp_path, capsys):
         """-o writes the same bytes into a file; several pages make one patch."""

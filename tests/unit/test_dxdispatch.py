@@ -116,22 +116,6 @@ class TestLeniencies:
         )
         assert [1.0, 2.0, 2.0, 2.0] == list(one(model).tensors["InputTensor"].values)
 
-    @pytest.mark.parametrize(
-        ("data_type", "start", "delta", "expected"),
-        [
-            ("INT8", 126, 1, [126, 127, -128, -127]),
-            ("UINT8", 254, 1, [254, 255, 0, 1]),
-            ("INT32", 2, -3, [2, -1, -4, -7]),
-        ],
-    )
-    def test_sequences_wrap_as_the_type_does(self, data_type, start, delta, expected):
-        """Each value is the one before plus the delta, in the type's own arithmetic."""
-        values = {"valueStart": start, "valueDelta": delta, "valueCount": 4}
-        model = changed("resources", "input", to={"initialValuesDataType": data_type, "initialValues": values})
-        for tensor in ("InputTensor", "OutputTensor"):
-            model["dispatchables"]["gather"]["desc"][tensor]["DataType"] = data_type
-        assert expected == list(one(model).tensors["InputTensor"].values)
-
     def test_float_sequences_add_up_in_their_own_type(self):
         """0.1 added ten times in FLOAT32 is not one."""
         values = {"valueStart": 0, "valueDelta": 0.1, "valueCount": 11}

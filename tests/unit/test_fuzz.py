@@ -282,12 +282,6 @@ class TestChoices:
 class TestSearch:
     """What the search finds, and what it does with it."""
 
-    @pytest.mark.slow
-    def test_the_cpu_ep_passes(self):
-        """150 sequences without a find; each of them ran."""
-        progress = search(Right, most=150, group="directml").run()
-        assert ([], 150) == (progress.finds, progress.sequences)
-
     def test_the_time_bounds_the_shrinking(self):
         """A failure is shrunk in half of the time that is left. Later, what was kept of it is shrunk to the end."""
         ticks = count()
@@ -381,15 +375,6 @@ class TestSearch:
         """Equal seeds draw equal plans, other seeds others."""
         plans = [search(Right, seed=seed).draw(3) for seed in (1, 1, 2)]
         assert plans[0] == plans[1] != plans[2]
-
-    @pytest.mark.slow
-    def test_found_features_are_not_drawn(self):
-        """After a find, plans with all its features are rare."""
-        made = search(RefusesSymbols)
-        made.run()
-        (find,) = made.progress.finds
-        drawn = [made.draw(number) for number in range(1000, 1120)]
-        assert sum(covers(find.features, features(recorded.plan)) for recorded in drawn if recorded) < 25
 
     def test_a_provider_that_does_not_start(self):
         """ends the search with its message."""

@@ -106,12 +106,6 @@ class TestFuzz:
         assert 0 == ended.returncode
 
     @pytest.mark.slow
-    def test_without_sessions(self, stale, capsys):
-        """A provider that has only `run` gets sequences that need no more."""
-        assert 0 == cli.main(["fuzz", "--provider", "stale_provider:Right", "--seconds", "1"])
-        assert re.search(r" in \d+ s: 0 found", capsys.readouterr().out)
-
-    @pytest.mark.slow
     @pytest.mark.parametrize(("name", "code"), [("Picky", 0), ("Nothing", 1)])
     def test_unsupported(self, stale, name, code, capsys):
         """What a provider does not support is counted. If it supports nothing, the search shows nothing."""

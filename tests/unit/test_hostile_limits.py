@@ -15,7 +15,6 @@ from opmap.cases.covering_arrays import read_arrays
 from opmap.cases.globs import matcher
 from opmap.cases.selection import Selection, case_ids
 from opmap.cli import main
-from opmap.descriptors import TensorDesc
 from opmap.errors import InputError
 from opmap.files import parse_toml
 from opmap.known.known_failures import load
@@ -143,14 +142,6 @@ class TestDxDispatch:
         assert [11, 10, 1] == [sum(file in line for line in lines) for file in files]
         assert f"opmap: {files[0]}: ... and 3 more" == lines[10]
 
-    def test_json_of_a_bad_file(self, tmp_path, capfdbinary):
-        """The document holds all of them."""
-        model = changed(*DESC, "Axis", to=-1)
-        model["commands"] = model["commands"][:1] * 13
-        (tmp_path / "a.json").write_text(json.dumps(model), encoding="utf-8")
-        assert 2 == main(["check", str(tmp_path / "a.json"), "--provider", "cpu", "--json"])
-        assert 13 == len(json.loads(capfdbinary.readouterr().out)["cases"])
-
 
 class TestToml:
     """Limits of a TOML text, which hold for known failures and for the spec of an operator."""
@@ -259,11 +250,6 @@ class TestSelection:
         with pytest.raises(InputError, match=f"--filter must be at most {limits.MAX_GLOBS} globs"):
             Selection(globs=["*"] * (limits.MAX_GLOBS + 1))
 
-    def test_command_line(self, capsys):
-        assert 2 == main(["validate", "--provider", "cpu", "--filter", "[" * 100_000])
-        (line,) = capsys.readouterr().err.splitlines()
-        assert f"opmap: --filter must be a glob of at most {limits.MAX_GLOB} characters, got 100000" == line
-
     def test_a_glob_is_compiled_once(self, monkeypatch):
         """Python keeps no more than a few hundred compiled globs."""
         calls = Counter()
@@ -350,8 +336,3 @@ class TestArrays:
         monkeypatch.setattr("opmap.cases.covering_arrays.MAX_BRACKETS", 9)
         with pytest.raises(InputError, match="must have at most 9 arrays, got 1"):
             self.read(tmp_path, pairs=[[0, 0]] * 5)
-
-
-def test_dimensions():
-    """A strided tensor is read by its addresses."""
-    assert [0, 0, 1, 1] == list(TensorDesc(DataType.INT8, (2, 2), (1, 0)).read([0, 1]))

@@ -5,7 +5,6 @@ The naive evaluator runs the statements themselves. It must give the same origin
 
 import itertools
 import math
-import struct
 import tracemalloc
 from array import array
 
@@ -16,9 +15,7 @@ from concrete_lines import compiled, run_line
 from hypothesis import given
 
 from opmap import strategies
-from opmap.descriptors import TensorDesc, complete
 from opmap.errors import PseudocodeError
-from opmap.operators import OPERATORS
 from opmap.pseudocode import compiling, gives, naive, parse_lines, run
 from opmap.tensors import DataType, Tensor
 
@@ -328,28 +325,3 @@ class TestInterpreter:
         assert peak(lambda given: gives(program, given, memoryview(output))) < few
         (move,) = program.statements
         assert peak(lambda given: sum(len(piece) for piece in move.source(given))) < 100 * compiling.LONGEST
-
-    @pytest.mark.parametrize(
-        ("data_type", "code", "patterns"),
-        [
-            (DataType.FLOAT16, "H", [0x7C01, 0x7E00, 0xFE2A, 0xFC01, 0x8000, 0x0001]),
-            (DataType.FLOAT32, "I", [0x7F800001, 0x7FC00000, 0xFFC0BEEF, 0xFF800001, 0x80000000, 0x00000001]),
-            (
-                DataType.FLOAT64,
-                "Q",
-                [0x7FF0000000000001, 0x7FF8 << 48, 0xFFF8000000BADBAD, 0xFFF0000000000001, 1 << 63, 1],
-            ),
-        ],
-    )
-    def test_nan_payloads_come_out_bit_for_bit(self, data_type, code, patterns):
-        """Signalling NaNs, payloads, -0 and denormals come out with the same bits."""
-        inputs = {
-            "InputTensor": TensorDesc(data_type, (6,)),
-            "IndicesTensor": TensorDesc(DataType.INT64, (6,)),
-        }
-        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
-        data = Tensor.from_bytes(data_type, (6,), struct.pack(f"<6{code}", *patterns))
-        indices = Tensor.from_values(DataType.INT64, (6,), [5, 4, 3, 2, 1, 0])
-        out = desc.interpret({"InputTensor": data, "IndicesTensor": indices})
-        assert patterns[::-1] == list(out)
-        assert struct.pack(f"<6{code}", *patterns[::-1]) == Tensor(data_type, (6,), out).to_bytes()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,13 +17,11 @@ from packaging.version import Version
 from opmap.cases.catalogue import catalogue
 from opmap.cases.contract_probes import contract_probes
 from opmap.cli import main
-from opmap.engines.expectations import ExpectedStep
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Examine, Open, Run
-from opmap.evidence.known_defects import COLUMNS, PACKAGES, expected_steps, find_item, reproducer, rows, table
-from opmap.evidence.reproducers.reproducer import program
+from opmap.evidence.known_defects import COLUMNS, PACKAGES, find_item, reproducer, rows, table
 from opmap.judge.record import Record
 from opmap.known import KINDS, defects, shipped_failures
 from opmap.known.known_failures import ActiveFailures, Environment, problems
@@ -102,14 +99,6 @@ class TestData:
                 assert entry.device_class == "emulated" and f"opmap known {defect.id}" in entry.reason
                 assert (defect.kind == "hang") == entry.is_dangerous
                 assert entry.message or entry.verdict != "error"
-
-    def test_package(self):
-        """An entry that names a package is of this package only."""
-        named = [(defect, keys) for defect in defects() for keys in defect.fails if "package" in keys]
-        assert named
-        for defect, keys in named:
-            entries = msgspec.structs.replace(defect, fails=(keys,)).known_failures()
-            assert {keys["package"]} == {entry.package for entry in entries}
 
     def test_matched(self, items):
         """Every entry matches a case or contract probe of its tier, on the package and version that it names."""
@@ -359,17 +348,3 @@ class TestReproducer:
             with pytest.raises(SystemExit) as ended:
                 runpy.run_path("program.py", run_name="__main__")
             assert not ended.value.code, (defect, capsys.readouterr().out)
-
-    @pytest.mark.parametrize("last, code", [("right", 0), ("wrong", 1), ("maybe", 0)])
-    def test_threads(self, last, code, tmp_path):
-        """The outputs of runs at the same time are checked, those of each thread; a step that may fail may fail."""
-        *steps, concurrent = expected_steps(find_item("contract/threads/two-sessions"))
-        outputs = concurrent.outputs[::-1] if last == "wrong" else concurrent.outputs
-        steps.append(ExpectedStep(msgspec.structs.replace(concurrent.step, times=1), outputs))
-        if last == "maybe":
-            steps.append(ExpectedStep(Run(session="one", feeds={}), fails="perhaps"))
-        (tmp_path / "program.py").write_text(program(steps, title="threads", provider=CPU), encoding="utf-8")
-
-        assert (
-            code == subprocess.run([sys.executable, "-I", "program.py"], cwd=tmp_path, capture_output=True).returncode
-        )

@@ -257,12 +257,3 @@ class TestRed:
         run = json.loads((tmp_path / "r" / "run.json").read_text(encoding="utf-8"))
         assert {"verdicts": {"pass": 1}, "exit_code": 1} == run["totals"]
         assert "'gather/gone' matches no case" in run["problems"][0]
-
-    @pytest.mark.slow
-    def test_missing_provider(self, tmp_path, capsys):
-        """An entry that matches nothing is red also if the provider is missing."""
-        file = toml(tmp_path / "known.toml", ENTRY | {"provider": "AbsentExecutionProvider", "case": "gather/gone"})
-
-        codes = [validate("--provider", "AbsentExecutionProvider", *more) for more in ((), ("--known-failures", file))]
-
-        assert [0, 1] == codes

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from itertools import count
 from pathlib import Path
@@ -22,7 +21,6 @@ import pytest
 from onnx import numpy_helper
 from registered_operators import registered
 
-import opmap
 from opmap.cases.catalogue import catalogue
 from opmap.cases.selection import find_case
 from opmap.cli import main
@@ -236,22 +234,6 @@ class TestBuild:
         assert main(["build", "-o", str(tmp_path)]) == 2
 
         assert f"at most {MAX_FILE_BYTES} bytes" in capsys.readouterr().err
-
-    @pytest.mark.slow
-    def test_line_ends(self, tmp_path):
-        """Where everything was checked out with CRLF, the build gives the same models, and takes the manifest there."""
-        package = Path(opmap.__file__).parent
-        shutil.copytree(package, tmp_path / "opmap", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(MODELS, tmp_path / "models")
-        for path in [*(tmp_path / "opmap").rglob("*.*"), tmp_path / "models" / "manifest.json"]:
-            if path.suffix in (".py", ".toml", ".json", ".lark", ".md", ".txt"):
-                path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
-        command = [sys.executable, "-m", "opmap", "build", "-o", "models"]
-
-        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, capture_output=True)
-
-        assert (0, b"") == (done.returncode, done.stderr)
-        assert collection() == tree(tmp_path / "models")
 
 
 class TestFullDisk:

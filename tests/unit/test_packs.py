@@ -23,7 +23,6 @@ from opmap.engines.sessions import CPU, SessionProvider
 from opmap.engines.steps import Clear, Evidence, Examine, Open, Result, Run
 from opmap.engines.worker import WorkerTimeout
 from opmap.judge.judge import Judge
-from opmap.judge.record import encode
 from opmap.judge.session_batcher import SessionBatcher
 from opmap.vocabulary import Verdict
 
@@ -81,11 +80,6 @@ class TestPacks:
         for record in session.results.records:
             alone = records(fresh[0])[record.case]
             assert msgspec.structs.replace(record, variant=alone.variant) == alone
-
-    def test_two_runs(self):
-        first, second = (judged(pack=8)[0] for _ in range(2))
-
-        assert encode(first.results.records) == encode(second.results.records)
 
     def test_wrong_alone(self):
         """A case that is wrong in a pack and alone has the record that it has alone. The others of its pack pass."""

@@ -52,38 +52,6 @@ class TestVerdicts:
         result.assert_outcomes(failed=5)
         result.stdout.fnmatch_lines(["*output[[]0[]] = input*got 11.0*"])
 
-    @pytest.mark.slow
-    def test_missing_provider(self, run):
-        """With a missing provider the tests are skipped; if it is required, they fail."""
-        skipped = run("--opmap-provider", "AbsentExecutionProvider", *EXAMPLES)
-        failed = run("--opmap-provider", "AbsentExecutionProvider", "--opmap-require-provider", *EXAMPLES)
-
-        skipped.assert_outcomes(skipped=5)
-        failed.assert_outcomes(failed=5)
-
-    def test_fallback(self, run, pytester):
-        """A result of another provider is no pass, although every value is right."""
-        pytester.makepyfile(
-            elsewhere="""
-            from opmap.engines.protocol import Placement
-            from opmap.engines.sessions import SessionProvider
-
-            class Elsewhere(SessionProvider):
-                def placement(self):
-                    return Placement("asserted", (("Gather", "CPUExecutionProvider"),))
-
-            def make():
-                provider = Elsewhere("CPUExecutionProvider")
-                provider.name = "DmlExecutionProvider"
-                provider._session = SessionProvider("CPUExecutionProvider")._session
-                return provider
-            """
-        )
-        result = run("--opmap-provider", "elsewhere:make", *EXAMPLES)
-
-        result.assert_outcomes(failed=5)
-        result.stdout.fnmatch_lines(["*fallback: asked for DmlExecutionProvider, got Gather on CPUExecutionProvider*"])
-
     def test_known_failures(self, run, pytester):
         """A known failure is an xfail; a pass of a case with a known failure is a failure."""
         pytester.makefile(
@@ -285,16 +253,6 @@ class TestSeveralProcesses:
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
 
     @pytest.mark.slow
-    def test_every_process(self, run_apart):
-        """If each worker judges every case, each result counts."""
-        required = ("--opmap-provider", "cpu", "--opmap-require-provider")
-        result = run_apart("--dist", "each", "--tx", "2*popen", *required, *EXAMPLES)
-
-        result.assert_outcomes(passed=10)
-        assert 0 == result.ret
-        result.stdout.fnmatch_lines(["*10 of 10 cases proven*"])
-
-    @pytest.mark.slow
     def test_stale(self, run_apart, pytester):
         """What any worker proves counts. A known failure that matches nothing is named once, and makes the run red."""
         entry = 'provider = "cpu"\nverdict = "mismatch"\nreason = "planted"\ncase = "gather/gone"\n'
@@ -337,22 +295,6 @@ class TestUsage:
 
         assert result.ret == code
         result.stdout.fnmatch_lines(["*0 of 0 cases proven*"])
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "options, said",
-        [
-            (("--opmap-provider", "vulkan"), "*got 'vulkan'*"),
-            (("--opmap-filter", "nothing/*"), "*opmap: --opmap-filter must match a case*"),
-            (("--opmap-case", "gather/gone"), "*opmap: --opmap-case must be the id of a case, got 'gather/gone'*"),
-        ],
-    )
-    def test_bad_names(self, options, said, run):
-        """The run ends with an error before any test."""
-        result = run(*options)
-
-        assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        (result.stderr if "provider" in options[0] else result.stdout).fnmatch_lines([said])
 
 
 class TestOtherProjects:
@@ -418,20 +360,6 @@ class TestLimits:
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["*one adapter takes one worker, got -n 4*"])
-
-
-class TestHeader:
-    """The line that says where the cases run."""
-
-    def test_version_of_a_third_party(self, run, pytester):
-        """The version is the provider's own, not one of ONNX Runtime."""
-        pytester.makepyfile(
-            third="class P:\n    name, version = 'mine', '3.1'\n"
-            "    def run(self, model_bytes, feeds): raise ValueError\ndef make(): return P()\n"
-        )
-        pytester.syspathinsert()
-        result = run(*EXAMPLES, "--opmap-provider", "third:make", "--collect-only")
-        result.stdout.fnmatch_lines(["opmap: mine (3.1), device class unknown"])
 
 
 class TestHostileNames:

@@ -373,31 +373,8 @@ class TestImport:
         assert "Traceback" not in done.stderr
         assert 1 == validate(broken, "--filter", "gather/example.1", "--require-provider", provider="cpu")[0].returncode
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("source", "message"), [("raise OSError('no such DLL')", "OSError: no such DLL"), ("(", "SyntaxError: ")]
-    )
-    def test_any_exception(self, source, message, broken, tmp_path):
-        (tmp_path / "onnxruntime" / "__init__.py").write_text(source, encoding="utf-8")
-        done, cases = validate(broken, "--filter", "gather/example.1", provider="cpu")
-        assert (0, "not-run") == (done.returncode, cases[0]["verdict"])
-        assert cases[0]["message"].startswith(message)
-
     def test_worker(self, broken, monkeypatch):
         """A worker in which it cannot be imported says so."""
         monkeypatch.setenv("PYTHONPATH", broken["PYTHONPATH"])
         with WorkerProvider(CPU) as worker, pytest.raises(NotRun, match="vc_redist"):
             worker.start()
-
-    @pytest.mark.slow
-    def test_pytest(self, broken, tmp_path):
-        test = tmp_path / "test_it.py"
-        test.write_text("def test_case(opmap_case, opmap_check):\n    opmap_check(opmap_case)\n", encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--opmap-provider", "cpu", test.name]
-        command += ["--opmap-filter", "gather/example.1"]
-        done = subprocess.run(
-            command, capture_output=True, env=broken, cwd=tmp_path, encoding="utf-8", timeout=120, check=False
-        )
-        assert "INTERNALERROR" not in done.stdout + done.stderr
-        assert "1 skipped" in done.stdout
-        assert "vc_redist" in done.stdout

@@ -405,18 +405,9 @@ class TestRefused:
 
         assert "results.jsonl: must have at most 3 lines" in self.refusal(capsys, bundle)
 
-    def test_output_is_a_folder(self, bundle, capsys, tmp_path):
-        assert "cannot be written" in self.refusal(capsys, bundle, "-o", tmp_path)
-
 
 class TestWritten:
     """Where the report goes."""
-
-    def test_elsewhere(self, bundle, tmp_path):
-        assert 0 == main(["report", str(bundle), "-o", str(tmp_path / "other.html")])
-
-        assert (tmp_path / "other.html").is_file()
-        assert not (bundle / "report.html").exists()
 
     def test_unfinished_line(self, bundle):
         """A record that was not written to its end is left out."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from pathlib import Path
 
@@ -18,8 +17,6 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 """The digest of axe.min.js in axe-core 4.14.1."""
-
-MANY = 10_000
 
 
 @pytest.fixture(scope="module")
@@ -167,18 +164,3 @@ class TestOtherBundles:
         assert 0 == window.value("document.querySelectorAll('img, script').length")
         assert 375 == window.value("document.documentElement.scrollWidth")
         assert not window.problems
-
-    @pytest.mark.slow
-    def test_many_cases(self, window, tmp_path, bundle):
-        """Of many cases only the first are made elements."""
-        (tmp_path / "run.json").write_text((bundle / "run.json").read_text())
-        record = {"operator": "DML_OPERATOR_GATHER", "verdict": "pass"}
-        ids = (f"gather/int8/d1.axis0.k1/int64.neg/addr.{n:06x}" for n in range(MANY))
-        (tmp_path / "results.jsonl").write_text("".join(json.dumps({**record, "case": id}) + "\n" for id in ids))
-
-        window.open(write_report(tmp_path))
-
-        assert f"{MANY:,} cases" == count_of(window)
-        assert 100 == window.value("document.querySelectorAll('#list details').length")
-        window.value("document.getElementById('more').click()")
-        assert 200 == window.value("document.querySelectorAll('#list details').length")

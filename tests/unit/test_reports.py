@@ -61,13 +61,6 @@ class TestFiles:
         assert {*FILES, "times.json", "report.html", *folders} == {path.name for path in (runs / name).iterdir()}
         check_bundle(runs / name)
 
-    @pytest.mark.slow
-    def test_diagnose(self, tmp_path):
-        """`diagnose` writes the same files."""
-        main(["diagnose", *FAULT, "--report", str(tmp_path), "--budget", "20"])
-        assert {*FILES, "times.json", "report.html", "failures"} == {path.name for path in tmp_path.iterdir()}
-        check_bundle(tmp_path)
-
     @pytest.mark.parametrize("name", DOCUMENTS)
     def test_schema_refuses(self, name):
         """A schema is not so wide that it takes anything."""

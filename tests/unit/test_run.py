@@ -344,40 +344,6 @@ if outputs and outputs[0].size % 3 == 0: outputs = [numpy.zeros_like(o) for o in
 if self.count == int(os.environ.get("END_AT", 0)): os._exit(9)
 """
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "more",
-        [
-            (),
-            ("--known-failures", "known.toml", "--shuffle", "5", "--repeat", "2"),
-        ],
-    )
-    def test_killed(self, more, tmp_path, validate):
-        """The process is killed twice, and the bundle is the same in the end, byte for byte."""
-        stub(tmp_path, self.BODY.strip())
-        (tmp_path / "known.toml").write_text(
-            'schema = "opmap-known-failures/2"\n[[known]]\ncase = "gather/int*"\nprovider = "stub:make"\n'
-            'verdict = "mismatch"\nreason = "planted"\n[[known]]\ncase = "gather/gone"\nprovider = "stub:make"\n'
-            'verdict = "mismatch"\nreason = "stale"\n',
-            encoding="utf-8",
-        )
-        whole, _, said = validate(*self.ARGUMENTS, *more, "--report", "whole")
-        killed = [
-            opmap(tmp_path, *self.ARGUMENTS, *more, option, "cut", END_AT="31") for option in ("--report", "--resume")
-        ]
-        part = len(lines(tmp_path / "cut"))
-        with open(tmp_path / "cut" / "results.jsonl", "ab") as file:
-            file.write(b'{"file":null,"case":"gather/')
-
-        done, _, again = validate(*self.ARGUMENTS, *more, "--resume", "cut")
-
-        assert [9, 9] == killed
-        assert 0 < part < len(lines(tmp_path / "whole"))
-        assert (1, 1, said) == (whole, done, again)
-        for name in ("results.jsonl", "run.json"):
-            a, b = ((tmp_path / run / name).read_bytes() for run in ("whole", "cut"))
-            assert a == b
-
     @pytest.mark.parametrize(
         "more", [("--shuffle", "5"), ("--repeat", "2"), ("--known-failures", "known.toml"), ("--tier", "standard")]
     )

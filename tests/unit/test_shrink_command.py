@@ -143,25 +143,6 @@ class TestNothing:
         document = json.loads(out)
         assert (0, "pass", None, None) == (code, document["verdict"], document["smallest"], document["sides"])
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["gather/nope"], "must be a DxDispatch file or the id of a case, got 'gather/nope'"),
-            (["x" * 10_000], "must be a DxDispatch file or the id of a case"),
-            ([""], "must be a DxDispatch file or the id of a case"),
-            (["no-such-file.json"], "no-such-file.json: no such file"),
-            (["gather/example.1", "--case", "x"], "--case must be given with a file only"),
-            (["gather/example.1", "--trials", "0"], "--trials: must be a whole number from 1 on, got '0'"),
-            (["gather/example.1", "--provider", "fault:nosuch"], "got 'nosuch'"),
-        ],
-    )
-    def test_bad_usage(self, arguments, message, shrink):
-        """One line, and exit code 2."""
-        code, out, err = shrink(*arguments)
-        assert (2, "", 1) == (code, out, err.count("\n"))
-        assert message in err
-
     @pytest.mark.skipif("DmlExecutionProvider" in get_available_providers(), reason="this machine has a DirectML EP")
     def test_missing(self, shrink, monkeypatch):
         """A provider that this machine does not have runs nothing."""

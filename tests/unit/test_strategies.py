@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from fuzz_performers import FailsAfterDrop, IgnoresFedDefaults, Right
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -78,17 +78,6 @@ class TestDescriptors:
         with pytest.raises(ValueError, match=message):
             strategies.descriptors(**options)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("operator", OPERATORS)
-    def test_are_reduced_to_one_element(self, operator):
-        """The simplest descriptor of each operator has one dimension and one element."""
-        simplest = find(
-            strategies.descriptors(operators=[operator]),
-            lambda desc: True,
-            settings=settings(derandomize=True, database=None),
-        )
-        assert 1 == simplest.input_tensor.dimension_count == simplest.output_tensor.element_count
-
 
 class TestCases:
     """`cases` adds values to descriptors."""
@@ -98,17 +87,6 @@ class TestCases:
         """Every output element has a documented value."""
         assert None not in case.expected
         assert case.desc.output.element_count == len(case.expected)
-
-    @pytest.mark.slow
-    @given(st.data(), st.sampled_from(DataType))
-    def test_are_the_same_for_the_same_id(self, data, data_type):
-        """The seeds in the id and the descriptor give all values of a case."""
-        case = data.draw(strategies.cases(data_types=[data_type]))
-        words = [w for part in case.id.split("/")[3:] for w in part.split(".") if w.startswith("seed")]
-        indices, values = (int(w.removeprefix("seed"), 16) for w in words)
-        again = draw_case(_Numbers([values, indices]), case.desc)
-        assert case.id == again.id
-        assert {n: list(t.bits) for n, t in case.tensors.items()} == {n: list(t.bits) for n, t in again.tensors.items()}
 
     def test_hold_special_values(self):
         """Random data has NaNs with a payload, random indices are negative too and reach both limits of the axis."""
@@ -129,16 +107,6 @@ class TestCases:
                 counts["lowest"] += sum(v == -bounds[0] for v in values)
                 counts["highest"] += sum(v == bounds[0] - 1 for v in values)
         assert all(counts[kind] > 5 for kind in ("payload", "signalling", "negative", "lowest", "highest")), counts
-
-
-class _Numbers:
-    """A random source that gives these numbers."""
-
-    def __init__(self, numbers):
-        self.numbers = list(numbers)
-
-    def integer(self, low, high):
-        return self.numbers.pop(0)
 
 
 class TestBrokenDescriptors:

@@ -115,15 +115,6 @@ class TestCommand:
         assert NOT_ASKED in got(document, "GATHER", "size")
         assert AXIS in got(document, "GATHER_ELEMENTS", "2^63-2")
 
-    @pytest.mark.slow
-    def test_crash_with_valid_indices(self, survey):
-        """A crash with valid indices is told once, and that descriptor is not asked again."""
-        code, document = survey("--provider", "planted_answers:CrashesAnyway")
-        assert (1, 1) == (code, document["failures"])
-        (failure,) = [o for o in document["observations"] if o["failure"]]
-        assert failure["failure"].startswith("crash with valid indices: ")
-        assert ("GATHER", "UINT8") == (failure["operator"].removeprefix("DML_OPERATOR_"), failure["data_type"])
-
     @pytest.mark.parametrize(
         ("backend", "code"), [("Nowhere", 1), ("NowhereElsewhere", 0), ("Zero", 1), ("Refuses", 0)]
     )

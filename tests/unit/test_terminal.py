@@ -112,37 +112,6 @@ def missing(): raise ImportError(HOSTILE)
         assert SHOWN.split("[red]")[0] in out + err
         assert set() == raw(out + err)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ["check", HOSTILE],
-            ["docs", HOSTILE],
-            ["explain", HOSTILE],
-            ["map", HOSTILE, "-o", "x"],
-            ["known", HOSTILE],
-            ["rules", HOSTILE],
-            ["manual", HOSTILE],
-            ["validate", "--provider", HOSTILE],
-            ["validate", "--provider", f"{HOSTILE}:{HOSTILE}"],
-            ["validate", "--filter", HOSTILE],
-            ["validate", "--case", HOSTILE],
-            ["validate", "--case", f"@{HOSTILE}"],
-            ["validate", "--known-failures", HOSTILE],
-            ["validate", "--resume", HOSTILE, "--provider", "cpu"],
-            ["validate", f"--{HOSTILE}"],
-            ["validate", HOSTILE],
-            [HOSTILE],
-        ],
-        ids=lambda arguments: " ".join(arguments).replace(HOSTILE, "?"),
-    )
-    def test_arguments(self, arguments, capsys):
-        """Every argument that a message quotes."""
-        assert 2 == main(arguments)
-
-        out, err = capsys.readouterr()
-        assert r"\x1b[31m" in err and set() == raw(out + err)
-
 
 class TestNotUtf8:
     """Names that are not UTF-8 abort nothing."""

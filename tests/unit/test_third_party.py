@@ -219,24 +219,6 @@ class TestRun:
         assert 0 == done.returncode
         assert "pass" == json.loads(done.stdout)["cases"][0]["verdict"]
 
-    @pytest.mark.slow
-    @in_worker_or_not
-    @pytest.mark.parametrize(
-        ("name", "message"),
-        [
-            ("Exits", "SystemExit: bye"),
-            ("ExitsZero", "SystemExit: 0"),
-            ("Raises", "Loose: no"),
-            ("Mute", "Silent"),
-            ("Unnamed", "nameless type: no"),
-            ("mute_error", "MuteError"),
-            ("Surrogate", r"ValueError: bad \udc80 text"),
-        ],
-    )
-    def test_exceptions(self, record, name, message, options):
-        found = record(name, *options, code=1)
-        assert ("error", "run", message) == (found["verdict"], found["stage"], found["message"])
-
     @in_worker_or_not
     def test_type_of_output(self, record, options):
         """An output of a type that no tensor has is wrong, as one of another shape."""
@@ -256,11 +238,6 @@ class TestRun:
         """The run says why, and how often."""
         out, _ = opmap("validate", "--provider", "hostile_backends:Unable", "--filter", "gather/example.*", code=1)
         assert re.search(r"unsupported: \S.* \(5 of 5 cases\)", out)
-
-    def test_errors_are_not_asserted(self, opmap):
-        """A provider asserts nothing about a case that it failed."""
-        out, _ = opmap("validate", "--provider", "hostile_backends:Raises", *SELECT, code=1)
-        assert "asserted by the provider" not in out
 
     @posix
     def test_closed_pipes(self, record):

@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 
 pytestmark = pytest.mark.platform
-
-EXAMPLES = [case.id for case in catalogue("smoke") if "/example." in case.id]
 
 
 class TestValidate:
@@ -50,16 +47,6 @@ class TestValidate:
 
         assert capsys.readouterr().out.splitlines()[-1].startswith("red: 1 not-run in ")
 
-    def test_missing_provider(self, capsys):
-        """A missing provider gives not-run; if it is required, the run is red."""
-        codes = [
-            main(["validate", "--provider", "NowhereExecutionProvider", "--filter", "*/example.*", *more])
-            for more in ([], ["--require-provider"])
-        ]
-
-        assert codes == [0, 1]
-        assert "0 of 10 cases proven" in capsys.readouterr().out
-
     def test_json(self, capsysbinary):
         """--json prints one document with every key of every record."""
         code = main(["validate", "--provider", "cpu", "--case", "gather/example.1", "--json"])
@@ -91,15 +78,6 @@ class TestValidate:
         assert code == 0
         assert {r["verdict"] for r in document["cases"]} == {"unsupported"}
         assert "3_0" in document["cases"][0]["message"]
-
-    def test_probes_alone(self, capsys):
-        """A filter for probes selects no case, and the run is green."""
-        code = main(["validate", "--provider", "cpu", "--require-provider", "--filter", "probe/*/rank-9", "--json"])
-
-        document = json.loads(capsys.readouterr().out)
-        assert code == 0
-        assert [] == document["cases"]
-        assert ["probe/gather/rank-9"] == [r["case"] for r in document["probes"]]
 
     @pytest.mark.slow
     @pytest.mark.skipif(
@@ -148,19 +126,3 @@ class TestValidate:
         assert code == 130
         assert "4 of 4 cases proven" in out
         assert "interrupted" in out
-
-
-class TestBundle:
-    """--report writes a run into a folder, --resume finishes an interrupted one."""
-
-    def test_report(self, tmp_path):
-        """The bundle holds a line per case, and the totals."""
-        folder = tmp_path / "results"
-
-        code = main(["validate", "--provider", "cpu", "--filter", "*/example.*", "--report", str(folder)])
-
-        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
-        assert code == 0
-        assert run["totals"] == {"verdicts": {"pass": 10}, "exit_code": 0}
-        assert [json.loads(line)["case"] for line in lines] == EXAMPLES

@@ -67,24 +67,6 @@ class TestReplace:
 
         assert {"run.json", "finds.jsonl"} == set(os.listdir(tmp_path))
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ["build", "-o", "m"],
-            ["validate", "--provider", "cpu", "--case", "gather/example.1", "--write-known-failures", "m"],
-        ],
-        ids=["build", "known failures"],
-    )
-    def test_commands(self, arguments, busy, tmp_path, monkeypatch):
-        """Models and known failures are written."""
-        monkeypatch.chdir(tmp_path)
-
-        assert 0 == main(arguments)
-
-        assert ["m"] == os.listdir(tmp_path)
-        assert busy
-
     def test_patience(self, tmp_path, monkeypatch):
         """After PATIENCE seconds it is an error, and no temporary file is left."""
 
