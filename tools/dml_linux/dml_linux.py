@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Builds and runs a rig: the real ONNX Runtime DirectML execution provider on Linux, without Windows and without a GPU.
 
-A Windows CPython with onnxruntime-directml runs under Wine. Wine's vkd3d translates Direct3D 12 to Vulkan, and Mesa's
-lavapipe computes Vulkan on the CPU. All files come from Debian packages, from PyPI packages, and from shims/ beside this
-file.
+A Windows CPython with onnxruntime-directml runs under Wine. Wine's vkd3d translates Direct3D 12 to Vulkan. Mesa's lavapipe
+computes Vulkan on the CPU, or the host's Vulkan driver on a GPU (vulkan.py). All files come from Debian packages, from PyPI
+packages, and from shims/ beside this file.
 
 The host never sees a mount of the rig. Mounts and processes are in a mount namespace and a PID namespace of their own. Both
 end with the process that holds them (the "keeper"), and also a few seconds after DIR is deleted.
@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 import zipfile
 from contextlib import suppress
@@ -29,6 +30,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # not there by itself if Python runs in safe mode
+
+import vulkan  # noqa: E402
+
+MODULES = ["dml_linux.py", "vulkan.py"]  # what `run`, `up`, `down` and `doctor` need
 PYTHONS = [(3, 11), (3, 12), (3, 13), (3, 14)]
 THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SUITE = "trixie"
@@ -111,6 +117,7 @@ class Rig:
         self.log = self.folder / "log"
         self.cache = self.folder / "cache"
         self.manifest = self.folder / "manifest.json"
+        self.vulkan = self.state / "vulkan.json"
         self.python = self.work / "py"
         self.site_packages = self.python / "Lib/site-packages"
 
@@ -123,6 +130,11 @@ class Rig:
         except BlockingIOError:
             raise RigError(f"another setup is running in {self.folder}: wait for its end") from None
         return handle
+
+    @property
+    def driver(self):
+        """The choice of --vulkan: `software`, `host` or the path of an ICD file."""
+        return json.loads(self.vulkan.read_text())["choice"] if self.vulkan.is_file() else "software"
 
     def must_be_built(self):
         """Returns the rig itself. Raises RigError if its setup has not ended."""
@@ -145,7 +157,7 @@ class Rig:
 # Mounts what the Debian system needs, in a mount namespace of its own. /dev gets only the harmless nodes.
 MOUNT = r"""
 set -e
-root=$1 work=$2; shift 2
+root=$1 work=$2 binds=$3; shift 3
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 for node in null zero full random urandom tty; do
     : >"$root/dev/$node"; mount --bind "/dev/$node" "$root/dev/$node"
@@ -156,6 +168,13 @@ mount -t tmpfs tmpfs "$root/tmp"
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 mkdir -p "$root/rig"; mount --bind "$work" "$root/rig"
+if [ -s "$binds" ]; then mkdir -p "$root/vulkan"; mount -t tmpfs -o mode=755 tmpfs "$root/vulkan"; fi
+while IFS="	" read -r host inside; do
+    mkdir -p "$root${inside%/*}"
+    if [ -d "$host" ]; then mkdir -p "$root$inside"; else : >"$root$inside"; fi
+    mount --bind "$host" "$root$inside"
+    case $inside in /vulkan/*) mount -o remount,bind,ro "$root$inside" ;; esac
+done <"$binds"
 exec chroot "$root" "$@"
 """
 # The PID namespace ends with its first process, which ends with `unshare` (--kill-child).
@@ -183,14 +202,15 @@ while [ -e /rig/py/python.exe ]; do sleep 5 & wait $!; done
 )
 
 
-def isolated(rig, command, log, **options):
-    """Returns the command line that runs `command` in the Debian system, in new namespaces, and its options for Popen."""
+def isolated(rig, command, log, binds="/dev/null", **options):
+    """Returns the command line that runs `command` in the Debian system, in new namespaces, and its options for Popen. The
+    file `binds` has lines of what else is shown: a path of the host, a tab, its path inside."""
     options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, "env": ENVIRONMENT, **options}
-    return [*UNSHARE, "sh", "-c", MOUNT, "sh", str(rig.root), str(rig.work), *command], options
+    return [*UNSHARE, "sh", "-c", MOUNT, "sh", str(rig.root), str(rig.work), str(binds), *command], options
 
 
 def keeper(rig):
-    """Returns the state of the running rig (pid, started, display), None if it is not running."""
+    """Returns the state of the running rig (pid, started, display, environment), None if it is not running."""
     try:
         state = json.loads((rig.state / "up.json").read_text())
     except (OSError, ValueError):
@@ -207,15 +227,22 @@ def up(rig):
         state = keeper(rig)
         if state:
             return state
-        command, options = isolated(rig, ["bash", "-c", KEEP], log, stdout=subprocess.PIPE, stderr=log)
+        seen = vulkan.view(rig.root, rig.driver)
+        problem = vulkan.problem(rig.root, rig.driver, seen)
+        if problem:
+            raise RigError(problem)
+        binds, env = vulkan.write(rig.state / "vulkan", seen), {**ENVIRONMENT, **seen.environment}
+        command, options = isolated(rig, ["bash", "-c", KEEP], log, binds, stdout=subprocess.PIPE, stderr=log, env=env)
         process = subprocess.Popen(command, start_new_session=True, **options)
         ready, _, _ = select.select([process.stdout], [], [], 120)
         display = process.stdout.readline().decode().strip() if ready else ""
         process.stdout.close()
         if not display:
             process.kill()
+            must_have_namespaces()
             raise RigError(f"cannot start Wine: {log.name} has its output")
         state = {"pid": process.pid, "started": start_time(process.pid), "display": display}
+        state["environment"] = seen.environment
         (rig.state / "up.json").write_text(json.dumps(state))
         return state
 
@@ -271,7 +298,7 @@ def spawn(rig, state, command, environment, cwd, **options):
     if libc.setns(inside, CLONE_NEWPID):  # affects only the children of this process
         raise RigError("cannot enter the rig's namespaces: run `down`, then try again")
     try:
-        env = {**ENVIRONMENT, "DISPLAY": state["display"], **environment}
+        env = {**ENVIRONMENT, "DISPLAY": state["display"], **state.get("environment", {}), **environment}
         return subprocess.Popen(command, preexec_fn=entering(state, rig.root, cwd), env=env, **options)
     finally:
         libc.setns(own_namespace, CLONE_NEWPID)
@@ -352,21 +379,29 @@ def run(rig, command, *, environment=(), cwd="/rig", binds=(), timeout=None, **o
 # ---------------------------------------------------------------- setup
 
 
-def check_host(rig):
-    """Raises RigError if setup cannot work on this machine, with one line that says what is missing."""
-    missing = [name for name in ("unshare", "mount", "chroot", "gpgv", "dpkg-deb", "wget") if not shutil.which(name)]
-    if not shutil.which("debootstrap") and not shutil.which("apt-get"):
-        missing.append("debootstrap")
+def must_have_namespaces():
+    """Raises RigError if this machine cannot run a rig."""
     if os.uname().machine != "x86_64":
         raise RigError(f"needs an x86-64 machine, got {os.uname().machine}")
+    missing = [name for name in ("unshare", "mount", "chroot") if not shutil.which(name)]
+    if missing:
+        raise RigError(f"needs {', '.join(missing)}: install the packages that have them")
+    if subprocess.run([*UNSHARE, "true"], stderr=subprocess.DEVNULL).returncode:
+        raise RigError("cannot create mount and PID namespaces (in a container: start it with --privileged)")
+
+
+def check_host(rig):
+    """Raises RigError if setup cannot work on this machine, with one line that says what is missing."""
+    missing = [name for name in ("gpgv", "dpkg-deb", "wget") if not shutil.which(name)]
+    if not shutil.which("debootstrap") and not shutil.which("apt-get"):
+        missing.append("debootstrap")
     if missing:
         raise RigError(f"needs {', '.join(missing)}: install the packages that have them")
     if not find_spec("pip"):
         raise RigError(f"{sys.executable} needs pip")
     if not Path(KEYRING).is_file():
         raise RigError(f"needs {KEYRING} (package debian-archive-keyring) to verify Debian's packages")
-    if subprocess.run([*UNSHARE, "true"], stderr=subprocess.DEVNULL).returncode:
-        raise RigError("cannot create mount and PID namespaces (in a container: start it with --privileged)")
+    must_have_namespaces()
     is_used = rig.folder.exists() and (not rig.folder.is_dir() or any(rig.folder.iterdir()))
     if is_used and not rig.state.is_dir():
         raise RigError(f"DIR must be a new folder, an empty one or a rig, got {rig.folder}")
@@ -573,7 +608,8 @@ def shims(stages):
     shutil.rmtree(sources, ignore_errors=True)
     shutil.copytree(HERE / "shims", sources)
     shutil.copy(HERE / "shims" / "sitecustomize.py", rig.python / "Lib")
-    shutil.copy(HERE / "smoke.py", rig.work)
+    for program in programs():
+        shutil.copy(program, rig.work / PROGRAMS.get(program.name, program.name))
     stages.inside(rf"""
         cd /rig/shims; system32=/rig/pfx/drive_c/windows/system32 wine=/usr/lib/x86_64-linux-gnu/wine/x86_64-windows
         cc="x86_64-w64-mingw32-gcc -O2 -Wall -s" cxx="x86_64-w64-mingw32-g++ -O2 -Wall -s"
@@ -588,6 +624,14 @@ def shims(stages):
         $cc -shared vulkan.c vulkan.def -o $system32/vulkan-1.dll
         $cxx -shared -static -fno-exceptions -fno-rtti -idirafter /usr/include/wine/wine/windows dxcore.cpp \
             -o $system32/dxcore.dll -ldxgi -luuid""")
+
+
+PROGRAMS = {"vulkan.py": "vulkan_devices.py"}  # names in the rig of files that have another one here
+
+
+def programs():
+    """Returns the files that run inside."""
+    return [HERE / "smoke.py", HERE / "devices.py", HERE.parents[1] / "opmap/engines/machine/vulkan.py"]
 
 
 def smoke(stages):
@@ -610,7 +654,7 @@ def write_manifest(rig):
     built += [system32 / f"{name}.dll" for name in ("d3d12", "dxcore", "vulkan-1")]
     distributions = sorted(path.name[: -len(".dist-info")] for path in rig.site_packages.glob("*.dist-info"))
     record = {
-        "device_class": "emulated",
+        "device_class": vulkan.device_class(devices(rig)[0]),
         "driver_version": None,
         "python": {"version": version, "library": ".".join(map(str, sys.version_info[:3]))},
         "debian": {"suite": SUITE, "mirror": mirror and mirror[0], "packages": packages},
@@ -621,13 +665,63 @@ def write_manifest(rig):
     rig.manifest.write_text(json.dumps(record, indent=1) + "\n")
 
 
-def setup(rig, mirror=None):
-    """Builds the rig, or the missing steps of it, with Debian's packages from `mirror`. Raises RigError."""
+def devices(rig):
+    """Returns what devices.py says inside, and what vkd3d says meanwhile."""
+    command = ["timeout", "120", "python", "devices.py"]
+    with tempfile.TemporaryFile() as log:
+        process = spawn(rig, up(rig), command, {"VKD3D_DEBUG": "warn"}, "/rig", stdout=subprocess.PIPE, stderr=log)
+        output = process.communicate()[0]
+        log.seek(0)
+        said = log.read().decode("utf-8", "replace")
+    try:
+        return json.loads(output), said
+    except ValueError:
+        return {"error": f"devices.py ended with exit code {process.returncode}"}, said
+
+
+def doctor(rig):
+    """Prints the Vulkan drivers and devices of the rig, and what is missing for a GPU. Returns 0 if Direct3D 12 gets a device."""
+    seen = vulkan.view(rig.root, rig.driver)
+    answer, said = devices(rig)
+    for line in [*vulkan.described(rig.driver, seen), *loaded(rig, seen), *vulkan.answered(answer, said)]:
+        print(line)
+    for line in vulkan.lacks(seen):
+        print(f"missing: {line}")
+    return 0 if vulkan.device_class(answer) else 1
+
+
+def loaded(rig, seen):
+    """Gives a line for each driver of the host that the rig's Debian cannot load."""
+    for name in seen.icds:
+        library = json.loads((rig.state / "vulkan/icd.d" / name).read_text())["ICD"]["library_path"]
+        environment = {"LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "1", "LD_BIND_NOW": "1"}
+        command = [vulkan.LOADER, library]
+        process = spawn(rig, up(rig), command, environment, "/", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        text = process.communicate()[0].decode("utf-8", "replace")
+        reason = re.search(r".*(?:not found|undefined symbol|error while loading).*", text)
+        if reason:
+            yield f"missing: {name} does not load in the rig ({reason[0].strip()}): its libraries are for a newer system"
+
+
+def choose_driver(rig, choice):
+    """Notes the choice of --vulkan, and ends a rig that runs with another one. Raises RigError if no driver can be used."""
+    problem = "" if choice == "software" else vulkan.problem(rig.root, choice, vulkan.view(rig.root, choice))
+    if problem:
+        raise RigError(problem)
+    if choice != rig.driver:
+        down(rig)
+        rig.vulkan.write_text(json.dumps({"choice": choice}) + "\n")
+
+
+def setup(rig, mirror=None, driver=None):
+    """Builds the rig, or the missing steps of it, with Debian's packages from `mirror`. `driver` is the choice of --vulkan;
+    without it, the earlier one stays. Raises RigError."""
     check_host(rig)
     for folder in (rig.work, rig.state, rig.log, rig.cache):
         folder.mkdir(parents=True, exist_ok=True)
     lock = rig.lock("setup.lock", wait=False)
-    sources = [(path.name, sha256(path)) for path in [*sorted((HERE / "shims").iterdir()), HERE / "smoke.py"]]
+    choose_driver(rig, driver or rig.driver)
+    sources = [(path.name, sha256(path)) for path in [*sorted((HERE / "shims").iterdir()), *programs()]]
     stages = Stages(rig, mirror)
     stages.step(debian_base, SUITE)
     stages.step(debian_packages, PACKAGES)
@@ -635,13 +729,14 @@ def setup(rig, mirror=None):
     stages.step(windows_python, sys.version_info[:3], sha256(HERE / "python.txt"))
     stages.step(windows_packages, sha256(HERE / "requirements.txt"))
     stages.step(shims, sources)
-    stages.step(smoke)
+    stages.step(smoke, *([] if rig.driver == "software" else [rig.driver]))
     if not rig.manifest.is_file():
         write_manifest(rig)
         down(rig)
-    # A copy of this file, for users who have the rig but no checkout: run, up and down need no other file.
-    if Path(__file__).resolve() != rig.folder / Path(__file__).name:
-        shutil.copy(__file__, rig.folder)
+    # Copies for users who have the rig but no checkout.
+    if rig.folder != HERE:
+        for module in MODULES:
+            shutil.copy(HERE / module, rig.folder)
     lock.close()
 
 
@@ -664,6 +759,15 @@ def setting(text):
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
     return name, value
+
+
+def vulkan_driver(text):
+    """Returns the choice of --vulkan: `host`, `software`, or the absolute path of an ICD file."""
+    if text in ("host", "software"):
+        return text
+    if not os.path.isfile(text):
+        raise argparse.ArgumentTypeError(f"must be host, software or the file of a Vulkan driver (ICD), got {text!r}")
+    return os.path.abspath(text)
 
 
 def mirror_url(text):
@@ -712,6 +816,14 @@ def parse(arguments):
 
     sub = command("setup", "build the rig in DIR, or the missing steps of it, and run smoke.py in it")
     sub.add_argument("--mirror", type=mirror_url, metavar="URL", help="mirror of Debian (default: that of debootstrap)")
+    sub.add_argument(
+        "--vulkan",
+        type=vulkan_driver,
+        metavar="host|software|ICD.json",
+        help="the host's Vulkan drivers, lavapipe on the CPU, or the driver that a file names (default: the earlier choice,"
+        " at first software)",
+    )
+    command("doctor", "list the Vulkan devices, the one that Direct3D 12 gets, and what is missing for a GPU")
     command("up", "start the rig (`run` does this by itself)")
     command("down", "end all processes inside the rig")
     sub = command(
@@ -753,7 +865,9 @@ def main(arguments):
             f"needs Python 3.11 to 3.14, because the Windows Python gets the same version, got {THIS_PYTHON}"
         )
     if options.command == "setup":
-        setup(rig, options.mirror)
+        setup(rig, options.mirror, options.vulkan)
+    elif options.command == "doctor":
+        return doctor(rig.must_be_built())
     elif options.command == "up":
         up(rig.must_be_built())
     elif options.command == "down":
