@@ -403,6 +403,7 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         help="Show what is installed, which providers and adapters can run, and what to do about problems.",
         example="opmap doctor",
+        options={"dml_runtime": OPTIONS["dml_runtime"]},
     ),
     "manual": Command(
         help="List the pages of the manual, or show one of them.",

@@ -306,6 +306,7 @@ _ON_CPU: Mapping[str, Any] = {
     "disable_metacommands": False,
     "debug_layer": False,
     "dml_runtime": None,
+    "runtime": None,
 }
 """The options of a run on the CPU EP."""
 

@@ -11,10 +11,12 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..errors import InputError
+import msgspec
+
+from ..errors import InputError, names
 
 VARIABLE = "OPMAP_DML_RUNTIME"
 """The environment variable that names the rig's folder."""
@@ -25,17 +27,80 @@ PYTHONPATH = "OPMAP_DML_PYTHONPATH"
 So another build of ONNX Runtime, unpacked there, takes the place of the one that the rig has.
 """
 
+_PAIRS = "work/runtimes"
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SCRIPT = "dml_linux.py"
 
 
-def find_dml_runtime(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> list[str] | None:
+class Pair(msgspec.Struct, frozen=True):
+    """An ONNX Runtime and a DirectML.dll that a rig has in the folder `name`, beside its own. `problem` is why they do not load."""
+
+    onnxruntime: str
+    directml: str
+    problem: str | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        problem = f": does not load: {self.problem}" if self.problem else ""
+        return f"ONNX Runtime {self.onnxruntime}, DirectML {self.directml}{problem}"
+
+
+def pairs(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> list[Pair]:
+    """Returns the pairs in the rig that `find_dml_runtime` finds, the oldest first; none if no rig is named."""
+    rig = _find_rig(explicit, environ)
+    found = []
+    for file in (rig / _PAIRS).glob("*/runtime.json") if rig else ():
+        try:
+            pair = msgspec.json.decode(file.read_bytes(), type=Pair)
+        except (OSError, msgspec.MsgspecError):
+            continue  # setup makes it anew
+        found.append(msgspec.structs.replace(pair, name=file.parent.name))
+    return sorted(found, key=lambda pair: (version_key(pair.onnxruntime), version_key(pair.directml)))
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Returns a key that sorts versions of numbers and dots."""
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def find_dml_runtime(
+    explicit: str | None = None, environ: Mapping[str, str] = os.environ, *, runtime: str | None = None
+) -> list[str] | None:
     """Returns the command that starts the worker in a rig; None if no rig is named.
 
-    `explicit` is the folder that --dml-runtime names; without it, OPMAP_DML_RUNTIME in `environ` names the folder.
-    Copies this opmap into the folder, unless a copy with the same content is there. Raises InputError if the folder is
-    not a rig, and on other systems than Linux.
+    `explicit` is the folder that --dml-runtime names; without it, OPMAP_DML_RUNTIME in `environ` names the folder. `runtime`
+    names one of the rig's pairs; without it the rig's own is taken. Copies this opmap into the folder, unless a copy with
+    the same content is there. Raises InputError if the folder is not a rig, if it has no such pair, and on other systems
+    than Linux.
     """
+    folder = _find_rig(explicit, environ)
+    if runtime is not None:
+        check_pair(runtime, pairs(explicit, environ))
+    if folder is None:
+        return None
+    copy = copy_package(folder / "work")
+    return run_command(folder, ["python", "-P", f"{copy}/opmap/engines/worker_main.py"], environ, runtime=runtime)
+
+
+def run_command(
+    folder: Path, command: Sequence[str], environ: Mapping[str, str] = os.environ, *, runtime: str | None = None
+) -> list[str]:
+    """Returns the command that runs a command in a rig, on one of its pairs if `runtime` names it."""
+    first = rf"Z:\rig\runtimes\{runtime}" if runtime else environ.get(PYTHONPATH)
+    settings = ["--env", f"PYTHONPATH={first}"] if first else []
+    return [sys.executable, str(_script(folder)), "run", *settings, str(folder), *command]
+
+
+def check_pair(name: str, known: Sequence[Pair]) -> None:
+    """Raises InputError if no pair has this name."""
+    if name not in [pair.name for pair in known]:
+        listed = names([pair.name for pair in known]) or "none: tools/dml_linux has setup --onnxruntime and --directml"
+        raise InputError(f"--runtime must be a pair in the folder of --dml-runtime, which has {listed}, got {name!r}")
+
+
+def _find_rig(explicit: str | None, environ: Mapping[str, str]) -> Path | None:
+    """Returns the folder of the rig that is named, None if none is. Raises InputError as `find_dml_runtime` does."""
     named = explicit or environ.get(VARIABLE)
     if not named:
         return None
@@ -47,15 +112,16 @@ def find_dml_runtime(explicit: str | None = None, environ: Mapping[str, str] = o
         json.loads((folder / "manifest.json").read_bytes())["python"]["version"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{option} must name a folder that tools/dml_linux/{_SCRIPT} set up, got {named!r}") from None
+    return folder
+
+
+def _script(folder: Path) -> Path:
+    """Returns the program that starts programs in a rig."""
     scripts = (folder / _SCRIPT, _PACKAGE.parent / "tools" / "dml_linux" / _SCRIPT)
     script = next((s for s in scripts if s.is_file()), None)
     if script is None:
-        raise InputError(f"{option}: {scripts[0]} must exist: it starts programs in {folder}; set the folder up again")
-    copy = copy_package(folder / "work")
-    first = environ.get(PYTHONPATH)
-    python = ["python", "-P", f"{copy}/opmap/engines/worker_main.py"]
-    settings = ["--env", f"PYTHONPATH={first}"] if first else []
-    return [sys.executable, str(script), "run", *settings, str(folder), *python]
+        raise InputError(f"{scripts[0]} must exist: it starts programs in {folder}; set the folder up again")
+    return script
 
 
 def copy_package(work: Path) -> str:

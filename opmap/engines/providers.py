@@ -155,6 +155,7 @@ def open_provider(
     timeout: float = TIMEOUT,
     start_timeout: float = START_TIMEOUT,
     dml_runtime: str | None = None,
+    runtime: str | None = None,
     in_process: bool = False,
     provider_options: Mapping[str, str] | None = None,
     session_options: Mapping[str, str] | None = None,
@@ -164,7 +165,8 @@ def open_provider(
 
     `directml` is DirectML itself, without ONNX Runtime. All but the CPU EP run in a worker process, with `timeout` seconds
     for each step and `start_timeout` for its start. `in_process` is for debugging: a third party's provider then runs in this process, without a time limit.
-    On Linux the worker of the DirectML EP runs in the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME. `adapter` (a
+    On Linux the worker of the DirectML EP runs in the rig whose folder is `dml_runtime` or OPMAP_DML_RUNTIME,
+    on the rig's pair of ONNX Runtime and DirectML.dll that `runtime` names. `adapter` (a
     part of its name) and `device_id` choose the adapter of the DirectML EP; `device_id` also chooses the device of a plugin
     EP. `debug_layer` turns the debug layers of `directml` on.
 
@@ -188,7 +190,7 @@ def open_provider(
         refuse_options(name, session_options=session_options, libraries=libraries)
         check_options(options)
         options |= {METACOMMANDS: str(disable_metacommands), DEBUG_LAYER: str(debug_layer)}
-        rig = find_dml_runtime(dml_runtime)
+        rig = find_dml_runtime(dml_runtime, runtime=runtime)
         return _open_direct(options, command=rig, adapter=adapter, device_id=device_id, **limits)
     open_worker = partial(_open_worker, config=config, device_id=device_id, **limits)
     metacommands = {"disable_metacommands": "True"} if disable_metacommands else {}
@@ -199,7 +201,7 @@ def open_provider(
         refuse_options(wanted, adapter=adapter, disable_metacommands=disable_metacommands)
         return open_worker(wanted, options=options, libraries=libraries)
     if wanted in ("auto", DIRECTML):
-        rig = find_dml_runtime(dml_runtime)
+        rig = find_dml_runtime(dml_runtime, runtime=runtime)
         if rig:
             return open_directml(command=rig)
     providers, note = available(), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _OPTIONS = (
-    *("provider", "dml_runtime", "adapter", "device_id", "feature_level", "index_conversion"),
+    *("provider", "dml_runtime", "runtime", "adapter", "device_id", "feature_level", "index_conversion"),
     *("provider_option", "session_option", "ep_library", "disable_metacommands", "debug_layer"),
 )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from rich.console import Console
 
+from ..engines.dml_linux import Pair
 from ..engines.machine.environment import collect
 from ..engines.machine.facts import Fact
 from ..engines.machine.plugin_devices import devices_of
@@ -26,8 +27,8 @@ from ..errors import ProviderError, printable
 from .terminal import write_json
 
 
-def diagnose(console: Console, *, json: bool = False) -> int:
-    """Prints the facts about this machine. Returns 1 if a problem must be solved before anything can run, else 0."""
+def diagnose(console: Console, pairs: Sequence[Pair] = (), *, json: bool = False) -> int:
+    """Prints the facts about this machine, and the pairs of a rig. Returns 1 if a problem must be solved before anything can run, else 0."""
     facts = collect()
     problem = _problem(facts)
     runtimes = installed()
@@ -38,12 +39,13 @@ def diagnose(console: Console, *, json: bool = False) -> int:
             "facts": facts,
             "runtimes": runtimes,
             "plugins": [{**msgspec.to_builtins(plugin), "devices": fact} for plugin, fact in devices],
+            "pairs": pairs,
             "advice": advice,
             "problem": problem,
         }
         write_json(document)
         return int(problem is not None)
-    for name, value in (*rows(facts), *_plugin_rows(devices)):
+    for name, value in (*rows(facts), *_plugin_rows(devices), *(("runtime", f"{pair.name}: {pair}") for pair in pairs)):
         console.print(f"{name:13} {printable(value)}", soft_wrap=True, highlight=False, markup=False)
     for line in advice:
         console.print(f"-> {line}", soft_wrap=True, highlight=False, markup=False)

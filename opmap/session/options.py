@@ -231,6 +231,14 @@ class SessionOptions(NamedTuple):
         metavar="DIR",
         group=DIRECTML,
     )
+    runtime: str | None = option(
+        None,
+        "DirectML on Linux: the pair of ONNX Runtime and DirectML.dll in that folder, as 1.30.0-1.12.1 (opmap doctor lists "
+        "them; default: the folder's own)",
+        optional,
+        "NAME",
+        DIRECTML,
+    )
     write_known_failures: str | None = option(
         None,
         "write the failures of this run into a new file for --known-failures; a person then fills in the reasons",
@@ -274,6 +282,7 @@ class SessionOptions(NamedTuple):
             "timeout": self.timeout_per_case,
             "start_timeout": self.start_timeout,
             "dml_runtime": self.dml_runtime,
+            "runtime": self.runtime,
             "in_process": self.in_process,
             "provider_options": dict(self.provider_option),
             "session_options": dict(self.session_option),
@@ -302,7 +311,9 @@ class SessionOptions(NamedTuple):
 
     def again(self, case: str, file: str | None, batched_with: Sequence[str] = ()) -> str:
         """Returns the command that runs a case again: of a file, or of the catalogue together with the cases that it was batched with."""
-        words = option_words({**self.selected, "provider": self.provider, "dml_runtime": self.dml_runtime})
+        words = option_words(
+            {**self.selected, "provider": self.provider, "dml_runtime": self.dml_runtime, "runtime": self.runtime}
+        )
         if file is not None:
             return shlex.join(["opmap", "check", file, *words])
         if batched_with and self.pack > 1:

@@ -1,6 +1,10 @@
 """The DirectML EP on Linux: how opmap finds its folder and starts the worker. Its cases are in test_dml_worker.py."""
 
+import hashlib
+import json
+import struct
 import sys
+import zipfile
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,6 +54,33 @@ class TestRig:
         """The worker's Python looks into the folders that OPMAP_DML_PYTHONPATH names first."""
         command = dml_linux.find_dml_runtime(str(rig), {"OPMAP_DML_PYTHONPATH": "Z:\\rig\\new"})
         assert command[2:6] == ["run", "--env", "PYTHONPATH=Z:\\rig\\new", str(rig)]
+
+    def pair(self, rig, name, **fields):
+        """Puts a pair into a rig, as setup does."""
+        onnxruntime, _, directml = name.partition("-")
+        (rig / "work/runtimes" / name).mkdir(parents=True)
+        record = {"onnxruntime": onnxruntime, "directml": directml, "python": "3.11", "own": False, **fields}
+        (rig / "work/runtimes" / name / "runtime.json").write_text(json.dumps(record), encoding="utf-8")
+
+    def test_pairs(self, rig):
+        """The pairs of a rig stand in the order of their versions; --runtime names one; what setup has not ended is none."""
+        assert [] == dml_linux.pairs(str(rig), {}) == dml_linux.pairs(None, {})
+        for name in ("1.30.0-1.9.1", "1.24.4-1.15.4", "1.24.4-1.9.0"):
+            self.pair(rig, name, problem="887A0004" if name.startswith("1.30") else None)
+        (rig / "work/runtimes/1.30.0-1.15.4").mkdir()
+        found = dml_linux.pairs(None, {"OPMAP_DML_RUNTIME": str(rig)})
+        assert ["1.24.4-1.9.0", "1.24.4-1.15.4", "1.30.0-1.9.1"] == [pair.name for pair in found]
+        assert "ONNX Runtime 1.30.0, DirectML 1.9.1: does not load: 887A0004" == str(found[2])
+        command = dml_linux.find_dml_runtime(str(rig), {"OPMAP_DML_PYTHONPATH": "X"}, runtime="1.24.4-1.9.0")
+        assert command[2:6] == ["run", "--env", r"PYTHONPATH=Z:\rig\runtimes\1.24.4-1.9.0", str(rig)]
+
+    def test_no_such_pair(self, rig):
+        for folder, has in ((str(rig), "none: tools/dml_linux has setup"), (None, "none")):
+            with pytest.raises(InputError, match=f"^--runtime must be a pair .*, which has {has}.*got '1.24.4-2.0.0'"):
+                dml_linux.find_dml_runtime(folder, {}, runtime="1.24.4-2.0.0")
+        self.pair(rig, "1.24.4-1.9.0")
+        with pytest.raises(InputError, match=r"which has 1\.24\.4-1\.9\.0, got '\.\./x'"):
+            dml_linux.find_dml_runtime(str(rig), {}, runtime="../x")
 
     def test_copy(self, rig):
         """The copy of opmap in the rig works as a worker."""
@@ -217,3 +248,93 @@ class TestSetup:
         (tmp_path / "file").touch()
         with pytest.raises(tool.RigError, match="DIR must be a new folder, an empty one or a rig"):
             tool.check_host(tool.Rig(tmp_path / "file"))
+
+
+@pytest.mark.skipif(not TOOL.is_file(), reason="only the tests are here")
+class TestPairs:
+    """Pairs of an ONNX Runtime and a DirectML.dll: what setup takes out of wheels, and what it refuses. The wheels are doubles."""
+
+    @pytest.fixture
+    def runtimes(self, monkeypatch):
+        monkeypatch.syspath_prepend(str(TOOL.parent))
+        monkeypatch.delitem(sys.modules, "runtimes", raising=False)
+        import runtimes
+
+        return runtimes
+
+    @pytest.fixture
+    def pairs(self, runtimes, monkeypatch, tmp_path):
+        """Pairs in a rig with ONNX Runtime 1.24.4 beside DirectML 1.15.4. `pairs.wheels` are the DLLs of its wheels."""
+        site_packages = tmp_path / "site-packages"
+        self.package(site_packages, self.dll("1.15.4"))
+        rig = SimpleNamespace(work=tmp_path / "work", cache=tmp_path / "cache", site_packages=site_packages)
+        wheels, downloads = {"==1.16.3": self.dll("1.12.1"), "==1.30.0": self.dll("1.15.4")}, []
+
+        def download(python, pins, folder):
+            name = next(name for name in wheels if name in pins.read_text(encoding="utf-8"))
+            assert "--hash=sha256:" in pins.read_text(encoding="utf-8")
+            self.package(folder / "content", wheels[name])
+            with zipfile.ZipFile(folder / "double.whl", "w") as archive:
+                for file in (folder / "content").rglob("*.*"):
+                    archive.write(file, file.relative_to(folder / "content").as_posix())
+            downloads.append((name, python))
+
+        name, python, wheel, _ = runtimes.DIRECTML["1.12.1"]
+        monkeypatch.setitem(runtimes.DIRECTML, "1.12.1", (name, python, wheel, runtimes.sha256(wheels["==1.16.3"])))
+        for folder in (rig.work, rig.cache):
+            folder.mkdir()
+        pairs = runtimes.Pairs(rig, "3.12", download)
+        pairs.wheels, pairs.downloads = wheels, downloads
+        return pairs
+
+    def dll(self, version):
+        """A file with a version resource, as far as its reader looks."""
+        major, minor, build = map(int, version.split("."))
+        fixed = struct.pack("<IIII", 0xFEEF04BD, 0x10000, major << 16 | minor, build << 16)
+        return b"MZ" + struct.pack("<I", 0xFEEF04BD) + "VS_VERSION_INFO".encode("utf-16le") + bytes(4) + fixed
+
+    def package(self, folder, dll):
+        (folder / "onnxruntime/capi").mkdir(parents=True)
+        (folder / "onnxruntime/capi/DirectML.dll").write_bytes(dll)
+        (folder / "onnxruntime/__init__.py").write_text("__version__ = 0", encoding="utf-8")
+
+    def test_made(self, pairs, runtimes):
+        """Each pair has its own DirectML.dll, read from the file itself; all other files are there once."""
+        made = pairs.make([], ["1.12.1"]) + pairs.make(["1.30.0"], ["1.12.1"])
+        assert ["1.24.4-1.15.4", "1.24.4-1.12.1", "1.30.0-1.15.4", "1.30.0-1.12.1"] == [folder.name for folder in made]
+        versions = [runtimes.file_version((folder / runtimes.DLL).read_bytes()) for folder in made]
+        assert ["1.15.4", "1.12.1", "1.15.4", "1.12.1"] == versions
+        inodes = [(folder / "onnxruntime/__init__.py").stat().st_ino for folder in made]
+        assert inodes[0] == inodes[1] != inodes[2] == inodes[3]
+        assert (made[1] / runtimes.DLL).stat().st_ino == (made[3] / runtimes.DLL).stat().st_ino
+        assert [("==1.16.3", "3.11"), ("==1.30.0", "3.12")] == pairs.downloads
+        assert made[2:] == pairs.make(["1.30.0"], ["1.12.1"]), "what is there is not made again"
+        assert 2 == len(pairs.downloads)
+        assert [] == [*pairs.rig.cache.iterdir()]
+
+    @pytest.mark.parametrize("believed", [False, True])
+    def test_other_version(self, pairs, runtimes, monkeypatch, believed):
+        """The DLL's own version counts, not that of the table: also if the sum is right."""
+        pairs.wheels["==1.16.3"] = other = self.dll("1.12.0")
+        if believed:
+            row = runtimes.DIRECTML["1.12.1"]
+            monkeypatch.setitem(runtimes.DIRECTML, "1.12.1", (*row[:3], hashlib.sha256(other).hexdigest()))
+        with pytest.raises(ValueError, match=r"onnxruntime-directml==1.16.3 must be version 1.12.1, got 1.12.0"):
+            pairs.make([], ["1.12.1"])
+        assert ["1.24.4-1.15.4"] == [folder.name for folder in pairs.folder.iterdir()]
+
+    def test_other_python(self, pairs):
+        """A pair that was made for another Python is made anew."""
+        (folder,) = pairs.make(["1.30.0"], [])
+        pairs.python = "3.13"
+        assert [folder] == pairs.make(["1.30.0"], [])
+        assert [("==1.30.0", "3.12"), ("==1.30.0", "3.13")] == pairs.downloads
+
+    def test_refused(self, runtimes):
+        """A version that no wheel has is one line, with those known."""
+        assert None is runtimes.refusal(["1.24.4", "1.30.0"], list(runtimes.DIRECTML))
+        assert "--directml must be one of 1.5.1, 1.8.0, " in runtimes.refusal([], ["1.12.1", "1.11.0"])
+        assert runtimes.refusal(["1.2"], []).startswith("--onnxruntime must be one of 1.24.4, 1.30.0, which ")
+
+    def test_no_version(self, runtimes):
+        assert None is runtimes.file_version(b"MZ") is runtimes.file_version("VS_VERSION_INFO".encode("utf-16le"))

@@ -740,6 +740,63 @@ def setup(rig, mirror=None, driver=None):
     lock.close()
 
 
+# ---------------------------------------------------------------- pairs of ONNX Runtime and DirectML
+
+
+def check_pairs(onnxruntimes, directmls):
+    """Raises RigError if no wheel has one of these versions."""
+    from runtimes import refusal  # here: the copy of this file in a rig stands alone
+
+    if problem := refusal(onnxruntimes, directmls):
+        raise RigError(problem)
+
+
+def add_pairs(rig, onnxruntimes, directmls):
+    """Puts pairs of these versions into a rig, and runs smoke.py on each new one. Raises RigError if one does not load."""
+    import runtimes
+
+    was_up = keeper(rig)
+    with rig.lock("setup.lock", wait=False), open(rig.log / "runtimes.log", "w") as log:
+        stages = Stages(rig)
+        stages.log = log
+
+        def download(python, pins, folder):
+            words = [*FOR_WINDOWS[:2], f"--python-version={python}", *FOR_WINDOWS[3:], "--no-deps", "--require-hashes"]
+            command = [sys.executable, "-m", "pip", "download", "-q", *words, "-r", pins, "-d", folder]
+            stages.call(command, env=pip_environment())
+
+        try:
+            folders = runtimes.Pairs(rig, THIS_PYTHON, download).make(onnxruntimes, directmls)
+        except ValueError as error:
+            raise RigError(str(error)) from None
+        problems = []
+        for folder in folders:
+            record = runtimes.read(folder)
+            if "problem" not in record:
+                record["problem"] = load_problem(rig, folder.name)
+                runtimes.write(folder, record)
+            print(f"runtime {folder.name}: {'does not load' if record['problem'] else 'loads'}", flush=True)
+            if record["problem"]:
+                versions = f"ONNX Runtime {record['onnxruntime']} does not load beside DirectML {record['directml']}"
+                problems.append(f"{versions}: {record['problem']}")
+    if not was_up:
+        down(rig)
+    if problems:
+        raise RigError("; ".join(problems))
+
+
+def load_problem(rig, name):
+    """Returns why ONNX Runtime makes no session on a pair, as one line; None if it does, whatever smoke.py then says."""
+    with open(rig.log / f"runtime-{name}.log", "w+") as log:
+        environment = [("PYTHONPATH", rf"Z:\rig\runtimes\{name}")]
+        code = run(rig, ["python", "smoke.py"], environment=environment, timeout=300, stdout=log, stderr=log)
+        log.seek(0)
+        text = log.read()
+    if not code or " DmlExecutionProvider " in text:
+        return None
+    return " ".join([*text.strip().splitlines(), f"exit code {code}"][-2 if text.strip() else -1].split())[:300]
+
+
 # ---------------------------------------------------------------- command line
 
 
@@ -823,6 +880,9 @@ def parse(arguments):
         help="the host's Vulkan drivers, lavapipe on the CPU, or the driver that a file names (default: the earlier choice,"
         " at first software)",
     )
+    for option, what in (("--onnxruntime", "an ONNX Runtime"), ("--directml", "a DirectML.dll")):
+        help = f"put {what} of this version beside the rig's own, in a pair for --runtime of opmap; may be repeated"
+        sub.add_argument(option, action="append", default=[], metavar="VERSION", help=help)
     command("doctor", "list the Vulkan devices, the one that Direct3D 12 gets, and what is missing for a GPU")
     command("up", "start the rig (`run` does this by itself)")
     command("down", "end all processes inside the rig")
@@ -865,7 +925,12 @@ def main(arguments):
             f"needs Python 3.11 to 3.14, because the Windows Python gets the same version, got {THIS_PYTHON}"
         )
     if options.command == "setup":
+        pairs = (options.onnxruntime, options.directml)
+        if any(pairs):
+            check_pairs(*pairs)
         setup(rig, options.mirror, options.vulkan)
+        if any(pairs):
+            add_pairs(rig, *pairs)
     elif options.command == "doctor":
         return doctor(rig.must_be_built())
     elif options.command == "up":

@@ -1,4 +1,4 @@
-"""Renews the hashes in requirements.txt and python.txt after you have changed a version there.
+"""Renews the hashes in requirements.txt, python.txt and runtimes.txt after you have changed a version there.
 
 For each `name==version` it fetches the Windows wheels of every supported Python from PyPI with pip, and writes their
 SHA-256 below the line. It needs access to PyPI:  python3 pins.py
@@ -46,7 +46,7 @@ def hashes(pin):
     return sorted(digests)
 
 
-for name in ("requirements.txt", "python.txt"):
+for name in ("requirements.txt", "python.txt", "runtimes.txt"):
     path = Path(__file__).with_name(name)
     text = re.sub(r" \\\n {4}--hash=sha256:[0-9a-f]{64}", "", path.read_text())
     lines = []

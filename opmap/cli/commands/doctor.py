@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from ...engines.dml_linux import pairs
 from ...evidence.doctor import diagnose
 from ...evidence.terminal import console
 
 
 def run(options: Namespace) -> int:
     """Prints the facts and the advice. Returns 1 if nothing can run until a problem is solved, else 0."""
-    return diagnose(console(), json=options.json)
+    return diagnose(console(), pairs(options.dml_runtime), json=options.json)

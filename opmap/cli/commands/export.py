@@ -37,6 +37,7 @@ _OF_PROVIDER = (
     "disable_metacommands",
     "debug_layer",
     "dml_runtime",
+    "runtime",
     "rerun_dangerous",
 )
 """Options that say how a provider runs."""
