@@ -6,8 +6,8 @@ the operator gathers, the target if it scatters, and the source if no side reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -51,12 +51,9 @@ class CaseArrays:
     """One case as NumPy arrays, computed when they are first used. Tensors have the pseudocode's names.
 
     Functions that return an output or an address return flat, row-major arrays.
-
-    `of_descriptor` holds what follows from the descriptor alone. A further case of an equal descriptor may be given it.
     """
 
     case: Case
-    of_descriptor: dict[Hashable, Any] = field(default_factory=dict, compare=False)
 
     @cached_property
     def data_type(self) -> DataType:
@@ -140,8 +137,7 @@ class CaseArrays:
         Each array can be broadcast to the loops. An index beyond the end of its tensor is the last one.
         """
         return [
-            indices[read.tensor].rows.reshape(-1).take(self._places(read, address), mode="clip")
-            for read in address.reads
+            indices[read.tensor].rows.reshape(-1).take(_places(read, address), mode="clip") for read in address.reads
         ]
 
     def element_addresses(self, address: Address, positions: Sequence[Numbers] | None = None) -> Numbers:
@@ -151,7 +147,7 @@ class CaseArrays:
         """
         if positions is None:
             positions = index_positions(address, self.read_indices(address, self.indices))
-        total = self._loop_addresses(address)
+        total = _loop_addresses(address)
         strides = (term.stride for term in address.terms if term.read)
         for position, stride in zip(positions, strides, strict=True):
             total = total + position * stride
@@ -173,22 +169,6 @@ class CaseArrays:
         output = self.before
         np.put(output, addresses, moved, mode="clip")
         return output
-
-    def _loop_addresses(self, address: Address) -> Numbers:
-        """Returns the part of the addresses that depends on no index."""
-        key = "loops", id(address)
-        if key not in self.of_descriptor:
-            self.of_descriptor[key] = address, _loop_addresses(address)  # the entry keeps the address, and so its id
-        total: Numbers = self.of_descriptor[key][1]
-        return total
-
-    def _places(self, read: IndexRead, address: Address) -> Numbers:
-        """Returns the element of the index tensor that each loop position reads. Most faults read the same indices."""
-        key = read.offset, read.steps, address.loops
-        if key not in self.of_descriptor:
-            self.of_descriptor[key] = _places(read, address)
-        places: Numbers = self.of_descriptor[key]
-        return places
 
     def _tensor(self, name: str) -> Tensor:
         return self.case.tensors[self.case.desc.spec().pseudocode.tensors[name]]

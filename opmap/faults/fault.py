@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,58 +76,23 @@ class Fault:
 
     def _moved(self, arrays: CaseArrays) -> Bits:
         """Returns the output after the faults in address, indices, position and addresses."""
-        own_address = arrays.address
-        changed = _changed(self.address, arrays)
-        same_address, same_reads, same_sizes = changed is None, changed is None, changed is None
-        address = own_address
-        if changed is not None:
-            address, same_reads, same_sizes = changed
-        elif not (self.indices or self.addresses) and self.position is resolve:
-            return arrays.right
-        if self.indices:
-            indices = {n: Indices(self.indices(i.rows, i.data_type), i.data_type) for n, i in arrays.indices.items()}
-            values = arrays.read_indices(address, indices)
-        else:
-            values = arrays.index_values if same_reads else arrays.read_indices(address, arrays.indices)
-        if values is arrays.index_values and same_sizes and self.position is resolve:
-            positions = arrays.positions
-        else:
-            positions = index_positions(address, values, self.position)
-        if self.addresses:
-            return arrays.output(self.addresses(arrays.element_addresses(address, positions), arrays))
+        address, values = arrays.address, arrays.index_values
+        if self.address or self.indices:
+            address = self.address(address) if self.address else address
+            values = arrays.read_indices(address, self._indices(arrays))
+        positions = index_positions(address, values, self.position)
         # Most faults change nothing in most cases, and the output is the expensive part.
-        if same_address and all(map(_equal, positions, arrays.positions)):
+        same = (bool((a == b).all()) for a, b in zip(positions, arrays.positions, strict=True))
+        if not self.addresses and address == arrays.address and all(same):
             return arrays.right
-        return arrays.output(arrays.element_addresses(address, positions))
+        addresses = arrays.element_addresses(address, positions)
+        return arrays.output(self.addresses(addresses, arrays) if self.addresses else addresses)
 
-
-def _changed(change: Callable[[Address], Address] | None, arrays: CaseArrays) -> tuple[Address, bool, bool] | None:
-    """Returns the changed address of a case; None if it does not change.
-
-    With it: whether it reads the same indices, and whether the sizes that they point into are the same.
-    """
-    if change is None:
-        return None
-    own_address = arrays.address
-    key = change, id(own_address)
-    if key not in arrays.of_descriptor:
-        address = change(own_address)
-        same = address is own_address or address == own_address
-        reads, sizes = [*address.reads] == [*own_address.reads], _indexed_sizes(address) == _indexed_sizes(own_address)
-        # The entry keeps the own address alive, so that no other address gets its id.
-        arrays.of_descriptor[key] = own_address, None if same else (address, reads, sizes)
-    changed: tuple[Address, bool, bool] | None = arrays.of_descriptor[key][1]
-    return changed
-
-
-def _indexed_sizes(address: Address) -> list[int]:
-    """Returns the sizes of the dimensions that read an index."""
-    return [term.size for term in address.terms if term.read]
-
-
-def _equal(numbers: Numbers, other: Numbers) -> bool:
-    """Returns whether two arrays are equal; much faster than np.array_equal for small ones."""
-    return numbers is other or (numbers.shape == other.shape and bool((numbers == other).all()))
+    def _indices(self, arrays: CaseArrays) -> Mapping[str, Indices]:
+        """Returns the index tensors after the fault in the indices."""
+        if self.indices is None:
+            return arrays.indices
+        return {n: Indices(self.indices(i.rows, i.data_type), i.data_type) for n, i in arrays.indices.items()}
 
 
 class FaultProvider:

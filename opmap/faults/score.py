@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from ..cases.case import Case
 from ..cases.parameters import is_large
-from ..descriptors import OperatorDesc
 from ..engines.arrays import dtype_of, wrong_outputs
 from ..judge.compare import undefined
 from ..vocabulary import Tier, tiers_in
@@ -57,13 +55,8 @@ def score(
     providers = {name: FaultProvider(fault) for name, fault in faults.items()}
     huge = {name: provider for name, provider in providers.items() if provider.fault.huge}
     caught_by: dict[str, list[str]] = {name: [] for name in faults}
-    before: OperatorDesc | None = None
-    of_descriptor: dict[Hashable, Any] = {}
     for case in cases:
-        if case.desc != before:
-            of_descriptor.clear()  # some faults keep the arrays of a case, which need no more of this
-            before = case.desc
-        arrays, (is_wrong, are_wrong) = CaseArrays(case, of_descriptor), _comparisons(case)
+        arrays, (is_wrong, are_wrong) = CaseArrays(case), _comparisons(case)
         right_is_wrong = are_wrong(arrays.right)
         for name, provider in (huge if is_large(case.desc) else providers).items():
             bits = provider.bits(arrays)

@@ -6,20 +6,20 @@ value.
 
 from __future__ import annotations
 
-import itertools
 import random
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from ..descriptors import OperatorDesc, TensorDesc
+from ..engines.arrays import dtype_of, to_array
 from ..errors import OpmapError
 from ..operators import OPERATORS, emitted
-from ..pseudocode import strides_of
 from ..tensors import DataType, Tensor, to_bits
 
 T = TypeVar("T")
@@ -122,66 +122,40 @@ class Value(NamedTuple):
 # --- the nodes that only move bit patterns ---
 
 
-def _identity(node: Node, values: Sequence[Value]) -> Sizes:
-    return values[0].sizes
-
-
-def _reshape(node: Node, values: Sequence[Value]) -> Sizes:
-    (value,), shape = values, node.attributes["shape"]
+def _reshape(node: Node, array: np.ndarray) -> np.ndarray:
+    shape = node.attributes["shape"]
     assert isinstance(shape, tuple)
-    sizes = [value.sizes[i] if size == 0 and i < len(value.sizes) else size for i, size in enumerate(shape)]
-    explicit = prod(size for size in sizes if size != -1)
-    if -1 in sizes:
-        if explicit == 0 or prod(value.sizes) % explicit:
-            raise Invalid("Reshape")
-        sizes[sizes.index(-1)] = prod(value.sizes) // explicit
-    if prod(sizes) != prod(value.sizes):
-        raise Invalid("Reshape")
-    return tuple(sizes)
+    return array.reshape([array.shape[i] if size == 0 and i < array.ndim else size for i, size in enumerate(shape)])
 
 
-def _permutation(node: Node, value: Value) -> tuple[int, ...]:
+def _transpose(node: Node, array: np.ndarray) -> np.ndarray:
     order = node.attributes["perm"]
-    if not order or not isinstance(order, tuple) or sorted(order) != list(range(len(value.sizes))):
+    if not order or not isinstance(order, tuple):
         raise Invalid("Transpose")
-    return order
+    return array.transpose(order)
 
 
-def _transpose(node: Node, values: Sequence[Value]) -> Sizes:
-    return tuple(values[0].sizes[i] for i in _permutation(node, values[0]))
-
-
-def _concat(node: Node, values: Sequence[Value]) -> Sizes:
-    axis, first = node.number["axis"], values[0].sizes
-    if axis >= len(first) or any(v.type is not values[0].type or len(v.sizes) != len(first) for v in values):
+def _concat(node: Node, *arrays: np.ndarray) -> np.ndarray:
+    if len({array.dtype for array in arrays}) > 1:
         raise Invalid("Concat")
-    if any(n != m for v in values for i, (n, m) in enumerate(zip(v.sizes, first, strict=True)) if i != axis):
-        raise Invalid("Concat")
-    return (*first[:axis], sum(v.sizes[axis] for v in values), *first[axis + 1 :])
+    return np.concatenate(arrays, node.number["axis"])
 
 
-MOVES = {"Identity": _identity, "Reshape": _reshape, "Transpose": _transpose, "Concat": _concat}
-"""Operators that only move bit patterns -> the sizes of the output."""
+MOVES: Mapping[str, Callable[..., np.ndarray]] = {
+    "Identity": lambda node, array: array,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Concat": _concat,
+}
+"""Operators that only move bit patterns -> the output for the node and its inputs."""
 
 
-def _moved(node: Node, tensors: Sequence[Tensor], sizes: Sizes) -> Sequence[int]:
-    """Returns the elements of the output of one of MOVES."""
-    if node.op == "Transpose":
-        tensor = tensors[0]
-        order, strides = _permutation(node, Value(tensor.data_type, tensor.sizes)), strides_of(tensor.sizes)
-        return [
-            tensor.bits[sum(i * strides[p] for i, p in zip(at, order, strict=True))]
-            for at in itertools.product(*map(range, sizes))
-        ]
-    if node.op == "Concat":
-        axis = node.number["axis"]
-        result: list[int] = []
-        for block in range(prod(sizes[:axis])):
-            for tensor in tensors:
-                length = prod(tensor.sizes[axis:])
-                result.extend(tensor.bits[block * length : (block + 1) * length])
-        return result
-    return tensors[0].bits
+def _moved(node: Node, arrays: Iterable[np.ndarray]) -> np.ndarray:
+    """Returns the output of one of MOVES. Raises Invalid if the inputs do not fit."""
+    try:
+        return MOVES[node.op](node, *arrays)
+    except ValueError as error:
+        raise Invalid(node.op) from error
 
 
 # --- the nodes of the registered operators ---
@@ -286,8 +260,10 @@ def _infer(node: Node, visible: dict[str, Value], every: dict[str, Value]) -> No
             raise Invalid("If")
         visible[node.output] = every[node.output] = ends[0]
         return
-    move = MOVES.get(node.op)
-    result = move(node, values) if move else _operator_sizes(node, values)
+    if node.op in MOVES:
+        result = _moved(node, (np.empty(value.sizes, dtype_of(value.type)) for value in values)).shape
+    else:
+        result = _operator_sizes(node, values)
     visible[node.output] = every[node.output] = Value(values[0].type, result)
 
 
@@ -342,20 +318,18 @@ def _evaluate(node: Node, evaluated: Mapping[str, Tensor]) -> Tensor:
             inner[step.output] = _evaluate(step, inner)
         return inner[step.output]
     tensors = [evaluated[name] for name in node.inputs]
+    if node.op in MOVES:
+        moved = _moved(node, map(to_array, tensors))
+        return Tensor.from_bytes(tensors[0].data_type, moved.shape, moved.tobytes())
     values = [Value(t.data_type, t.sizes) for t in tensors]
-    move = MOVES.get(node.op)
-    sizes = move(node, values) if move else _operator_sizes(node, values)
-    if move:
-        bits: Sequence[int | None] = _moved(node, tensors, sizes)
-    elif prod(sizes) == 0:
-        bits = []
-    else:
+    sizes, bits = _operator_sizes(node, values), list[int | None]()
+    if prod(sizes):
         at = shaped(node, values)
         padded = {
             field: Tensor(t.data_type, at.desc.tensors[field].sizes, t.bits)
             for field, t in zip(at.fields, tensors, strict=True)
         }
-        bits = at.desc.interpret(padded)
+        bits = list(at.desc.interpret(padded))
     if any(b is None for b in bits):
         raise Invalid("an index is out of range")
     return Tensor(values[0].type, sizes, array(values[0].type.bits_code, [b for b in bits if b is not None]))
