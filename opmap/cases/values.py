@@ -182,16 +182,16 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
     element unique among the elements of all of them. With `only`, the input of this field is the only one. Raises InputError
     if an index does not fit its data type.
     """
-    seed, elements = seed_of(case), 0
+    seed, elements, index_tensors = seed_of(case), 0, desc.index_tensors()
     tensors = {}
     for name in desc.spec().field_names("input"):
         tensor = desc.tensors[name]
-        count, indices = tensor.element_count, name in desc.index_tensors()
+        count, indices = tensor.element_count, name in index_tensors
         if only not in (None, name):
             elements += 0 if indices else count
             continue
         if indices:
-            own_seed = seed + desc.index_tensors().index(name)
+            own_seed = seed + index_tensors.index(name)
             signed = tensor.data_type.kind == "signed"
             values = _indices(desc.index_bounds[name], count, pattern, own_seed, signed)
             bits = _repeated(_index_bits(tensor.data_type, values, max(desc.index_bounds[name])), count)

@@ -48,7 +48,7 @@ def _case_of(line: bytes) -> str | None:
 class Bundle:
     """A results bundle that is being written.
 
-    Each record is written as soon as there is one, so that a crash loses none. `close` puts the lines into the order of
+    Each record is written as soon as there is one, so that a crash loses none. `complete` puts the lines into the order of
     the catalogue. `done` holds the records of an interrupted run that this run continues (`resume`). `ids` are the cases
     and probes of the run. Without `whole`, these records are `shortened`, and so may those be that are given at the end: what
     was written stays.
@@ -111,11 +111,6 @@ class Bundle:
             self.release()
             raise
         self.completed = True
-
-    def close(self, records: Iterable[Record], exit_code: int, problems: Iterable[str] = ()) -> None:
-        """Completes the bundle, and releases the folder. Nothing may be written after this call."""
-        self.complete(records, exit_code, problems)
-        self.release()
 
     def write_reports(
         self,

@@ -218,8 +218,9 @@ class Judge:
 
     def map(self, case: Case) -> MappedModel:
         """Returns the model of a case in the variant `plain`. Raises MappingError if it has none."""
-        fits = self.conversion != "directml" or fits_int32(case)
-        return map_descriptor(case.desc, index_conversion=self.conversion, fits_int32=fits)
+        conversion = self.conversion
+        fits = conversion != "directml" or fits_int32(case)
+        return map_descriptor(case.desc, index_conversion=conversion, fits_int32=fits)
 
     @property
     def conversion(self) -> IndexConversion:

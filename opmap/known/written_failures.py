@@ -65,7 +65,7 @@ class Pattern(NamedTuple):
 
 
 @dataclass
-class Group:
+class PatternCases:
     """The cases of the tier that a pattern matches.
 
     `failures` have these `signatures`. `passed`: whether some passed. `has_others`: whether some did neither, or did not
@@ -85,20 +85,22 @@ class Group:
         return not self.passed or (bool(self.failures[0].kinds) and pattern.type is not None)
 
 
-def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCause = no_cause) -> dict[Pattern, Group]:
+def patterns(
+    items: Iterable[object], records: Sequence[Record], cause: CommonCause = no_cause
+) -> dict[Pattern, PatternCases]:
     """Returns the patterns whose entries describe many failures each, those with the most failures first.
 
     `items` are the cases and probes of the tier, also those that were not run. Probes are in no pattern.
     """
     by_id = {record.case: record for record in records}
     signatures = {r.case: signature(r) for r in records if r.failed and r.verdict != Verdict.UNEXPECTED_PASS}
-    groups: dict[Pattern, Group] = {}
+    groups: dict[Pattern, PatternCases] = {}
     for case in items:
         if not isinstance(case, Case):
             continue
         record = by_id.get(case.id)
         for pattern in _patterns_of(case):
-            group = groups.setdefault(pattern, Group())
+            group = groups.setdefault(pattern, PatternCases())
             if record is not None and case.id in signatures:
                 group.failures.append(record)
                 group.signatures.add(signatures[case.id])
@@ -109,7 +111,7 @@ def patterns(items: Iterable[object], records: Sequence[Record], cause: CommonCa
     return dict(_chosen(groups, cause))
 
 
-def _chosen(groups: Mapping[Pattern, Group], cause: CommonCause) -> Iterator[tuple[Pattern, Group]]:
+def _chosen(groups: Mapping[Pattern, PatternCases], cause: CommonCause) -> Iterator[tuple[Pattern, PatternCases]]:
     """Gives the patterns to use. Each describes at least MANY failures that no pattern before it describes."""
     described: set[str | None] = set()
     for pattern, group in sorted(groups.items(), key=lambda entry: (-len(entry[1].failures), entry[0].order)):
@@ -260,7 +262,7 @@ def _failure(failures: Sequence[Record], *, may_pass: bool = False) -> dict[str,
     }
 
 
-def _comment(group: Group) -> str:
+def _comment(group: PatternCases) -> str:
     first = group.failures[0]
     passed = "; the others passed" if group.passed else ""
     return f"{len(group.failures)} cases{passed}; the first is {first.case}: {first.message or first.verdict}"

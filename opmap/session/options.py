@@ -10,7 +10,7 @@ import os
 import shlex
 from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ..errors import InputError, printable
 from ..evidence.again import option_words
@@ -93,8 +93,8 @@ def option(*given: Any, **named: Any) -> Any:
     return Option(*given, **named)
 
 
-class SessionOptions(NamedTuple):
-    """What was asked for. Each field is the option of this name (see `opmap validate --help`). Name the fields that you give."""
+class _Table(NamedTuple):
+    """The options of a run. The default of each field is its Option; the type is that of the option's value."""
 
     provider: str = option(
         "auto",
@@ -253,6 +253,22 @@ class SessionOptions(NamedTuple):
         None, "continue the interrupted run of this bundle", path, "DIR", WRITTEN, instead="bundle"
     )
 
+
+OPTIONS: Mapping[str, Option] = dict(_Table._field_defaults)
+"""Each option of a run by its name."""
+
+_DEFAULTS: dict[str, Any] = {name: row.default for name, row in OPTIONS.items()}
+
+
+class SessionOptions(_Table):
+    """What was asked for. Each field is the option of this name (see `opmap validate --help`). Name the fields that you give."""
+
+    __slots__ = ()
+
+    def __new__(cls, **given: Any) -> Self:
+        """Returns the options that are given, and the defaults of all others."""
+        return super().__new__(cls, **(_DEFAULTS | given))
+
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> SessionOptions:
         """Returns the options from parsed values by their names. A missing value, or None, is the default."""
@@ -320,12 +336,6 @@ class SessionOptions(NamedTuple):
             words += ["--pack", str(self.pack)]
         words += [word for id in (*batched_with, case) for word in ("--case", id)]
         return shlex.join(["opmap", "validate", *words])
-
-
-OPTIONS: Mapping[str, Option] = dict(SessionOptions._field_defaults)
-"""Each option of a run by its name."""
-
-SessionOptions.__new__.__defaults__ = tuple(row.default for row in OPTIONS.values())
 
 
 def of_command(command: str, options: Mapping[str, Option]) -> dict[str, Option]:

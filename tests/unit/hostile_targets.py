@@ -326,13 +326,15 @@ def _bundle_folder(folder: Path) -> Path:
     records = [Record(case=id, verdict=Verdict.PASS, actual=tensor, message="a text") for id in _IDS]
     for record in records:
         bundle.add(record)
-    bundle.close(records, 130)
+    bundle.complete(records, 130)
+    bundle.release()
     return folder
 
 
 def _feed_bundle(folder: Path) -> None:
     bundle = _open_bundle(folder, resume=True)
-    bundle.close(bundle.done, 0)
+    bundle.complete(bundle.done, 0)
+    bundle.release()
 
 
 def _bundle_target(name: str) -> Target:

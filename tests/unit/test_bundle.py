@@ -45,7 +45,8 @@ def write(folder, resume):
         if record.case not in {r.case for r in bundle.done}:
             bundle.add(record)
     bundle.environment({"python": Fact("3", "a source")})
-    bundle.close(records, 0)
+    bundle.complete(records, 0)
+    bundle.release()
 """
 
 KILLED = """
@@ -249,7 +250,8 @@ class TestLock:
             resume(tmp_path)
 
         assert before["results.jsonl"] == (tmp_path / "results.jsonl").read_bytes()
-        first.close(RECORDS, 0)
+        first.complete(RECORDS, 0)
+        first.release()
         assert IDS == cases(tmp_path)
         assert ["results.jsonl", "run.json"] == sorted(content(tmp_path))
         resume(tmp_path).release()
@@ -298,7 +300,9 @@ class TestLinks:
         before = victim.read_bytes()
 
         try:
-            resume(folder).close(RECORDS, 0)
+            bundle = resume(folder)
+            bundle.complete(RECORDS, 0)
+            bundle.release()
         except InputError:
             assert ".opmap-lock" == name  # it cannot be locked
 

@@ -283,7 +283,8 @@ class TestEnvironment:
         for name, version in (("a", "1.1"), ("b", "2.2")):
             bundle = Bundle(name, {"provider": "DmlExecutionProvider", "driver": version, "ids": version})
             bundle.environment(facts(version))
-            bundle.close([], 0)
+            bundle.complete([], 0)
+            bundle.release()
 
         _, document = diff("a", "b")
 

@@ -18,7 +18,7 @@ from opmap.engines.directml import structs
 from opmap.engines.directml.com import Com, iid, interfaces
 from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
 from opmap.engines.directml.device import Device
-from opmap.engines.directml.dispatchable import OperatorDesc, operator_struct
+from opmap.engines.directml.dispatchable import NativeDesc, operator_struct
 from opmap.engines.directml.dispatching import FILL, GUARD, _placed
 from opmap.engines.directml.hresults import BindingRefused, CallFailed, told
 from opmap.engines.directml.libraries import direct3d_device
@@ -107,7 +107,7 @@ class TestOperatorDesc:
     @pytest.mark.parametrize("spec", all_specs(), ids=lambda spec: spec.name)
     def test_every_member_of_a_struct_is_at_its_place_in_memory(self, spec):
         desc, _ = example_descriptor(spec, "1")
-        made = OperatorDesc(dispatchable(desc))
+        made = NativeDesc(dispatchable(desc))
         operator = structs.DML_OPERATOR_DESC.from_address(made.address)
         assert spec.number == operator.Type
         at = operator.Desc
@@ -131,7 +131,7 @@ class TestOperatorDesc:
         tensor = desc.tensors["InputTensor"]
         changed = {"strides": (0, 3), "total_tensor_size_in_bytes": 64, "guaranteed_base_offset_alignment": 32}
         desc = desc.replace(input_tensor=dataclasses.replace(tensor, owned_by_dml=True, **changed))
-        made = OperatorDesc(dispatchable(desc))
+        made = NativeDesc(dispatchable(desc))
         pointer = c_uint64.from_address(ctypes.addressof(made.members)).value
         buffer = structs.DML_BUFFER_TENSOR_DESC.from_address(structs.DML_TENSOR_DESC.from_address(pointer).Desc)
         assert (0, 3) == tuple((c_uint32 * 2).from_address(buffer.Strides))
@@ -141,12 +141,12 @@ class TestOperatorDesc:
     def test_strides_of_another_count_are_refused_for_directml_would_read_behind_them(self, strides):
         tensor = dataclasses.replace(_gather().tensors["InputTensor"], strides=strides)
         with pytest.raises(ProviderError, match=f"Strides must be one per size, 2: .* got {len(strides)}"):
-            OperatorDesc(dispatchable(_gather().replace(input_tensor=tensor)))
+            NativeDesc(dispatchable(_gather().replace(input_tensor=tensor)))
 
     @pytest.mark.parametrize("axis", [2**32, -1])
     def test_a_number_that_does_not_fit_is_refused_and_not_cut(self, axis):
         with pytest.raises(ProviderError, match=r"32 bits must be 0 to 2\^32 - 1"):
-            OperatorDesc(dispatchable(_gather().replace(axis=axis)))
+            NativeDesc(dispatchable(_gather().replace(axis=axis)))
 
 
 class TestMemory:

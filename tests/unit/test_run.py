@@ -116,7 +116,8 @@ class TestOrder:
 
         order = shuffled(ITEMS, 3)
         run.collect(ITEMS, judge, batches=[order[:3], order[3:4], order[4:]])
-        bundle.close(run.records, 0)
+        bundle.complete(run.records, 0)
+        bundle.release()
 
         assert seen != [item.id for item in ITEMS]
         assert (
@@ -207,7 +208,8 @@ class TestShortened:
             [SimpleNamespace(id=id) for id in ids], lambda batch: [records[ids.index(item.id)] for item in batch]
         )
         assert [None] * 4 == [record.lowered_as for record in run.records]
-        bundle.close(run.records, 0)
+        bundle.complete(run.records, 0)
+        bundle.release()
         lines = (tmp_path / "r" / "results.jsonl").read_text("utf-8").splitlines()
         assert whole == [json.loads(line) for line in lines]
 

@@ -56,7 +56,9 @@ class TestReplace:
 
     def test_bundle(self, busy, tmp_path):
         """The bundle is complete."""
-        Bundle(tmp_path, {}, ids=["a"]).close([Record(case="a", verdict=Verdict.PASS)], 0)
+        bundle = Bundle(tmp_path, {}, ids=["a"])
+        bundle.complete([Record(case="a", verdict=Verdict.PASS)], 0)
+        bundle.release()
 
         assert ["a"] == cases(tmp_path)
         assert {"run.json", "results.jsonl"} == {os.path.basename(path) for path in busy}

@@ -6,7 +6,7 @@ from ctypes import addressof, byref
 
 from .com import Com
 from .device import Device
-from .dispatchable import Dispatchable, OperatorDesc
+from .dispatchable import Dispatchable, NativeDesc
 from .structs import (
     DML_GRAPH_DESC,
     DML_GRAPH_EDGE_DESC,
@@ -26,7 +26,7 @@ def compiled(device: Device, dispatchable: Dispatchable, *, flags: int = 0, grap
     Raises CallFailed if DirectML refuses the descriptor (CreateOperator) or cannot compile it, ProviderError if a number
     does not fit its member.
     """
-    desc = OperatorDesc(dispatchable)
+    desc = NativeDesc(dispatchable)
     with device.directml.create("IDMLOperator", "CreateOperator", desc.address) as operator:
         if graph:
             return _compiled_graph(device, dispatchable, operator, flags)

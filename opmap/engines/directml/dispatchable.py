@@ -63,7 +63,7 @@ def operator_struct(name: str, fields: tuple[tuple[str, str], ...]) -> type[ctyp
     return type(name, (ctypes.Structure,), {"_fields_": members})
 
 
-class OperatorDesc:
+class NativeDesc:
     """A DML_OPERATOR_DESC with everything that it points to. `address` is valid as long as this object lives.
 
     Raises ProviderError if a number of the descriptor does not fit its member, or if the struct cannot hold its strides.

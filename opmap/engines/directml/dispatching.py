@@ -48,7 +48,7 @@ MAX_BYTES = 2**31
 
 
 @dataclass(frozen=True)
-class Region:
+class TensorRegion:
     """The place of a tensor in the device's buffer: `start` is that of its region, `at` its own, both in bytes."""
 
     tensor: BufferTensor
@@ -104,19 +104,21 @@ def run(
     return results
 
 
-def _placed(dispatchable: Dispatchable, offsets: Mapping[str, int]) -> tuple[dict[str, Region], dict[str, Region], int]:
+def _placed(
+    dispatchable: Dispatchable, offsets: Mapping[str, int]
+) -> tuple[dict[str, TensorRegion], dict[str, TensorRegion], int]:
     """Returns the regions of inputs and outputs by name, and the bytes that all of them take.
 
     Raises ProviderError if they take more than MAX_BYTES.
     """
-    placed: tuple[dict[str, Region], dict[str, Region]] = {}, {}
+    placed: tuple[dict[str, TensorRegion], dict[str, TensorRegion]] = {}, {}
     start = 0
     for regions, kind in zip(placed, ("input", "output"), strict=True):
         for name, tensor in dispatchable.tensors(kind).items():  # type: ignore[arg-type]  # the two literals above
             offset = offsets.get(name, 0)
             length = offset + _multiple(tensor.total, 4) + GUARD
             start = _multiple(start, max(_ALIGNMENT, tensor.alignment))
-            regions[name] = Region(tensor, start, start + offset, length)
+            regions[name] = TensorRegion(tensor, start, start + offset, length)
             start += length
     if start > MAX_BYTES:
         raise ProviderError(f"the tensors must take at most {MAX_BYTES} bytes (MAX_BYTES) in one buffer, got {start}")
@@ -128,7 +130,7 @@ def _multiple(number: int, of: int) -> int:
     return -(-number // of) * of
 
 
-def _fill(arena: Arena, inputs: Mapping[str, Region], contents: Mapping[str, Bytes], length: int) -> None:
+def _fill(arena: Arena, inputs: Mapping[str, TensorRegion], contents: Mapping[str, Bytes], length: int) -> None:
     """Writes what the device's buffer is to hold into the buffer that it is filled from."""
     arena.upload.reserve(length)
     ctypes.memset(arena.upload.address, FILL, length)
@@ -147,7 +149,7 @@ class _Recording:
         self.device, self.arena, self.operator = device, arena, operator
         self._kept: list[object] = []
 
-    def record(self, inputs: Sequence[Region], outputs: Sequence[Region]) -> None:
+    def record(self, inputs: Sequence[TensorRegion], outputs: Sequence[TensorRegion]) -> None:
         """Records both. Raises BindingRefused if DirectML refuses a binding."""
         device, initializer = self.device, self.device.initializer
         initializer.call("Reset", 1, (ctypes.c_void_p * 1)(self.operator.address))
@@ -195,12 +197,12 @@ class _Recording:
         self._kept.append(value)
         return addressof(value)
 
-    def _buffer(self, region: Region | None) -> ctypes.Structure:
+    def _buffer(self, region: TensorRegion | None) -> ctypes.Structure:
         if region is None:
             return DML_BUFFER_BINDING()
         return DML_BUFFER_BINDING(self.arena.device.resource.address, region.at, region.tensor.total)
 
-    def _each(self, regions: Sequence[Region | None]) -> int:
+    def _each(self, regions: Sequence[TensorRegion | None]) -> int:
         """Returns the address of an array with one DML_BINDING_DESC for each region; None binds nothing."""
         descs = [
             DML_BINDING_DESC(DML_BINDING_TYPE_BUFFER, self._keep(self._buffer(region)))
@@ -210,7 +212,7 @@ class _Recording:
         ]
         return self._keep((DML_BINDING_DESC * len(descs))(*descs))
 
-    def _array(self, regions: Sequence[Region | None]) -> ctypes.Structure:
+    def _array(self, regions: Sequence[TensorRegion | None]) -> ctypes.Structure:
         """Returns one binding with a buffer for each region; None is a NULL buffer."""
         buffers = (DML_BUFFER_BINDING * len(regions))(*map(self._buffer, regions))
         array = DML_BUFFER_ARRAY_BINDING(len(regions), self._keep(buffers))
