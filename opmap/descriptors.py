@@ -6,12 +6,11 @@ In JSON and in messages the fields keep DirectML's spelling (`IndexDimensions`);
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from math import prod
-from typing import Any, ClassVar, Self, TypeVar, cast
-from weakref import ref
+from typing import Any, ClassVar, Self, TypeVar
 
 from .errors import InputError, PseudocodeError, RuleError, shown
 from .pseudocode import (
@@ -251,7 +250,7 @@ class OperatorDesc:
 
     def violations(self, *, feature_level: str = FEATURE_LEVELS[-1]) -> tuple[Violation, ...]:
         """Returns every broken rule: the TENSOR rules first, then the operator's rules in the spec's order."""
-        return self._computed(self.results, feature_level, lambda: self._violations(feature_level))
+        return self._computed(feature_level, lambda: self._violations(feature_level))
 
     def _violations(self, feature_level: str) -> tuple[Violation, ...]:
         outputs = self.spec().field_names("output")
@@ -336,30 +335,16 @@ class OperatorDesc:
         return expand(self.spec().lines, self.expansion(), self.numbers)
 
     @property
-    def results(self) -> Room:
-        """The room for what is computed once for equal descriptors. It is emptied after many other descriptors."""
-        room_ref: ref[Room] | None = self.__dict__.get("_results")
-        room = room_ref() if room_ref else None
-        if room is None:
-            room = results_of(self)
-            self.__dict__["_results"] = ref(room)  # a list of many descriptors must not keep all rooms alive
-        return room
+    def results(self) -> dict[Any, Any]:
+        """What is computed once for equal descriptors, by name. It is emptied after many other descriptors."""
+        return results_of(self)
 
-    @property
-    def _results_of_form(self) -> Room:
-        """The room for what follows from the sizes and numbers alone, whatever the data types are."""
-        room: Room | None = self.results.get("form")
-        if room is None:
-            sizes = tuple(tensor.sizes for tensor in self.tensors.values())
-            cls = cast("Hashable", type(self))  # mypy takes the hash of its objects for its own
-            room = self.results["form"] = _results_of_form(cls, sizes, tuple(self.numbers.values()))
-        return room
-
-    def _computed(self, room: Room, name: str, compute: Callable[[], T]) -> T:
-        """Returns what follows from the descriptor and its spec. It is computed once for a room."""
-        spec, entry = self.spec(), room.get(name)
+    def _computed(self, name: str, compute: Callable[[], T]) -> T:
+        """Returns what follows from the descriptor and its spec. It is computed once for equal descriptors."""
+        spec, results = self.spec(), self.results
+        entry = results.get(name)
         if entry is None or entry[0] is not spec:  # a test may give the class another spec
-            entry = room[name] = spec, compute()
+            entry = results[name] = spec, compute()
         result: T = entry[1]
         return result
 
@@ -371,13 +356,12 @@ class OperatorDesc:
     @property
     def program(self) -> Program:
         """The compiled access map of this descriptor."""
-        return self._computed(self._results_of_form, "program", lambda: compile_map(self.access))
+        return self._computed("program", lambda: compile_map(self.access))
 
     @property
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
-        form = self._results_of_form
-        return self._computed(form, "access", lambda: access_map(self.statements, self.pseudocode_sizes))
+        return self._computed("access", lambda: access_map(self.statements, self.pseudocode_sizes))
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
@@ -441,22 +425,10 @@ def corrected_spec(operator: str) -> Spec:
     return load_spec(operator).corrected
 
 
-class Room(dict[Any, Any]):
-    """Results by name. Its owner may refer to it weakly."""
-
-    __slots__ = ("__weakref__",)
-
-
 @lru_cache(maxsize=512)
-def results_of(desc: OperatorDesc) -> Room:
-    """Returns the room for what is computed once for equal descriptors. It is lost after many other descriptors."""
-    return Room()
-
-
-@lru_cache(maxsize=512)
-def _results_of_form(cls: Hashable, sizes: tuple[tuple[int, ...], ...], numbers: tuple[int, ...]) -> Room:
-    """Returns the room for what is computed once for descriptors of a class with these sizes and numbers."""
-    return Room()
+def results_of(desc: OperatorDesc) -> dict[Any, Any]:
+    """Returns the place for what is computed once for equal descriptors. It is lost after many other descriptors."""
+    return {}
 
 
 def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> dict[str, Any]:

@@ -84,11 +84,11 @@ def map_descriptor(
     `fits_int32` is whether every index fits INT32; only the index conversion `directml` uses it. Raises MappingError if
     ONNX has no such operator, or if the descriptor has strides.
     """
-    operator, room = OPERATORS[desc.operator], desc.results
+    operator, results = OPERATORS[desc.operator], desc.results
     key = "mapped", index_conversion, fits_int32
-    if key not in room or room[key][0] is not operator:  # an operator from outside may be registered anew
-        room[key] = operator, _writer(desc, index_conversion, fits_int32).write()
-    mapped: MappedModel = room[key][1]
+    if key not in results or results[key][0] is not operator:  # an operator from outside may be registered anew
+        results[key] = operator, _writer(desc, index_conversion, fits_int32).write()
+    mapped: MappedModel = results[key][1]
     return mapped
 
 

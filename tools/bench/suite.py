@@ -116,7 +116,6 @@ def measure(
 def _fresh(cases: Sequence[Case]) -> list[Case]:
     """Returns the cases as new objects, without cached results. Cached results of equal descriptors are removed too."""
     descriptors.results_of.cache_clear()
-    descriptors._results_of_form.cache_clear()
     decide._json_of.cache_clear()
     fresh = []
     for case in cases:

@@ -67,18 +67,9 @@ class Covered:
         return self._combinations(3)
 
     def _combinations(self, size: int) -> set[Combination]:
-        """Returns the combinations of `size` classes that a row has. Bit i of a class says whether row i has it."""
-        rows_of: list[dict[str, int]] = [dict.fromkeys(names, 0) for names in self.parameters.values()]
-        for i, row in enumerate(self.rows):
-            for numbers, c in zip(rows_of, row, strict=True):
-                numbers[c] |= 1 << i
-        covered: set[Combination] = set()
-        for chosen in itertools.combinations(zip(self.parameters, rows_of, strict=True), size):
-            ways: list[tuple[Combination, int]] = [((), -1)]
-            for name, numbers in chosen:
-                ways = [((*way, (name, c)), rows & n) for way, rows in ways for c, n in numbers.items() if rows & n]
-            covered.update(way for way, _ in ways)
-        return covered
+        """Returns the combinations of `size` classes that a row has."""
+        rows = (zip(self.parameters, row, strict=True) for row in self.rows)
+        return {combination for row in rows for combination in itertools.combinations(row, size)}
 
     def take(self, case: Case) -> None:
         """Adds everything that one case covers."""

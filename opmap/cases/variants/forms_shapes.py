@@ -173,9 +173,3 @@ def _schema(op_type: str, version: int) -> _Schema | None:
         schema.outputs[0].type_str,
         {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints},
     )
-
-
-OPSETS = (7, 11, 12, 21, NEWEST_OPSET)
-"""The opsets with a form of their own, beside 13, which the mapping writes.
-
-The DirectML EP registers the mapped operators anew at 7, 11, 12 and 13, and Cast and Reshape also at 21."""

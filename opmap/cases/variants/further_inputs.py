@@ -5,8 +5,7 @@ Everything follows from the inputs that are given: no clock, no random numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -15,7 +14,7 @@ from ...descriptors import OperatorDesc, TensorDesc, complete
 from ...engines.arrays import dtype_of
 from ...errors import OpmapError
 from ...operators import OPERATORS, Lowering
-from ...tensors import DataType, Tensor
+from ...tensors import Tensor
 from .formed import Inputs
 
 MOST_ELEMENTS = 4096
@@ -48,7 +47,7 @@ def other_sizes(inputs: Inputs, by: int = 1) -> Inputs | None:
     Each input size that can change is larger by `by`, or smaller if `by` is negative; sizes stay above 0. Numbers,
     dimension counts and data types stay, and so do operator type, attributes and ranks of the ONNX node.
     """
-    changed = _in_other_sizes(inputs.desc, _tied(*_sizes_of(inputs.desc)), by)
+    changed = _in_other_sizes(inputs.desc, by)
     if changed is None:
         return None
     tensors = {}
@@ -63,40 +62,25 @@ def other_sizes(inputs: Inputs, by: int = 1) -> Inputs | None:
 
 
 def has_other_sizes(desc: OperatorDesc) -> bool:
-    """Returns whether `other_sizes` returns inputs for a descriptor.
-
-    The last thing that `other_sizes` tries is to change the first group of dimensions alone. That mostly answers it, and the
-    other groups need not be found.
-    """
-    first = _first_tied(*_sizes_of(desc))
-    if first is None:
-        return False
-    return (
-        _in_other_sizes(desc, (first,), 1) is not None or _in_other_sizes(desc, _tied(*_sizes_of(desc)), 1) is not None
-    )
+    """Returns whether `other_sizes` returns inputs for a descriptor."""
+    return _in_other_sizes(desc, 1) is not None
 
 
 # --- sizes ---
 
 
-def _sizes_of(desc: OperatorDesc) -> tuple[str, tuple[tuple[str, int], ...], tuple[tuple[str, tuple[int, ...]], ...]]:
-    """Returns what the groups of a descriptor's dimensions follow from: operator, numbers, input sizes."""
-    sizes = tuple((name, tensor.sizes) for name, tensor in desc.inputs.items())
-    return desc.operator, tuple(desc.numbers.items()), sizes
-
-
-def _in_other_sizes(desc: OperatorDesc, groups: tuple[_Group, ...], by: int) -> OperatorDesc | None:
-    """Returns the descriptor with as many of these groups changed as possible; None if none can change."""
+def _in_other_sizes(desc: OperatorDesc, by: int) -> OperatorDesc | None:
+    """Returns the descriptor with as many groups of dimensions changed as possible; None if none can change."""
     sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
     limits = {name: max(2 * tensor.element_count, MOST_ELEMENTS) for name, tensor in desc.tensors.items()}
-    for candidate in _candidates(sizes, groups, by, limits):
+    for candidate in _candidates(sizes, list(_groups(desc)), by, limits):
         resized = _resized(desc, candidate)
         if resized is not None and all(t.element_count <= limits[name] for name, t in resized.tensors.items()):
             return resized
     return None
 
 
-def _candidates(sizes: _Sizes, groups: tuple[_Group, ...], by: int, limits: Mapping[str, int]) -> Iterator[_Sizes]:
+def _candidates(sizes: _Sizes, groups: Sequence[_Group], by: int, limits: Mapping[str, int]) -> Iterator[_Sizes]:
     """Gives changed input sizes, those with the most changes first: all groups of dimensions, then ever fewer."""
     for count in range(len(groups), 0, -1):
         candidate = {name: list(size) for name, size in sizes.items()}
@@ -108,43 +92,22 @@ def _candidates(sizes: _Sizes, groups: tuple[_Group, ...], by: int, limits: Mapp
             yield changed
 
 
-@lru_cache(maxsize=1024)
-def _tied(
-    operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
-) -> tuple[_Group, ...]:
-    return tuple(_groups(operator, numbers, sizes))
-
-
-@lru_cache(maxsize=1024)
-def _first_tied(
-    operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
-) -> _Group | None:
-    return next(_groups(operator, numbers, sizes), None)
-
-
-def _groups(
-    operator: str, numbers: tuple[tuple[str, int], ...], sizes: tuple[tuple[str, tuple[int, ...]], ...]
-) -> Iterator[_Group]:
+def _groups(desc: OperatorDesc) -> Iterator[_Group]:
     """Gives the dimensions that can change, in groups that must change together; the longest dimensions come first.
 
     A dimension either changes alone, or together with one dimension of another input that has the same size.
     """
-    cls = OPERATORS[operator].descriptor
-    types = {name: DataType.FLOAT32 for name, _ in sizes} | {name: DataType.INT64 for name in cls.index_tensors()}
-    inputs = {name: TensorDesc(types[name], size) for name, size in sizes}
-    desc: OperatorDesc = complete(cls, inputs, dict(numbers))
-    places = [(name, at) for name, size in sizes for at in range(len(size))]
+    sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
+    places = [(name, at) for name, size in sizes.items() for at in range(len(size))]
     grouped: set[_Place] = set()
-    for place in sorted(places, key=lambda place: -inputs[place[0]].sizes[place[1]]):
-        if place in grouped:
+    for name, at in sorted(places, key=lambda place: -sizes[place[0]][place[1]]):
+        if (name, at) in grouped:
             continue
-        partners = [
-            p for p in places if p[0] != place[0] and inputs[p[0]].sizes[p[1]] == inputs[place[0]].sizes[place[1]]
-        ]
+        partners = [(n, i) for n, i in places if n != name and sizes[n][i] == sizes[name][at]]
         # Dimensions are aligned at their right ends, so the partner with the same distance to the end comes first.
-        partners.sort(key=lambda p: abs((len(inputs[place[0]].sizes) - place[1]) - (len(inputs[p[0]].sizes) - p[1])))
-        for group in ((place,), *((place, partner) for partner in partners)):
-            grown = {name: tuple(n + ((name, at) in group) for at, n in enumerate(size)) for name, size in sizes}
+        partners.sort(key=lambda p: abs((len(sizes[name]) - at) - (len(sizes[p[0]]) - p[1])))
+        for group in (((name, at),), *(((name, at), partner) for partner in partners)):
+            grown = {n: tuple(s + ((n, i) in group) for i, s in enumerate(size)) for n, size in sizes.items()}
             if _resized(desc, grown) is not None:
                 grouped.update(group)
                 yield group
