@@ -168,6 +168,9 @@ class Filled(Mapping[str, Tensor]):
             Filled._kept_size += count
         return Filled._last[key][1]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._arguments[0].inputs  # without computing it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._arguments[0].inputs)
 

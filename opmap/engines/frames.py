@@ -86,14 +86,18 @@ class Start(Message, frozen=True):
     package: str | None = None
 
 
-class Hello(Message, frozen=True):
+class Started(Message, frozen=True):
+    """The base class of the answers to Start."""
+
+
+class Hello(Started, frozen=True):
     """From the worker, whose own process id is `pid`: the provider is open."""
 
     facts: ProviderFacts
     pid: int
 
 
-class Refused(Message, frozen=True):
+class Refused(Started, frozen=True):
     """From the worker: the provider cannot be opened.
 
     Bad usage, such as an adapter that does not exist or a module without the factory; or, if `missing`, a provider that

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty
-from typing import Self, overload
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -65,6 +65,9 @@ STARTS = 2
 
 _DEVICE_LOST = re.compile(r"887A00(05|06|07|20)", re.IGNORECASE)
 """The HRESULTs for a GPU that was removed, hung or reset."""
+
+
+Reply = TypeVar("Reply", bound=frames.Message)
 
 
 class WorkerLost(ProviderError):
@@ -212,7 +215,7 @@ class WorkerProvider(Performer):
         self.start()
         limit = limit or self.timeout
         self.calls += runs_of(step)
-        result = self._ask(frames.Perform(step, limit), limit).result
+        result = self._ask(frames.Perform(step, limit), limit, frames.Performed).result
         if result.error is not None:
             result = msgspec.structs.replace(result, error=clean(result.error))
         if result.messages:
@@ -242,7 +245,7 @@ class WorkerProvider(Performer):
         problem = None
         if ":" in self.name and self._child and self._child.running:
             with suppress(ProviderError):
-                problem = self._ask(frames.End(), KILL_TIMEOUT).problem
+                problem = self._ask(frames.End(), KILL_TIMEOUT, frames.Ended).problem
         child, self._child = self._child, None
         self._spent = False
         if child:
@@ -300,7 +303,7 @@ class WorkerProvider(Performer):
         except OSError as error:
             raise NotRun(f"the worker process does not start: {error}") from None
         try:
-            reply = self._ask(self._start, self.start_timeout)
+            reply = self._ask(self._start, self.start_timeout, frames.Started)
         except frames.FrameError as error:  # a name, an option or a folder that is not UTF-8
             self._kill_child()
             raise InputError(f"--provider {self.name} cannot be sent to the worker process: {error}") from None
@@ -309,6 +312,7 @@ class WorkerProvider(Performer):
         if isinstance(reply, frames.Refused):
             self._kill_child()
             raise NotRun(reply.message) if reply.missing else InputError(reply.message)
+        assert isinstance(reply, frames.Hello), "the other answer to Start"
         self._hello, self._failed_starts, self._spent = reply, 0, False
         self.calls = 0
 
@@ -344,26 +348,14 @@ class WorkerProvider(Performer):
         """
         try:
             self.start()
-            return self._ask(frames.Inspect(), self.start_timeout).facts
+            return self._ask(frames.Inspect(), self.start_timeout, frames.Facts).facts
         except ProviderError as error:
             return {"worker": Fact(None, "the worker process", str(error))}
 
     # --- messages ---
 
-    @overload
-    def _ask(self, message: frames.Start, limit: float) -> frames.Hello | frames.Refused: ...
-
-    @overload
-    def _ask(self, message: frames.Perform, limit: float) -> frames.Performed: ...
-
-    @overload
-    def _ask(self, message: frames.Inspect, limit: float) -> frames.Facts: ...
-
-    @overload
-    def _ask(self, message: frames.End, limit: float) -> frames.Ended: ...
-
-    def _ask(self, message: frames.Message, limit: float) -> frames.Message:
-        """Sends a message to the child, and returns the reply.
+    def _ask(self, message: frames.Message, limit: float, reply_kind: type[Reply]) -> Reply:
+        """Sends a message to the child, and returns the reply, which must be of this kind.
 
         Any failure kills the child: its late reply must not be taken for the reply to the next message. A reply with the
         number of another request is such a failure. Raises WorkerTimeout after `limit` seconds, WorkerCrashed, or DeviceLost.
@@ -371,7 +363,6 @@ class WorkerProvider(Performer):
         self._requests += 1
         child = self._child
         assert child is not None  # start() was called before
-        replies = _REPLIES[type(message)]
         step = message.task if isinstance(message, frames.Perform) else None
         stage = Stage.RUN if step and not isinstance(step, Open) else Stage.LOAD
         doing = f" while {_doing(step)}" if step else ""
@@ -382,9 +373,8 @@ class WorkerProvider(Performer):
             if reply.number != self._requests:
                 got = f"{type(reply).__name__} for request {reply.number}"
                 raise frames.FrameError(f"the reply must be for request {self._requests}, got {got}")
-            if not isinstance(reply, replies):
-                wanted = " or ".join(kind.__name__ for kind in replies)
-                raise frames.FrameError(f"the reply must be {wanted}, got {type(reply).__name__}")
+            if not isinstance(reply, reply_kind):
+                raise frames.FrameError(f"the reply must be {reply_kind.__name__}, got {type(reply).__name__}")
             return reply
         except Empty:
             if step:
@@ -441,15 +431,6 @@ _CLAUSES: dict[type[Step], str] = {
     Drop: "releasing a session or value",
     Clear: "releasing all sessions and values",
 }
-
-
-_REPLIES: dict[type[frames.Message], tuple[type[frames.Message], ...]] = {
-    frames.Start: (frames.Hello, frames.Refused),
-    frames.Perform: (frames.Performed,),
-    frames.Inspect: (frames.Facts,),
-    frames.End: (frames.Ended,),
-}
-"""The replies that are valid for each message."""
 
 
 def native_command() -> list[str]:

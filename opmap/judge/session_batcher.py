@@ -41,7 +41,7 @@ class Judged(NamedTuple):
 class SessionBatcher:
     """Judges items in batches on the provider of a judge.
 
-    `batches(items)` divides the items of a run, and `judge_batch(batch)` returns one `Judged` per item of a batch.
+    `batches(items)` divides the items of a run, and `run_batch(batch)` returns one `Judged` per item of a batch.
 
     With `pack`, up to so many cases stand in one model. Without it, cases that have the same model share a session. With
     `fresh`, each case has a session of its own.
@@ -92,7 +92,7 @@ class SessionBatcher:
 
     # --- judging ---
 
-    def judge_batch(self, batch: Sequence[Item]) -> list[Judged]:
+    def run_batch(self, batch: Sequence[Item]) -> list[Judged]:
         """Returns the results of a batch, in its order. A provider's errors become verdicts."""
         results: dict[str, Judged] = {}
         groups: dict[object, list[Ready]] = {}
@@ -104,7 +104,7 @@ class SessionBatcher:
                 record = self.judge.record(ready) if isinstance(ready, Outcome) else ready
                 results[item.id] = Judged(record, self._calls)
         for group in groups.values():
-            results |= zip([ready.case.id for ready in group], self._judge_group(group), strict=True)
+            results |= zip([ready.case.id for ready in group], self._run_group(group), strict=True)
         return [results[item.id] for item in batch]
 
     def _probed(self, probe: Probe | ContractProbe) -> Record:
@@ -127,10 +127,10 @@ class SessionBatcher:
     def _calls(self) -> int:
         return self.judge.provider.runner.calls
 
-    def _judge_group(self, group: Sequence[Ready]) -> list[Judged]:
+    def _run_group(self, group: Sequence[Ready]) -> list[Judged]:
         """Judges cases in one session. If one does not pass, judges both halves again, down to single cases."""
         if self._alone and len(group) > 1:
-            return self._judge_each(group)
+            return self._run_each(group)
         packed = self.pack > 1 and len(group) > 1
         ran = self.judge.run(group, packed=packed)
         judged = [Judged(self.judge.record(outcome), self._calls) for outcome in ran.outcomes]
@@ -138,7 +138,7 @@ class SessionBatcher:
             return judged
         if any(one.record.placement and one.record.placement.source == "profile" for one in judged):
             self._alone = True
-            return self._judge_each(group)
+            return self._run_each(group)
         if packed:
             judged = [
                 one._replace(record=msgspec.structs.replace(one.record, variant=packed_name(one.record.variant)))
@@ -149,10 +149,10 @@ class SessionBatcher:
             return judged
         if ran.error is not None and ran.error.verdict in DANGEROUS:
             # each hang counts: the case must be found at once, and it would hang again
-            smaller = [judged[n] if n == ran.at else self._judge_group([ready])[0] for n, ready in enumerate(group)]
+            smaller = [judged[n] if n == ran.at else self._run_group([ready])[0] for n, ready in enumerate(group)]
         else:
             half = len(group) // 2
-            smaller = [*self._judge_group(group[:half]), *self._judge_group(group[half:])]
+            smaller = [*self._run_group(group[:half]), *self._run_group(group[half:])]
         told = [n for n in failed if judged[n].record.verdict not in ran.of_all]
         if all(one.record.verdict == Verdict.PASS for one in smaller):
             told.append(failed[0] if ran.at is None else ran.at)  # one failure of the whole group is reported once
@@ -162,9 +162,9 @@ class SessionBatcher:
                 smaller[n] = judged[n]._replace(record=fails_only_batched(judged[n].record, others))
         return smaller
 
-    def _judge_each(self, group: Sequence[Ready]) -> list[Judged]:
+    def _run_each(self, group: Sequence[Ready]) -> list[Judged]:
         """Judges each case in a session of its own."""
-        return [judged for ready in group for judged in self._judge_group([ready])]
+        return [judged for ready in group for judged in self._run_group([ready])]
 
 
 PACKS = "packs"

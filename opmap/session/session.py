@@ -251,7 +251,7 @@ class Session:
         if danger:  # such an item is alone in its batch
             message = f"not tried without --rerun-dangerous: known {danger.expected}: {danger.why}"
             return [not_run(batch[0], judge.provider, Verdict.SKIPPED, message)]
-        repetitions = [self._batcher.judge_batch(batch) for _ in range(self.options.repeat)]
+        repetitions = [self._batcher.run_batch(batch) for _ in range(self.options.repeat)]
         records = []
         for item, judged in zip(batch, zip(*repetitions, strict=True), strict=True):
             self.calls[item.id] = judged[-1].call

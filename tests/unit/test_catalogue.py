@@ -225,6 +225,13 @@ class TestTiers:
         assert "index_bounds" not in vars(case.desc)
         assert before == case.desc.index_bounds
 
+    def test_the_fields_are_known_without_the_values(self, monkeypatch):
+        """To ask whether there is an input computes none."""
+        case = next(case for case in catalogue("smoke") if isinstance(case.tensors, Filled))
+        monkeypatch.setattr("opmap.cases.values.fill", None)
+
+        assert set(case.desc.inputs) == {name for name in case.desc.tensors if name in case.tensors}
+
     def test_gives_memory_back_before_it_takes_more(self, monkeypatch):
         """While the values of a case are computed, those of the case before are no longer kept."""
         kept = []

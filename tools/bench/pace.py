@@ -89,7 +89,7 @@ def paces(
             together = ways[name]
             begin = perf_counter()
             for batch in together.batches(cases[start : start + block]):
-                for case, judged in zip(batch, together.judge_batch(batch), strict=True):
+                for case, judged in zip(batch, together.run_batch(batch), strict=True):
                     verdicts[name][case.id] = judged.record.verdict
                     advance()
             seconds[name] += perf_counter() - begin

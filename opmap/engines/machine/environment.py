@@ -27,12 +27,13 @@ import platform
 import sys
 import sysconfig
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from typing import Any
 
 from ...errors import ProviderError
 from ..telemetry import switch_off
-from .facts import Adapter, Fact, Module, fact, require_windows
+from .facts import Fact, Module, fact, require_windows
 from .runtimes import import_problem, installed, plugins
 
 MODULES = ("directml.dll", "directml.debug.dll", "d3d12core.dll", "d3d12.dll", "dxcore.dll")
@@ -49,10 +50,16 @@ def collect() -> dict[str, Fact]:
 
 def loaded_modules(*names: str) -> list[Module]:
     """Returns the modules with these file names in this process. Raises ProviderError on other systems than Windows."""
+    modules: list[Module] = _ask_windows("loaded_modules", names)
+    return modules
+
+
+def _ask_windows(name: str, *arguments: object) -> Any:
+    """Calls a function of the module `windows`. Raises ProviderError on other systems than Windows."""
     require_windows()
     from . import windows
 
-    return windows.loaded_modules(names)
+    return getattr(windows, name)(*arguments)
 
 
 # --- probes ---
@@ -86,24 +93,6 @@ def _packages() -> Fact:
         missing.append("ONNX Runtime")
     versions |= runtimes | {plugin.distribution: plugin.version for plugin in plugins()}
     return Fact(versions, "importlib.metadata", f"not installed: {', '.join(missing)}" if missing else None)
-
-
-def _wine() -> str | None:
-    require_windows()
-    from . import windows
-
-    return windows.wine_version()
-
-
-def _os_build() -> Fact:
-    require_windows()
-    from . import windows
-
-    return windows.os_build()
-
-
-def _loaded_modules() -> list[Module]:
-    return loaded_modules(*MODULES)
 
 
 def _runtime() -> Any:
@@ -142,26 +131,19 @@ def _ep_devices() -> list[dict[str, object]]:
     ]
 
 
-def _adapters() -> list[Adapter]:
-    require_windows()
-    from . import windows
-
-    return windows.adapters()
-
-
 PROBES: dict[str, tuple[str, Callable[[], object]]] = {
     "python": ("platform.python_version", platform.python_version),
     "implementation": ("platform.python_implementation", platform.python_implementation),
     "platform": ("platform.platform", _platform),
     "machine": ("platform.machine", _machine),
     "packages": ("importlib.metadata", _packages),
-    "wine": ("ntdll!wine_get_version", _wine),
-    "os_build": ("sys.getwindowsversion, registry UBR", _os_build),
+    "wine": ("ntdll!wine_get_version", partial(_ask_windows, "wine_version")),
+    "os_build": ("sys.getwindowsversion, registry UBR", partial(_ask_windows, "os_build")),
     # Before the probes that import ONNX Runtime or list adapters: it must list the modules that the caller loaded.
-    "loaded_modules": ("EnumProcessModulesEx", _loaded_modules),
+    "loaded_modules": ("EnumProcessModulesEx", partial(loaded_modules, *MODULES)),
     "onnxruntime": ("onnxruntime.get_build_info", _onnxruntime),
     "available_providers": ("onnxruntime.get_available_providers", _available_providers),
     "ep_devices": ("onnxruntime.get_ep_devices", _ep_devices),
-    "adapters": ("IDXGIAdapter1::GetDesc1", _adapters),
+    "adapters": ("IDXGIAdapter1::GetDesc1", partial(_ask_windows, "adapters")),
 }
 """The source and the probe of each fact, by the fact's name. The probes run in this order."""
