@@ -48,6 +48,7 @@ _EXTRA_COST = {
     "index_bytes": 1.5,
     "duplicates": 1.5,
     "largest_index": 1.5,
+    "computed_indices": 1.5,
 }
 """Feature -> what it costs more than others. Of two conditions that say the same, the cheaper one is shown."""
 
@@ -124,6 +125,8 @@ class Comparison:
         words = _WORDS.get(self.feature, self.feature.replace("_", " "))
         if self.feature == "negative":
             return "an index < 0" if self.value else "no index < 0"
+        if self.feature == "computed_indices":
+            return f"indices that {'a' if self.value else 'no'} node computes"
         if self.feature == "duplicates":
             return "an index that occurs twice" if self.value else "no index that occurs twice"
         if isinstance(self.value, bool) or self.op == "same":

@@ -23,6 +23,7 @@ FEATURES: Mapping[str, str] = {
     "output_elements": "The number of elements of the output.",
     "output_bytes": "The size of the output in bytes, without padding.",
     "negative": "Whether an index is negative.",
+    "computed_indices": "Whether a node of the ONNX model computes the indices: a Cast, a Reshape, or that of a variant.",
     "largest_index": "The largest index; 0 if all are negative.",
     "duplicates": "Whether two indices name the same place; -1 and the last index are the same.",
     "variant": "The variant or layout in which the case is brought to the provider.",

@@ -27,7 +27,7 @@ Features: TypeAlias = Mapping[str, Value]
 CATEGORIES = ("operator", "data_type", "index_type", "index_path", "variant", "data_pattern")
 """The features whose values are words."""
 
-FLAGS = ("negative", "duplicates")
+FLAGS = ("negative", "duplicates", "computed_indices")
 """The features whose values are true or false."""
 
 NUMBERS = tuple(name for name in FEATURES if name not in (*CATEGORIES, *FLAGS))
@@ -73,6 +73,8 @@ def _with_values(case: Case, of_indices: Mapping[str, Value]) -> dict[str, Value
     features: dict[str, Value] = {**_of_descriptor(case.desc), **of_indices, "variant": case.layout or case.variant}
     if case.desc.index_tensors():
         features["index_path"] = _index_path(case)
+        if features.get("computed_indices") is False:
+            features["computed_indices"] = features["index_path"] == "node"
     if case.data_pattern is not None:
         features["data_pattern"] = case.data_pattern.rstrip("0123456789")
     return features
@@ -105,15 +107,21 @@ def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:
 
 
 def _of_node(desc: OperatorDesc) -> dict[str, Value]:
-    """Returns the ranks of the ONNX node that stands for the descriptor; none if ONNX has no such operator."""
+    """Returns the ranks of the ONNX node that stands for the descriptor, and whether its indices are converted or reshaped.
+
+    There are none if ONNX has no such operator.
+    """
     lower = OPERATORS[desc.operator].lower
     if lower is None:
         return {}
     lowering, (data, *_), (indices, *_) = lower(desc), desc.data_tensors(), desc.index_tensors()
+    tensor = desc.tensors[indices]
+    as_it_is = tensor.data_type in lowering.index_types.get(indices, (tensor.data_type,))
     return {
         "node_rank": len(lowering.shapes[data]),
         "node_index_rank": len(lowering.shapes[indices]),
         "node_output_rank": len(lowering.output_shape),
+        "computed_indices": not as_it_is or lowering.shapes[indices] != tensor.sizes,
     }
 
 

@@ -37,15 +37,16 @@ def make_exact(
     budget: int = 500,
     seed: int = 0,
     first: Condition | None = None,
+    shows: Callable[[Case], bool] = lambda case: True,
 ) -> Asked:
     """Returns the condition that separates failing from passing cases, made exact with up to `budget` questions.
 
     `ask(case)` returns True if the case fails in the same way, False if it passes, None if it cannot be told. `failing`
-    and `passing` are cases of a run. `first` is a known condition: the result is wrong for no more answers. Equal arguments and answers give equal results.
+    and `passing` are cases of a run. `first` is a known condition: the result is wrong for no more answers. `shows` says whether a case can show the fault at all. Equal arguments and answers give equal results.
     """
     if not failing:
         return Asked(None)
-    evidence = Evidence(ask, failing, passing, budget - budget * FRESH // 100, seed)
+    evidence = Evidence(ask, failing, passing, budget - budget * FRESH // 100, seed, shows)
     _make_quick(evidence)
     given_up: set[Region] = set()
     inexact = 0

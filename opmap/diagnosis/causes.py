@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -22,21 +22,18 @@ from ..faults.case_arrays import CaseArrays
 from ..judge.compare import FED_IGNORED
 from ..judge.record import Record, TensorRecord
 from ..known.written_failures import stable_text
-from ..vocabulary import Verdict
+from ..vocabulary import VALUE_KINDS, Verdict
 from .conditions import Condition, separate
 from .judged_run import JudgedRun
-from .models import Model
-from .relation import PART, STALE, Label, Relation, without_numbers
+from .relation import PART, STALE, Label, Model, Relation, without_numbers
 from .relations import (
     Earlier,
     part_relation,
     problem_relation,
     relations,
-    reveals_addresses,
     session_faults,
 )
-from .relations_addresses import CommonRule
-from .relations_wrong import MAX_OUTPUT, WrongOutput
+from .relations_wrong import MAX_OUTPUT, WrongOutput, known_bits
 
 MOST_BACK, MOST_BACK_ALIKE = 40, 4000
 """How many calls back an output may come from; and one with the same type and sizes, which a cache may have kept."""
@@ -95,15 +92,13 @@ class Cause:
     """One group: its label, its relation, its failures (the smallest case first), and the condition that separates them.
 
     `relation` counts the wrong elements of the failures that were searched. `condition` is None if no condition holds for
-    all failures of the group and for no case that passed. `rule` is a rule of addresses that explains the failures
-    together, where no label does.
+    all failures of the group and for no case that passed.
     """
 
     label: Label
     relation: Relation
     failures: tuple[Failure, ...]
     condition: Condition | None
-    rule: CommonRule | None = None
 
     @property
     def smallest(self) -> Failure:
@@ -129,17 +124,19 @@ class Cause:
         """Returns whether a record has failed in the manner of this cause: with a wrong output, or without one."""
         return record.failed and (record.verdict == Verdict.MISMATCH) == self.mismatch
 
+    def with_more(self, run: JudgedRun, failures: Sequence[Failure]) -> Cause:
+        """Returns the cause with further failures, which show less of the relation than its own ones."""
+        more = (Failure(failure.case, failure.record) for failure in failures)
+        ordered = tuple(sorted((*self.failures, *more), key=lambda failure: case_size(failure.case)))
+        return replace(self, failures=ordered, condition=_condition(run, [failure.case for failure in ordered]))
+
     def claims(self, failure: Failure) -> bool:
         """Returns whether a searched failure shows the relation of this cause."""
-        if self.rule:
-            wrong = telling_output(failure)
-            return wrong is not None and self.rule.explains(wrong)
         if self.relation.vague:
             return False
         if self._label_in(failure) is not None:
             return True
-        actual, model = _own_output(failure.case, failure.record), self.relation.model
-        return model is not None and actual is not None and WrongOutput.of(failure.case, actual).is_given_by(model)
+        return self.relation.model is not None and any(_of_models(failure, [self.relation.model]))
 
     def relation_of(self, failure: Failure) -> Relation:
         """Returns the relation of one failure: that of the cause if the failure shows it, else its simplest one."""
@@ -236,16 +233,12 @@ def with_models(failures: Sequence[Failure]) -> list[Failure]:
     """Returns the failures with the models that others of them propose, where these give the output too."""
     proposed = Counter((r.kind, r.text) for failure in failures for r in failure.relations if r.model)
     by_text = {(r.kind, r.text): r.model for failure in failures for r in failure.relations if r.model}
-    shared = [
-        Model(kind, fault) for (kind, text), _ in proposed.most_common(MOST_MODELS) if (fault := by_text[kind, text])
-    ]
+    shared = [model for key, _ in proposed.most_common(MOST_MODELS) if (model := by_text[key])]
     extended = []
     for failure in failures:
-        actual = _own_output(failure.case, failure.record) if failure.record.verdict == Verdict.MISMATCH else None
-        if actual is not None and shared:
-            wrong = WrongOutput.of(failure.case, actual)
+        if shared and failure.record.verdict == Verdict.MISMATCH:
             new = (model for model in shared if (model.kind, model.fault.text) not in failure.labels)
-            more = (wrong.of_model(model) for model in new if wrong.is_given_by(model.fault))
+            more = list(_of_models(failure, list(new)))
             relations = sorted((*failure.relations, *more), key=lambda relation: relation.vague)
             failure = replace(failure, relations=tuple(relations))
         extended.append(failure)
@@ -295,9 +288,10 @@ def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
         return next((cause for cause in groups if cause.claims(failure)), None)
     alike, arrays = [cause for cause in groups if cause.mismatch], CaseArrays(case)
     for cause in alike:
-        kind, name = cause.label
-        fault = FAULTS[name] if kind == "fault" else cause.relation.model
-        if fault is not None and gives(fault, arrays, record):
+        (kind, name), model = cause.label, cause.relation.model
+        if kind == "fault" and gives(FAULTS[name], arrays, record):
+            return cause
+        if model and any(_of_models(Failure(case, record), [model])):
             return cause
     (case_features,) = run.features([case])
     return next((cause for cause in alike if cause.condition and cause.condition.holds(case_features)), None)
@@ -414,7 +408,8 @@ def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> lis
         ]  # the variant's own evidence, exactly; what elements became follows from it
     actual = _own_output(case, record)
     if actual is not None:
-        return relations(case, actual, earlier=earlier)
+        found = relations(case, actual, earlier=earlier)
+        return _of_values(found, record.kinds) if record.kinds else found
     names = faults_of_large(case, record) if is_large(record) else []
     if names:
         return [Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]))]
@@ -422,9 +417,19 @@ def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> lis
     return [Relation("none", f"no relation found: the wrong output is {why}", vague=True)]
 
 
+def _of_values(found: Sequence[Relation], kinds: Sequence[str]) -> list[Relation]:
+    """Returns the relations of an output in which nothing but values is wrong: no elements were moved then."""
+    text = f"the values are altered: {', '.join(VALUE_KINDS[kind] for kind in kinds)}"
+    altered = replace(found[0], kind="values", text=text, fault=None, ties=(), explained=found[0].wrong, vague=False)
+    return [r for r in found if r.fault or r.model or r.kind == "values"] or [replace(altered, part=None, remark=None)]
+
+
 def _own_output(case: Case, record: Record) -> list[int] | None:
     """Returns the bit patterns of a wrong output; None if they are not in the record, or belong to another run."""
     expected, actual = record.expected, record.actual
+    if is_large(record):
+        bits, is_whole = known_bits(case, actual)
+        return bits if is_whole else None
     if expected is None or expected.Bits is None or actual is None or actual.Bits is None:
         return None
     if not (_has_form(expected, case) and _has_form(actual, case)):
@@ -433,10 +438,22 @@ def _own_output(case: Case, record: Record) -> list[int] | None:
     return [int(bits or "0", 16) for bits in actual.Bits] if wanted == list(case.expected) else None
 
 
-def telling_output(failure: Failure) -> WrongOutput | None:
-    """Returns the wrong output of a failure whose data reveals addresses; None if it does not, or is not kept."""
-    actual = _own_output(failure.case, failure.record)
-    return WrongOutput.of(failure.case, actual) if actual is not None and reveals_addresses(failure.case) else None
+def _of_models(failure: Failure, models: Sequence[Model]) -> Iterator[Relation]:
+    """Gives the relations of the models that give the wrong output of a failure. Of a large one, its digest may decide."""
+    case, record = failure.case, failure.record
+    actual = _own_output(case, record)
+    if actual is not None:
+        wrong = WrongOutput.of(case, actual)
+        known = [relation.model for relation in failure.relations if relation.model]
+        whole = any(wrong.is_given_by(model.fault) for model in known)
+        for model in models:
+            if wrong.is_given_by(model.fault) or (not whole and wrong.is_of(model)):
+                yield wrong.of_model(model)
+    elif is_large(record):
+        arrays = CaseArrays(case)
+        for model in models:
+            if model.whole and gives(model.fault, arrays, record):
+                yield Relation(model.kind, model.fault.text, model=model)
 
 
 # --- groups ---

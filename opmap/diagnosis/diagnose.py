@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from ..cases.case import Case
 from ..cases.features import features
 from ..errors import names
-from ..faults import FAULTS
+from ..faults import FAULTS, Fault
 from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
 from ..vocabulary import DANGEROUS, Verdict
@@ -24,7 +25,6 @@ from .causes import (
     causes,
     failure_of,
     joined,
-    telling_output,
     whole_relation,
     with_models,
     without_calls,
@@ -32,8 +32,6 @@ from .causes import (
 from .conditions import Condition, approximate
 from .judged_run import JudgedRun
 from .new_cases import NewCases
-from .relation import Relation
-from .relations_addresses import CommonRule
 from .shrink import Budget
 from .sides import OpenWith, Sides, whose_fault
 from .smaller_failure import SmallerFailure
@@ -47,9 +45,6 @@ TWINS = 4
 MOST_ASKED_AGAIN = 5
 """The most failures of one cause that are asked again."""
 
-MOST_PARTS = 2
-"""The most dimensions whose positions a rule of addresses changes. A rule for more of them fits by chance."""
-
 MOST_SIDES = 3
 """The number of causes, the largest first, of which it is asked whose fault they are."""
 
@@ -60,6 +55,9 @@ MOST_STABLE = 12
 
 NOT_CHECKED = Stability(None, "not known: only the largest causes are run again")
 """The stability of the other causes."""
+
+AGAIN = Stability("sometimes", "sometimes (passes when it is run again)")
+"""The stability of those of them that pass when they are run again."""
 
 MOST_AGAIN = 200
 """The most failed cases that are run once more, to see which failures come back."""
@@ -149,7 +147,7 @@ def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool 
 
     Where no condition fits, the closest one is sought for these. Hangs and lost devices are run again only if `dangerous`.
     """
-    checked = separated(run, causes(run), fresh, most=most, dangerous=dangerous)
+    checked = _vague_as_one(run, separated(run, causes(run), fresh, most=most, dangerous=dangerous))
     return [diagnosis.with_closest(run) if at < most else diagnosis for at, diagnosis in enumerate(checked)]
 
 
@@ -164,11 +162,10 @@ def separated(
     unstable = _not_again(run, fresh)
     parts = [_part(run, cause, unstable, inside) for cause in groups for inside in (False, True)]
     ordered = sorted(filter(None, parts), key=lambda cause: -len(cause.failures))
-    found = [
-        _with_unstable(check_stability(cause, run, fresh, dangerous=dangerous), unstable) for cause in ordered[:most]
-    ]
-    found += [_with_unstable(Diagnosis(cause, NOT_CHECKED), unstable) for cause in ordered[len(found) :]]
-    return sorted(_joined_by_kind(run, found, fresh), key=lambda diagnosis: -len(diagnosis.cause.failures))
+    found = [check_stability(cause, run, fresh, dangerous=dangerous) for cause in ordered[:most]]
+    found += [Diagnosis(cause, NOT_CHECKED) for cause in ordered[len(found) :]]
+    checked = [_with_unstable(diagnosis, unstable) for diagnosis in found]
+    return sorted(_joined_by_kind(run, checked, fresh), key=lambda diagnosis: -len(diagnosis.cause.failures))
 
 
 def _with_unstable(diagnosis: Diagnosis, unstable: Set[str]) -> Diagnosis:
@@ -180,19 +177,21 @@ def _with_unstable(diagnosis: Diagnosis, unstable: Set[str]) -> Diagnosis:
         or not {f.case.id for f in diagnosis.cause.failures} <= unstable
     ):
         return diagnosis
-    always = f"{stability.text}, but not after others" if stability.kind else "passes when it is run again"
-    return replace(diagnosis, stability=replace(stability, kind="sometimes", text=f"sometimes ({always})"))
+    if stability.kind is None:
+        return replace(diagnosis, stability=AGAIN)
+    text = f"sometimes ({stability.text}, but not after others)"
+    return replace(diagnosis, stability=replace(stability, kind="sometimes", text=text))
 
 
 def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) -> Iterator[Diagnosis]:
     """Gives the causes that always fail, and one for each way of not always failing. What passes alone joins the first."""
     moving: dict[str, list[Diagnosis]] = {}
-    for diagnosis in found:
+    for diagnosis in sorted(found, key=lambda diagnosis: diagnosis.stability == AGAIN):
         kind = diagnosis.stability.kind if diagnosis.stability else None
-        if kind in _NOT_ALWAYS:
-            moving.setdefault(str(kind), []).append(diagnosis)
-        elif kind is None and moving and _passes_alone(diagnosis.cause, fresh):
+        if moving and (diagnosis.stability == AGAIN or (kind is None and _passes_alone(diagnosis.cause, fresh))):
             next(iter(moving.values())).append(diagnosis)
+        elif kind in _NOT_ALWAYS:
+            moving.setdefault(str(kind), []).append(diagnosis)
         else:
             yield diagnosis
     for some in moving.values():
@@ -201,6 +200,24 @@ def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) ->
         checked = first.cause.smallest  # the one of which the stability is known
         failures = (checked, *(failure for failure in whole.failures if failure is not checked))
         yield replace(first, cause=replace(whole, failures=failures, condition=None))
+
+
+def _vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition."""
+
+    def is_vague(diagnosis: Diagnosis) -> bool:
+        cause, checked = diagnosis.cause, diagnosis.always or diagnosis.stability == NOT_CHECKED
+        known = cause.condition is not None and (diagnosis.asked is None or diagnosis.exact)
+        return checked and cause.mismatch and cause.relation.vague and not known
+
+    ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
+    vague = [diagnosis for diagnosis in ordered if is_vague(diagnosis)]
+    kept = [diagnosis for diagnosis in ordered if not is_vague(diagnosis)]
+    if vague:
+        first = vague[0]
+        more = [failure for diagnosis in vague[1:] for failure in diagnosis.cause.failures]
+        kept.append(replace(first, cause=first.cause.with_more(run, more)) if more else first)
+    return sorted(kept, key=lambda diagnosis: -len(diagnosis.cause.failures))
 
 
 def _passes_alone(cause: Cause, fresh: Fresh) -> bool:
@@ -245,11 +262,9 @@ def diagnoses(
 
     Only a failure that occurs every time is asked about. Calls `advance` after each cause.
     """
-    left = separated(run, causes(run), fresh, dangerous=dangerous, most=MOST_STABLE)
-    stable = [diagnosis for diagnosis in left if diagnosis.always]
-    alike = settled(run, [diagnosis.cause for diagnosis in stable], judge)
-    left = [diagnosis for diagnosis in left if not diagnosis.always]
-    left += [Diagnosis(cause, next(d.stability for d in stable if d.cause.label == cause.label)) for cause in alike]
+    found = separated(run, causes(run), fresh, dangerous=dangerous, most=MOST_STABLE)
+    left = [diagnosis for diagnosis in found if not diagnosis.always]
+    left += settled(run, [diagnosis for diagnosis in found if diagnosis.always], judge)
     left.sort(key=lambda diagnosis: (not diagnosis.always, -len(diagnosis.cause.failures)))
     done: list[Diagnosis] = []
     while left:
@@ -263,9 +278,9 @@ def diagnoses(
             diagnosis = replace(
                 diagnosis, sides=whose_fault(smallest.case, smallest.record, fresh, dangerous=dangerous)
             )
-        done.append(diagnosis.with_closest(run))
+        done.append(diagnosis)
         advance()
-    return sorted(done, key=lambda diagnosis: -len(diagnosis.cause.failures))
+    return [diagnosis.with_closest(run) for diagnosis in _vague_as_one(run, done)]
 
 
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:
@@ -285,27 +300,28 @@ def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bo
     return Diagnosis(without_calls(run, cause) if observed.kind == "always" else cause, observed)
 
 
-def settled(run: JudgedRun, groups: Sequence[Cause], judge: Run) -> list[Cause]:
-    """Returns the causes, after failures of all but the largest were asked again with other values.
+def settled(run: JudgedRun, found: Sequence[Diagnosis], judge: Run) -> list[Diagnosis]:
+    """Returns the causes that always fail, after some failures were asked again with other values.
 
     The values of a case may say too little of what happened, or fit another relation by chance. If new data does not
     reproduce the relation, its cases join the matching cause; without one, the relation is vague.
     """
-    kept: list[Cause] = []
-    for cause in groups:
-        larger = [other for other in kept if other.mismatch and not (other.relation.vague or other.only_batched)]
-        if cause.only_batched or not (cause.mismatch and larger):
-            kept.append(cause)
-            continue
-        twins = _twins(cause, judge)
-        home = max(larger, key=lambda other: sum(map(other.claims, twins)))
-        if sum(map(home.claims, twins)) * 2 > len(twins):
-            kept[kept.index(home)] = cause_of(run, home.label, [*home.failures, *cause.failures])
-        elif _comes_back(cause, home, twins):
-            kept.append(cause)
-        else:
-            kept.append(replace(cause, relation=replace(cause.relation, vague=True)))
-    return sorted(kept, key=lambda cause: -len(cause.failures))
+    kept: list[Diagnosis] = []
+    for diagnosis in found:
+        cause = diagnosis.cause
+        larger = [other for other in kept if other.cause.mismatch and not other.cause.relation.vague]
+        if cause.mismatch and (larger or cause.relation.vague):
+            twins = _twins(cause, judge)
+            home = max(larger, key=lambda other: sum(map(other.cause.claims, twins)), default=None)
+            if home and sum(map(home.cause.claims, twins)) * 2 > len(twins):
+                kept[kept.index(home)] = replace(home, cause=home.cause.with_more(run, cause.failures))
+                continue
+            if not larger or not _comes_back(cause, larger, twins):
+                cause = _learned(cause, twins)
+            if larger and not _comes_back(cause, larger, twins):
+                cause = replace(cause, relation=replace(cause.relation, vague=True))
+        kept.append(replace(diagnosis, cause=cause))
+    return kept
 
 
 def _twins(cause: Cause, judge: Run) -> list[Failure]:
@@ -320,9 +336,10 @@ def _twins(cause: Cause, judge: Run) -> list[Failure]:
     return list(failures.values())
 
 
-def _comes_back(cause: Cause, larger: Cause, twins: Sequence[Failure]) -> bool:
+def _comes_back(cause: Cause, larger: Sequence[Diagnosis], twins: Sequence[Failure]) -> bool:
     """Returns whether most failures with other values show the relation of a cause, and not that of a larger one."""
-    return sum(cause.claims(twin) and not larger.claims(twin) for twin in twins) * 2 > len(twins)
+    own = [cause.claims(twin) and not any(other.cause.claims(twin) for other in larger) for twin in twins]
+    return sum(own) * 2 > len(twins)
 
 
 # --- asking ---
@@ -344,15 +361,29 @@ class Asking:
         self.words = {_words(failure.case) for failure in self.cause.failures}
         self.rivals = [rival for rival in self.rivals if rival.cause.mismatch and not rival.cause.relation.vague]
 
+    @cached_property
+    def fault(self) -> Fault | None:
+        """The fault by which the outputs are wrong, if the relation of the cause is one."""
+        relation = self.cause.relation
+        return FAULTS[relation.fault] if relation.fault else relation.model.fault if relation.model else None
+
+    def changes(self, case: Case) -> bool:
+        """Returns whether a case can show the cause, if that changes values: one of those that are moved must change."""
+        if self.fault is None or self.fault.value is None:
+            return True
+        right = CaseArrays(case).right
+        return not np.array_equal(self.fault.value(right, case.desc.output.data_type), right)
+
     def shows(self, case: Case) -> bool:
-        """Returns whether a case can show the cause: a change of values must change one of those that are moved."""
-        relation, right = self.cause.relation, CaseArrays(case).right
-        value = FAULTS[relation.fault].value if relation.fault else None
-        return value is None or not np.array_equal(value(right, case.desc.output.data_type), right)
+        """Returns whether a case can show the cause, if that takes elements from other addresses: another one must stand there."""
+        if self.fault is None or not (self.fault.moves or self.cause.relation.kind == "address"):
+            return True
+        arrays = CaseArrays(case)
+        return not np.array_equal(self.fault.bits(arrays), arrays.right)
 
     def __call__(self, case: Case) -> bool | None:
         """Returns whether the case fails; None if it cannot be told, or fails because of a rival."""
-        if not self.shows(case):
+        if not self.changes(case):
             return None
         record = self.judge(case)
         if record.good:
@@ -398,31 +429,20 @@ def make_condition_exact(
     cause = diagnosis.cause
     ask = Asking(cause, rivals, judge)
     failing = [failure.case for failure in cause.failures]
-    passing = [case for case in run.passed if ask.shows(case)]
-    asked = make_exact(ask, failing, passing, budget=budget, first=cause.condition)
-    learned = _learned(replace(cause, condition=asked.condition or cause.condition), ask.failures)
+    passing = [case for case in run.passed if ask.changes(case)]
+    asked = make_exact(ask, failing, passing, budget=budget, first=cause.condition, shows=ask.shows)
+    answers = [failure_of(case, record) for case, record in ask.failures]
+    learned = _learned(replace(cause, condition=asked.condition or cause.condition), answers)
     return replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
 
 
-def _learned(cause: Cause, answers: Sequence[tuple[Case, Record]]) -> Cause:
+def _learned(cause: Cause, answers: Sequence[Failure]) -> Cause:
     """Returns the cause with the relation that most failures, of the run and of the answers, have in common."""
     if not cause.mismatch:
         return cause
-    new = [failure_of(case, record) for case, record in answers]
-    failures = with_models([*(failure for failure in cause.failures if failure.relations), *new])
+    failures = with_models([*(failure for failure in cause.failures if failure.relations), *answers])
     label = best_label(failures)
-    learned = replace(cause, label=label, relation=whole_relation(label, failures))
-    if learned.relation.explained == learned.relation.wrong and not learned.relation.vague:
-        return learned
-    outputs = [(failure, wrong) for failure in new if (wrong := telling_output(failure)) is not None]
-    telling = [wrong for _, wrong in outputs]
-    rule = None if all(learned.claims(failure) for failure, _ in outputs) else CommonRule.of(telling)
-    if rule is None or len(rule.texts) > MOST_PARTS:
-        return learned
-    explained = sum(len(wrong.wrong) for wrong in telling)
-    return replace(
-        learned, rule=rule, relation=Relation("address", str(rule), None, (), explained, learned.relation.wrong)
-    )
+    return replace(cause, label=label, relation=whole_relation(label, failures))
 
 
 def _smaller(cause: Cause, asked: Asked, judge: Run) -> Failure | None:

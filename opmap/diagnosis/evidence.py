@@ -75,7 +75,7 @@ class Asked:
 class Evidence:
     """The features of failing cases, and the witnesses: passing cases that most faults would change.
 
-    `budget` is the most questions. A case that passes by its values alone is no witness any more as soon as this is known.
+    `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells. A case that passes by its values alone is no witness any more as soon as this is known.
     """
 
     def __init__(
@@ -85,8 +85,9 @@ class Evidence:
         passing: Sequence[Case],
         budget: int,
         seed: int,
+        shows: Callable[[Case], bool] = lambda case: True,
     ) -> None:
-        self.question, self.budget = question, budget
+        self.question, self.budget, self.shows = question, budget, shows
         failing = failing[:: -(-len(failing) // MOST_FAILING)]
         passing = passing[:: max(-(-len(passing) // MOST_PASSING), 1)]
         self.failures: list[Features] = list(features_of(failing))
@@ -178,13 +179,17 @@ class Evidence:
     def doubt(self, condition: Condition) -> bool:
         """Asks each witness against a condition again with other values. Returns whether one of them fails so.
 
-        Then it passes only because of its values, and is no witness any more. No witness is doubted twice.
+        Then it passes only because of its values, and is no witness any more. No witness is doubted twice. A case that
+        cannot show the cause is no witness either.
         """
+        silent = [id for id, pair in self.witnesses.items() if condition.holds(pair[1]) and not self.shows(pair[0])]
+        for id in silent:
+            del self.witnesses[id]
         against = [pair for id, pair in self.witnesses.items() if id not in self._doubted and condition.holds(pair[1])][
             :MOST_DOUBTED
         ]
         twins = TWINS if len(against) <= FEW_DOUBTED else FEWER_TWINS
-        return any([self._fails_with_other_values(*pair, twins, condition) for pair in against])
+        return any([self._fails_with_other_values(*pair, twins, condition) for pair in against]) or bool(silent)
 
     def _fails_with_other_values(self, case: Case, case_features: Features, twins: int, condition: Condition) -> bool:
         self._doubted.add(case.id)

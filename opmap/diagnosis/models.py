@@ -13,6 +13,7 @@ import numpy as np
 
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, resolve
 from ..faults.fault import Fault
+from .relation import Model
 from .relations_wrong import UNWRITTEN_BYTES, Mask, WrongOutput
 
 _GROUPS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -21,13 +22,6 @@ _LANES = (4, 8, 16)
 _LIMITS = tuple(1 << bit for bit in range(1, 17))
 _FIRST_NUMBER = 16
 """The lowest element that is named as the first one of a lost tail in all cases; it is a power of two."""
-
-
-class Model(NamedTuple):
-    """The kind of a relation, and the fault that gives the output; its text is the relation's."""
-
-    kind: str
-    fault: Fault
 
 
 class _Part(NamedTuple):
@@ -41,10 +35,10 @@ def models(wrong: WrongOutput) -> Iterator[Model]:
     """Gives the models that give exactly this output, the simplest first. The wrong elements must say enough."""
     if wrong.large or not wrong.tells(64):
         return
-    for kind, text, change in _changes(wrong):
+    for kind, text, change in _changes():
         changed = change(wrong.right, wrong.arrays)
         if np.array_equal(changed[wrong.wrong], wrong.wrong_bits):
-            for part in _parts(wrong):
+            for part in _parts(int(wrong.wrong[0])):
                 mask = part.mask(wrong.arrays)
                 if mask[wrong.wrong].all() and not mask.all() and wrong.is_(np.where(mask, changed, wrong.right)):
                     yield Model(kind, Fault(text=f"{part.text} {text}", output=_in_part(part, change)))
@@ -63,10 +57,10 @@ def _in_part(part: _Part, change: Change) -> Change:
 # --- parts of the output, and what they become ---
 
 
-def _parts(wrong: WrongOutput) -> Iterator[_Part]:
-    """Gives the parts that may be wrong: the tail from an element on, and what is left of groups, also of those in a row."""
-    for first in (n for n in _LIMITS if _FIRST_NUMBER <= n <= wrong.wrong[0]):
-        yield _Part(f"the elements from number {first} on", lambda arrays, n=first: _places(arrays) >= n)  # type: ignore[misc]
+def _parts(first: int) -> Iterator[_Part]:
+    """Gives the parts that may be wrong if this element is the first wrong one: tails, and what is left of groups."""
+    for number in (n for n in _LIMITS if _FIRST_NUMBER <= n <= first):
+        yield _Part(f"the elements from number {number} on", lambda arrays, n=number: _places(arrays) >= n)  # type: ignore[misc]
     for group in _GROUPS:
         text = f"the elements behind the last whole group of {group}"
         yield _Part(text, lambda arrays, n=group: _places(arrays) >= len(arrays.right) // n * n)  # type: ignore[misc]
@@ -85,7 +79,7 @@ def _behind_groups(arrays: CaseArrays, group: int) -> Mask:
     return behind
 
 
-def _changes(wrong: WrongOutput) -> Iterator[tuple[str, str, Change]]:
+def _changes() -> Iterator[tuple[str, str, Change]]:
     """Gives what elements may become: the kind, in words, and the change of all bits."""
     yield "missing", "are zero", lambda bits, arrays: 0 * bits
     for byte in UNWRITTEN_BYTES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..faults import Fault
 
@@ -43,6 +43,17 @@ NEARLY_ALL = 0.95
 UNKNOWN = "no relation found"
 
 
+class Model(NamedTuple):
+    """The kind of a relation, and the fault that gives the output; its text is the relation's.
+
+    If it is not `whole`, the fault gives the wrong elements, and may change others too.
+    """
+
+    kind: str
+    fault: Fault
+    whole: bool = True
+
+
 @dataclass(frozen=True)
 class Relation:
     """How a wrong output is related to the right one.
@@ -50,7 +61,7 @@ class Relation:
     `text` is a sentence. `fault` names a fault model that gives exactly the actual output, and `ties` name all others
     that do. `explained` is how many of the `wrong` elements the relation explains. `vague`: it names no rule. `part` names
     a fault model that gives the wrong elements, and would change others too. `remark` says of an output without a relation
-    which one is the closest. `model` gives exactly the output, and may say those of other cases.
+    which one is the closest. `model` gives the output, and may say those of other cases.
     """
 
     kind: str
@@ -62,7 +73,7 @@ class Relation:
     vague: bool = False
     part: str | None = None
     remark: str | None = None
-    model: Fault | None = field(default=None, compare=False)
+    model: Model | None = field(default=None, compare=False)
 
     def or_unknown(self, cases: int = 1, of: int = 1) -> Relation:
         """Returns the relation if it explains nearly all wrong elements, in nearly all cases; else that none was found.

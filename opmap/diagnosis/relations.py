@@ -15,7 +15,7 @@ from ..faults.case_arrays import Bits, CaseArrays
 from ..tensors import DataType
 from .models import models
 from .relation import UNKNOWN, Relation
-from .relations_addresses import address_relations
+from .relations_addresses import address_models, address_relations
 from .relations_outputs import any_order, output_relations, some_missing, stale_part
 from .relations_values import mask_relations, value_relations
 from .relations_wrong import WrongOutput
@@ -122,7 +122,9 @@ def _candidates(wrong: WrongOutput, earlier: Sequence[Earlier]) -> Iterator[Rela
     if wrong.tells_of_values():
         yield from value_relations(wrong)
     if not wrong.large and reveals_addresses(wrong.case):
-        yield from address_relations(wrong)
+        found = list(address_models(wrong))
+        yield from map(wrong.of_model, found)
+        yield from () if found else address_relations(wrong)
     yield from map(wrong.of_model, models(wrong))
     yield from _faults_in_part(wrong, fitting)
     if wrong.tells_of_values() and (wrong.read < 0).any():

@@ -5,17 +5,23 @@ The data must reveal addresses: every element of the input has bits of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from math import log2, prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..faults.case_arrays import Numbers
-from .relation import Relation
+from ..faults import Fault
+from ..faults.case_arrays import Bits, CaseArrays, Numbers, Resolve, resolve
+from ..pseudocode import strides_of
+from .relation import Model, Relation
 from .relations_wrong import MARGIN, Mask, WrongOutput
+
+MOST_PARTS, MOST_RULES = 2, 4
+"""The most dimensions whose positions a rule changes, more fit by chance; and for each the rules that are tried as models."""
 
 _CLEARANCE = 4.0
 """By how many bits the information in the positions that a rule explains must exceed the cost of the rule."""
@@ -24,11 +30,15 @@ _WORD_SIZES = (2, 4, 8, 16, 32, 64, 128, 256, 65536)
 
 
 class _Rule(NamedTuple):
-    """One way to get the positions along a dimension: in words, its cost in bits, the position of each wrong element."""
+    """One way to get the positions along a dimension: in words, its cost in bits, and the positions of elements."""
 
     text: str
     cost: float
-    positions: Numbers
+    positions: Positions
+
+
+Positions: TypeAlias = "Callable[[Elements, int], Numbers]"
+"""The positions of elements along a dimension, by a rule."""
 
 
 class _Whole(NamedTuple):
@@ -60,57 +70,47 @@ def address_relations(wrong: WrongOutput) -> Iterator[Relation]:
         yield wrong.relation("address", f"every wrong element is another element of the input{along}", vague=True)
 
 
-@dataclass(frozen=True)
-class CommonRule:
-    """A rule of addresses for outputs of different sizes: for each dimension, by its name, which position is read."""
+def address_models(wrong: WrongOutput) -> Iterator[Model]:
+    """Gives the rules of addresses that explain all wrong elements, as models: other cases are held against them.
 
-    parts: Mapping[str, str]
-
-    @classmethod
-    def of(cls, outputs: Sequence[WrongOutput]) -> CommonRule | None:
-        """Returns the simplest rule that explains all wrong elements of these outputs; None if there is none."""
-        common: dict[str, dict[str, float]] = {}
-        for wrong in outputs:
-            fitting = _fitting(wrong)
-            if fitting is None:
-                return None
-            for name, costs in fitting.items():
-                before = common.get(name, costs)
-                common[name] = {text: cost for text, cost in before.items() if text in costs}
-        if not all(common.values()):
-            return None
-        parts = {name: min(costs, key=lambda text: costs[text]) for name, costs in common.items()}
-        return cls(parts) if any(parts.values()) else None
-
-    def explains(self, wrong: WrongOutput) -> bool:
-        """Returns whether the rule explains all wrong elements of an output."""
-        fitting = _fitting(wrong)
-        return fitting is not None and all(self.parts.get(name, "") in costs for name, costs in fitting.items())
-
-    @property
-    def texts(self) -> list[str]:
-        """The parts in words, without those of dimensions along which nothing changes."""
-        return list(dict.fromkeys(text for text in self.parts.values() if text))
-
-    def __str__(self) -> str:
-        """`every wrong element is the input's element with position - 1 along the axis`."""
-        return f"every wrong element is the input's element {' and '.join(self.texts)}"
-
-
-def _fitting(wrong: WrongOutput) -> dict[str, dict[str, float]] | None:
-    """Returns by dimension name the rules that give the positions of all wrong elements, with their costs.
-
-    Returns None if a wrong element is not an element of the input.
+    If some give the whole output, these are the only ones.
     """
     addresses = _addresses(wrong)
-    if addresses is None or len(addresses.read) < len(wrong.wrong):
-        return None
-    rules: dict[str, dict[str, float]] = {}
-    for d, read in enumerate(addresses.read_positions):
-        fits = {rule.text: rule.cost for rule in addresses.every_rule(d) if np.array_equal(rule.positions, read)}
-        name = addresses.name(d)
-        rules[name] = {text: cost for text, cost in fits.items() if text in rules.get(name, fits)}
-    return rules
+    if addresses is None or not wrong.tells_alone() or not addresses.complete or len(addresses.changed) > MOST_PARTS:
+        return
+    fitting = []
+    for d in addresses.changed:
+        read = addresses.read_positions[d]
+        fits = [rule for rule in addresses.every_rule(d) if np.array_equal(rule.positions(addresses, d), read)]
+        fitting.append([(addresses.name(d), rule) for rule in sorted(fits, key=lambda rule: rule.cost)[:MOST_RULES]])
+    found = []
+    everything = np.ones(len(addresses.read), np.bool_)
+    information = log2(max(prod(addresses.sizes[d] for d in addresses.changed) - 1, 1))
+    for chosen in product(*fitting):
+        parts = dict(chosen)
+        text = " and ".join(dict.fromkeys(rule.text for rule in parts.values()))
+        if addresses.convinces(_Whole(text, sum(rule.cost for rule in parts.values()), everything, information)):
+            fault = Fault(text=f"every wrong element is the input's element {text}", output=_moved(parts))
+            found.append(Model("address", fault, whole=False))
+    yield from [model for model in found if wrong.is_given_by(model.fault)] or found
+
+
+def _moved(parts: Mapping[str, _Rule]) -> Callable[[Bits, CaseArrays], Bits]:
+    """Returns the change of an output whose elements come from other positions along some dimensions, by their names."""
+
+    def output(bits: Bits, arrays: CaseArrays) -> Bits:
+        source = arrays.move.source
+        if not arrays.writes_in_order or source.indexed_dimensions != arrays.address.indexed_dimensions:
+            return bits
+        right = arrays.element_addresses(source)
+        elements = Elements(arrays, source.sizes, right, np.arange(len(right)))
+        addresses = np.zeros_like(right)
+        for d, stride in enumerate(strides_of(source.sizes)):
+            rule = parts.get(elements.name(d))
+            addresses += stride * (rule.positions(elements, d) if rule else elements.right_positions[d])
+        return arrays.data.take(addresses, mode="clip")
+
+    return output
 
 
 def _addresses(wrong: WrongOutput) -> _Addresses | None:
@@ -123,34 +123,79 @@ def _addresses(wrong: WrongOutput) -> _Addresses | None:
         end = start + prod(access.sizes[name])
         inside = (start <= read) & (read < end) & (start <= right) & (right < end)
         if inside.sum() * 2 >= len(chosen):
-            return _Addresses(wrong, access.sizes[name], read[inside] - start, right[inside] - start, chosen[inside])
+            inner = right[inside] - start
+            return _Addresses(wrong.arrays, access.sizes[name], inner, chosen[inside], wrong, read[inside] - start)
         start = end
     return None
 
 
 @dataclass(frozen=True)
-class _Addresses:
-    """The wrong elements that are elements of one tensor of the input.
+class Elements:
+    """Elements of an output that come from one tensor of the input, of these sizes.
 
-    `read` are the actual addresses, `right` the documented ones, counted from the tensor's first element. `places` are
-    the elements' places in the output.
+    `right` are the documented addresses, counted from the tensor's first element; `places` the places in the output.
     """
 
-    wrong: WrongOutput
+    arrays: CaseArrays
     sizes: tuple[int, ...]
-    read: Numbers
     right: Numbers
     places: Numbers
-
-    @cached_property
-    def read_positions(self) -> Sequence[Numbers]:
-        """The positions that were read, one array per dimension."""
-        return np.unravel_index(self.read, self.sizes)
 
     @cached_property
     def right_positions(self) -> Sequence[Numbers]:
         """The documented positions, one array per dimension."""
         return np.unravel_index(self.right, self.sizes)
+
+    @cached_property
+    def indices(self) -> dict[int, Numbers]:
+        """The indices of the elements, for each dimension that reads an index; nothing for a scatter."""
+        arrays = self.arrays
+        if not arrays.writes_in_order:
+            return {}
+        address = arrays.address
+        return {
+            d: np.broadcast_to(values, address.loops).reshape(-1)[self.places]
+            for d, values in zip(address.indexed_dimensions, arrays.index_values, strict=True)
+        }
+
+    def name(self, d: int) -> str:
+        """Returns the name of a dimension: by its place beside the axis, if there is one."""
+        indexed = self.arrays.address.indexed_dimensions if self.indices else []
+        if len(indexed) == 1 and abs(d - indexed[0]) <= 1:
+            axis = "the axis" if "Axis" in self.arrays.case.desc.numbers else "the indexed dimension"
+            return axis if d == indexed[0] else f"the dimension {'behind' if d > indexed[0] else 'before'} {axis}"
+        return f"dimension {d}"
+
+    def positions_of(self, name: str) -> Numbers:
+        """Returns the documented positions along the dimension of this name; 0 if there is none."""
+        return next((p for d, p in enumerate(self.right_positions) if self.name(d) == name), 0 * self.right)
+
+    def indices_of(self, name: str) -> Numbers:
+        """Returns the indices of the dimension of this name; 0 if there are none."""
+        return next((i for d, i in self.indices.items() if self.name(d) == name), 0 * self.right)
+
+    def output_positions(self, dimension: int) -> Numbers:
+        """Returns the positions in the output along a dimension; 0 if it has no such dimension."""
+        sizes = self.arrays.output_sizes
+        return np.unravel_index(self.places, sizes)[dimension] if dimension < len(sizes) else 0 * self.right
+
+
+@dataclass(frozen=True)
+class _Addresses(Elements):
+    """The wrong elements that are elements of one tensor of the input. `read` are the actual addresses."""
+
+    wrong: WrongOutput
+    read: Numbers
+
+    @property
+    def complete(self) -> bool:
+        """Whether all wrong elements are among them, and each was read along some other position."""
+        return len(self.read) == len(self.wrong.wrong) and bool(self.changed)
+
+    @cached_property
+    def read_positions(self) -> Sequence[Numbers]:
+        """The positions that were read, one array per dimension."""
+        return np.unravel_index(self.read, self.sizes)
 
     @cached_property
     def changed(self) -> list[int]:
@@ -187,8 +232,8 @@ class _Addresses:
         """Gives the rules that fit most wrong elements."""
         best = [self._best(d) for d in range(len(self.sizes))]
         matches = np.ones(len(self.read), np.bool_)
-        for rule, positions in zip(best, self.read_positions, strict=True):
-            matches &= rule.positions == positions
+        for d, (rule, positions) in enumerate(zip(best, self.read_positions, strict=True)):
+            matches &= rule.positions(self, d) == positions
         texts = list(dict.fromkeys(rule.text for rule in best if rule.text))
         alternatives = prod(n for n, rule in zip(self.sizes, best, strict=True) if rule.text) - 1
         if texts and alternatives:
@@ -210,7 +255,7 @@ class _Addresses:
     def _best(self, d: int) -> _Rule:
         """Returns the rule that gives the most positions along a dimension; of equal ones, the cheapest."""
         read = self.read_positions[d]
-        return max(self._rules_along(d), key=lambda rule: (int((rule.positions == read).sum()), -rule.cost))
+        return max(self._rules_along(d), key=lambda rule: (int((rule.positions(self, d) == read).sum()), -rule.cost))
 
     # --- rules for the positions along one dimension ---
 
@@ -218,11 +263,11 @@ class _Addresses:
         if d in self.changed:
             yield from self.every_rule(d)
         else:
-            yield _Rule("", 0, self.right_positions[d])
+            yield _Rule("", 0, _documented)
 
     def every_rule(self, d: int) -> Iterator[_Rule]:
         """Gives the rules that fit the positions along a dimension. The documented rule can be one of them."""
-        yield _Rule("", 0, self.right_positions[d])
+        yield _Rule("", 0, _documented)
         yield from self._rules_of_position(d)
         yield from self._rules_of_other_positions(d)
         yield from self._rules_of_index(d)
@@ -234,71 +279,111 @@ class _Addresses:
         for step in {1, -1, _most_frequent(read - right), around, around - n}:
             cost = (2 if abs(step) == 1 else 4 + parameter) + abs(step) / (2 * n)  # of +2 and -5 modulo 7, take +2
             text = f"with position {'+' if step > 0 else '-'} {abs(step)} along {name}"
-            yield _Rule(text, cost, right + step)
-            yield _Rule(f"{text}, modulo its size", cost + 1, (right + step) % n)
-            yield _Rule(f"{text}, clamped", cost + 1, np.clip(right + step, 0, n - 1))
+            moved = _each(partial(_plus, step))
+            yield _Rule(text, cost, moved)
+            yield _Rule(f"{text}, modulo its size", cost + 1, _modulo(moved))
+            yield _Rule(f"{text}, clamped", cost + 1, _clamped(moved))
         constant = _most_frequent(read)
         word = "the last position" if constant == n - 1 else f"position {constant}"
         clamped = (right > constant).all() or (right < constant).all()
         text = f"with {word} along {name}" + (", clamped" if clamped and 0 < constant < n - 1 else "")
-        yield _Rule(text, 2 if constant in (0, n - 1) else 4 + parameter, 0 * right + constant)
-        yield _Rule(f"with the position from the other end of {name}", 3, n - 1 - right)
-        yield _Rule(f"with half the position along {name}", 5, right // 2)
+        last = constant == n - 1
+        place = _each(lambda p, n: 0 * p + (n - 1 if last else min(constant, n - 1)))
+        yield _Rule(text, 2 if constant in (0, n - 1) else 4 + parameter, place)
+        yield _Rule(f"with the position from the other end of {name}", 3, _each(lambda p, n: n - 1 - p))
+        yield _Rule(f"with half the position along {name}", 5, _each(lambda p, n: p // 2))
         for size in (size for size in _WORD_SIZES if size < n):
-            yield _Rule(f"with the position modulo {size} along {name}", 6, right % size)
-            yield _Rule(f"with the first of each {size} positions along {name}", 6, right // size * size)
+            text = f"with the position modulo {size} along {name}"
+            yield _Rule(text, 6, _each(partial(_remainder, size)))
+            text = f"with the first of each {size} positions along {name}"
+            yield _Rule(text, 6, _each(partial(_first_of, size)))
 
     def _rules_of_other_positions(self, d: int) -> Iterator[_Rule]:
-        n, name = self.sizes[d], self.name(d)
-        for other, positions in enumerate(self.right_positions):
-            if other != d and (self.sizes[other] > 1 or other in self.wrong.arrays.address.indexed_dimensions):
+        name, output_sizes = self.name(d), self.arrays.output_sizes
+        for other in range(len(self.sizes)):
+            if other != d and (self.sizes[other] > 1 or other in self.arrays.address.indexed_dimensions):
                 text = f"with the position of {self.name(other)} along {name}"
-                yield _Rule(text, 5, positions % n)
-                yield _Rule(f"{text}, clamped", 6, np.clip(positions, 0, n - 1))
-        for dimension, positions in enumerate(np.unravel_index(self.places, self.wrong.sizes)):
-            if dimension == d and len(self.sizes) == len(self.wrong.sizes):
-                yield _Rule(f"with the output's position along {name}", 4, positions % n)
-            elif self.wrong.sizes[dimension] > 1:
-                yield _Rule(f"with the output's position of dimension {dimension} along {name}", 5, positions % n)
+                other_positions = partial(_of_other, self.name(other))
+                yield _Rule(text, 5, _modulo(other_positions))
+                yield _Rule(f"{text}, clamped", 6, _clamped(other_positions))
+        for dimension, size in enumerate(output_sizes):
+            if dimension == d and len(self.sizes) == len(output_sizes):
+                yield _Rule(f"with the output's position along {name}", 4, _modulo(_of_output_alike))
+            elif size > 1:
+                text = f"with the output's position of dimension {dimension} along {name}"
+                yield _Rule(text, 5, _modulo(partial(_of_output, dimension)))
 
     def _rules_of_index(self, d: int) -> Iterator[_Rule]:
         """Gives the rules by which the position is an index: another dimension's, or this one's in another meaning."""
-        n, name = self.sizes[d], self.name(d)
-        for dimension, values in self._indices.items():
+        name = self.name(d)
+        for dimension in self.indices:
             if dimension != d:
-                text = f"with the index of {self.name(dimension)} along {name}"
-                yield _Rule(text, 3, np.where(values < 0, values + n, values))
-                yield _Rule(f"{text}, clamped", 4, np.clip(np.where(values < 0, values + n, values), 0, n - 1))
-                yield _Rule(f"{text}, modulo its size", 4, values % n)
+                text, other = f"with the index of {self.name(dimension)} along {name}", self.name(dimension)
+                yield _Rule(text, 3, _index(resolve, other))
+                yield _Rule(f"{text}, clamped", 4, _clamped(_index(resolve, other)))
+                yield _Rule(f"{text}, modulo its size", 4, _modulo(_index(resolve, other)))
                 continue
-            yield _Rule(f"with negative indices as 0 along {name}", 3, np.clip(values, 0, n - 1))
-            yield _Rule(f"with indices without their sign along {name}", 4, np.clip(abs(values), 0, n - 1))
+            yield _Rule(f"with negative indices as 0 along {name}", 3, _clamped(_index(lambda i, n: i)))
+            yield _Rule(f"with indices without their sign along {name}", 4, _clamped(_index(lambda i, n: abs(i))))
             for bits in (8, 16):
-                low = values.astype(f"<i{bits // 8}").astype(np.int64)
-                low = np.clip(np.where(low < 0, low + n, low), 0, n - 1)
-                yield _Rule(f"with indices of {bits} bits with a sign along {name}", 4, low)
-                low = np.clip(values & (1 << bits) - 1, 0, n - 1)
-                yield _Rule(f"with indices of {bits} bits without a sign along {name}", 4, low)
+                text = f"with indices of {bits} bits with a sign along {name}"
+                yield _Rule(text, 4, _clamped(_index(partial(_signed, bits))))
+                text = f"with indices of {bits} bits without a sign along {name}"
+                yield _Rule(text, 4, _clamped(_index(partial(_unsigned, bits))))
 
-    @cached_property
-    def _indices(self) -> dict[int, Numbers]:
-        """Returns the indices of the wrong elements, for each dimension that reads an index; nothing for a scatter."""
-        arrays = self.wrong.arrays
-        if not arrays.writes_in_order:
-            return {}
-        address = arrays.address
-        return {
-            d: np.broadcast_to(values, address.loops).reshape(-1)[self.places]
-            for d, values in zip(address.indexed_dimensions, arrays.index_values, strict=True)
-        }
 
-    def name(self, d: int) -> str:
-        """Returns the name of a dimension: by its place beside the axis, if there is one."""
-        indexed = self.wrong.arrays.address.indexed_dimensions if self._indices else []
-        if len(indexed) == 1 and abs(d - indexed[0]) <= 1:
-            axis = "the axis" if "Axis" in self.wrong.case.desc.numbers else "the indexed dimension"
-            return axis if d == indexed[0] else f"the dimension {'behind' if d > indexed[0] else 'before'} {axis}"
-        return f"dimension {d}"
+def _documented(elements: Elements, d: int) -> Numbers:
+    return elements.right_positions[d]
+
+
+def _each(change: Resolve) -> Positions:
+    """Returns the rule that changes each documented position; it gets the size of the dimension too."""
+    return lambda elements, d: change(elements.right_positions[d], elements.sizes[d])
+
+
+def _index(change: Resolve, name: str = "") -> Positions:
+    """Returns the rule by which each position is what an index means: that of the dimension itself, or of another one."""
+    return lambda elements, d: change(elements.indices_of(name or elements.name(d)), elements.sizes[d])
+
+
+def _of_other(name: str, elements: Elements, d: int) -> Numbers:
+    return elements.positions_of(name)
+
+
+def _clamped(positions: Positions) -> Positions:
+    return lambda elements, d: np.clip(positions(elements, d), 0, elements.sizes[d] - 1)
+
+
+def _modulo(positions: Positions) -> Positions:
+    return lambda elements, d: positions(elements, d) % elements.sizes[d]
+
+
+def _of_output(dimension: int, elements: Elements, d: int) -> Numbers:
+    return elements.output_positions(dimension)
+
+
+def _of_output_alike(elements: Elements, d: int) -> Numbers:
+    return elements.output_positions(d)
+
+
+def _plus(step: int, positions: Numbers, n: int) -> Numbers:
+    return positions + step
+
+
+def _remainder(size: int, positions: Numbers, n: int) -> Numbers:
+    return positions % size
+
+
+def _first_of(size: int, positions: Numbers, n: int) -> Numbers:
+    return positions // size * size
+
+
+def _signed(bits: int, index: Numbers, n: int) -> Numbers:
+    return resolve(index.astype(f"<i{bits // 8}").astype(np.int64), n)
+
+
+def _unsigned(bits: int, index: Numbers, n: int) -> Numbers:
+    return index & (1 << bits) - 1
 
 
 def _most_frequent(numbers: Numbers) -> int:

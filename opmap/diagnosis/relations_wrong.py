@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log2
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +20,8 @@ from ..cases.case import Case
 from ..faults import Fault
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, bit_array
 from ..judge.compare import UNWRITTEN, undefined
-from .relation import Relation
-
-if TYPE_CHECKING:
-    from .models import Model
+from ..judge.record import TensorRecord
+from .relation import Model, Relation
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -41,8 +41,32 @@ MARGIN = 12.0
 """The information, in bits, that wrong elements must hold beside the logarithm of the number of relations tried."""
 
 
+MAX_KNOWN = 2**20
+"""The largest output, in elements, of which wrong elements are looked at."""
+
 LEAST = 8.0
 """The information, in bits, for the relation that needs the least of it: the last element is a copy."""
+
+
+def known_bits(case: Case, actual: TensorRecord | None) -> tuple[list[int] | None, bool]:
+    """Returns the bit patterns of an output, and whether they are all right; (None, False) if they cannot be compared.
+
+    A large output has the expected ones where the record lists no difference. Its digest shows whether that is all.
+    """
+    output = case.desc.output
+    if actual is None or output.element_count > MAX_KNOWN:
+        return None, False
+    if (actual.DataType, list(actual.Sizes)) != (output.data_type.name, list(output.sizes)):
+        return None, False
+    if actual.Bits is not None:
+        return [int(bits or "0", 16) for bits in actual.Bits], True
+    known = array(output.data_type.bits_code, [bits or 0 for bits in case.expected])
+    try:
+        for difference in actual.Differences or ():
+            known[int(str(difference["element"]))] = int(str(difference["Bits"]), 16)
+    except (KeyError, ValueError, IndexError, OverflowError):  # a bundle from elsewhere
+        return None, False
+    return known.tolist(), hashlib.sha256(known).hexdigest() == actual.Digest
 
 
 @dataclass(frozen=True)
@@ -133,9 +157,16 @@ class WrongOutput:
         """Returns whether a fault gives exactly this output."""
         return self.is_(fault.bits(self.arrays))
 
+    def is_of(self, model: Model) -> bool:
+        """Returns whether a model gives this output, or its wrong elements; these must say enough then."""
+        if model.whole:
+            return self.is_given_by(model.fault)
+        same = np.array_equal(model.fault.bits(self.arrays)[self.wrong], self.wrong_bits)
+        return same and self.tells_of_addresses(16)
+
     def of_model(self, model: Model) -> Relation:
         """Returns the relation of a model that gives this output."""
-        return replace(self.relation(model.kind, model.fault.text), model=model.fault)
+        return replace(self.relation(model.kind, model.fault.text), model=model)
 
     # --- the input's elements ---
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from array import array
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ..cases.case import Case
-from ..diagnosis.relations_wrong import WrongOutput
+from ..diagnosis.relations_wrong import WrongOutput, known_bits
 from ..judge.compare import unravel
 from ..judge.record import TensorRecord
 from ..tensors import DataType
@@ -18,13 +16,10 @@ from .sections import Section
 MOST_WRONG = 6
 """The most wrong elements that are shown."""
 
-MAX_SHOWN_ELEMENTS = 2**20
-"""The largest output, in elements, of which wrong elements are shown."""
-
 
 def wrong_elements(case: Case, actual: TensorRecord | None) -> Section | None:
     """Returns the table of the wrong elements of a case; None if there is no output that can be compared, or none is wrong."""
-    bits, is_whole = _known_bits(case, actual)
+    bits, is_whole = known_bits(case, actual)
     wrong = WrongOutput.of(case, bits) if bits is not None else None
     if wrong is None or not len(wrong.wrong):
         return None
@@ -38,29 +33,8 @@ def wrong_elements(case: Case, actual: TensorRecord | None) -> Section | None:
 
 def comparable_bits(case: Case, actual: TensorRecord | None) -> list[int] | None:
     """Returns the bit patterns of an output; None if they are not all known, or are not of the type and sizes of its case."""
-    bits, is_whole = _known_bits(case, actual)
+    bits, is_whole = known_bits(case, actual)
     return bits if is_whole else None
-
-
-def _known_bits(case: Case, actual: TensorRecord | None) -> tuple[list[int] | None, bool]:
-    """Returns the bit patterns of an output, and whether they are all right; (None, False) if they cannot be compared.
-
-    A large output has the expected ones where the record lists no difference. Its digest shows whether that is all.
-    """
-    output = case.desc.output
-    if actual is None or output.element_count > MAX_SHOWN_ELEMENTS:
-        return None, False
-    if (actual.DataType, list(actual.Sizes)) != (output.data_type.name, list(output.sizes)):
-        return None, False
-    if actual.Bits is not None:
-        return [int(bits or "0", 16) for bits in actual.Bits], True
-    known = array(output.data_type.bits_code, [bits or 0 for bits in case.expected])
-    try:
-        for difference in actual.Differences or ():
-            known[int(str(difference["element"]))] = int(str(difference["Bits"]), 16)
-    except (KeyError, ValueError, IndexError, OverflowError):  # a bundle from elsewhere
-        return None, False
-    return known.tolist(), hashlib.sha256(known).hexdigest() == actual.Digest
 
 
 def values(data_type: DataType, bits: Sequence[int]) -> list[str]:

@@ -61,7 +61,7 @@ class Fault:
         return "full" if self.huge else "standard" if self.needs else "smoke"
 
     @property
-    def _moves(self) -> bool:
+    def moves(self) -> bool:
         """Whether the fault can change which elements are moved."""
         return bool(self.address or self.indices or self.addresses) or self.position is not resolve
 
@@ -69,7 +69,7 @@ class Fault:
         """Returns the output's bit patterns, for a fault without `session`. The caller must not change them."""
         if self.concerns and not self.concerns(arrays):
             return arrays.right
-        bits = self._moved(arrays) if self._moves else arrays.right
+        bits = self._moved(arrays) if self.moves else arrays.right
         if self.value:
             bits = self.value(bits, arrays.data_type)
         return self.output(bits.copy(), arrays) if self.output else bits

@@ -265,6 +265,21 @@ class TestCauses:
         (cause,) = causes(JudgedRun([(case, record)]))
         assert ("inputs", FED_IGNORED) == (cause.relation.kind, cause.relation.text)
 
+    def test_values_only(self):
+        """Of an output in which nothing but values is wrong, no relation says that elements were moved."""
+        case = next(c for c in CASES if c.desc.output.data_type.name == "FLOAT32")
+        bits = list(case.expected)
+        actual = [*bits[1:], bits[0]]
+        record = Judge(open_fault("output-zero"))(case)
+        hexadecimal = [f"{b:08x}" for b in actual]
+        record = msgspec.structs.replace(record, actual=msgspec.structs.replace(record.actual, Bits=hexadecimal))
+        moved, altered = (
+            causes(JudgedRun([(case, msgspec.structs.replace(record, kinds=kinds))]))[0].relation
+            for kinds in (None, ["zero-sign"])
+        )
+        assert "values" != moved.kind
+        assert ("values", "the values are altered: sign of zero") == (altered.kind, altered.text)
+
     def test_calls(self):
         """A relation over calls is not told of a case that fails alone in a fresh process."""
         judge = Judge(open_fault("run-previous-output"))
@@ -334,8 +349,8 @@ class TestCauses:
         run, judge = self.run("index-clamped-early"), Judge(open_fault("index-clamped-early"))
         (cause,) = causes(run)
         chance = replace(cause, label=("shift", "by chance"), failures=cause.failures[:3])
-        (found,) = settled(run, [cause, chance], judge)
-        assert cause.label == found.label
+        (found,) = settled(run, [Diagnosis(cause), Diagnosis(chance)], judge)
+        assert cause.label == found.cause.label
 
     @pytest.mark.slow
     def test_rivals(self):

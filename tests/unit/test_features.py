@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from registered_operators import OUTSIDE, registered
 
+from opmap.cases.case import retyped
 from opmap.cases.catalogue import catalogue, generated
 from opmap.cases.feature_names import FEATURES
 from opmap.cases.features import CATEGORIES, FLAGS, NUMBERS, features, features_of
@@ -116,6 +117,17 @@ class TestFeatures:
         sizes = {"InputTensor": (3,), "IndicesTensor": (count,)}
         given = case("GATHER", sizes, {"Axis": 0, "IndexDimensions": 1})
         assert path == features(dataclasses.replace(given, variant=variant))["index_path"]
+
+    @pytest.mark.parametrize(
+        ("index_type", "variant", "computed"),
+        [(DataType.INT32, "plain", False), (DataType.INT32, "node", True), (DataType.UINT32, "plain", True)],
+    )
+    def test_computed(self, index_type, variant, computed):
+        """A node of the model computes the indices if it converts them, or if the variant says so."""
+        sizes = {"InputTensor": (3, 3), "IndicesTensor": (2, 3)}
+        desc = retyped(case("GATHER_ELEMENTS", sizes, {"Axis": 0}).desc, DataType.FLOAT16, index_type)
+        given = dataclasses.replace(generated(desc, "identity", "addr"), variant=variant)
+        assert computed is features(given)["computed_indices"]
 
     def test_whole_tier(self):
         """Every feature occurs, with values of its kind; cases taken together have the features of each alone."""
