@@ -15,7 +15,7 @@ from ..cases.feature_names import FEATURES
 from ..errors import cut, short_line, shown
 from ..manual.case_ids import MEANING
 from ..session.option_types import coordinates, count, number, path, seconds
-from ..session.options import CASES, HOW, OPTIONS, WRITTEN, Group, Option, of_command
+from ..session.options import CASES, DIRECTML, HOW, OPTIONS, WRITTEN, Group, Option, of_command
 from ..vocabulary import TIERS
 
 
@@ -199,7 +199,7 @@ SHARED: dict[str, Option] = {
         instead="format",
         also=(
             *("validate", "diagnose", "shrink", "check", "map", "rules", "docs", "catalog", "faults", "fuzz", "survey"),
-            *("diff", "known", "doctor"),
+            *("diff", "known", "doctor", "bisect"),
         ),
     ),
 }
@@ -329,6 +329,29 @@ COMMANDS: dict[str, Command] = {
             "id": Option(
                 None, "the id of a defect: show all about it, and a program that reproduces it", metavar="ID", nargs="?"
             )
+        },
+    ),
+    "bisect": Command(
+        help="Run a case or a program on pairs of ONNX Runtime and DirectML.dll, and say since which version it is wrong.",
+        example="opmap bisect --known empty-output-beside --dml-runtime /var/tmp/opmap-rig",
+        options={
+            "case": Option(None, "the id of a case or contract probe", metavar="ID", instead="subject"),
+            "known": Option(None, "the id of a known defect (opmap known)", metavar="ID", instead="subject"),
+            "program": Option(
+                None,
+                "a Python program: exit code 0 right, 1 wrong, 2 no DirectML EP; opmap export and opmap known write such",
+                path,
+                "FILE",
+                instead="subject",
+            ),
+            "diagnosis": Option(None, "a diagnosis.json: a case of each cause in it", path, "FILE", instead="subject"),
+            "directml": Option((), "on Windows: a folder with another DirectML.dll", path, "PATH", _HOW),
+            "runtime": Option(
+                (),
+                "DirectML on Linux: only this pair of the folder (default: all; opmap doctor lists them)",
+                metavar="NAME",
+                group=DIRECTML,
+            ),
         },
     ),
     "fuzz": Command(

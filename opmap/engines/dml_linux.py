@@ -28,6 +28,7 @@ So another build of ONNX Runtime, unpacked there, takes the place of the one tha
 """
 
 _PAIRS = "work/runtimes"
+_SHOWN = "shown"
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SCRIPT = "dml_linux.py"
@@ -48,7 +49,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 def pairs(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> list[Pair]:
     """Returns the pairs in the rig that `find_dml_runtime` finds, the oldest first; none if no rig is named."""
-    rig = _find_rig(explicit, environ)
+    rig = find_rig(explicit, environ)
     found = []
     for file in (rig / _PAIRS).glob("*/runtime.json") if rig else ():
         try:
@@ -74,7 +75,7 @@ def find_dml_runtime(
     the same content is there. Raises InputError if the folder is not a rig, if it has no such pair, and on other systems
     than Linux.
     """
-    folder = _find_rig(explicit, environ)
+    folder = find_rig(explicit, environ)
     if runtime is not None:
         check_pair(runtime, pairs(explicit, environ))
     if folder is None:
@@ -84,11 +85,20 @@ def find_dml_runtime(
 
 
 def run_command(
-    folder: Path, command: Sequence[str], environ: Mapping[str, str] = os.environ, *, runtime: str | None = None
+    folder: Path,
+    command: Sequence[str],
+    environ: Mapping[str, str] = os.environ,
+    *,
+    runtime: str | None = None,
+    shown: Path | None = None,
 ) -> list[str]:
-    """Returns the command that runs a command in a rig, on one of its pairs if `runtime` names it."""
+    """Returns the command that runs a command in a rig, on one of its pairs if `runtime` names it.
+
+    The command starts in the folder `shown`, if one is given; no other folder outside the rig is visible there.
+    """
     first = rf"Z:\rig\runtimes\{runtime}" if runtime else environ.get(PYTHONPATH)
     settings = ["--env", f"PYTHONPATH={first}"] if first else []
+    settings += ["--bind", f"{shown}:{_SHOWN}", "--cwd", f"/mnt/{_SHOWN}"] if shown else []
     return [sys.executable, str(_script(folder)), "run", *settings, str(folder), *command]
 
 
@@ -99,7 +109,7 @@ def check_pair(name: str, known: Sequence[Pair]) -> None:
         raise InputError(f"--runtime must be a pair in the folder of --dml-runtime, which has {listed}, got {name!r}")
 
 
-def _find_rig(explicit: str | None, environ: Mapping[str, str]) -> Path | None:
+def find_rig(explicit: str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Returns the folder of the rig that is named, None if none is. Raises InputError as `find_dml_runtime` does."""
     named = explicit or environ.get(VARIABLE)
     if not named:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -108,6 +109,13 @@ class OpenProvider(ProviderFacts):
         adapters = msgspec.to_builtins(facts["adapters"].value or []) if "adapters" in facts else []
         versions = {a["driver_version"]["value"] for a in adapters if a["name"] == self.adapter}
         return versions.pop() if len(versions) == 1 else None
+
+    def loaded_directml(self, facts: Mapping[str, Fact]) -> str | None:
+        """Returns the version of the DirectML.dll that the facts name; None if there is none, or several."""
+        modules = msgspec.to_builtins(facts["loaded_modules"].value or []) if "loaded_modules" in facts else []
+        is_directml = re.compile(r"(.*[\\/])?directml\.dll", re.IGNORECASE).fullmatch
+        versions = {m["file_version"] for m in modules if is_directml(m["path"])}
+        return versions.pop() if len(versions) == 1 else None  # of several none is known to be the right one
 
     def close(self) -> None:
         """Calls the provider's `close()`, if it has one. An exception becomes a warning."""

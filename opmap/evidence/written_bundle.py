@@ -134,6 +134,11 @@ def read_bundle(folder: str | os.PathLike[str]) -> WrittenBundle:
     return replace(results, diagnosis=diagnosis, survey=survey)
 
 
+def read_diagnosis(file: str) -> DiagnosisDocument:
+    """Returns the document in a file that `validate --report` or `diagnose --json` wrote. Raises InputError."""
+    return _document(Path(file), DiagnosisDocument)
+
+
 class _Versioned(msgspec.Struct):
     """A document of any schema."""
 

@@ -4,6 +4,6 @@ Each `*.toml` file beside this one holds some defects; `defects` reads them. An 
 and device classes on which its defect was seen.
 """
 
-from .defects import KINDS, Defect, Seen, defects, find_defect, shipped_failures
+from .defects import KINDS, Defect, Seen, SeenOn, Word, defects, find_defect, shipped_failures
 
-__all__ = ["KINDS", "Defect", "Seen", "defects", "find_defect", "shipped_failures"]
+__all__ = ["KINDS", "Defect", "Seen", "SeenOn", "Word", "defects", "find_defect", "shipped_failures"]

@@ -12,6 +12,7 @@
     sequences = [["default fed"]]               # what a sequence of `opmap fuzz` needs to show it: features of each session
     seen.onnxruntime-directml = { versions = "==1.24.4" }
     seen.onnxruntime-windowsml = { repaired = "1.30.0" }
+    pairs = [{ onnxruntime = "1.24.4", directml = "1.15.4", seen = "wrong" }]  # what its reproducer did, by opmap bisect
 
     [[defects.fails]]                           # as in a file of known failures (see known_failures)
     case = "*/fed-data"
@@ -62,8 +63,20 @@ class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ", ".join(filter(None, (self.versions and self.versions.removeprefix("=="), repaired)))
 
 
+Word = Literal["right", "wrong", "refused", "crash", "hang", "unstable", "not loadable", "no answer"]
+"""What a pair of ONNX Runtime and DirectML.dll does. `unstable`: the runs differ. The last two say nothing about the versions."""
+
+
+class SeenOn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What was seen on a pair of ONNX Runtime and DirectML.dll."""
+
+    onnxruntime: str
+    directml: str
+    seen: Word
+
+
 class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One defect of the DirectML EP. `seen` has the packages in which it was looked for."""
+    """One defect of the DirectML EP. `seen` has the packages in which it was looked for, `pairs` what `opmap bisect` saw."""
 
     id: str
     title: str
@@ -75,6 +88,7 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     reproducer: str
     sequences: tuple[tuple[str, ...], ...] = ()
     seen: dict[str, Seen]
+    pairs: tuple[SeenOn, ...] = ()
     fails: tuple[dict[str, Any], ...]
 
     def __str__(self) -> str:

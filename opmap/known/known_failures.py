@@ -50,7 +50,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase, translate
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -447,10 +447,7 @@ def locate(judge: Judge, entries: Sequence[KnownFailure]) -> Environment:
         return place
     judge(next(iter(catalogue("smoke"))))
     facts = provider.environment()
-    modules: Any = facts["loaded_modules"].value if "loaded_modules" in facts else None
-    dlls = {m["file_version"] for m in modules or [] if _is_directml(m)}
-    directml = dlls.pop() if len(dlls) == 1 else None  # of several versions none is known to be the right one
-    return msgspec.structs.replace(place, driver=provider.driver(facts), directml=directml)
+    return msgspec.structs.replace(place, driver=provider.driver(facts), directml=provider.loaded_directml(facts))
 
 
 def active_failures(
@@ -470,10 +467,6 @@ def active_failures(
         locate(judge, [*entries, *shipped]) if isinstance(judge, Judge) else Environment(provider=full_name(provider))
     )
     return ActiveFailures(entries, place, shipped=shipped, file=file, other_cause=other_cause)
-
-
-def _is_directml(module: Mapping[str, str]) -> bool:
-    return re.split(r"[\\/]", module["path"])[-1].lower() == "directml.dll"
 
 
 def _matches(item: Item, entry: KnownFailure) -> bool:

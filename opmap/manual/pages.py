@@ -16,6 +16,7 @@ ORDER = (
     "diagnosis",
     "survey",
     "known-failures",
+    "versions",
     "dxdispatch",
     "export",
     "models",

@@ -36,7 +36,9 @@ JUDGING = Group("", (*RUN, "check", "shrink", "survey"))
 CASES = Group("which cases", RUN)
 HOW = Group("how they are run", RUN)
 TOGETHER = Group("how they are run", ("validate", "diagnose"))
-DIRECTML = Group("where and how the DirectML execution provider runs", (*JUDGING.commands, "export", "fuzz", "rules"))
+DIRECTML = Group(
+    "where and how the DirectML execution provider runs", (*JUDGING.commands, "export", "fuzz", "rules", "bisect")
+)
 WRITTEN = Group("what is written", ("validate", "diagnose"))
 
 
