@@ -15,6 +15,9 @@ MAX_PAGE_BYTES = 1_000_000
 MAX_PAGE_LINES = 20_000
 """The most lines of a documentation page."""
 
+MAX_PAGE_CODE = 20_000
+"""The most characters of code on a documentation page: ten times as many as on any page of Microsoft."""
+
 MAX_PAGE_DIGITS = 100
 """The most digits of a number in the code of a documentation page."""
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, zip_longest
-from typing import Literal, NoReturn, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from ..errors import InputError, PseudocodeError
-from ..limits import MAX_PAGE_BYTES, MAX_PAGE_DIGITS, MAX_PAGE_LINES
+from ..limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
 from ..pseudocode import Line, parse_formula, parse_lines
 from ..spec import Field, Pseudocode, Spec, SpecExample, Support, load_spec
 from .block import LINE_END, Block, original, visible
@@ -29,13 +29,8 @@ from .statements import assigned_names, tensors_of
 from .tables import Tables
 from .title import operator_of
 
-_LONGEST_FORMULA = 4000
-_LONGEST_CODE = 20_000
-_MOST_CODE_LINES = 1000
-_MOST_CODE = 200_000
-_MOST_EXAMPLES = 200
 _MOST_RANGES = 20
-"""Pages come from outside. Pages of Microsoft stay far below these limits. Code is counted in characters."""
+"""The most ranges and bounds that are read. Pages of Microsoft have far fewer."""
 
 _SHORT = 200
 _LABEL = re.compile(r"\s*[^\s:\uff1a][^:\uff1a]{0,20}[:\uff1a]")
@@ -92,7 +87,7 @@ class Page:
 def read_page(text: str, *, name: str) -> Page:
     """Takes a documentation page apart: Markdown, HTML or plain text, in any language. `name` is for messages.
 
-    Raises InputError if the page is too large, if it is not about an operator that opmap knows, or if it holds no
+    Raises InputError if the page or the code on it is too large, if it is not about an operator that opmap knows, or if it holds no
     pseudocode, no example and no table.
     """
     size = len(text.encode("utf-8", "replace"))
@@ -103,6 +98,9 @@ def read_page(text: str, *, name: str) -> Page:
         raise InputError(f"a page must have at most {MAX_PAGE_LINES} lines, got {line_count}", file=name)
     text = _LONG_REFERENCE.sub("\ufffd", text.removeprefix("\ufeff"))
     blocks = read_blocks(text)
+    code = sum(len(block.text) for block in blocks if block.kind == "code")
+    if code > MAX_PAGE_CODE:
+        raise InputError(f"a page must have at most {MAX_PAGE_CODE} characters of code, got {code}", file=name)
     shipped = load_spec(operator_of(text, blocks, name=name))
     page = _read(shipped, blocks, name)
     if not (page.unreadable or any(spec.pseudocode.line or spec.examples or spec.support for spec in page.readings)):
@@ -144,12 +142,10 @@ class _Reader:
         self.intervals: list[tuple[int, str, str]] = []
         self.bounds: list[tuple[int, str, str]] = []
         self.formulas: list[tuple[int, str]] = []
-        # the reader's position: the section's field, the text of the next block, the last title, how much code was read
+        # the reader's position: the section's field, the text of the next block, the last title
         self.section: str | None = None
         self.following = ""
         self.title: Block | None = None
-        self.too_many = False
-        self.code_length = 0
         blocks = list(blocks)
         self.has_headings = any(block.kind == "heading" for block in blocks)
         self.tables = Tables(shipped, has_headings=self.has_headings)
@@ -221,14 +217,9 @@ class _Reader:
                 self.intervals.append((block.line + line_offset, self.section, interval))
 
     def _code(self, block: Block) -> None:
-        self.code_length += len(block.text)
-        if self.code_length > _MOST_CODE:
-            if self.code_length - len(block.text) <= _MOST_CODE:  # said once
-                message = f"only the first {_MOST_CODE} characters of code are read"
-                self.unreadable.append(Finding("unreadable", block.line, "code", message))
-            return
-        if problem := _too_much(block.text):
-            self.unreadable.append(Finding("unreadable", block.line, "code", f"this code is not read: {problem}"))
+        if _LONG_NUMBER.search(block.text):
+            message = f"this code is not read: a number must have at most {MAX_PAGE_DIGITS} digits"
+            self.unreadable.append(Finding("unreadable", block.line, "code", message))
             return
         match self._code_kind(block.text):
             case "example":
@@ -255,15 +246,14 @@ class _Reader:
         if example and (example.tensors or example.fields):
             fields = {*self.prose.tensors, *self.prose.numbers}
             return "example" if fields & {*example.tensors, *example.fields} else None
-        if len(text) <= _LONGEST_FORMULA:
-            lines = _try(parse_lines, text)
-            tensors = self.shipped.pseudocode.tensors
-            if lines and any(isinstance(line, Line) and line.target.tensor in tensors for line in lines):
-                return "pseudocode"
-            (output,) = self.shipped.field_names("output")
-            statements = _try(parse_formula, text)
-            if statements and f"{output}.Sizes" in assigned_names(statements):
-                return "formula"
+        lines = _try(parse_lines, text)
+        tensors = self.shipped.pseudocode.tensors
+        if lines and any(isinstance(line, Line) and line.target.tensor in tensors for line in lines):
+            return "pseudocode"
+        (output,) = self.shipped.field_names("output")
+        statements = _try(parse_formula, text)
+        if statements and f"{output}.Sizes" in assigned_names(statements):
+            return "formula"
         names = "|".join(self.prose.tensors)
         if re.search(rf"(?m)^[ \t]*(?:{names})[ \t]*:[ \t]*\(", text):
             return "example"
@@ -279,11 +269,11 @@ class _Reader:
         text = block.text.strip("\n")
         tensors = self.shipped.pseudocode.tensors
         try:
-            lines = parse_lines(text) if len(text) <= _LONGEST_FORMULA else _refuse("it is too long")
+            lines = parse_lines(text)
             names = {name for line in lines for name in tensors_of(line)}
             unknown = sorted(names - set(tensors))
             if unknown:
-                _refuse(f"it names {', '.join(unknown)}, which is no tensor of {self.shipped.name}")
+                raise PseudocodeError(f"it names {', '.join(unknown)}, which is no tensor of {self.shipped.name}")
         except PseudocodeError as error:
             self._cannot_read(block, "pseudocode", error)
             return
@@ -295,8 +285,6 @@ class _Reader:
 
     def _formula(self, block: Block) -> None:
         try:
-            if len(block.text) > _LONGEST_FORMULA:
-                _refuse("it is too long")
             parse_formula(block.text)
         except PseudocodeError as error:
             self._cannot_read(block, "size formula", error)
@@ -304,12 +292,6 @@ class _Reader:
             self.formulas.append((block.line, block.text))
 
     def _example(self, block: Block) -> None:
-        if len(self.examples) == _MOST_EXAMPLES:
-            if not self.too_many:
-                message = f"only the first {_MOST_EXAMPLES} examples are read"
-                self.unreadable.append(Finding("unreadable", block.line, "examples", message))
-            self.too_many = True
-            return
         example = parsed(block.text)
         typed = any(t.data_type for t in example.tensors.values()) if example else "DataType" in block.text
         used_ids = {example.id for example in self.examples}
@@ -332,8 +314,7 @@ class _Reader:
 
     def _struct(self, block: Block) -> bool:
         """Reads `struct DML_…_OPERATOR_DESC { … };`. Returns whether the block is this struct."""
-        is_struct = re.match(rf"\s*(?:typedef\s+)?struct\s+{self.shipped.struct}\b", block.text)
-        if not is_struct or len(block.text) > _LONGEST_FORMULA:
+        if not re.match(rf"\s*(?:typedef\s+)?struct\s+{self.shipped.struct}\b", block.text):
             return False
         outputs = self.shipped.field_names("output")
         fields = []
@@ -383,20 +364,9 @@ class _Reader:
         return PageSpec(**facts)
 
 
-def _too_much(code: str) -> str | None:
-    """Returns why code is too large to be read, or None."""
-    if len(code) > _LONGEST_CODE or code.count("\n") > _MOST_CODE_LINES:
-        return f"it must have at most {_MOST_CODE_LINES} lines and {_LONGEST_CODE} characters"
-    return f"a number must have at most {MAX_PAGE_DIGITS} digits" if _LONG_NUMBER.search(code) else None
-
-
 def _try(parse: Callable[[str], _Parsed], text: str) -> _Parsed | None:
     """Returns the parsed text, or None if it cannot be read."""
     try:
         return parse(text)
     except PseudocodeError:
         return None
-
-
-def _refuse(problem: str) -> NoReturn:
-    raise PseudocodeError(problem)

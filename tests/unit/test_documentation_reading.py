@@ -12,7 +12,7 @@ from opmap.documentation.blocks import read_blocks
 from opmap.documentation.equivalence import same_formula
 from opmap.documentation.prose import ProseReader
 from opmap.errors import InputError
-from opmap.limits import MAX_PAGE_BYTES, MAX_PAGE_DIGITS, MAX_PAGE_LINES
+from opmap.limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
 from opmap.spec import load_spec
 
 
@@ -209,8 +209,8 @@ class TestHostileInput:
             UID + "<span>a" * 100_000,
             UID + "# -field OutputTensor\n\n" + "DataType DimensionCount InputTensor.DimensionCount " * 15_000,
             UID + "# -field Axis\n\n" + "[0, " * 200_000,
-            UID + "```\nInputTensor.Sizes = {1}\n```\n" * 6_000,
-            UID + "```\nstruct DML_GATHER_OPERATOR_DESC {\n" + "UINT a;\n" * 19_000,
+            UID + "```\nInputTensor.Sizes = {1}\n```\n" * 800,
+            UID + "```\nstruct DML_GATHER_OPERATOR_DESC {\n" + "UINT a;\n" * 2_400,
             UID + "DML_FEATURE_LEVEL_1_0\n" + "InputTensor 4 FLOAT32\n" * 19_000,
             UID + "output[" + "=a[" * 250_000,
             UID + ">" * 900_000,
@@ -234,17 +234,16 @@ class TestHostileInput:
         "wanted, text",
         [
             (f"at most {MAX_PAGE_LINES} lines, got {MAX_PAGE_LINES + 1}", UID + "\n" * (MAX_PAGE_LINES - 1)),
-            ("at most 1000 lines and 20000 characters", UID + "```\n" + "\n" * 15_000 + "```\n"),
-            ("at most 1000 lines and 20000 characters", UID + "```\n" + "output[x] = 1 " * 2000 + "\n```\n"),
-            ("only the first 200000 characters of code", UID + f"```\n{'#' * 9000}\n```\n" * 30),
+            (f"at most {MAX_PAGE_CODE} characters of code", UID + "```\n" + "output[x] = 1 " * 2000 + "\n```\n"),
+            (f"at most {MAX_PAGE_CODE} characters of code", UID + f"```\n{'#' * 9000}\n```\n" * 3),
             (f"at most {MAX_PAGE_DIGITS} digits", UID + "```\nAxis: " + "9" * 5000 + "\n```\n"),
             (f"at most {MAX_PAGE_DIGITS} digits", UID + f"```\nOutputTensor.Sizes = {{{'9' * 3900} + 1}}\n```\n"),
         ],
-        ids=range(6),
+        ids=range(5),
     )
     def test_limits(self, wanted, text):
         """A page, its code and the numbers in it may have a size only. The answer names the limit, once."""
-        assert [True] == [wanted in answer for answer in answers(text) if "at most" in answer or "only" in answer]
+        assert [True] == [wanted in answer for answer in answers(text) if "at most" in answer]
 
     def test_numbers_of_the_largest_size(self):
         """A number of MAX_PAGE_DIGITS digits is read everywhere, and its message is one line."""
