@@ -72,11 +72,7 @@ def classify_desc(desc: OperatorDesc) -> dict[str, str | None]:
 
 def extra_classes(desc: OperatorDesc) -> set[tuple[str, str]]:
     """Returns the wide and large classes of a descriptor, as (parameter, class). No covering array has them."""
-    return extra_among(classify_desc(desc))
-
-
-def extra_among(classes: Mapping[str, str | None]) -> set[tuple[str, str]]:
-    """Returns the wide and large classes among the classes of parameters."""
+    classes = classify_desc(desc)
     return {
         (name, c)
         for table in (size_classes.WIDE, size_classes.LARGE)
@@ -100,28 +96,16 @@ def classify(case: Case) -> dict[str, str | None]:
 
     An index pattern counts only if the indices' values show it.
     """
-    classes = named_classes(case)
-    if classes.get("index_pattern") is not None and not shows_pattern(case):
-        classes["index_pattern"] = None
-    return classes
-
-
-def named_classes(case: Case) -> dict[str, str | None]:
-    """Returns what `classify` returns if the indices' values show the index pattern of the case. Reads no values."""
     classes = classify_desc(case.desc)
     classes["data_pattern"] = case.data_pattern
     if case.desc.index_tensors():
+        pattern, bounds = case.index_pattern, case.desc.index_bounds
+        shown = pattern and all(shows(pattern, case.tensors[name].integers, bounds[name]) for name in bounds)
+        classes["index_pattern"] = pattern if shown else None
         single_element = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
-        classes["index_pattern"] = case.index_pattern
         paths = [path for path, variant in INDEX_PATHS.items() if variant == case.variant]
         classes["index_path"] = paths[single_element and len(paths) > 1] if paths else None
     return classes
-
-
-def shows_pattern(case: Case) -> bool:
-    """Returns whether the values of all index tensors show the index pattern of a case."""
-    pattern, bounds = case.index_pattern, case.desc.index_bounds
-    return pattern is not None and all(shows(pattern, case.tensors[name].integers, bounds[name]) for name in bounds)
 
 
 def allows_pattern(desc: OperatorDesc, pattern: str) -> bool:

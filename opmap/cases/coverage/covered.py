@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from ...tensors import DataType
 from ..case import Case, retyped
 from ..covering_arrays import Combination, arrays, combinations, has_arrays
 from ..in_variants import classes as variant_classes
-from ..parameters import WIDTHS, WORLD, extra_among, named_classes, parameters, shows_pattern
+from ..parameters import WIDTHS, WORLD, classify, extra_classes, parameters
 from ..variants import VARIANTS
 from .boundaries import boundary_rules, tensor_rule_ids
 
@@ -81,11 +81,13 @@ class Covered:
         name = case.id.split("/")[1]
         if name.startswith("example."):
             self.examples.add(name.removeprefix("example."))
-        measured = named_classes(case)
-        if extra := extra_among(measured):
+        if extra := extra_classes(case.desc):
             self.classes.update(extra)
             return
-        self._take_classes(case, measured)
+        classes = {n: c for n, c in classify(case).items() if c is not None and c in self.parameters.get(n, ())}
+        self.classes.update(classes.items())
+        if len(classes) == len(self.parameters):
+            self.rows.add(tuple(classes[name] for name in self.parameters))
         for name, number in case.desc.numbers.items():
             self.fields.setdefault(name, set()).add(number)
         for name, tensor in case.desc.tensors.items():
@@ -94,19 +96,6 @@ class Covered:
             self.rules |= boundary_rules(case.desc)
         if _in_world(case.desc):
             self.world.add(_identity(case.desc))
-
-    def _take_classes(self, case: Case, measured: Mapping[str, str | None]) -> None:
-        """Adds the classes of a case. The indices' values are read only if their pattern adds something."""
-        classes = {n: c for n, names in self.parameters.items() if (c := measured.get(n)) is not None and c in names}
-        complete, row = len(classes) == len(self.parameters), tuple(classes.values())
-        pattern = "index_pattern", classes.get("index_pattern")
-        new = row not in self.rows if complete else pattern not in self.classes
-        if pattern[1] is not None and new and not shows_pattern(case):
-            complete = False
-            del classes["index_pattern"]
-        self.classes.update(classes.items())
-        if complete:
-            self.rows.add(row)
 
     def missing(self, *, strength: int) -> list[str]:
         """Returns one text for each item that the tier promises and no case covers.
