@@ -46,8 +46,10 @@ def table(defects: Sequence[Defect]) -> Table:
     table.add_column(f"{id}: {title}", overflow="fold")
     for name in places if seen_on else [*places, device]:
         table.add_column(name, no_wrap=bool(seen_on))
-    for name, cell, text, *cells in rows(defects):
-        table.add_row(cell, Text.assemble((name, "bold"), f"\n{text}"), *cells[: -1 if seen_on else None])
+    for defect, (name, cell, text, *cells) in zip(defects, rows(defects), strict=True):
+        mechanism = f"\nroot: {defect.root}" if defect.root else ""
+        shown = Text.assemble((name, "bold"), f"\n{text}", (mechanism, "dim"))
+        table.add_row(cell, shown, *cells[: -1 if seen_on else None])
     return table
 
 
@@ -64,6 +66,7 @@ def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
                 if seen.versions
             ],
             "source": defect.source,
+            "root": defect.root,
             "issue": defect.issue,
             "device_class": list(defect.device_class),
             "control": defect.control,

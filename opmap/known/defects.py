@@ -5,6 +5,7 @@
     title = "the value fed for a default is ignored"
     kind = "silent"                             # silent, crash, hang or refusal
     source = "file and function in ONNX Runtime's sources"
+    root = "uploads outlive their session"      # the mechanism, if other defects have it too
     issue = "https://..."                       # ONNX Runtime's issue, if there is one
     device_class = ["emulated"]                 # where it was seen
     control = "the same thing done in a way that works"
@@ -82,6 +83,7 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     title: str
     kind: Kind
     source: str
+    root: str | None = None
     issue: str | None = None
     device_class: tuple[DeviceClass, ...]
     control: str
@@ -120,13 +122,15 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def defects() -> tuple[Defect, ...]:
-    """Returns all known defects, those of one kind together."""
+    """Returns all known defects: those of one kind together, but each beside the first one of its mechanism."""
     all_defects: list[Defect] = []
     for path in sorted(files(__package__).iterdir(), key=lambda path: path.name):
         if path.name.endswith(".toml"):
             all_defects += msgspec.toml.decode(path.read_bytes(), type=_File).defects
     order = list(KINDS)
-    return tuple(sorted(all_defects, key=lambda defect: order.index(defect.kind)))
+    all_defects.sort(key=lambda defect: order.index(defect.kind))
+    first = {defect.root or defect.id: at for at, defect in reversed([*enumerate(all_defects)])}
+    return tuple(sorted(all_defects, key=lambda defect: first[defect.root or defect.id]))
 
 
 @cache

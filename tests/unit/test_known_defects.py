@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import runpy
@@ -294,6 +295,7 @@ class TestCommand:
             "kind",
             "packages",
             "source",
+            "root",
             "issue",
             "device_class",
             "control",
@@ -313,6 +315,16 @@ class TestCommand:
             assert "import onnxruntime" in o["reproducer"] and "opmap" not in re.findall(
                 r"import (\w+)", o["reproducer"]
             )
+
+    def test_roots(self, capsys):
+        """Defects of one mechanism stand together, and each names the others."""
+        roots = [defect.root or defect.id for defect in defects()]
+        assert len(set(roots)) == sum(a != b for a, b in itertools.pairwise([None, *roots]))
+        main(["known", "empty-value-read"])
+        assert (
+            "# root: an empty tensor in device memory has no allocation; also empty-value-made"
+            in capsys.readouterr().out
+        )
 
     def test_unknown(self, capsys):
         """An unknown id gives one line with the nearest ids."""

@@ -37,6 +37,9 @@ def _print_defect(defect: Defect) -> None:
     print_line(f"# seen on device class: {', '.join(defect.device_class)}")
     print_line(f"# works: {defect.control}")
     print_line(f"# source: {defect.source}")
+    if defect.root:
+        alike = [other.id for other in defects() if other.root == defect.root and other is not defect]
+        print_line(f"# root: {defect.root}; also {', '.join(alike)}")
     print_line(f"# issue: {defect.issue or 'none found'}")
     for failure in defect.fails:
         texts = ", ".join(f"{key} {_text(value)}" for key, value in failure.items() if key != "may_pass")
