@@ -81,7 +81,7 @@ class TestFiles:
         [
             (
                 npy(np.array([None, 1], object), allow_pickle=True),
-                "must be a .npy file of a DirectML data type, got object",
+                "must be a .npy file: Object arrays cannot be loaded",
             ),
             (npy(np.array([True] * 4)), "must be a .npy file of a DirectML data type, got bool"),
             (npy(np.zeros(4, "c8")), "must be a .npy file of a DirectML data type, got complex64"),
@@ -90,10 +90,11 @@ class TestFiles:
             (b"", "must be a .npy file: "),
             (b"\x93NUMPY\x01\x00\xff\xff{", "must be a .npy file: "),
             (b"\x93NUMPY\x09\x09\x10\x00\x00\x00" + b"{" * 16, "must be a .npy file: "),
-            (lying(shape="(5,)"), "must hold 20 bytes of values, as its header says, got 16"),
+            (lying(shape="(3,)"), "must hold 12 bytes of values, as its header says, got 16"),
+            (lying(shape="(5,)"), "must be a .npy file: "),
             (lying(shape="(2**40,)"), "must be a .npy file: "),
-            (lying(shape=f"({10**18},)"), f"must hold {4 * 10**18} bytes of values, as its header says, got 16"),
-            (lying(shape="(-4,)"), "must hold -16 bytes of values, as its header says, got 16"),
+            (lying(shape=f"({10**18},)"), "must be a .npy file: "),
+            (lying(shape="(-4,)"), "must be a .npy file: "),
             (lying(shape=f"(0, {10**30})", data=b""), "must"),
             (lying(shape=f"({', '.join('1' * 70)}, 4)"), "must be a .npy file"),
             (lying(descr="('<f4', (2,))"), "must be a .npy file"),

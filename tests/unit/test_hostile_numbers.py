@@ -134,7 +134,7 @@ class TestNpy:
 
     def test_hexadecimal(self):
         for shape in (f"(0x{'F' * 4_000},)", "(" + f"0x{'F' * 8}," * 900 + ")"):
-            with pytest.raises(InputError, match=r"must hold a number of about .* digits bytes of values"):
+            with pytest.raises(InputError, match=r"must be a \.npy file"):
                 npy_values(lying(shape=shape), None, path="$")
 
     def test_negative(self):
@@ -144,13 +144,6 @@ class TestNpy:
     def test_decimal(self):
         with pytest.raises(InputError, match=r"must be a \.npy file"):
             npy_values(lying(shape=f"({MANY_DIGITS},)"), None, path="$")
-
-    @pytest.mark.parametrize("shape", ["(True, 4)", "(4, True)", "(False,)"])
-    def test_booleans(self, shape):
-        """NumPy takes True for 1."""
-        data = b"" if "False" in shape else b"\0" * 16
-        with pytest.raises(InputError, match="its shape must be whole numbers"):
-            npy_values(lying(shape=shape, data=data), None, path="$")
 
 
 class TestToml:
