@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from .machine.facts import DeviceClass
+from .sessions import CPU
 
 if TYPE_CHECKING:
     from .machine.facts import Adapter
@@ -73,7 +74,7 @@ def facts_of(
         file, version = onnxruntime.__file__, onnxruntime.__version__
     wine = adapters.wine_version()
     shown = adapter.name if adapter else None
-    kind: DeviceClass | None = "emulated" if wine else "hardware" if name in _HARDWARE else None
+    kind: DeviceClass | None = "emulated" if wine and name != CPU else "hardware" if name in _HARDWARE else None
     if adapter:
         kind = adapters.device_class(adapter, wine)
     elif device is not None:

@@ -25,6 +25,37 @@ from opmap.vocabulary import Verdict
 fresh = pytest.fixture(fresh_run, scope="module")
 
 
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"fresh_sessions": True}, {(False, False)}),
+        ({}, {(False, False), (True, False)}),
+        ({"pack": 8}, {(True, True)}),
+    ],
+)
+def test_one_way(monkeypatch, options, wanted):
+    """A case alone, cases that share a session, and packs are performed in one place."""
+    run, open_groups, seen = Judge.run, [], set()
+
+    def noting(judge, group, *, packed=False):
+        open_groups.append(group)
+        seen.add((len(group) > 1, packed))
+        try:
+            return run(judge, group, packed=packed)
+        finally:
+            open_groups.pop()
+
+    def fault(planted, step, result):
+        assert open_groups, "a step outside of Judge.run"
+        return result
+
+    monkeypatch.setattr(Judge, "run", noting)
+    session, planted = judged(fault, filter=("gather/float32/d1*",), **options)
+
+    assert planted.opened and {Verdict.PASS} == {record.verdict for record in session.results.records}
+    assert wanted <= seen <= wanted | {(False, False)}
+
+
 class TestSharedSessions:
     """Cases that have the same model share a session. Nothing else in their records changes."""
 

@@ -207,12 +207,18 @@ class TestDeviceClass:
     """A class is said only where it is known."""
 
     @pytest.mark.parametrize(
-        ("name", "expected"),
-        [(CPU, "hardware"), ("CUDAExecutionProvider", "hardware"), ("WebGpuExecutionProvider", None)],
+        ("name", "wine", "expected"),
+        [
+            (CPU, None, "hardware"),
+            (CPU, "9.0", "hardware"),
+            ("CUDAExecutionProvider", None, "hardware"),
+            ("CUDAExecutionProvider", "9.0", "emulated"),
+            ("WebGpuExecutionProvider", None, None),
+        ],
     )
-    def test_of_an_execution_provider(self, monkeypatch, name, expected):
+    def test_of_an_execution_provider(self, monkeypatch, name, wine, expected):
         monkeypatch.setattr("onnxruntime.get_available_providers", lambda: [name])
-        monkeypatch.setattr("opmap.engines.machine.adapters.wine_version", lambda: None)
+        monkeypatch.setattr("opmap.engines.machine.adapters.wine_version", lambda: wine)
         _, facts = worker_main._execution_provider(frames.Start(name), lambda *arguments, **options: None)
         assert expected == facts.device_class
 
