@@ -20,6 +20,7 @@ from ..descriptors import OperatorDesc, TensorDesc, Violation
 from ..engines.protocol import ASSERTED, origin
 from ..engines.providers import OpenProvider
 from ..engines.sessions import CPU
+from ..engines.steps import Result
 from ..errors import MappingError, ProviderError
 from ..files import to_json
 from ..mapping.dxdispatch import Dispatch, desc_json
@@ -206,6 +207,19 @@ def _tensor_record(
         [plain(v) if b is not None else None for v, b in zip(values, bits, strict=True)],
         [f"{b:0{width}x}" if b is not None else None for b in bits],
     )
+
+
+# --- models that are no case's -------------------------------------------------------------------------------------
+
+
+def decide_model(record: Record, provider: OpenProvider, result: Result, problem: str | None) -> Record:
+    """Returns the record of a model that was run once. `problem` is what is wrong with its outputs; None if they are right."""
+    record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
+    if problem:
+        return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)
+    if record.proven or record.asserted:
+        return record
+    return msgspec.structs.replace(record, verdict=Verdict.FALLBACK, message=_unproven(None, provider))
 
 
 # --- what was not run ----------------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from ..engines.frames import FrameError
 from ..engines.providers import OpenProvider
 from ..errors import ProviderError
 from ..mapping import convert, map_descriptor
-from ..vocabulary import Stage, Verdict
-from .decide import error_fields
-from .record import PlacementRecord, Record
+from ..vocabulary import Verdict
+from .decide import decide_model, error_fields
+from .record import Record
 
 
 def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
@@ -44,20 +44,16 @@ def judge_large(case: LargeCase, provider: OpenProvider) -> Record:
         if _OUT_OF_MEMORY.search(str(error)):
             return _with(record, Verdict.NOT_RUN, f"{_NO_MEMORY}: {error}")
         return msgspec.structs.replace(record, **error_fields(error))
-    record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
     output = case.desc.output
     actual = only_output(result, dtype_of(output.data_type), output.sizes)
     if isinstance(actual, str):
-        return _with(record, Verdict.MISMATCH, actual, Stage.COMPARE)
+        return decide_model(record, provider, result, actual)
     sample, wrong = case.sample(), _wrong(case, actual)
     checked = f"checked {len(sample):,} of {output.element_count:,} elements, chosen by the case id"
     if wrong:
-        return _with(
-            record, Verdict.MISMATCH, f"{checked}: {len(wrong):,} differ, the first: {wrong[0]}", Stage.COMPARE
-        )
-    if not (record.proven or record.asserted):
-        return _with(record, Verdict.FALLBACK, f"nothing shows that a node ran on {provider.name}; {checked}")
-    return _with(record, Verdict.PASS, checked)
+        return decide_model(record, provider, result, f"{checked}: {len(wrong):,} differ, the first: {wrong[0]}")
+    record = decide_model(record, provider, result, None)
+    return _with(record, record.verdict, "; ".join(filter(None, [record.message, checked])))
 
 
 _NO_MEMORY = "there is not enough memory for the tensors"
@@ -66,8 +62,8 @@ _OUT_OF_MEMORY = re.compile(r"\b8007000E\b|Failed to allocate memory|bad alloc")
 """What the DirectML EP and the CPU EP say if they cannot allocate memory: E_OUTOFMEMORY, or words."""
 
 
-def _with(record: Record, verdict: Verdict, message: str, stage: Stage | None = None) -> Record:
-    return msgspec.structs.replace(record, verdict=verdict, message=message, stage=stage)
+def _with(record: Record, verdict: Verdict, message: str) -> Record:
+    return msgspec.structs.replace(record, verdict=verdict, message=message)
 
 
 def _wrong(case: LargeCase, actual: np.ndarray[Any, Any]) -> list[str]:

@@ -15,9 +15,9 @@ from ..engines.arrays import only_output
 from ..engines.providers import OpenProvider
 from ..engines.steps import Result
 from ..errors import ProviderError
-from ..vocabulary import Stage, Verdict
-from .decide import error_fields
-from .record import PlacementRecord, Record
+from ..vocabulary import Verdict
+from .decide import decide_model, error_fields
+from .record import Record
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -77,17 +77,11 @@ def _run(probe: Probe, provider: OpenProvider) -> Record:
         result = provider.performer.run_once(model.SerializeToString(deterministic=True), feeds)
     except ProviderError as error:
         return msgspec.structs.replace(record, **error_fields(error))
-    record = msgspec.structs.replace(record, placement=PlacementRecord.of(result.placement, provider.name))
     if probe.output is None:
-        message = f"the model is invalid ({probe.text}), and {provider.name} ran it"
-        return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=message)
-    problem = _wrong_output(result, _array(model.graph.output[0], probe.output))
-    if problem:
-        return msgspec.structs.replace(record, verdict=Verdict.MISMATCH, stage=Stage.COMPARE, message=problem)
-    if not (record.proven or record.asserted):
-        message = f"nothing shows that a node ran on {provider.name}"
-        return msgspec.structs.replace(record, verdict=Verdict.FALLBACK, message=message)
-    return record
+        problem: str | None = f"the model is invalid ({probe.text}), and {provider.name} ran it"
+    else:
+        problem = _wrong_output(result, _array(model.graph.output[0], probe.output))
+    return decide_model(record, provider, result, problem)
 
 
 def _wrong_output(result: Result, expected: Array) -> str | None:

@@ -52,7 +52,7 @@ def judge_model(
             yield None, Record.on(judge.provider.name, f"{prefix}{entry.node.label}", entry.node.operator, **fields)
             continue
         case = replace(entry.case, id=f"{prefix}{entry.case.id}")
-        judged = _Judged(judge, resolved, runs or _Runs(), replace(entry, case=case))
+        judged = _NodeJudge(judge, resolved, runs or _Runs(), replace(entry, case=case))
         yield case, judged.record() if runs else judged.record_of_case()
 
 
@@ -112,7 +112,7 @@ def _run(provider: OpenProvider, resolved: ResolvedModel) -> _Runs:
 # --- judging one node ---
 
 
-class _Judged:
+class _NodeJudge:
     """Judges one node from the runs of its model."""
 
     def __init__(self, judge: Judge, resolved: ResolvedModel, runs: _Runs, entry: NodeCase):
