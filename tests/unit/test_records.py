@@ -93,16 +93,7 @@ class TestRecords:
         assert [
             *("file", "case", "operator", "variant", "verdict", "stage", "rule", "rules", "path", "message"),
             "kinds",
-            *(
-                "expected",
-                "actual",
-                "provider",
-                "placement",
-                "road",
-                "device_class",
-                "substitutions",
-                "lowered_as",
-            ),
+            *("expected", "actual", "provider", "placement", "road", "device_class", "substitutions", "lowered_as"),
             "descriptor",
             "batched_with",
         ] == list(record)
