@@ -1,27 +1,27 @@
 """A case of GATHER, a provider that always gives the same answer, and the record of the case on it."""
 
 import numpy as np
+from described import described
 
 from opmap.cases.case import Case
-from opmap.descriptors import TensorDesc, complete
 from opmap.engines.providers import OpenProvider, open_provider
 from opmap.engines.third_party import ThirdPartyProvider
 from opmap.judge.judge import Judge
-from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
 CPU = open_provider("cpu")
 
 
 def gather(
-    values=(11, 12, 13, 14), indices=(3, 1, 3, 0, 2), data_type=DataType.FLOAT32, index_type=DataType.INT64, **options
+    values=(11, 12, 13, 14),
+    indices=(3, 1, 3, 0, 2),
+    data_type=DataType.FLOAT32,
+    index_type=DataType.INT64,
+    k=1,
+    **options,
 ):
     """Returns a case of GATHER along the only axis."""
-    inputs = {
-        "InputTensor": TensorDesc(data_type, (len(values),)),
-        "IndicesTensor": TensorDesc(index_type, (len(indices),)),
-    }
-    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
+    desc = described("GATHER", (len(values),), (len(indices),), 0, k, data_type=data_type, index_type=index_type)
     tensors = {
         "InputTensor": Tensor.from_values(data_type, (len(values),), values),
         "IndicesTensor": Tensor.from_values(index_type, (len(indices),), indices),

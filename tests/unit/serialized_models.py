@@ -9,34 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import onnx
+from described import described
 from onnx import TensorProto, helper
 
 from opmap.cases.variants import Inputs
 from opmap.cases.variants.forms import FORMS
-from opmap.descriptors import OperatorDesc, TensorDesc, complete_sizes
+from opmap.descriptors import OperatorDesc, TensorDesc
 from opmap.mapping import IR_VERSION, OPSET, MappedModel, map_descriptor
-from opmap.operators import OPERATORS, emitted
+from opmap.operators import emitted
 from opmap.tensors import DataType, Tensor
 
 FOLDER = Path(__file__).parent / "serialized"
 INDICES = "IndicesTensor"
-
-
-def desc(
-    operator: str,
-    data: tuple[int, ...],
-    indices: tuple[int, ...],
-    *numbers: int,
-    data_type: DataType = DataType.FLOAT32,
-    index_type: DataType = DataType.INT64,
-) -> OperatorDesc:
-    """Returns a descriptor with the numbers in the struct's order."""
-    cls = OPERATORS[operator].descriptor
-    names = cls.spec().field_names("uint")
-    sizes = {"InputTensor": data, INDICES: indices}
-    return complete_sizes(
-        cls, sizes, dict(zip(names, numbers, strict=True)), data_type=data_type, index_type=index_type
-    )
 
 
 def in_form(name: str, descriptor: OperatorDesc, tensors: Mapping[str, Tensor]) -> MappedModel:
@@ -50,7 +34,7 @@ def in_form(name: str, descriptor: OperatorDesc, tensors: Mapping[str, Tensor]) 
 
 def constant_indices(index_type: DataType, count: int) -> tuple[MappedModel, dict[str, Tensor]]:
     """Returns a model that holds its indices, and the indices as the node reads them."""
-    descriptor = desc("GATHER", (4,), (count,), 0, 1, index_type=index_type)
+    descriptor = described("GATHER", (4,), (count,), 0, 1, index_type=index_type)
     indices = Tensor.from_values(index_type, (count,), [3 - i for i in range(count)])
     return in_form("init", descriptor, {INDICES: indices}), {INDICES: indices}
 
@@ -62,16 +46,16 @@ CONSTANTS = {
 """Models that hold their indices, and these indices."""
 
 MAPPED = {
-    "gather": map_descriptor(desc("GATHER", (3, 4), (1, 2), 1, 1)),
-    "gather_scalar": map_descriptor(desc("GATHER", (3, 4), (1, 1), 1, 0, data_type=DataType.INT8)),
+    "gather": map_descriptor(described("GATHER", (3, 4), (1, 2), 1, 1)),
+    "gather_scalar": map_descriptor(described("GATHER", (3, 4), (1, 1), 1, 0, data_type=DataType.INT8)),
     "gather_cast": map_descriptor(
-        desc("GATHER", (5,), (2,), 0, 1, index_type=DataType.UINT32), index_conversion="directml"
+        described("GATHER", (5,), (2,), 0, 1, index_type=DataType.UINT32), index_conversion="directml"
     ),
-    "gather_tile": in_form("node", desc("GATHER", (5,), (2,), 0, 1), {}),
-    "gather_elements": map_descriptor(desc("GATHER_ELEMENTS", (2, 3), (2, 2), 1, data_type=DataType.FLOAT16)),
-    "gather_nd": map_descriptor(desc("GATHER_ND", (3, 4), (2, 1), 2, 2, data_type=DataType.UINT64)),
-    "gather_nd1": map_descriptor(desc("GATHER_ND1", (2, 3, 4), (1, 2, 1), 3, 2, 1, data_type=DataType.INT16)),
-    "gather_nd1_scalar": map_descriptor(desc("GATHER_ND1", (3, 4), (1, 2), 2, 1, 0)),
+    "gather_tile": in_form("node", described("GATHER", (5,), (2,), 0, 1), {}),
+    "gather_elements": map_descriptor(described("GATHER_ELEMENTS", (2, 3), (2, 2), 1, data_type=DataType.FLOAT16)),
+    "gather_nd": map_descriptor(described("GATHER_ND", (3, 4), (2, 1), 2, 2, data_type=DataType.UINT64)),
+    "gather_nd1": map_descriptor(described("GATHER_ND1", (2, 3, 4), (1, 2, 1), 3, 2, 1, data_type=DataType.INT16)),
+    "gather_nd1_scalar": map_descriptor(described("GATHER_ND1", (3, 4), (1, 2), 2, 1, 0)),
     **{name: mapped for name, (mapped, _) in CONSTANTS.items()},
 }
 """Name of a sample -> the mapped model."""

@@ -4,15 +4,14 @@ import dataclasses
 from math import prod
 
 import pytest
+from described import described
 from planted_conditions import BACKENDS, PLANTED, agreement, records, tier
 
 from opmap.cases.catalogue import generated
 from opmap.cases.features import features
-from opmap.descriptors import complete_sizes
 from opmap.diagnosis.asking import MOST_FRESH, Asked, make_exact
 from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
-from opmap.operators import OPERATORS
 
 SAMPLE = [
     *list(BACKENDS)[:2],
@@ -151,8 +150,7 @@ class TestNewCases:
 
     def test_one_step(self):
         """Types, sizes and numbers change alone: each differs in some case that is otherwise the same."""
-        sizes = {"InputTensor": (3, 4), "IndicesTensor": (1, 5)}
-        desc = complete_sizes(OPERATORS["GATHER"].descriptor, sizes, {"Axis": 1, "IndexDimensions": 1})
+        desc = described("GATHER", (3, 4), (1, 5), 1, 1)
         case = generated(desc, "random", "addr")
         new, alone = NewCases([case], 1), set()
         for _ in range(600):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 import pytest
+from described import described
 
 from opmap.cases.case import Case, case_id
 from opmap.cases.catalogue import catalogue
@@ -22,7 +23,6 @@ from opmap.cases.values import (
     shows,
     special_values,
 )
-from opmap.descriptors import TensorDesc, complete
 from opmap.errors import InputError
 from opmap.operators import OPERATORS
 from opmap.operators.size_classes import LARGE
@@ -270,8 +270,7 @@ class TestPatterns:
     )
     def test_indices(self, pattern, expected):
         """For every seed the indices are as the pattern says, and `shows` recognises the pattern from the values alone."""
-        inputs = {"InputTensor": TensorDesc(DataType.INT8, (5,)), "IndicesTensor": TensorDesc(DataType.INT64, (7,))}
-        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = described("GATHER", (5,), (7,), 0, 1, data_type=DataType.INT8)
         for seed in range(20):
             values = list(fill(desc, str(seed), pattern, "addr")["IndicesTensor"].values)
             assert shows(pattern, values, (5,))
@@ -332,11 +331,7 @@ class TestPatterns:
     )
     def test_rounds(self, data_type, count, expected):
         """A data type with few values needs several rounds; all rounds together distinguish every pair of elements."""
-        inputs = {
-            "InputTensor": TensorDesc(DataType[data_type], (count,)),
-            "IndicesTensor": TensorDesc(DataType.INT64, (3,)),
-        }
-        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = described("GATHER", (count,), (3,), 0, 1, data_type=DataType[data_type])
         cases = cases_with(desc, "random", "addr")
         assert expected == len(cases) == len({c.id for c in cases})
         assert count == len(set(zip(*(c.tensors["InputTensor"].bits for c in cases), strict=True)))
@@ -345,8 +340,7 @@ class TestPatterns:
     @pytest.mark.parametrize("data_type", DataType)
     def test_special_data_differ_between_cases(self, data_type):
         """`special` data hold all special values, and values that differ from case to case in every fourth element."""
-        inputs = {"InputTensor": TensorDesc(data_type, (90,)), "IndicesTensor": TensorDesc(DataType.INT64, (3,))}
-        desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
+        desc = described("GATHER", (90,), (3,), 0, 1, data_type=data_type)
         one, other = (fill(desc, id, "random", "special")["InputTensor"].bits for id in "ab")
         assert set(special_values(data_type)) <= set(one)
         assert list(one)[3::4] != list(other)[3::4]

@@ -24,6 +24,7 @@ from bench.conditional import (
     summary,
     value_of,
 )
+from described import described
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
@@ -32,7 +33,6 @@ from opmap.cases.feature_table import FeatureTable
 from opmap.cases.parameters import cases_with
 from opmap.cases.random_cases import MAX_BITS, chosen_numbers, drawn_case
 from opmap.cases.values import seed_of
-from opmap.descriptors import TensorDesc, complete
 from opmap.faults import FAULTS
 from opmap.faults.case_arrays import CaseArrays
 from opmap.operators import OPERATORS
@@ -48,11 +48,7 @@ def smoke():
 
 def gather(block: int, pattern: str = "random") -> Case:
     """A case of GATHER with five rows of `block` elements, from which three are chosen."""
-    inputs = {
-        "InputTensor": TensorDesc(DataType.FLOAT32, (5, block)),
-        "IndicesTensor": TensorDesc(DataType.INT32, (1, 3)),
-    }
-    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": 1})
+    desc = described("GATHER", (5, block), (1, 3), 0, 1, index_type=DataType.INT32)
     (case,) = cases_with(desc, pattern, "addr")
     return case
 

@@ -10,10 +10,11 @@ from ctypes import c_uint32, c_uint64, c_void_p
 
 import numpy as np
 import pytest
+from described import described
 from fake_com import OUT_OF_MEMORY, FakeCom, table_length
 
 from opmap.cases.catalogue import example_descriptor
-from opmap.descriptors import FEATURE_LEVELS, TensorDesc, complete_sizes
+from opmap.descriptors import FEATURE_LEVELS, TensorDesc
 from opmap.engines.directml import structs
 from opmap.engines.directml.com import Com, iid, interfaces
 from opmap.engines.directml.describing import dispatchable, from_memory, to_memory, touched
@@ -23,7 +24,6 @@ from opmap.engines.directml.dispatching import FILL, GUARD, _placed
 from opmap.engines.directml.hresults import BindingRefused, CallFailed, told
 from opmap.engines.directml.libraries import direct3d_device
 from opmap.errors import ProviderError
-from opmap.operators import OPERATORS
 from opmap.spec import all_specs, load_spec
 from opmap.tensors import DataType, Tensor
 
@@ -312,5 +312,4 @@ def _in_order_of_release(made: list[FakeCom]) -> list[FakeCom]:
 
 
 def _gather():
-    sizes = {"InputTensor": (3, 2), "IndicesTensor": (1, 4)}
-    return complete_sizes(OPERATORS["GATHER"].descriptor, sizes, {"Axis": 0, "IndexDimensions": 1})
+    return described("GATHER", (3, 2), (1, 4), 0, 1)

@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from described import described
 
-from opmap.descriptors import TensorDesc, complete
 from opmap.engines.dml_linux import VARIABLE
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import ProviderMissing, available, open_provider
@@ -15,16 +15,13 @@ from opmap.engines.steps import Drop, Get, Open, Run, Setup
 from opmap.engines.worker import WorkerTimeout
 from opmap.errors import InputError, ProviderError
 from opmap.mapping import map_descriptor
-from opmap.operators import OPERATORS
 from opmap.session import open_judge
 from opmap.tensors import DataType
 from opmap.vocabulary import Stage
 
 pytestmark = pytest.mark.platform
 
-INPUTS = {"InputTensor": TensorDesc(DataType.FLOAT32, (3,)), "IndicesTensor": TensorDesc(DataType.UINT32, (2,))}
-DESC = complete(OPERATORS["GATHER"].descriptor, INPUTS, {"Axis": 0, "IndexDimensions": 1})
-MODEL = map_descriptor(DESC).model_bytes
+MODEL = map_descriptor(described("GATHER", (3,), (2,), 0, 1, index_type=DataType.UINT32)).model_bytes
 FEEDS = {"InputTensor": np.array([5, 6, 7], np.float32), "IndicesTensor": np.array([2, 0], np.uint32)}
 
 

@@ -3,13 +3,12 @@
 import re
 
 import pytest
+from described import described
 
-from opmap.descriptors import TensorDesc, complete
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
 from opmap.pseudocode import Copy, Expansion, Line, canonical, expand, full_rank, parse_lines
 from opmap.pseudocode.expansion import advance
-from opmap.tensors import DataType
 
 
 def line(text):
@@ -20,32 +19,19 @@ def line(text):
 
 def gather(count, axis, k):
     """Returns a GATHER descriptor with all sizes 1."""
-    ones = TensorDesc(DataType.FLOAT32, (1,) * count)
-    indices = TensorDesc(DataType.INT64, (1,) * count)
-    return complete(
-        OPERATORS["GATHER"].descriptor,
-        {"InputTensor": ones, "IndicesTensor": indices},
-        {"Axis": axis, "IndexDimensions": k},
-    )
+    return described("GATHER", (1,) * count, (1,) * count, axis, k)
 
 
 def gather_elements(count, axis):
     """Returns a GATHER_ELEMENTS descriptor with all sizes 1."""
-    ones = TensorDesc(DataType.FLOAT32, (1,) * count)
-    indices = TensorDesc(DataType.INT64, (1,) * count)
-    return complete(
-        OPERATORS["GATHER_ELEMENTS"].descriptor, {"InputTensor": ones, "IndicesTensor": indices}, {"Axis": axis}
-    )
+    return described("GATHER_ELEMENTS", (1,) * count, (1,) * count, axis)
 
 
 def gather_nd1(count, rank, index_rank, batches, size):
     """Returns a GATHER_ND1 descriptor whose meaningful sizes are 9."""
-    inputs = {
-        "InputTensor": TensorDesc(DataType.FLOAT32, (1,) * (count - rank) + (9,) * rank),
-        "IndicesTensor": TensorDesc(DataType.INT64, (1,) * (count - index_rank) + (9,) * (index_rank - 1) + (size,)),
-    }
-    numbers = {"InputDimensionCount": rank, "IndicesDimensionCount": index_rank, "BatchDimensionCount": batches}
-    return complete(OPERATORS["GATHER_ND1"].descriptor, inputs, numbers)
+    data = (1,) * (count - rank) + (9,) * rank
+    indices = (1,) * (count - index_rank) + (9,) * (index_rank - 1) + (size,)
+    return described("GATHER_ND1", data, indices, rank, index_rank, batches)
 
 
 class TestExpansion:

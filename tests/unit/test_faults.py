@@ -9,11 +9,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from described import described
+from fixed_answers import gather
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue, large
 from opmap.cli import main
-from opmap.descriptors import TensorDesc, complete
+from opmap.descriptors import TensorDesc
 from opmap.faults import FAULTS, Fault, FaultProvider, open_fault
 from opmap.faults.case_arrays import CaseArrays
 from opmap.faults.indices import INDEX_FAULTS
@@ -28,29 +30,9 @@ HUGE = [name for name, fault in FAULTS.items() if fault.tier == "full"]
 EQUIVALENT = [name for name, fault in FAULTS.items() if fault.equivalent]
 
 
-def gather(
-    values=(11, 12, 13, 14), indices=(3, 1, 3, 0, 2), data_type=DataType.FLOAT32, index_type=DataType.INT64, k=1
-):
-    """Returns a case of GATHER along the only axis."""
-    inputs = {
-        "InputTensor": TensorDesc(data_type, (len(values),)),
-        "IndicesTensor": TensorDesc(index_type, (len(indices),)),
-    }
-    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": 0, "IndexDimensions": k})
-    tensors = {
-        "InputTensor": Tensor.from_values(data_type, (len(values),), values),
-        "IndicesTensor": Tensor.from_values(index_type, (len(indices),), indices),
-    }
-    return Case("case", desc, tensors)
-
-
 def square(axis):
     """Returns a case of GATHER on a square input, whose sizes do not show the axis."""
-    inputs = {
-        "InputTensor": TensorDesc(DataType.INT32, (2, 2)),
-        "IndicesTensor": TensorDesc(DataType.INT32, (1, 2)),
-    }
-    desc = complete(OPERATORS["GATHER"].descriptor, inputs, {"Axis": axis, "IndexDimensions": 1})
+    desc = described("GATHER", (2, 2), (1, 2), axis, 1, data_type=DataType.INT32, index_type=DataType.INT32)
     tensors = {
         "InputTensor": Tensor(DataType.INT32, (2, 2), (1, 2, 3, 4)),
         "IndicesTensor": Tensor(DataType.INT32, (1, 2), (1, 0)),
@@ -60,11 +42,7 @@ def square(axis):
 
 def columns(rows, length):
     """Returns a case of GATHER_ELEMENTS that reads the last element of each short row, from a large input."""
-    inputs = {
-        "InputTensor": TensorDesc(DataType.UINT32, (length, rows)),
-        "IndicesTensor": TensorDesc(DataType.INT64, (length, 1)),
-    }
-    desc = complete(OPERATORS["GATHER_ELEMENTS"].descriptor, inputs, {"Axis": 1})
+    desc = described("GATHER_ELEMENTS", (length, rows), (length, 1), 1, data_type=DataType.UINT32)
     tensors = {
         "InputTensor": Tensor.from_values(DataType.UINT32, (length, rows), range(length * rows)),
         "IndicesTensor": Tensor.from_values(DataType.INT64, (length, 1), [rows - 1] * length),

@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from described import described
 from formed_cases import answers, cases, formed, formed_cases, mapping, right, session
 
 from opmap.cases.values import fill
@@ -13,10 +14,8 @@ from opmap.cases.variants.forms_constants import EXTERNAL_FILE
 from opmap.cases.variants.forms_shapes import AUXILIARY_OPSET, OPSETS
 from opmap.cases.variants.further_inputs import fresh_values, other_sizes
 from opmap.cases.variants.variant_run import VariantRun
-from opmap.descriptors import complete_sizes
 from opmap.engines.steps import Result
 from opmap.mapping import IR_VERSION, map_descriptor
-from opmap.operators import OPERATORS
 from opmap.tensors import DataType
 
 
@@ -112,11 +111,7 @@ class TestConstants:
 
     def test_no_other_indices(self):
         """If each index can name one element only, no default can give another answer."""
-        desc = complete_sizes(
-            OPERATORS["GATHER"].descriptor,
-            {"InputTensor": (1, 3), "IndicesTensor": (1, 2)},
-            {"Axis": 0, "IndexDimensions": 1},
-        )
+        desc = described("GATHER", (1, 3), (1, 2), 0, 1)
         first = Inputs(desc, fill(desc, "", "pos", "addr"))
         assert FORMS["fed-indices"].build(map_descriptor(desc), first) is None
         assert FORMS["fed-data"].build(map_descriptor(desc), first) is not None

@@ -7,25 +7,23 @@ import json
 import msgspec
 import numpy as np
 import pytest
+from described import described
 
 from opmap.cases import large_tensors
 from opmap.cases.large_tensors import SAMPLE, LargeCase, large_cases
 from opmap.cli import main
-from opmap.descriptors import complete_sizes
 from opmap.engines.frames import FrameError
 from opmap.engines.providers import OpenProvider, open_provider
 from opmap.engines.sessions import SessionProvider
 from opmap.errors import ProviderError
 from opmap.judge.large import judge_large
-from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 from opmap.vocabulary import Stage, Verdict
 
 
 def large_case(id, data_type, sizes, axis, count):
     """A case of few elements, as the large ones are: `count` rows or columns."""
-    outline = {"InputTensor": sizes, "IndicesTensor": (1, count)}, {"Axis": axis, "IndexDimensions": 1}
-    return LargeCase(id, complete_sizes(OPERATORS["GATHER"].descriptor, *outline, data_type=data_type))
+    return LargeCase(id, described("GATHER", sizes, (1, count), axis, 1, data_type=data_type))
 
 
 SMALL = [

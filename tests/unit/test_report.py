@@ -12,12 +12,12 @@ from base64 import b64encode
 
 import msgspec
 import pytest
+from described import described
 from planted_markup import diagnosis, fields_in, planted, side, smallest
 
 from opmap.cases.case import Case
 from opmap.cases.selection import find_case
 from opmap.cli import main
-from opmap.descriptors import TensorDesc
 from opmap.evidence import written_bundle
 from opmap.evidence.documents import RunDocument, Totals
 from opmap.evidence.failure_folders import folder_name
@@ -31,7 +31,6 @@ from opmap.evidence.wrong_elements import comparable_bits, wrong_elements
 from opmap.judge.decide import _tensor_record
 from opmap.judge.record import Record
 from opmap.mapping.dxdispatch import model_json
-from opmap.operators.gather import Desc
 from opmap.tensors import DataType, Tensor, plain
 from opmap.vocabulary import Stage, Verdict
 
@@ -253,13 +252,7 @@ class TestPicture:
     )
     def test_values(self, data_type, expected, actual, drawn, whole):
         """Values are short; two that are different never look alike: a NaN has its bits."""
-        desc = Desc(
-            input_tensor=TensorDesc(data_type, (1,)),
-            indices_tensor=TensorDesc(DataType.INT32, (1,)),
-            output_tensor=TensorDesc(data_type, (1,)),
-            axis=0,
-            index_dimensions=1,
-        )
+        desc = described("GATHER", (1,), (1,), 0, 1, data_type=data_type, index_type=DataType.INT32)
         tensors = {
             "InputTensor": Tensor(data_type, (1,), [expected]),
             "IndicesTensor": Tensor(DataType.INT32, (1,), [0]),
@@ -272,13 +265,7 @@ class TestPicture:
 
     def test_large_tensors_are_cut(self):
         """A part is drawn that has the wrong element and the one that was read, and a note says how large it is."""
-        desc = Desc(
-            input_tensor=TensorDesc(DataType.INT32, (50, 40)),
-            indices_tensor=TensorDesc(DataType.INT32, (1, 50)),
-            output_tensor=TensorDesc(DataType.INT32, (50, 40)),
-            axis=0,
-            index_dimensions=1,
-        )
+        desc = described("GATHER", (50, 40), (1, 50), 0, 1, data_type=DataType.INT32, index_type=DataType.INT32)
         data = Tensor(DataType.INT32, (50, 40), list(range(2000)))
         indices = Tensor(DataType.INT32, (1, 50), list(range(50)))
         case = Case("large", desc, {"InputTensor": data, "IndicesTensor": indices})
@@ -430,13 +417,7 @@ class TestLargeOutputs:
     @pytest.fixture
     def case(self):
         """Gives a case with 12,000 elements of output."""
-        desc = Desc(
-            input_tensor=TensorDesc(DataType.INT32, (300, 40)),
-            indices_tensor=TensorDesc(DataType.INT32, (1, 300)),
-            output_tensor=TensorDesc(DataType.INT32, (300, 40)),
-            axis=0,
-            index_dimensions=1,
-        )
+        desc = described("GATHER", (300, 40), (1, 300), 0, 1, data_type=DataType.INT32, index_type=DataType.INT32)
         data = Tensor(DataType.INT32, (300, 40), list(range(12000)))
         return Case(
             "large", desc, {"InputTensor": data, "IndicesTensor": Tensor(DataType.INT32, (1, 300), list(range(300)))}

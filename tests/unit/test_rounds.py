@@ -3,13 +3,14 @@
 import itertools
 
 import pytest
+from described import described
 from formed_cases import cases
 from registered_operators import registered
 
 from opmap.cases.values import fill
 from opmap.cases.variants.formed import Inputs
 from opmap.cases.variants.further_inputs import fresh_values, other_sizes
-from opmap.descriptors import TensorDesc, complete_sizes
+from opmap.descriptors import TensorDesc
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 
@@ -77,11 +78,7 @@ class TestRounds:
 
     def test_out_of_range(self):
         """An index out of range stays as it is."""
-        desc = complete_sizes(
-            OPERATORS["GATHER"].descriptor,
-            {"InputTensor": (4,), "IndicesTensor": (5,)},
-            {"Axis": 0, "IndexDimensions": 1},
-        )
+        desc = described("GATHER", (4,), (5,), 0, 1)
         indices = Tensor.from_values(DataType.INT64, (5,), [4, -5, 3, -4, 0])
         first = Inputs(desc, fill(desc, "", "pos", "addr") | {"IndicesTensor": indices})
         assert [4, -5, 0, -3, 1] == list(fresh_values(first).tensors["IndicesTensor"].integers)
@@ -113,30 +110,18 @@ class TestRounds:
 
     def test_all_that_can(self):
         """Sizes that depend on each other change together, and all others alone."""
-        desc = complete_sizes(
-            OPERATORS["GATHER_ELEMENTS"].descriptor,
-            {"InputTensor": (2, 5, 3), "IndicesTensor": (2, 7, 3)},
-            {"Axis": 1},
-        )
+        desc = described("GATHER_ELEMENTS", (2, 5, 3), (2, 7, 3), 1)
         other = other_sizes(Inputs(desc, fill(desc, "", "pos", "addr"))).desc
         assert [(3, 6, 4), (3, 8, 4)] == [tensor.sizes for tensor in other.inputs.values()]
 
     def test_no_other_sizes(self):
         """There is no smaller size than 1."""
-        desc = complete_sizes(
-            OPERATORS["GATHER"].descriptor,
-            {"InputTensor": (1,), "IndicesTensor": (1,)},
-            {"Axis": 0, "IndexDimensions": 1},
-        )
+        desc = described("GATHER", (1,), (1,), 0, 1)
         assert other_sizes(Inputs(desc, fill(desc, "", "pos", "addr")), -1) is None
 
     def test_not_too_large(self):
         """Eight dimensions of size 2 do not all grow to 3, if that were too many elements."""
-        desc = complete_sizes(
-            OPERATORS["GATHER"].descriptor,
-            {"InputTensor": (2,) * 8, "IndicesTensor": (1,) * 7 + (2,)},
-            {"Axis": 7, "IndexDimensions": 1},
-        )
+        desc = described("GATHER", (2,) * 8, (1,) * 7 + (2,), 7, 1)
         other = other_sizes(Inputs(desc, fill(desc, "", "pos", "addr"))).desc
         assert 256 < other.tensors["InputTensor"].element_count <= 4096
         assert isinstance(other.output, TensorDesc)

@@ -4,14 +4,14 @@ import dataclasses
 from math import prod
 
 import pytest
+from described import described
 
-from opmap.cases.case import Case, retyped
+from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
 from opmap.cases.in_variants import accepts
 from opmap.cases.random_cases import draw_any, draw_case
 from opmap.cases.values import Filled
 from opmap.cases.variants import VARIANTS
-from opmap.descriptors import complete_sizes
 from opmap.diagnosis.case import shrink_case
 from opmap.diagnosis.causes import causes
 from opmap.diagnosis.judged_run import JudgedRun
@@ -122,7 +122,7 @@ class TestShrinkCase:
     )
     def test_variant(self, variant, needed, left):
         """The variant stays if the failure needs it, and every case that is tried can have it; else it becomes plain."""
-        case = dataclasses.replace(big("GATHER_ELEMENTS", (5, 4, 3), (5, 4, 3), Axis=1), variant=variant)
+        case = dataclasses.replace(big("GATHER_ELEMENTS", (5, 4, 3), (5, 4, 3), 1), variant=variant)
         base = VARIANTS[variant].base
 
         def fails(tried):
@@ -138,14 +138,14 @@ class TestShrinkCase:
 
     def test_index(self):
         """An index comes as near to 0 as the failure allows."""
-        case = big("GATHER", (300,), (40,), Axis=0, IndexDimensions=1)
+        case = big("GATHER", (300,), (40,), 0, 1)
         smallest = shrink_case(case, lambda tried: max(tried.tensors["IndicesTensor"].integers) >= 37)
         assert [37] == list(smallest.tensors["IndicesTensor"].integers)
         assert (38,) == smallest.desc.inputs["InputTensor"].sizes
 
     def test_index_out_of_range(self):
         """An index that is out of range stays so, while the sizes become smaller."""
-        case = big("GATHER", (30, 4), (1, 5), Axis=0, IndexDimensions=1)
+        case = big("GATHER", (30, 4), (1, 5), 0, 1)
         indices = Tensor.from_values(DataType.INT64, (1, 5), [1, 2, 2**40, 3, 4])
         case = dataclasses.replace(case, tensors={**case.tensors, "IndicesTensor": indices})
         smallest = shrink_case(case, lambda tried: None in tried.expected)
@@ -154,32 +154,23 @@ class TestShrinkCase:
 
     def test_data(self):
         """Data that the failure needs stays, without the rest."""
-        case = big("GATHER", (20,), (20,), pattern="identity", Axis=0, IndexDimensions=1)
+        case = big("GATHER", (20,), (20,), 0, 1, pattern="identity")
         needed = set(case.tensors["InputTensor"].bits[11:13])
         smallest = shrink_case(case, lambda tried: needed <= set(tried.tensors["InputTensor"].bits))
         assert needed == set(smallest.tensors["InputTensor"].bits)
         assert (2,) == smallest.desc.inputs["InputTensor"].sizes
 
 
-def big(operator, data, indices, data_type="FLOAT32", pattern="random", **numbers):
+def big(operator, data, indices, *numbers, data_type="FLOAT32", pattern="random"):
     """Returns a case of these sizes and numbers, with INT64 indices."""
-    cls = OPERATORS[operator].descriptor
-    desc = complete_sizes(cls, {"InputTensor": data, "IndicesTensor": indices}, numbers)
-    desc = retyped(desc, DataType[data_type], DataType.INT64)
+    desc = described(operator, data, indices, *numbers, data_type=DataType[data_type])
     return Case("big", desc, dict(Filled(desc, "big", pattern, "addr")), None, "plain", pattern, "addr")
 
 
-LONG = big("GATHER", (1, 5, 4, 257, 2), (1, 1, 1, 50, 5), pattern="neg", Axis=3, IndexDimensions=2)
-SAME = big("GATHER_ELEMENTS", (5, 4, 10, 10, 5), (5, 4, 10, 10, 5), pattern="neg", Axis=3)
-TUPLES = big(
-    "GATHER_ND1",
-    (5, 4, 10, 20, 5),
-    (1, 5, 4, 50, 2),
-    InputDimensionCount=5,
-    IndicesDimensionCount=4,
-    BatchDimensionCount=2,
-)
-ODD = big("GATHER_ELEMENTS", (5, 3, 11, 13, 5), (5, 3, 11, 13, 5), "INT16", Axis=3)
+LONG = big("GATHER", (1, 5, 4, 257, 2), (1, 1, 1, 50, 5), 3, 2, pattern="neg")
+SAME = big("GATHER_ELEMENTS", (5, 4, 10, 10, 5), (5, 4, 10, 10, 5), 3, pattern="neg")
+TUPLES = big("GATHER_ND1", (5, 4, 10, 20, 5), (1, 5, 4, 50, 2), 5, 4, 2)
+ODD = big("GATHER_ELEMENTS", (5, 3, 11, 13, 5), (5, 3, 11, 13, 5), 3, data_type="INT16")
 
 
 class TestPlanted:
