@@ -36,17 +36,6 @@ class TestLoops:
         with pytest.raises(AssertionError, match="GATHER, rows of 10: the loop and the interpreter differ"):
             interpreting.measure([ELEMENTS], 1)
 
-    def test_the_worst_ratio_at_a_million(self):
-        """`interpreter_ratio` is the largest ratio at 1,000,000 elements, whatever the others are."""
-
-        def found(elements, ratio):
-            return interpreting.Interpreted(
-                operator="", layout="", elements=elements, loop_seconds=1, interpreter_seconds=ratio, ratio=ratio
-            )
-
-        assert interpreting.interpreter_ratio([found(10**6, 1.1), found(10**6, 0.9), found(10**3, 7)]) == 1.1
-        assert interpreting.interpreter_ratio([found(10**3, 7)]) is None
-
 
 class TestSuite:
     """The whole suite and bare sessions run the same cases."""
@@ -74,20 +63,6 @@ class TestChildren:
                 [sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"], tmp_path
             )
 
-    def test_start(self, monkeypatch):
-        """With a clock that only processes move, every number is known to be that of the right process."""
-        now = [0.0]
-        times = {"": 1.0, "import opmap": 2.0, "--help": 4.0, "no:opmap": 8.0, "test_one.py": 24.0}
-
-        def run(command, folder):
-            now[0] += times[command[-1]]
-
-        monkeypatch.setattr(children, "_run", run)
-        monkeypatch.setattr(children, "_is_plugin", lambda: True)
-        monkeypatch.setattr(children.time, "perf_counter", lambda: now[0])
-        wanted = children.Start(python=1.0, import_opmap=2.0, help=4.0, pytest_session=8.0, pytest_plugin=16.0)
-        assert wanted == children.start(2)
-
 
 class TestPace:
     """Every way runs every case, and a verdict that is another one than in a fresh session is named."""
@@ -107,19 +82,6 @@ class TestPace:
         assert [] == found[0].differing
         assert (fault is not None) == bool(found[1].differing)
         assert set(found[1].differing) < {case.id for case in cases}
-
-    def test_tier(self, monkeypatch, capfd):
-        """The command measures the first cases of a tier, here on the CPU EP."""
-        real = pace.measure
-        monkeypatch.setattr(pace, "measure", lambda *given, **named: real(*given, **named, packs=(2,), provider="cpu"))
-        command = ["--part", "directml", "--tier", "smoke", "--cases", "5"]
-        assert 0 == main([*command, "--json"])
-        found = json.loads(capfd.readouterr().out)["directml"]
-        assert [("fresh", 5, []), ("shared", 5, []), ("packed 2", 5, [])] == [
-            (one["name"], one["cases"], one["differing"]) for one in found
-        ]
-        assert 0 == main(command)
-        assert "packed 2" in capfd.readouterr().out
 
     def test_missing(self):
         """Without the provider there is nothing to measure."""

@@ -80,17 +80,6 @@ class TestMeaning:
         part = self.TEXT.partition(begin)[2].partition(end)[0]
         return {word.strip() for word in re.sub(r"\([^)]*\)", "", part).split(",")}
 
-    def test_of_the_digest(self):
-        """Other sizes, and another pattern, give another digest behind the same words."""
-        case = find_case(EXAMPLE)
-        desc, first = case.desc, case.desc.tensors["InputTensor"]
-        other = desc.replace(input_tensor=type(first)(first.data_type, (7, *first.sizes[1:])))
-
-        ids = [case_id(d, "dups", data, "init") for d, data in ((desc, "special"), (other, "special"), (desc, "addr"))]
-        assert EXAMPLE == ids[0]
-        assert ids[0].rpartition(".")[0] == ids[1].rpartition(".")[0]
-        assert 3 == len({id.rpartition(".")[2] for id in ids})
-
     def test_in_the_help(self, capsys):
         """The help of `catalog` has the text line by line, and no line is wider than a page."""
         assert 0 == main(["catalog", "--help"])

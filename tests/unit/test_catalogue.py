@@ -8,26 +8,24 @@ from math import prod
 import pytest
 from described import described
 
-from opmap.cases.case import Case, case_id
+from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
 from opmap.cases.parameters import WIDTHS, WORLD, cases_with, extra_classes
 from opmap.cases.random_cases import chosen_numbers
 from opmap.cases.selection import Selection, select
 from opmap.cases.values import (
-    DATA_PATTERNS,
     INDEX_PATTERNS,
     Filled,
     _index_bits,
     _indices,
     fill,
     shows,
-    special_values,
 )
 from opmap.errors import InputError
 from opmap.operators import OPERATORS
 from opmap.operators.size_classes import LARGE
 from opmap.spec import all_specs
-from opmap.tensors import DataType, from_bits
+from opmap.tensors import DataType
 
 SMOKE = list(catalogue("smoke", variants=False))
 STANDARD = list(catalogue("standard", variants=False))
@@ -102,21 +100,6 @@ class TestIds:
         files = [id.replace("/", "__") for id in full.ids]
         assert len(full.ids) == len(set(files))
         assert [] == [name for name in files if name.endswith(".")]
-
-    def test_follow_from_the_content(self):
-        """Another descriptor, index pattern, data pattern or index path gives another id.
-
-        If two descriptors differ in sizes only, their ids differ in the digest only.
-        """
-        first, second, *_ = OPERATORS["GATHER"].samples()
-        ids = [case_id(d, p, v) for d in (first, second) for p in INDEX_PATTERNS for v in DATA_PATTERNS]
-        assert 36 == len(set(ids))
-        assert ids[0] == case_id(first.replace(), "identity", "addr")
-        longer = first.replace(input_tensor=second.output_tensor)
-        assert ids[0].rpartition(".")[0] == case_id(longer, "identity", "addr").rpartition(".")[0]
-        assert ids[0] != case_id(longer, "identity", "addr")
-        paths = [case_id(first, "mix", "addr", path) for path in ("plain", "init", "node")]
-        assert ["int64.mix", "int64.mix.init", "int64.mix.node"] == [id.split("/")[3] for id in paths]
 
 
 class TestTiers:
@@ -232,22 +215,6 @@ class TestTiers:
 
         assert set(case.desc.inputs) == {name for name in case.desc.tensors if name in case.tensors}
 
-    def test_gives_memory_back_before_it_takes_more(self, monkeypatch):
-        """While the values of a case are computed, those of the case before are no longer kept."""
-        kept = []
-
-        def noting(*arguments, **options):
-            kept.append([own for own, _ in Filled._last.values()])
-            return fill(*arguments, **options)
-
-        monkeypatch.setattr("opmap.cases.values.MOST_KEPT", 1)
-        monkeypatch.setattr("opmap.cases.values.fill", noting)
-        first, second = SMOKE[24], SMOKE[25]
-        for case in (first, second):
-            _ = dict(case.tensors)
-        assert 4 == len(kept)
-        assert not any(first.tensors is own for owns in kept[2:] for own in owns)
-
 
 class TestPatterns:
     """Index patterns and data patterns give the values that their names promise."""
@@ -336,29 +303,6 @@ class TestPatterns:
         assert expected == len(cases) == len({c.id for c in cases})
         assert count == len(set(zip(*(c.tensors["InputTensor"].bits for c in cases), strict=True)))
         assert 1 == len(cases_with(desc, "random", "special"))
-
-    @pytest.mark.parametrize("data_type", DataType)
-    def test_special_data_differ_between_cases(self, data_type):
-        """`special` data hold all special values, and values that differ from case to case in every fourth element."""
-        desc = described("GATHER", (90,), (3,), 0, 1, data_type=data_type)
-        one, other = (fill(desc, id, "random", "special")["InputTensor"].bits for id in "ab")
-        assert set(special_values(data_type)) <= set(one)
-        assert list(one)[3::4] != list(other)[3::4]
-
-    @pytest.mark.parametrize("data_type", DataType)
-    def test_special_values(self, data_type):
-        """Special integers include both limits. Special floats include NaNs of both kinds, -0, denormals and infinities."""
-        values = special_values(data_type)
-        assert len(values) == len(set(values))
-        assert all(0 <= v < 2 ** (8 * data_type.size) for v in values)
-        numbers = from_bits(data_type, values)
-        if data_type.kind != "float":
-            assert set(data_type.limits) | {0, 1} <= set(numbers)
-            return
-        sign = 1 << 8 * data_type.size - 1
-        assert {0, sign, 1, sign | 1} <= set(values)
-        assert {float("inf"), float("-inf")} <= set(numbers)
-        assert 6 == sum(number != number for number in numbers)
 
     def test_an_index_that_does_not_fit_its_type_is_refused(self):
         """An axis with more elements than the index type has values gives no wrong index."""

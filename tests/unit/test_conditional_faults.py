@@ -1,6 +1,5 @@
 """Conditional faults: random faults that need one, two or three features of a case at once."""
 
-import json
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from bench.__main__ import main
 from bench.conditional import (
-    EFFECTS,
     ENTRIES,
     STRENGTHS,
     Caught,
@@ -18,9 +16,7 @@ from bench.conditional import (
     draw_condition,
     draw_faults,
     encode,
-    measure,
     read_features,
-    shown_effects,
     summary,
     value_of,
 )
@@ -32,11 +28,10 @@ from opmap.cases.comparisons import Comparison
 from opmap.cases.feature_table import FeatureTable
 from opmap.cases.parameters import cases_with
 from opmap.cases.random_cases import MAX_BITS, chosen_numbers, drawn_case
-from opmap.cases.values import seed_of
 from opmap.faults import FAULTS
 from opmap.faults.case_arrays import CaseArrays
 from opmap.operators import OPERATORS
-from opmap.operators.random_source import SeededSource, pick
+from opmap.operators.random_source import SeededSource
 from opmap.tensors import DataType
 
 
@@ -79,12 +74,6 @@ class TestCaught:
         """A fault whose condition holds for no case, or whose effect changes none of these cases, is missed."""
         assert expected == Caught(self.WEAK)(planted)
 
-    def test_another_case_closes_the_hole(self):
-        """What the weak catalogue misses is caught when it gets the case that was missing."""
-        wide, negative = self.FAULTS[1][1], self.FAULTS[4][1]
-        assert Caught([*self.WEAK, gather(65)])(wide)
-        assert Caught([*self.WEAK, gather(4, "neg")])(negative)
-
     def test_the_count_is_exact(self):
         """A slow form counts the same: every case, every comparison and every effect by itself."""
         faults = [fault for strength in STRENGTHS for fault in draw_faults(strength, 40, seed=7)]
@@ -113,35 +102,6 @@ class TestDrawing:
         """More faults of a seed begin with the same ones; another seed gives others."""
         assert draw_faults(strength, 10) == draw_faults(strength, 15)[:10]
         assert draw_faults(strength, 10) != draw_faults(strength, 10, seed=1)
-
-    def test_effects_of_a_case(self):
-        """A case shows the effects that change its output; none of its indices is negative."""
-        shown = {effect for effect, shows in zip(EFFECTS, shown_effects(gather(4)), strict=True) if shows}
-        assert set(EFFECTS) - {"negative-index-as-zero"} == shown
-
-    def test_all_effects_are_drawn(self):
-        """Every effect occurs, and each is a fault of the registry that some valid input shows."""
-        assert set(EFFECTS) == {f.effect for f in draw_faults(1, 200)}
-        assert not any(FAULTS[effect].equivalent for effect in EFFECTS)
-
-    @pytest.mark.parametrize("strength", STRENGTHS)
-    def test_the_number_of_features(self, strength):
-        """A range of a size is one feature, and so is an operator with a type."""
-        for f in draw_faults(strength, 50):
-            names = {c.feature for c in f.condition}
-            words = {"data_type", "index_type"} & names
-            assert strength == len(names - {"operator"}) or words == names - {"operator"}
-            assert ("operator" in names) == bool(words)
-
-    @pytest.mark.parametrize("strength", STRENGTHS)
-    def test_a_random_case_shows_each(self, strength):
-        """Each fault is caught by the random cases that the faults were drawn from."""
-        cases = []
-        for turn in range(40):
-            seed = seed_of(f"conditional/4/{strength}/{turn}")
-            cases.append(drawn_case(pick(SeededSource(seed), tuple(OPERATORS)), seed))
-        caught = Caught(cases)
-        assert all(caught(f) for f in draw_faults(strength, 30, seed=4))
 
     def test_values_say_what_conditions_say(self):
         """A condition holds for another case just if the two have equal values for each entry that it names."""
@@ -205,13 +165,6 @@ class TestSummary:
         assert "3 features   97.5 %  39 of 40 caught" == lines[3]
         assert ["not caught, of 1 feature", "  tail-lost if elements behind the indexed dimensions == 1"] == lines[4:6]
 
-    def test_full_misses_no_fault_of_two_features(self):
-        """`full` is due to catch more than `standard`: every fault of up to two features."""
-        lines = list(summary("full", 9, 0, self.strengths(1)))
-        assert [f"must be {due} %" for due in ("100.0", "100.0", "99.0")] == [
-            line.split(", ")[-1] for line in lines[1:4]
-        ]
-
     def test_the_list_is_bounded(self):
         """The text has ten missed faults of each strength, JSON has all."""
         lines = list(summary("smoke", 348, 0, self.strengths(12)))
@@ -236,15 +189,6 @@ class TestCommand:
         out = capsys.readouterr().out
         assert out.startswith(f"conditional faults in the {len(smoke())} cases of smoke, seed 2\n1 feature ")
         assert "of 30 caught" in out
-
-    def test_json(self, capsysbinary):
-        """The document has the numbers of `measure`."""
-        assert 0 == main(["conditional", "--number", "30", "--json"])
-        document = json.loads(capsysbinary.readouterr().out)
-        assert ("opmap-conditional-faults/1", "smoke", 0) == tuple(document[n] for n in ("schema", "tier", "seed"))
-        expected = measure(smoke(), number=30)
-        assert [len(s.missed) for s in expected] == [len(entry["missed"]) for entry in document["strengths"]]
-        assert [s.share for s in expected] == [entry["share"] for entry in document["strengths"]]
 
     def test_a_weak_catalogue_is_red(self, capsys, monkeypatch):
         """A `standard` that misses more than it may: exit code 1."""

@@ -52,22 +52,6 @@ class TestData:
                 if all(value.type.tensor_type.HasField("shape") for value in model.graph.input):
                     onnx.checker.check_model(model, full_check=True)
 
-    def test_names(self):
-        """Every session and value of a step was made in a step before."""
-        for probe in PROBES.values():
-            known = set()
-            for step in (item.step for item in probe.steps):
-                runs = step.runs if isinstance(step, steps.Concurrent) else [step]
-                for part in runs:
-                    used = {getattr(part, "session", None)} - {None}
-                    if isinstance(step, Open):
-                        known |= used
-                    assert used <= known, probe.id
-                    assert set(getattr(part, "values", {}).values()) <= known, probe.id
-                if isinstance(step, (steps.Put, steps.Allocate)):
-                    known.add(step.value)
-                known |= set(getattr(step, "keep", {}).values())
-
     def test_controls(self):
         """A probe named `...-unfused` differs from the one without it only in that its sessions are not fused."""
         unfused = [id for id in PROBES if id.endswith("-unfused")]
@@ -136,17 +120,3 @@ def test_errors_of_a_file(content):
     assert read((HEAD + "steps = [{ step = 'drop', name = 's' }]").encode(), "t")
     with pytest.raises((ValueError, KeyError)):
         read(content.encode(), "t")
-
-
-def test_steps_travel():
-    """Every step of every probe goes through a frame unchanged."""
-    from io import BytesIO
-
-    from opmap.engines import frames
-
-    for probe in PROBES.values():
-        for item in probe.steps:
-            stream = BytesIO()
-            frames.write(stream, frames.encode(frames.Perform(item.step, 1.0)))
-            stream.seek(0)
-            assert repr(frames.read(stream).task) == repr(item.step)

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import onnx
 import pytest
 
 from opmap.cases.catalogue import catalogue, example_descriptor
@@ -15,12 +13,10 @@ from opmap.cases.coverage.boundaries import boundary_rules
 from opmap.cases.coverage.covered import Covered, measure
 from opmap.cases.coverage.kernels import kernel_files, kernel_reached
 from opmap.cases.covering_arrays import arrays
-from opmap.cases.parameters import cases_of, cases_with, classify, classify_desc, parameters
+from opmap.cases.parameters import cases_of, classify, classify_desc, parameters
 from opmap.cases.random_cases import random_descriptors
-from opmap.cases.variants import VARIANTS
 from opmap.cli import main
 from opmap.evidence.coverage_tables import tier_coverage
-from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 
 SMOKE = list(catalogue("smoke", variants=False))
@@ -95,14 +91,6 @@ class TestTiers:
             "axis_length 16777217+",
             "descriptor INT64, InputTensor {3,3,3,3}, IndicesTensor {3,3,3,3}, OutputTensor {3,3,3,3}, Axis 3",
         } <= set(missing)
-
-    def test_triples_are_counted(self):
-        """The rows of the arrays hold as many triples as are possible."""
-        kept = arrays("GATHER_ELEMENTS")
-        triples = set()
-        for choice in kept.choices(kept.pairs + kept.triples):
-            triples.update(itertools.combinations(choice.items(), 3))
-        assert kept.possible_triples == len(triples)
 
 
 class TestClosedWorld:
@@ -199,34 +187,6 @@ class TestSpace:
         space = build_arrays.Space(OPERATORS["GATHER_ELEMENTS"])
         assert [] == [row for row in kept.pairs if not space.possible(row)]
         assert kept.possible_triples == sum(int(table.sum()) for table in space.tables(3).values())
-
-
-class TestIndexPaths:
-    """The indices reach the operator as an input, as an initializer or from a node."""
-
-    CASE = next(c for c in SMOKE if c.id.startswith("gather/") and "/int32.mix" in c.id and c.desc.index_dimensions)
-
-    @pytest.mark.parametrize(
-        ("path", "inputs", "operators", "kinds"),
-        [
-            ("input", ["InputTensor", "IndicesTensor"], {"Gather"}, set()),
-            ("initializer", ["InputTensor"], {"Gather"}, {"index-path"}),
-            ("node", ["InputTensor", "IndicesTensor"], {"Tile", "Gather"}, {"index-path"}),
-        ],
-    )
-    def test_in_the_model(self, path, inputs, operators, kinds):
-        """The graph has the inputs, nodes and initializers of the index path; a path other than `input` is listed."""
-        (case,) = cases_with(self.CASE.desc, "mix", "addr", path)
-        formed = VARIANTS[case.variant].form.build(map_descriptor(case.desc), case.inputs)
-        onnx.checker.check_model(formed.model, full_check=True)
-        assert inputs == [i.name for i in formed.model.graph.input] == list(formed.feeds(case.inputs))
-        assert operators == {n.op_type for n in formed.model.graph.node} - {"Reshape", "Cast"}
-        assert kinds == {s.kind for s in formed.substitutions}
-        held = [i for i in formed.model.graph.initializer if i.name == "IndicesTensor"]
-        assert (path == "initializer") == bool(held)
-        if held:
-            assert list(case.tensors["IndicesTensor"].values) == np.ravel(onnx.numpy_helper.to_array(held[0])).tolist()
-        assert case.desc == formed.mapped.lowered_as
 
 
 class TestKernels:

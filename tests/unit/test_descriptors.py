@@ -146,13 +146,6 @@ class TestMemory:
         tensor = TensorDesc(F32, sizes, strides)
         assert (packed, elements, size) == (tensor.packed, tensor.buffer_element_count, tensor.minimum_size_in_bytes)
 
-    @pytest.mark.parametrize(
-        ("data_type", "count", "size"), [(DataType.INT8, 1, 4), (DataType.INT8, 5, 8), (DataType.FLOAT16, 3, 8)]
-    )
-    def test_sizes_in_bytes_are_multiples_of_four(self, data_type, count, size):
-        """Sizes in bytes are rounded up to a multiple of 4."""
-        assert size == TensorDesc(data_type, (count,)).minimum_size_in_bytes
-
     @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.data())
     def test_elements_are_read_where_the_strides_say(self, sizes, data):
         """The position of an element is the sum of coordinates times strides."""
@@ -253,26 +246,6 @@ class TestFeatureLevels:
         assert fine[-1]
 
 
-class TestDirectMLIssue685:
-    """DirectML issue 685: for indices {3,2} with IndexDimensions 1 devices disagree, and the page gives no meaning."""
-
-    def test_is_refused_by_a_derived_rule(self):
-        """A leading dimension of the indices that is not 1 breaks GATHER.D2."""
-        desc = gather(data=(3, 3), indices=(3, 2), output=(2, 3), axis=0, k=1)
-        assert ["IndicesTensor.Sizes[0] must be 1, got 3 (GATHER.D2)"] == [str(v) for v in desc.violations()]
-
-    @pytest.mark.parametrize(
-        ("desc", "expected"),
-        [
-            (gather((3, 2), (2, 2), (2, 2), axis=0, k=2), "GATHER.D1"),
-            (gather((3, 2), (2, 2), (2, 2), axis=1, k=2), "GATHER.D3"),
-        ],
-    )
-    def test_so_are_the_others_that_directml_accepts(self, desc, expected):
-        """Too many index dimensions for the axis break D1; a cropped leading dimension that is not 1 breaks D3."""
-        assert expected == desc.violations()[0].rule
-
-
 class TestErrors:
     """`validate` raises one error for all broken rules."""
 
@@ -285,27 +258,9 @@ class TestErrors:
         assert ("GATHER.D2", 1) == (raised.value.rule, len(raised.value.violations))
         assert isinstance(raised.value, ValueError)
 
-    def test_a_valid_one_raises_nothing(self):
-        """`validate` of a valid descriptor returns None."""
-        assert None is gather().validate()
-
 
 class TestDescriptors:
     """The base class of descriptors gives members, numbers, outputs and index bounds."""
-
-    def test_members_by_both_names(self):
-        """`members` maps DirectML's names to Python's, in the struct's order, and `from_members` reads them back."""
-        assert {
-            "InputTensor": "input_tensor",
-            "IndicesTensor": "indices_tensor",
-            "OutputTensor": "output_tensor",
-            "Axis": "axis",
-            "IndexDimensions": "index_dimensions",
-        } == GATHER.members()
-        desc = gather()
-        assert desc == GATHER.from_members({n: getattr(desc, attribute) for n, attribute in GATHER.members().items()})
-        assert {"Axis": 0, "IndexDimensions": 1} == desc.numbers
-        assert (["InputTensor", "IndicesTensor"], (4, 2)) == (list(desc.inputs), desc.output.sizes)
 
     @given(strategies.descriptors(), st.data())
     def test_complete_finds_the_only_output(self, desc, data):

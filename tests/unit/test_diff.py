@@ -16,7 +16,6 @@ from planted_markup import fields_in, planted
 from opmap.cli import main
 from opmap.engines.machine.facts import Fact
 from opmap.evidence.bundle import Bundle
-from opmap.limits import MAX_LINE
 
 RUNS = {
     "clamped": "fault:index-clamped-early",
@@ -327,18 +326,6 @@ class TestPage:
         main(["diff", *arguments, "--html", "page.html"])
         return Path("page.html").read_text(encoding="utf-8")
 
-    def test_content(self, bundles, capsys):
-        """It has what the Markdown has, and what is printed stays the same."""
-        page = html.unescape(self.page("cpu", "clamped", "--markdown"))
-        text = capsys.readouterr().out
-
-        assert 1 == main(["diff", "cpu", "clamped", "--markdown"])
-        assert text == capsys.readouterr().out
-        assert re.findall("^## (.*)", text, re.MULTILINE) == re.findall("<h2>(.*)</h2>", page)
-        for said in ("1 new cause", "fault:index-clamped-early", "gather/example.1: pass -> mismatch"):
-            assert said in page and said in text
-        assert '<b class="verdict bad">new</b>' in page
-
     @pytest.mark.parametrize("others", [["planted"], ["planted", "cpu"]])
     def test_markup(self, others, bundles):
         """Every text is escaped, also the name of a folder; the page loads nothing."""
@@ -352,13 +339,6 @@ class TestPage:
         assert not re.search(r"<img|<!--|<script|<link|\ssrc=(?!x onerror)|url\(", page)
         assert html.escape(name) in page
         assert {"relation", "fault"} <= fields & fields_in(html.unescape(page))
-
-    def test_cut(self, bundles):
-        """A text of any length is cut."""
-        lines = records(bundles / "clamped")
-        write_records(bundles / "clamped", [line | {"message": "x" * 100_000} for line in lines])
-
-        assert "x" * (MAX_LINE + 1) not in self.page("cpu", "clamped")
 
     def test_not_written(self, bundles, capsys):
         """A file that cannot be written is one line and exit code 2."""

@@ -183,21 +183,6 @@ class TestCorrectedPages:
             text = replaced(page("gather_nd"), (TUPLE, formula), *CORRECTIONS["gather_nd"][1:], (WRONG, RIGHT[0]))
             assert right == (not review_page(text, "page")), formula
 
-    def test_formula_without_the_batches(self):
-        """GATHER_ND's correction is not enough for GATHER_ND1, as the page's second example shows."""
-        text = replaced(page("gather_nd1"), (TUPLE, CORRECTIONS["gather_nd"][0][1]))
-        findings = [f for f in review_page(text, "page") if f.erratum is None]
-        assert {"contradiction", "difference"} == {f.kind for f in findings}
-        assert ["example 2"] == [f.subject for f in findings if f.kind == "contradiction"]
-
-    def test_coordinates_under_other_names(self):
-        """The names of coordinates in an expanded line do not matter."""
-        text = replaced(
-            self.corrected("gather_nd"),
-            ("output[y, x] = input[indices[y, 0], x]", "output[i, j] = input[indices[i, 0], j]"),
-        )
-        assert () == review_page(text, "page")
-
 
 class TestPlantedChanges:
     """A fact that is changed is found, on its line.
@@ -314,12 +299,6 @@ class TestPlantedChanges:
         text = replaced(page("gather"), ("input[..., indices[...], ...]", "input[indices[...], ..., ...]"))
         findings = [(f.kind, f.subject) for f in new(text, page("gather"))]
         assert [("difference", "pseudocode"), ("contradiction", "example 4")] == findings
-
-    def test_a_lost_heading(self):
-        """Two tables under one feature level contradict each other, and the other level has no table."""
-        text = replaced(page("gather"), ("### DML_FEATURE_LEVEL_3_0 and above\n", "\n"))
-        findings = {(f.kind, f.subject) for f in new(text, page("gather"))}
-        assert {("contradiction", "support 4_1 OutputTensor"), ("difference", "support 3_0")} <= findings
 
     def test_an_erratum_without_the_constraints_that_say_it_right(self):
         """The wrong sentence is found even if the page's list of constraints, which has it right, is gone."""

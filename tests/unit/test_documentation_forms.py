@@ -140,12 +140,6 @@ class TestTables:
         assert "example 1: IndizesTensor.Sizes is {5}; the shipped spec has none" in messages
         assert "example 1: IndicesTensor.Sizes is missing; the shipped spec has {5}" in messages
 
-    def test_a_translated_name_in_copied_text(self):
-        """The same in text from a browser."""
-        text = from_search_engine(page("gather")).replace("IndicesTensor Input 1", "IndizesTensor Eingabe 1")
-        new = [f for f in review_page(text, "x") if f.erratum is None]
-        assert ['row "IndizesTensor" is no tensor of GATHER'] * 2 == [f.message[13:55] for f in new]
-
     @pytest.mark.parametrize("space", ["\t", "\u00a0", "\u3000", "  "])
     def test_spaces_in_copied_text(self, space):
         """Cells may be separated by tabs, no-break spaces or ideographic spaces."""
@@ -184,12 +178,6 @@ class TestTables:
             f.message for f in new
         }
         assert len(read_page(page(name), name=name).spec.support) == len(new)
-
-    def test_one_lost_heading(self):
-        """In copied text, a second table without a heading is not a contradiction."""
-        text = from_search_engine(page("gather")).replace("DML_FEATURE_LEVEL_3_0 and above\n", "")
-        (new,) = [f for f in review_page(text, "x") if f.erratum is None]
-        assert ("unreadable", "support") == (new.kind, new.subject)
 
 
 class TestCommand:

@@ -229,14 +229,6 @@ class TestFiles:
         with pytest.raises(InputError, match=wanted):
             read(tmp_path / "huge.bin")
 
-    @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="only Linux has files that hide their size")
-    def test_a_file_that_hides_its_size(self, monkeypatch):
-        """No more than the limit is read of it. Such a file may have hundreds of gigabytes."""
-        assert 0 == os.stat("/proc/self/maps").st_size
-        monkeypatch.setattr("opmap.files.MAX_FILE_BYTES", 10)
-        with pytest.raises(InputError, match="must be a file of at most 10 bytes, got 11"):
-            read("/proc/self/maps")
-
     def test_the_json_file_itself(self, tmp_path):
         """A folder, a missing file, bytes that are not UTF-8, a name with a NUL."""
         (tmp_path / "bytes").write_bytes(b"{\xff}")
@@ -248,13 +240,6 @@ class TestFiles:
         ):
             with pytest.raises(InputError, match=message):
                 read(os.path.join(tmp_path, name))
-
-    @POSIX
-    def test_the_json_file_itself_is_a_pipe(self, tmp_path):
-        """A pipe is refused, because reading it could wait for ever."""
-        os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(InputError, match="must be a file, got a device, a pipe or a socket"):
-            read(tmp_path / "pipe")
 
 
 class TestExported:

@@ -12,7 +12,6 @@ from opmap.engines.protocol import Placement
 from opmap.engines.providers import ProviderMissing, available, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Drop, Get, Open, Run, Setup
-from opmap.engines.worker import WorkerTimeout
 from opmap.errors import InputError, ProviderError
 from opmap.mapping import map_descriptor
 from opmap.session import open_judge
@@ -179,13 +178,6 @@ number = 3
         files = {"data.bin": np.frombuffer(b"12", np.uint8)}
         result = opened.performer.perform(Open(session="a", model=np.frombuffer(MODEL, np.uint8), files=files))
         assert (unsupported, Stage.LOAD, message) == (result.unsupported, result.stage, result.error)
-        opened.close()
-
-    def test_time_limit(self):
-        opened = open_provider("opmap_test_plugin:Sleeps", timeout=0.2)
-        opened.runner.start_timeout = 0.2
-        with pytest.raises(WorkerTimeout):
-            opened.performer.run_once(MODEL, FEEDS)
         opened.close()
 
     def test_in_process_is_for_third_parties(self):

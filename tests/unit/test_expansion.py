@@ -7,7 +7,7 @@ from described import described
 
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
-from opmap.pseudocode import Copy, Expansion, Line, canonical, expand, full_rank, parse_lines
+from opmap.pseudocode import Copy, Expansion, canonical, expand, full_rank, parse_lines
 from opmap.pseudocode.expansion import advance
 
 
@@ -112,11 +112,6 @@ class TestExpansion:
         page = parse_lines("output = input\noutput[index[i, j], j] = updates[i, j] // if axis == 0\n...")
         assert (Copy("output", "input"), line(expected)) == expand(page, Expansion(rest={}), {"Axis": axis})
 
-    def test_the_last_axis_has_no_next_line(self):
-        """A line whose index stands in the last dimension has no next line."""
-        with pytest.raises(PseudocodeError, match="has no next line"):
-            advance(gather_elements(2, 1).statements[-1])
-
     @pytest.mark.parametrize(
         ("text", "rest", "message"),
         [
@@ -149,16 +144,6 @@ class TestExpansion:
     def test_full_rank(self, text, full):
         """Each tensor, also one that gives an index, gets a 0 for each leading dimension that is left out."""
         assert full == str(full_rank(line(text), {"output": (1,) * 3, "input": (1,) * 4, "indices": (1,) * 2}))
-
-    @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
-    def test_full_rank_of_the_operators(self, operator):
-        """The lines of each sample have as many coordinates as the descriptor's tensors have dimensions."""
-        for desc in operator.samples():
-            for statement in desc.statements:
-                assert isinstance(statement, Line)
-                full = full_rank(statement, desc.pseudocode_sizes)
-                for reference in (full.target, full.source, *full.target.indices, *full.source.indices):
-                    assert len(reference.coordinates) == len(desc.pseudocode_sizes[reference.tensor])
 
     def test_canonical_forgets_names_only(self):
         """Lines that differ in names only have the same canonical text; other lines have another."""

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 import onnx
 import onnx.checker
-import onnxruntime
 import pytest
 from exported_folders import EXAMPLE, dispatch_file, export_command, record, run, wrong
 from markdown_it import MarkdownIt
@@ -28,7 +27,6 @@ from opmap.evidence.failure_folders import folder_name
 from opmap.evidence.redaction import Redactor
 from opmap.evidence.reproducers.model_folders import write_files
 from opmap.mapping.dxdispatch import model_json, read
-from opmap.operators import OPERATORS
 
 pytestmark = pytest.mark.platform
 
@@ -36,34 +34,8 @@ export = pytest.fixture(export_command)
 dispatch = pytest.fixture(dispatch_file)
 
 
-def other_sizes_in_onnx(case):
-    """Returns whether the ONNX node's output has other sizes than the descriptor's: fewer leading ones."""
-    return OPERATORS[case.desc.operator].lower(case.desc).output_shape != case.desc.output.sizes
-
-
 class TestFiles:
     """The other files of a folder."""
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("variant", ["plain", "init", "if", "symbolic", "shapeless", "external", "second-output"])
-    def test_layout(self, variant, tmp_path):
-        """The model passes ONNX's checker; inputs and outputs have the names, types and sizes of the graph's."""
-        cases = [case for case in catalogue("standard") if case.variant == variant]
-        case = next((case for case in cases if other_sizes_in_onnx(case)), cases[0])
-        write_files(tmp_path, export_folder(case))
-        if variant != "shapeless":  # ONNX's checker wants a shape, ONNX Runtime does not
-            onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
-        session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
-        data = {path.name: onnx.load_tensor(path) for path in (tmp_path / "test_data_set_0").iterdir()}
-        inputs = [data[f"input_{i}.pb"] for i in range(len(session.get_inputs()))]
-        assert [value.name for value in session.get_inputs()] == [tensor.name for tensor in inputs]
-        names = [value.name for value in session.get_outputs()]
-        outputs = session.run(names, {tensor.name: numpy_helper.to_array(tensor) for tensor in inputs})
-        assert len(inputs) + len(outputs) == len(data)
-        for i, (name, output) in enumerate(zip(names, outputs, strict=True)):
-            stored = numpy_helper.to_array(data[f"output_{i}.pb"])
-            assert (name, output.dtype, output.shape) == (data[f"output_{i}.pb"].name, stored.dtype, stored.shape)
-            assert output.tobytes() == stored.tobytes()
 
     def test_model_says_what_it_is(self):
         """The model's texts say descriptor, case, variant and version of the rules."""

@@ -15,7 +15,6 @@ from exported_folders import DRIVER, EXAMPLE, dispatch_file, export_command, rec
 
 from opmap.cases.catalogue import catalogue
 from opmap.cases.variants import VARIANTS
-from opmap.engines.sessions import DIRECTML
 from opmap.evidence.export import export_folder
 from opmap.evidence.reproducers.model_folders import write_files
 
@@ -39,15 +38,6 @@ class TestProgram:
             f"onnxruntime {onnxruntime.__version__}, numpy {np.__version__}",
         ):
             assert text in out
-
-    @pytest.mark.skipif(DIRECTML not in onnxruntime.get_available_providers(), reason="needs onnxruntime-directml")
-    @pytest.mark.parametrize("case", ["gather_elements/example.1", "gather_nd/example.1", "gather_nd1/example.2"])
-    def test_directml(self, case, export, tmp_path):
-        """A folder whose indices are converted as the DirectML EP supports it runs there."""
-        assert 0 == export(case, "-o", tmp_path / "a", "--index-conversion", "directml")[0]
-        code, out = run(tmp_path / "a", "dml")
-        assert 0 == code, out
-        assert f"on {DIRECTML}" in out
 
     def test_recorded(self, tmp_path):
         """`recorded` shows the wrong output of a provider that is not here."""

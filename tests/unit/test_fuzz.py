@@ -22,7 +22,7 @@ from fuzz_performers import (
 )
 
 from opmap.diagnosis.shrink import Budget
-from opmap.engines.steps import Open, Run, Setup
+from opmap.engines.steps import Setup
 from opmap.fuzz.choices import RecordedPlan, joined_plan, shrink_history
 from opmap.fuzz.draw_graph import draw_graph, draw_other_sizes
 from opmap.fuzz.draw_plan import draw_plan
@@ -342,14 +342,6 @@ class TestSearch:
         assert {"refusal", "silent"} == {find.kind for find in finds}
         assert 2 == len(finds), [find.needs for find in finds]
 
-    @pytest.mark.slow
-    def test_excluded(self):
-        """What is known by its features is rarely drawn, and not found."""
-        excluded = [("refusal", (frozenset({"symbolic"}),))]
-        progress = search(RefusesSymbols, most=100, most_sequences=100, excluded=excluded).run()
-        assert [] == progress.finds
-        assert 0 < progress.known < 15
-
     def test_what_the_control_refuses(self):
         """A refusal is no find if the CPU EP refuses the same."""
         progress = search(RefusesSymbols, most=60, most_sequences=60, control=RefusesSymbols).run()
@@ -379,17 +371,6 @@ class TestSearch:
     def test_a_provider_that_does_not_start(self):
         """ends the search with its message."""
         assert "not there" == search(DoesNotStart).run().stopped
-
-    @pytest.mark.slow
-    def test_open_run_drop(self):
-        """A provider that has sessions only gets nothing else."""
-        for number in range(80):
-            for step in planned(draw_sequence(SeededSource(number), available("session"))):
-                assert type(step.step).__name__ in ("Open", "Run", "Drop")
-                if isinstance(step.step, Open):
-                    assert ({}, None) == (step.step.setup.config, step.step.setup.level)
-                if isinstance(step.step, Run):
-                    assert ("run", {}, {}) == (step.step.method, step.step.values, step.step.keep)
 
     def test_finds_are_stored(self):
         """A plan is the same after it was written and read."""

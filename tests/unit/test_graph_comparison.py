@@ -101,13 +101,6 @@ class TestCompare:
         assert [text] == compare([graph_of(*nodes)], desc)
         assert [text] == compare([graph_of(nodes[0]), graph_of(nodes[1])], desc)
 
-    def test_class_of_each_node(self):
-        """A class holds for all nodes, or the descriptor differs."""
-        (graph,) = graphs("gather")
-        wrong = changed(graph, GATHER.lowered_as, attributes={"Axis": 0, "IndexDimensions": 1})
-        assert "identical" == descriptor_class([graph, graph], GATHER)
-        assert "differs" == descriptor_class([graph, wrong], GATHER)
-
     def test_class_needs_substitutions(self):
         """A predicted descriptor that is not the case's differs if the mapper lists no substitution."""
         mapped = MAPPED["gather_nd"]

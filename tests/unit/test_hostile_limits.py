@@ -10,15 +10,13 @@ from dxdispatch_models import DESC, changed, gather, problem
 
 from opmap import limits
 from opmap.cases import selection
-from opmap.cases.catalogue import catalogue
 from opmap.cases.covering_arrays import read_arrays
-from opmap.cases.globs import matcher
 from opmap.cases.selection import Selection, case_ids
 from opmap.cli import main
 from opmap.errors import InputError
 from opmap.files import parse_toml
 from opmap.known.known_failures import load
-from opmap.mapping.dxdispatch import descriptor_json, read_model, resources
+from opmap.mapping.dxdispatch import read_model, resources
 from opmap.tensors import DataType
 
 pytestmark = pytest.mark.platform
@@ -52,21 +50,6 @@ class TestDxDispatch:
             with pytest.raises(InputError, match=f"must have at most {limits.MAX_BRACKETS} objects and arrays"):
                 read_model(f"[{','.join([bracket] * limits.MAX_BRACKETS)}")
 
-    def test_a_desc_is_read_once(self, monkeypatch):
-        """Many commands may dispatch the same thing, and each of them would read it again."""
-        calls = Counter()
-        read_desc = descriptor_json.read_desc
-
-        def counted(*arguments):
-            calls["read"] += 1
-            return read_desc(*arguments)
-
-        monkeypatch.setattr("opmap.mapping.dxdispatch.reading.read_desc", counted)
-        for model in (gather(), changed(*DESC, "Axis", to=-1)):
-            model["commands"] = model["commands"][:1] * 5
-            assert 5 == len(read_model(json.dumps(model)))
-        assert 2 == calls["read"]
-
     def test_a_wrong_resource_is_read_once(self, monkeypatch):
         """All commands that bind it get the same error, which keeps nothing of what was read."""
         calls = Counter()
@@ -90,17 +73,6 @@ class TestDxDispatch:
         model["resources"] |= {f"r{i}": {} for i in range(1_000)}
         _, message = problem(model)
         assert message.endswith("r5, r6 and 993 more")
-
-    def test_strides(self):
-        """A strided view spans little, because its addresses are computed one by one."""
-        count = limits.MAX_STRIDED_ELEMENTS
-        for sizes, strides in (([count + 1], [0]), ([2], [count]), ([count // 2, 4], [0, 0])):
-            desc = {"DataType": "FLOAT32", "Sizes": sizes, "Strides": strides}
-            indices = {"DataType": "UINT32", "Sizes": [1] * len(sizes)}
-            output = {"DataType": "FLOAT32", "Sizes": [1] * (len(sizes) - 1) + sizes[1:] or [1]}
-            model = changed(*DESC, "InputTensor", to=desc)
-            model["dispatchables"]["gather"]["desc"] |= {"IndicesTensor": indices, "OutputTensor": output}
-            assert problem(model)[1].startswith(f"must have at most {count} elements, gaps included"), problem(model)
 
     def test_arithmetic_of_a_sequence(self):
         """A sequence of integers takes the memory of its bytes, and no object per value."""
@@ -250,21 +222,6 @@ class TestSelection:
         with pytest.raises(InputError, match=f"--filter must be at most {limits.MAX_GLOBS} globs"):
             Selection(globs=["*"] * (limits.MAX_GLOBS + 1))
 
-    def test_a_glob_is_compiled_once(self, monkeypatch):
-        """Python keeps no more than a few hundred compiled globs."""
-        calls = Counter()
-        translate = matcher.__globals__["translate"]
-
-        def counted(glob):
-            calls[glob] += 1
-            return translate(glob)
-
-        monkeypatch.setattr("opmap.cases.globs.translate", counted)
-        matches = matcher(["a*", "b?"])
-        assert [True, True, False, False] == [matches(text) for text in ("a", "bc", "b", "c")]
-        assert {"a*": 1, "b?": 1} == calls
-        assert matcher([])("each text")
-
     @pytest.mark.parametrize(
         ("content", "message"),
         [
@@ -288,25 +245,6 @@ class TestSelection:
         assert 3 == len(case_ids("abc"))
         with pytest.raises(InputError, match="--case must be at most 3 ids, got 4"):
             case_ids("abcd")
-
-    def test_ids_in_variants(self, monkeypatch):
-        """A case is compared with the ids of its own variants only, however many ids there are."""
-        (case,) = itertools.islice(catalogue("smoke", variants=False), 1)
-        compared = Counter()
-
-        class Id(str):
-            def __eq__(self, other):
-                compared[str(self)] += 1
-                return str.__eq__(self, other)
-
-            __hash__ = str.__hash__
-
-        monkeypatch.setattr(
-            "opmap.cases.catalogue.split_id", lambda id: (Id(f"base/{id}"), "eager") if "@" in id else None
-        )
-        ids = [case.id, *(f"@{i}" for i in range(1_000))]
-        assert [case.id] == [found.id for found in catalogue("smoke", ids)]
-        assert compared.total() < 100
 
 
 class TestArrays:

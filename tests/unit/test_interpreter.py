@@ -3,7 +3,6 @@
 The naive evaluator runs the statements themselves. It must give the same origins.
 """
 
-import itertools
 import math
 import tracemalloc
 from array import array
@@ -159,18 +158,6 @@ class TestInterpreter:
     def test_contiguous_addresses_are_one_piece(self, text, sizes, pieces):
         """Loops whose addresses are contiguous are merged into one piece."""
         assert pieces == list(compiled(text, sizes).statements[-1].source({"t": [1, 8, 0, 1]}))
-
-    @pytest.mark.parametrize("longest", [1, 3, 4, 7])
-    def test_long_pieces_are_cut(self, monkeypatch, longest):
-        """A piece that is a list has at most LONGEST elements; all pieces together hold the same addresses."""
-        text, sizes = "output[a, b] = input[t[a, b], b]", {"output": (3, 8), "input": (5, 8), "t": (3, 8)}
-        indices = {"t": [i * 7 % 5 - 2 for i in range(24)]}
-        whole = list(compiled(text, sizes).statements[-1].source(indices))
-        monkeypatch.setattr(compiling, "LONGEST", longest)
-        cut = list(compiled(text, sizes).statements[-1].source(indices))
-        assert [8] * 3 == [len(piece) for piece in whole]
-        assert longest == max(len(piece) for piece in cut)
-        assert [*itertools.chain(*whole)] == [*itertools.chain(*cut)]
 
     @pytest.mark.parametrize("longest", [1, 7, 1 << 16])
     @pytest.mark.parametrize(

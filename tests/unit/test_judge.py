@@ -296,21 +296,6 @@ class TestComparison:
         for address in range(24):
             assert tuple(int(i) for i in np.unravel_index(address, (2, 3, 4))) == unravel(address, (2, 3, 4))
 
-    def test_arrays_of_the_right_type_reach_the_provider(self):
-        """The arrays have the names, types, sizes and values of the graph inputs."""
-        seen = {}
-
-        class Looks:
-            def run(self, model_bytes, feeds):
-                seen.update(feeds)
-                return [RIGHT]
-
-        assert "pass" == judge(None, gather(index_type=DataType.INT32), provider=Looks()).verdict
-        assert {"InputTensor": ("<f4", (4,)), "IndicesTensor": ("<i4", (5,))} == {
-            n: (a.dtype.str, a.shape) for n, a in seen.items()
-        }
-        assert all((to_array(t) == seen[n]).all() for n, t in gather(index_type=DataType.INT32).tensors.items())
-
 
 class TestLowering:
     """What the record says of the descriptor that the EP makes of the model."""

@@ -161,31 +161,6 @@ class TestWhere:
 
         assert ["unexpected-pass", "unsupported", "not-run"] == judged
 
-    def test_own_first(self):
-        """An entry of the user counts before the shipped ones."""
-        (entry, *_) = (e for e in shipped_failures() if e.variant)
-        own = msgspec.structs.replace(
-            entry, variant="fed-data", verdict="crash", message=None, stage=None, reason="mine"
-        )
-
-        record = self.judged(own=[own])
-
-        assert "mismatch" == record.verdict
-        assert "mine" in record.message
-
-    def test_may_pass(self):
-        """What depends on memory or time may pass, fails as one of its entries says, and stays red otherwise."""
-        for defect in (d for d in defects() if any(f.get("may_pass") for f in d.fails)):
-            item = find_item(defect.reproducer)
-            active = ActiveFailures([], RIG, shipped=list(defect.known_failures()))
-            for keys in defect.fails:
-                known = {key: keys[key] for key in ("verdict", "stage", "message") if key in keys}
-                assert (
-                    "known-failure" == active.apply(item, msgspec.convert({"case": item.id, **known}, Record)).verdict
-                )
-            others = [Record(case=item.id, verdict=verdict) for verdict in (Verdict.PASS, Verdict.TIMEOUT)]
-            assert ["pass", "timeout"] == [active.apply(item, record).verdict for record in others]
-
 
 class Defective(SessionProvider):
     """The CPU EP as a DirectML EP that ignores what is fed for a default."""

@@ -70,16 +70,6 @@ class TestFile:
         text = str(error.value)
         assert text.startswith(file) and f"$.known[1]{'.' if path else ''}{path}" in text and said in text
 
-    def test_one_line(self, tmp_path, capsys):
-        """The command ends with exit code 2 and one line that names the file."""
-        file = toml(tmp_path / "known.toml", ENTRY | {"verdict": "pass"})
-
-        code = validate("--provider", "cpu", "--known-failures", file)
-
-        err = capsys.readouterr().err
-        assert (2, 1) == (code, err.count("\n"))
-        assert f"{file}: $.known[0].verdict" in err
-
     def test_nothing_named(self, tmp_path):
         """An entry that names no case, operator, type or variant is refused."""
         file = toml(tmp_path / "known.toml", {key: value for key, value in ENTRY.items() if key != "case"})

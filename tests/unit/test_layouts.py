@@ -153,10 +153,6 @@ class TestProviders:
             == session.variants_note
         )
 
-    def test_the_note_of_another_provider_does_not_name_them(self):
-        session = Session(SessionOptions(provider="cpu", tier="smoke"))
-        assert not any(name in (session.variants_note or "") for name in LAYOUTS)
-
 
 class TestDiagnosis:
     """What a diagnosis knows of a layout, and the cases that it makes of one."""

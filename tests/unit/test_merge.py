@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import xml.etree.ElementTree as ET
 
 import pytest
 from bundle_folders import check_bundle, validate
@@ -13,8 +12,6 @@ from planted_markup import diagnosis, smallest
 
 from opmap.cli import main
 from opmap.errors import InputError
-from opmap.evidence.documents import FILES, HTML, TIMES
-from opmap.evidence.failure_folders import FOLDER
 from opmap.evidence.written_bundle import read_bundle
 from opmap.limits import MAX_FILE_BYTES, MAX_JSON_VALUES, MAX_RECORD_BYTES
 
@@ -111,22 +108,6 @@ class TestMerge:
         write_run(bundles / "one", problems=["a"] * (MAX_JSON_VALUES + 1))
         assert 2 == main([command, "one", *target, "-o", "other"])
         assert f"must have at most {MAX_JSON_VALUES} values" in capsys.readouterr().err
-
-    @pytest.mark.slow
-    def test_shards(self, merge, bundles):
-        """All shards give the cases, totals and causes of the whole run; the bundle fits its schemas."""
-        assert (1, []) == merge("one", "two", "three")  # red, as its parts are
-
-        assert sorted([*FILES, TIMES, HTML, FOLDER]) == sorted(path.name for path in (bundles / "new").iterdir())
-        check_bundle(bundles / "new")
-        assert cases(bundles / "whole") == cases(bundles / "new")
-        whole, new = run_of(bundles / "whole"), run_of(bundles / "new")
-        assert whole["totals"] == new["totals"] and whole["environment"] == new["environment"]
-        (group,) = json.loads((bundles / "new" / "diagnosis.json").read_bytes())["groups"]
-        assert (5, [12, 12]) == (group["cases"], group["relation"]["explains"])
-        assert "shard" not in new["selection"] and "smoke" == new["selection"]["tier"]
-        assert 3 == len(list(ET.parse(bundles / "new" / "junit.xml").getroot()))
-        assert "failed, 5 cases of tier smoke: 5 failed" in (bundles / "new" / "summary.md").read_text(encoding="utf-8")
 
     def test_tier(self, tmp_path):
         """The shards of a tier with its probes have each record of the whole run once, byte for byte. They are as green."""

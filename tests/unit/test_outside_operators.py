@@ -31,7 +31,6 @@ from opmap.judge.judge import Judge
 from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.pseudocode import naive
-from opmap.tensors import DataType, Tensor
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -173,30 +172,6 @@ class TestInterpreter:
         origins = naive.evaluate(desc.statements, desc.pseudocode_sizes, desc.pseudocode_tensors(case.tensors))
         expected = [None if origin is None else starts[origin[0]] + origin[1] for origin in origins]
         assert expected == list(desc.origins(case.tensors))
-
-    @pytest.mark.parametrize(
-        ("indices", "expected", "text"),
-        [
-            ([1, -3], [8, 7, 2], "output[index[0] = 1] = updates[0]"),
-            ([1, 1], [0, None, 2], "two writes to one element have no documented order"),
-            ([1, 3], [None, None, None], "a write out of range has no documented target"),
-        ],
-    )
-    def test_writes(self, indices, expected, text):
-        """Values and the explanation of element 1: one write, two writes to one element, a write out of range."""
-        desc = scatter.complete_sizes(scatter.Desc, *scatter.outline((3,), 0, 2), data_type=DataType.UINT8)
-        tensors = {
-            "InputTensor": Tensor.from_values(DataType.UINT8, (3,), [0, 1, 2]),
-            "IndicesTensor": Tensor.from_values(DataType.INT64, (2,), indices),
-            "UpdatesTensor": Tensor.from_values(DataType.UINT8, (2,), [7, 8]),
-        }
-        assert expected == list(desc.interpret(tensors))
-        assert text in desc.trace((1,), tensors).text
-
-    def test_a_copied_element(self):
-        """The explanation of an element that no write changes is the copy."""
-        desc, tensors = example_descriptor(OPERATORS["SCATTER"].descriptor.spec(), "1")
-        assert "output[1, 0] = input[1, 0]" == desc.trace((1, 0), tensors).text
 
 
 class TestCatalogue:

@@ -13,57 +13,17 @@ import onnx
 import pytest
 from judged_sessions import Planted, changed, fresh_run, judged, records, unlike
 
-from opmap import Session, SessionOptions
-from opmap.cases.variants import VARIANTS
-from opmap.cases.variants.packs import Pack, can_be_packed
 from opmap.cli import main
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider
-from opmap.engines.sessions import CPU, SessionProvider
-from opmap.engines.steps import Clear, Evidence, Examine, Open, Result, Run
+from opmap.engines.sessions import CPU
+from opmap.engines.steps import Clear, Examine, Open, Result, Run
 from opmap.engines.worker import WorkerTimeout
 from opmap.judge.judge import Judge
 from opmap.judge.session_batcher import SessionBatcher
 from opmap.vocabulary import Verdict
 
 fresh = pytest.fixture(fresh_run, scope="module")
-
-
-class TestPack:
-    """Several models as one."""
-
-    def test_model(self):
-        """Every name is unique, each node and value of a member is there, and the model is valid."""
-        cases = [
-            case for case in Session(SessionOptions(provider="cpu", filter=("gather_nd1/*", "gather/int8/*"))).cases
-        ]
-        cases = [case for case in cases if can_be_packed(VARIANTS[case.variant])][:12]
-        judge = Judge(OpenProvider(CPU, "", "hardware", SessionProvider(CPU)))
-        ready = [judge.prepare(case) for case in cases]
-        pack = Pack([one.formed for one in ready])
-        graph = pack.model.graph
-
-        onnx.checker.check_model(pack.model, full_check=True)
-        assert (
-            sum(len(one.formed.model.graph.node) for one in ready)
-            == len(graph.node)
-            == len({n.name for n in graph.node})
-        )
-        assert {value.name for value in graph.input} == set(pack.feeds(one.formed.feeds(one.inputs) for one in ready))
-        assert pack.model_bytes == Pack([one.formed for one in ready]).model_bytes
-
-    def test_evidence_of_a_member(self):
-        """A member has the nodes with its prefix, and those of no member."""
-        judge = Judge(OpenProvider(CPU, "", "hardware", SessionProvider(CPU)))
-        (case,) = Session(SessionOptions(case=("gather/example.1",))).cases
-        formed = judge.prepare(case).formed
-        pack = Pack([formed] * 11)
-        nodes = (("Gather", "A"), ("Gather", "B"), ("MemcpyToHost", "C"))
-        placement = Placement("assignment-info", nodes, ("case1.Gather", "case10.Gather", "Memcpy"))
-        shown = pack.evidence(Evidence(placement=placement, inputs=["case1.InputTensor", "case10.IndicesTensor"]))
-
-        assert Placement("assignment-info", (nodes[0], nodes[2]), ("Gather", "Memcpy")) == shown[1].placement
-        assert (["InputTensor"], ["IndicesTensor"], []) == (shown[1].inputs, shown[10].inputs, shown[0].inputs)
 
 
 class TestPacks:
@@ -119,20 +79,6 @@ class TestPacks:
             assert f"--pack {pack}" in session.again(next(c for c in session.cases if c.id == record.case))
         alone = judged(fault, fresh_sessions=True, filter=("gather/float32/*",))[0]
         assert set(unlike(alone, session)) == {record.case for record in only_batched}
-
-    def test_refused_when_batched(self):
-        """A model that is too large to load is told once, at the first case of the smallest pack that was too large."""
-
-        def fault(planted, step, result):
-            return Result(error="too many", stage="load") if isinstance(step, Open) and planted.nodes > 7 else result
-
-        session, _ = judged(fault, pack=32, filter=("gather_elements/int8/*",))
-        failed = [record for record in session.results.records if record.failed]
-
-        assert failed
-        assert all((Verdict.ERROR, "load") == (r.verdict, r.stage) and r.batched_with for r in failed)
-        assert all(r.message.endswith(": too many") for r in failed)
-        assert len(failed) < len(session.results.records) / 3
 
     @pytest.mark.parametrize("names", [True, False])
     def test_failure_of_the_pack(self, names):
@@ -259,23 +205,6 @@ class TestPacks:
         groups = SessionBatcher(judge, pack=4).batches(cases, lambda case: case is cases[1])
 
         assert [[0, 2, 3, 4], [1], [5]] == [[cases.index(case) for case in group] for group in groups]
-
-    def test_third_party(self, tmp_path, monkeypatch, capsys):
-        """A third party's provider gets packs as any model. It shares no session."""
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "third.py").write_bytes(
-            b"import onnxruntime\n\nMODELS = []\n\n\nclass Provider:\n    def run(self, model_bytes, feeds):\n"
-            b"        MODELS.append(model_bytes)\n        with open('models', 'a') as file:\n            file.write('x')\n"
-            b"        return onnxruntime.InferenceSession(model_bytes, providers=['CPUExecutionProvider']).run(None, feeds)\n"
-        )
-        code = main(
-            ["validate", "--provider", "third:Provider", "--filter", "gather/float32/*", "--pack", "8", "--json"]
-        )
-        document = json.loads(capsys.readouterr().out)
-
-        assert code == 0
-        assert {"pass"} == {record["verdict"] for record in document["cases"] if record["variant"] == "packed"}
-        assert len((tmp_path / "models").read_bytes()) < len(document["cases"]) / 2
 
     def test_interrupted(self, monkeypatch):
         """Ctrl-C while a pack runs ends the run, and releases the session."""

@@ -52,26 +52,6 @@ class TestVerdicts:
         result.assert_outcomes(failed=5)
         result.stdout.fnmatch_lines(["*output[[]0[]] = input*got 11.0*"])
 
-    def test_known_failures(self, run, pytester):
-        """A known failure is an xfail; a pass of a case with a known failure is a failure."""
-        pytester.makefile(
-            ".toml",
-            known="""
-            schema = "opmap-known-failures/1"
-            [[known]]
-            case = "gather/example.1"
-            provider = "fault:negative-index-as-zero"
-            verdict = "mismatch"
-            reason = "planted"
-            """,
-        )
-        result = run(
-            "--opmap-provider", "fault:negative-index-as-zero", "--opmap-known-failures", "known.toml", *EXAMPLES
-        )
-
-        result.assert_outcomes(passed=4, failed=1)
-        result.stdout.fnmatch_lines(["*unexpected-pass: expected mismatch: planted*"])
-
     @pytest.mark.parametrize("option, outcomes", [((), {"skipped": 1}), (("--opmap-rerun-dangerous",), {"passed": 1})])
     def test_dangerous(self, option, outcomes, run, pytester):
         """A case that is known to hang is skipped, also if the provider is required."""

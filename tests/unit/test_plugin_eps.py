@@ -101,24 +101,11 @@ class TestPlugin:
         assert record["device_class"] is None, "a CPU may simulate a device"
 
     @pytest.mark.slow
-    def test_unsupported(self, site):
-        """An EP that leaves the node to the CPU EP says that it does not support it. A run with nothing else is red."""
-        done, cases = validate(site, "--filter", "gather/example.*", "--provider-option", "speed=high")
-        assert 1 == done.returncode
-        assert {("unsupported", "load")} == {(record["verdict"], record["stage"]) for record in cases}
-
-    @pytest.mark.slow
     def test_device(self, site):
         done, _ = validate(site, "--filter", "gather/example.*", "--device-id", "2")
         assert 2 == done.returncode
         wanted = "--device-id must be the number of a device of DoubleExecutionProvider, got 2; there is 0: "
         assert wanted in done.stderr
-
-    @pytest.mark.slow
-    def test_no_plugin_has_it(self, site):
-        done, cases = validate(site, "--filter", "gather/example.1", provider="OtherExecutionProvider")
-        assert 0 == done.returncode
-        assert "nor in the plugin packages onnxruntime-ep-double" in cases[0]["message"]
 
 
 def device(name, number=None, kind="GPU"):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shlex
-import shutil
-import subprocess
 import sys
 
 import msgspec
@@ -27,7 +24,6 @@ from opmap.vocabulary import Verdict
 pytestmark = pytest.mark.platform
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9][0-9;]*m|\x1b\[9[0-7]m")
 
 ALL = {verdict: 10_000 for verdict in Verdict}
 
@@ -84,22 +80,6 @@ class TestBar:
         with bar(Console(file=stream, force_terminal=True, width=80), 3, "p", lambda: ALL) as advance:
             advance()
         assert stream.getvalue().count("\x1b[2K") >= 2 and stream.getvalue().endswith("\x1b[2K")
-
-    @pytest.mark.slow
-    @pytest.mark.skipif(not shutil.which("script"), reason="needs script (util-linux), which opens a terminal")
-    def test_terminal(self, tmp_path):
-        """A run in a real terminal of 80 columns."""
-        command = (
-            f"{shlex.quote(sys.executable)} -m opmap validate --provider fault:index-off-by-one --filter '*/float32/*'"
-        )
-        command = f"stty cols 80; NO_COLOR= TERM=xterm {command}"
-        done = subprocess.run(["script", "-qc", command, "/dev/null"], capture_output=True, text=True, cwd=tmp_path)
-
-        bars = [picture for picture in pictures(done.stdout) if re.search(r"\d/\d", picture[0])]
-        assert any("fault:index-off-by-one" in first for first, *_ in bars)
-        assert any(re.fullmatch(r"  (\d+ pass, )?\d+ mismatch *", line) for _, *rest in bars for line in rest)
-        assert max(cell_len(line) for picture in bars for line in picture[:2]) <= 80
-        assert COLOUR.search(done.stdout)
 
 
 class TestPiped:
@@ -170,20 +150,6 @@ class TestSmallest:
 
         assert MOST_WRONG + 2 == len(lines)
         assert "  ... and 4 more wrong elements of this case" == lines[-1]
-
-    def test_alike(self):
-        """Two NaNs are shown with their bits."""
-        nans = (
-            (case, at, bits)
-            for case in catalogue("smoke")
-            if "/float32/" in case.id and "/special." in case.id
-            for at, bits in enumerate(case.expected)
-            if bits is not None and np.isnan(np.uint32(bits).view(np.float32))
-        )
-        case, at, bits = next(nans)
-        lines = self.lines(self.failure(case.id, {at: bits ^ 1}), 200)
-
-        assert f"NaN {bits:08x}  NaN {bits ^ 1:08x}" in lines[1]
 
     def test_width(self):
         width = 60

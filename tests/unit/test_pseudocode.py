@@ -57,23 +57,6 @@ class TestReading:
     """Pseudocode, formulas and examples become trees; `str` of a tree gives the text back."""
 
     @pytest.mark.parametrize(
-        "text",
-        [
-            "output[...] = input[..., indices[...], ...]",
-            "output[i, j, k, ...] = input[i, index[i, j, k, ...], k, ...] // if axis == 1",
-            "output[batch, ...] = input[batch, indices[batch, ...], ...]",
-            "output[y, x] = input[indices[y, 0], x]",
-            "output[] = input[0]",
-            "output[index[i, j], j] = updates[i, j] // if axis == 0",
-            "output = input",
-            "...",
-        ],
-    )
-    def test_lines_round_trip(self, text):
-        """A parsed line prints as the text that it was parsed from."""
-        assert text == str(line(text))
-
-    @pytest.mark.parametrize(
         ("text", "expected"),
         [
             ("output [ a,b ]=input[b ,a]", "output[a, b] = input[b, a]"),

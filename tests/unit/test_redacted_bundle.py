@@ -6,7 +6,6 @@ import getpass
 import json
 import platform
 import re
-import shutil
 import subprocess
 import sys
 
@@ -132,16 +131,6 @@ class TestCopy:
             if path.name not in ("summary.md", "report.html", "run.json"):
                 assert path.read_bytes() == (bundles / "copy" / path.relative_to(bundles / "run")).read_bytes(), path
 
-    @pytest.mark.slow
-    def test_user_named_like_a_word(self, bundles, capsys, monkeypatch):
-        """A user whose name is a word of the documents spoils none."""
-        for name in ("mismatch", "case", "gather", "FLOAT32"):
-            monkeypatch.setattr(getpass, "getuser", lambda name=name: name)
-            redact(capsys)
-            check_bundle(bundles / "copy")
-            assert {r.case for r in read_bundle("run").records} == {r.case for r in read_bundle("copy").records}
-            shutil.rmtree("copy")
-
     def test_left_out(self, bundles, capsys):
         """What opmap did not write is left out, and named."""
         (bundles / "run" / "notes.txt").touch()
@@ -163,16 +152,6 @@ class TestCopy:
         redact(capsys)
 
         assert {"run.json", "results.jsonl", "failures"} == {path.name for path in (bundles / "copy").iterdir()}
-
-    def test_merged(self, bundles, capsys):
-        """A merged bundle keeps its parts and its problems."""
-        main(["merge", "run", "-o", "merged"])
-        shutil.rmtree("run")
-        (bundles / "merged").rename("run")
-
-        redact(capsys)
-
-        assert (bundles / "run" / "junit.xml").read_bytes() == (bundles / "copy" / "junit.xml").read_bytes()
 
 
 @pytest.mark.parametrize(

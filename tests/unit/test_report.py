@@ -233,13 +233,6 @@ class TestPicture:
             ("actual output", 0): "wrong",
         } == marks
 
-    def test_no_output(self):
-        """Without an output there is nothing wrong to mark."""
-        drawn = picture(find_case("gather/example.1"), None)
-
-        assert ["input", "indices", "expected output"] == [grid.title.split("  ")[0] for grid in drawn.grids]
-        assert not drawn.marks
-
     @pytest.mark.parametrize(
         ("data_type", "expected", "actual", "drawn", "whole"),
         [

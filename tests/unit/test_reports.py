@@ -74,13 +74,6 @@ class TestFiles:
         assert [0, 2] == codes
         assert json_schema("run") == json.loads(capsys.readouterr().out)
 
-    def test_causes(self, runs):
-        """diagnosis.json names the cause, its cases, and the command that runs one of them again."""
-        (group,) = json.loads((runs / "red" / "diagnosis.json").read_bytes())["groups"]
-        assert ("index-clamped-early", 5) == (group["relation"]["fault"], group["cases"])
-        assert {f"gather/example.{n}" for n in range(1, 6)} == set(group["ids"])
-        assert group["again"].startswith("opmap validate --provider fault:index-clamped-early --case gather/example.")
-
     def test_json(self, runs, tmp_path, capsysbinary):
         """With --json, stdout has the document alone, and the bundle is the same."""
         validate(tmp_path / "b", *FAULT, "--json")
@@ -173,14 +166,6 @@ class TestFiles:
         (tmp_path / "mine").touch()
         assert not is_written(tmp_path)
 
-    def test_no_failures_any_more(self, runs, tmp_path):
-        """A folder `failures` from which everything is removed is removed too."""
-        tmp_path = shutil.copytree(runs / "red", tmp_path / "r")
-
-        Bundle(tmp_path, json.loads((tmp_path / "run.json").read_bytes())["selection"], ids=IDS, resume=True).release()
-
-        assert not (tmp_path / "failures").exists()
-
 
 class TestJUnit:
     """junit.xml is red exactly if the run is."""
@@ -219,12 +204,6 @@ class TestJUnit:
 
         (failure,) = root.iter("failure")
         assert message in (failure.get("message") or "")
-
-    def test_green(self, runs):
-        """A green run has no failure."""
-        root = ET.parse(runs / "green" / "junit.xml").getroot()
-        assert 5 == len(list(root.iter("testcase")))
-        assert not list(root.iter("failure")) and not list(root.iter("error"))
 
 
 class TestSummary:

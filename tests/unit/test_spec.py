@@ -84,20 +84,6 @@ class TestFiles:
         assert [r.derived for r in spec.rules] == [r.id.split(".")[1].startswith("D") for r in spec.rules]
 
     @pytest.mark.parametrize("spec", SPECS)
-    def test_support_tables_begin_where_the_operator_does(self, spec):
-        """The lowest table is of the level that introduced the operator. Higher levels support at least as much."""
-        levels = tensor_rules().feature_levels
-        tables = sorted(spec.support, key=lambda t: levels.index(t.feature_level))
-        assert spec.introduced == tables[0].feature_level
-        assert "4_1" == spec.support[0].feature_level == tables[-1].feature_level
-        for lower, higher in itertools.pairwise(tables):
-            for name in spec.field_names("input", "output"):
-                before, after = lower.tensors[name], higher.tensors[name]
-                assert set(before.data_types) <= set(after.data_types)
-                assert after.dimension_counts[0] <= before.dimension_counts[0]
-                assert before.dimension_counts[1] <= after.dimension_counts[1]
-
-    @pytest.mark.parametrize("spec", SPECS)
     def test_support_tables_are_those_of_the_pages(self, spec):
         """Each level's dimension counts, data types and index types."""
         rows = {

@@ -32,19 +32,6 @@ class TestDescriptors:
         assert () == desc.violations()
         assert all(t.element_count <= strategies.MAX_ELEMENTS for t in desc.tensors.values())
 
-    @given(strategies.descriptors(max_elements=8))
-    def test_keep_to_the_smallest_limit(self, desc):
-        """No tensor has more than eight elements, the lowest limit: enough for an index tuple of eight coordinates."""
-        assert () == desc.violations()
-        assert all(t.element_count <= 8 for t in desc.tensors.values())
-
-    @pytest.mark.slow
-    @settings(max_examples=500)
-    @given(strategies.descriptors(operators=["GATHER_ND1"], dimension_counts=(7, 8), max_elements=8))
-    def test_keep_to_the_limit_with_long_tuples(self, desc):
-        """GATHER_ND1 with seven or eight dimensions needs long tuples, which leave few elements for batches."""
-        assert all(t.element_count <= 8 for t in desc.tensors.values())
-
     @given(
         strategies.descriptors(
             operators=["GATHER_ND1"],

@@ -92,26 +92,6 @@ def make(): return P()
 def missing(): raise ImportError(HOSTILE)
 """
 
-    @pytest.mark.parametrize("factory", ["make", "missing"])
-    def test_validate(self, factory, tmp_path, monkeypatch, capsys):
-        """A third party's name, error and known failures."""
-        (tmp_path / f"opmap_hostile_{factory}.py").write_text(f"HOSTILE = {HOSTILE!r}{self.PROVIDER}", encoding="utf-8")
-        monkeypatch.chdir(tmp_path)
-        text = json.dumps(HOSTILE)
-        entries = "".join(
-            f'[[known]]\ncase = {case}\nprovider = "*"\nverdict = "{verdict}"\nreason = {text}\n'
-            for case, verdict in ((text, "error"), ('"gather/example.1"', "error"), ('"gather/example.2"', "crash"))
-        )
-        known = tmp_path / "known.toml"
-        known.write_text(f'schema = "opmap-known-failures/4"\n{entries}', encoding="utf-8")
-        cases = [option for n in (1, 2, 3) for option in ("--case", f"gather/example.{n}")]
-
-        main(["validate", "--provider", f"opmap_hostile_{factory}:{factory}", *cases, "--known-failures", str(known)])
-
-        out, err = capsys.readouterr()
-        assert SHOWN.split("[red]")[0] in out + err
-        assert set() == raw(out + err)
-
 
 class TestNotUtf8:
     """Names that are not UTF-8 abort nothing."""

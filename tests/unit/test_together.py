@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
-from judged_sessions import SELECTION, every_run, fresh_run, judged, records, second_run, unlike
+from judged_sessions import SELECTION, every_run, fresh_run, judged, records, second_run
 
 from opmap import Session, SessionOptions
 from opmap.cases.catalogue import catalogue
 from opmap.diagnosis.diagnose import quick_diagnoses
 from opmap.diagnosis.judged_run import JudgedRun
-from opmap.engines.dml_linux import VARIABLE
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
 from opmap.engines.steps import Result, Run
@@ -185,18 +183,6 @@ class TestSharedSessions:
         assert encode(alone.results.records) == encode(session.results.records)
         assert "profile" in {r.placement.source for r in session.results.records if r.placement}
 
-    def test_repeat(self, fresh):
-        session, planted = judged(repeat=2)
-
-        assert encode(fresh[0].results.records) == encode(session.results.records)
-        assert planted.steps.count(Run) > fresh[1].steps.count(Run)
-
-    def test_most_failures(self):
-        """The run stops after as many failures as were asked for."""
-        session, _ = judged(every_run, max_failures=3)
-
-        assert 3 == len(session.results.failures())
-
     def test_resumed(self, tmp_path):
         """An interrupted run that is resumed has the same records as one that was not."""
         whole = tmp_path / "whole"
@@ -236,18 +222,3 @@ class TestInWorker:
             session.judge_all()
 
         assert encode(here.results.records) == encode(session.results.records)
-
-    @pytest.mark.skipif(not os.environ.get(VARIABLE), reason=f"{VARIABLE} is not set")
-    @pytest.mark.parametrize("options", [{"pack": 8}, {}])
-    def test_directml(self, options):
-        """On the DirectML EP the verdicts are those of fresh sessions too, and each node is proven."""
-        runs = []
-        for given in (options, {"fresh_sessions": True}):
-            with Session(SessionOptions(provider="dml", filter=("*int8/*/addr*",), **given)) as session:
-                session.judge_all()
-                runs.append(session)
-        packed, fresh = runs
-
-        assert [] == unlike(fresh, packed)
-        assert all(record.proven for record in packed.results.records if record.verdict == Verdict.PASS)
-        assert not [record for record in packed.results.records if record.batched_with]

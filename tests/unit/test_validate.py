@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -46,53 +43,6 @@ class TestValidate:
         main(["validate", "--provider", "NowhereExecutionProvider", "--require-provider", "--case", "gather/example.1"])
 
         assert capsys.readouterr().out.splitlines()[-1].startswith("red: 1 not-run in ")
-
-    def test_json(self, capsysbinary):
-        """--json prints one document with every key of every record."""
-        code = main(["validate", "--provider", "cpu", "--case", "gather/example.1", "--json"])
-
-        document = json.loads(capsysbinary.readouterr().out)
-        assert code == 0
-        assert document["schema"] == "opmap-results/1"
-        (record,) = document["cases"]
-        assert {"file", "stage", "rule", "path", "message"} <= record.keys()
-        assert record["verdict"] == "pass"
-        assert record["placement"]["proven"] is True
-
-    def test_feature_level(self, capsys):
-        """A case that a feature level does not support is unsupported; the message names the level that supports it."""
-        code = main(
-            [
-                "validate",
-                "--provider",
-                "cpu",
-                "--feature-level",
-                "2_1",
-                "--filter",
-                "gather_nd/float32/d[78].*",
-                "--json",
-            ]
-        )
-
-        document = json.loads(capsys.readouterr().out)
-        assert code == 0
-        assert {r["verdict"] for r in document["cases"]} == {"unsupported"}
-        assert "3_0" in document["cases"][0]["message"]
-
-    @pytest.mark.slow
-    @pytest.mark.skipif(
-        sys.platform == "win32" or not Path("/dev/full").exists(),
-        reason="needs /dev/full; Wine has it, but closes it differently from Windows",
-    )
-    @pytest.mark.parametrize("more", [[], ["--json"]])
-    def test_stdout_that_takes_no_more(self, more):
-        """It gives one line and no traceback."""
-        command = [sys.executable, "-m", "opmap", "validate", "--provider", "cpu", "--case", "gather/example.1", *more]
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-
-        assert done.returncode == 2
-        assert done.stderr.startswith("opmap: cannot write: ") and done.stderr.count("\n") == 1
 
     def test_case_file(self, tmp_path, capsys):
         """--case @FILE takes ids from a file, one per line."""

@@ -9,22 +9,18 @@ import sys
 import threading
 import time
 
-import msgspec
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 from troubled_workers import CHILD, IDENTITY, ROOT, Planted, first_cases, judge, linux, started, troubled
 
-from opmap.cases.case import Case
-from opmap.descriptors import TensorDesc
 from opmap.engines import frames
 from opmap.engines.child import processes_with
 from opmap.engines.sessions import CPU
 from opmap.engines.steps import Open, Run
 from opmap.engines.worker import DeviceLost, HangLimit, WorkerCrashed, WorkerProvider, WorkerTimeout
 from opmap.errors import ProviderError
-from opmap.tensors import DataType, Tensor
 
 pytestmark = pytest.mark.platform
 
@@ -104,39 +100,6 @@ class TestTrouble:
         """A crash is a lost device if the child's stderr contains one of the HRESULTs."""
         with pytest.raises(DeviceLost, match="887a0020"):
             worker.run_once(b"say and die", {})
-
-    def test_new_process_after_a_lost_device(self, worker):
-        worker.start()
-        pid = worker.pid
-        with pytest.raises(DeviceLost, match="887A0005"):
-            worker.run_once(b"lose device", {})
-        worker.start()
-        assert pid != worker.pid
-
-    def test_a_crash_is_no_observation(self, cases):
-        """An error for an out-of-range index is `observed`, but a crash is a crash."""
-        index = Tensor.from_values(DataType.INT64, (1,), [9])
-        desc = {"InputTensor": TensorDesc(DataType.FLOAT32, (2,)), "IndicesTensor": TensorDesc(DataType.INT64, (1,))}
-        desc = {**desc, "OutputTensor": TensorDesc(DataType.FLOAT32, (1,)), "Axis": 0, "IndexDimensions": 1}
-        tensors = {"InputTensor": Tensor.from_values(DataType.FLOAT32, (2,), [1, 2]), "IndicesTensor": index}
-        case = Case("x", type(cases[0].desc).from_members(desc), tensors)
-        with troubled() as worker:
-            perform = worker.perform
-            assert "observed" == judge(worker)(case).verdict
-
-            def exits_after(step, limit=None):
-                if isinstance(step, Open):
-                    step = msgspec.structs.replace(step, model=np.frombuffer(b"exit after\n" + IDENTITY, np.uint8))
-                if isinstance(step, Run):
-                    step = msgspec.structs.replace(step, feeds={"x": np.ones((), np.float32)})
-                return perform(step, limit)
-
-            worker.perform = exits_after
-            assert ("crash", "run") == ((record := judge(worker)(case)).verdict, record.stage)
-            assert "ended with exit code 0x7 while running the model" == record.message.removeprefix(
-                "the worker process "
-            )
-            assert record.placement is None
 
     @posix
     def test_process_group(self, worker):

@@ -9,7 +9,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -222,21 +221,3 @@ class TestForeignFiles:
 
         page = Path("page.html").read_bytes()
         assert page.startswith(b"<!doctype html>") and page.rstrip().endswith(b"</html>")
-
-    @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="memory as files, of Linux")
-    def test_files_in_memory(self, place):
-        """What is below /dev/shm are files like others."""
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            command = ["validate", "--provider", "cpu", "--case", "gather/example.1"]
-            assert 0 == main([*command, "--report", f"{folder}/b"]) == main(["report", f"{folder}/b"])
-            assert [0, 0] == [main(["map", "d.json", "-o", f"{folder}/m"]) for _ in range(2)]
-            Path(folder, "r.html").write_bytes(b"mine")
-            assert 2 == main(["report", "b", "-o", f"{folder}/r.html"])
-
-    @pytest.mark.skipif(sys.platform == "win32" or not hasattr(os, "geteuid") or os.geteuid(), reason="root on POSIX")
-    def test_device(self, place):
-        """A device stays one, also for root."""
-        os.mknod("null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-        for command in self.COMMANDS[1:]:
-            assert main([*command[:-1], "null"]) in (0, 1)
-        assert stat.S_ISCHR(os.stat("null").st_mode)
