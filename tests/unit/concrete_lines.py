@@ -11,3 +11,9 @@ def run_line(text, sizes, values, **indices):
 def compiled(text, sizes):
     """Returns the program of concrete statements."""
     return compile_statements(parse_lines(text), sizes)
+
+
+def sized(text):
+    """Returns the sizes of tensors: those of `output 2x3, input 6` are {"output": (2, 3), "input": (6,)}."""
+    pairs = (entry.split() for entry in text.split(", ") if entry)
+    return {name: tuple(map(int, sizes.split("x"))) for name, sizes in pairs}

@@ -10,7 +10,7 @@ from array import array
 import pytest
 from bench import interpreting
 from bench.loops import LOOPS
-from concrete_lines import compiled, run_line
+from concrete_lines import compiled, run_line, sized
 from hypothesis import given
 
 from opmap import strategies
@@ -28,70 +28,65 @@ class TestInterpreter:
         ("text", "sizes", "indices", "expected"),
         [
             # input 0..5 as {2,3}: [[0,1,2],[3,4,5]]
-            ("output[a, b] = input[b, a]", {"output": (3, 2), "input": (2, 3)}, {}, [0, 3, 1, 4, 2, 5]),
-            ("output[a] = input[1, a]", {"output": (3,), "input": (2, 3)}, {}, [3, 4, 5]),
-            ("output[a] = input[a, a]", {"output": (2,), "input": (2, 3)}, {}, [0, 4]),
-            ("output[a, b] = input[a]", {"output": (2, 2), "input": (6,)}, {}, [0, 0, 1, 1]),
-            ("output[] = input[1, 2]", {"output": (1,), "input": (2, 3)}, {}, [5]),
+            ("output[a, b] = input[b, a]", "output 3x2, input 2x3", {}, [0, 3, 1, 4, 2, 5]),
+            ("output[a] = input[1, a]", "output 3, input 2x3", {}, [3, 4, 5]),
+            ("output[a] = input[a, a]", "output 2, input 2x3", {}, [0, 4]),
+            ("output[a, b] = input[a]", "output 2x2, input 6", {}, [0, 0, 1, 1]),
+            ("output[] = input[1, 2]", "output 1, input 2x3", {}, [5]),
             (
                 "output[a, b] = input[a, indices[b]]",
-                {"output": (2, 2), "input": (2, 3), "indices": (2,)},
+                "output 2x2, input 2x3, indices 2",
                 {"indices": [2, 0]},
                 [2, 0, 5, 3],
             ),
             (
                 "output[a, b] = input[indices[a], b]",
-                {"output": (3, 3), "input": (2, 3), "indices": (3,)},
+                "output 3x3, input 2x3, indices 3",
                 {"indices": [1, -1, -2]},
                 [3, 4, 5, 3, 4, 5, 0, 1, 2],
             ),
-            (
-                "output[a] = input[a, indices[]]",
-                {"output": (1, 2), "input": (2, 3), "indices": (1, 1)},
-                {"indices": [-1]},
-                [2, 5],
-            ),
+            ("output[a] = input[a, indices[]]", "output 1x2, input 2x3, indices 1x1", {"indices": [-1]}, [2, 5]),
             (
                 "output[a, b] = input[indices[a, b], b]",
-                {"output": (2, 3), "input": (2, 3), "indices": (2, 3)},
+                "output 2x3, input 2x3, indices 2x3",
                 {"indices": [1, 0, 1, 0, 0, -1]},
                 [3, 1, 5, 0, 1, 5],
             ),
             (
                 "output[a] = input[indices[a, 0], indices[a, 1]]",
-                {"output": (3,), "input": (2, 3), "indices": (3, 2)},
+                "output 3, input 2x3, indices 3x2",
                 {"indices": [1, 2, 0, 0, -1, -3]},
                 [5, 0, 3],
             ),
             (
                 "output[a, b] = input[a, indices[a, b, 0]]",
-                {"output": (2, 2), "input": (2, 3), "indices": (2, 2, 1)},
+                "output 2x2, input 2x3, indices 2x2x1",
                 {"indices": [0, 1, 2, -2]},
                 [0, 1, 5, 4],
             ),
             (
                 "output[a] = input[0, indices[a, a]]",
-                {"output": (2,), "input": (2, 3), "indices": (2, 2)},
+                "output 2, input 2x3, indices 2x2",
                 {"indices": [2, 0, 0, 1]},
                 [2, 1],
             ),
             # an index of a row and one of a column, from two tensors
             (
                 "output[a, b] = input[rows[a], columns[b]]",
-                {"output": (2, 2), "input": (2, 3), "rows": (2,), "columns": (2,)},
+                "output 2x2, input 2x3, rows 2, columns 2",
                 {"rows": [1, 0], "columns": [2, 0]},
                 [5, 3, 2, 0],
             ),
             # out of range: no value, whatever the other coordinate is
             (
                 "output[a, b] = input[a, indices[b]]",
-                {"output": (2, 4), "input": (2, 3), "indices": (4,)},
+                "output 2x4, input 2x3, indices 4",
                 {"indices": [3, -4, 2, 2**63]},
                 [None, None, 2, None, None, None, 5, None],
             ),
             (
                 "output[a] = input[indices[a, 0], indices[a, 1]]",
-                {"output": (4,), "input": (2, 3), "indices": (4, 2)},
+                "output 4, input 2x3, indices 4x2",
                 {"indices": [1, 3, 2, 0, 5, -9, -2, -3]},
                 [None, None, None, 0],
             ),
@@ -99,37 +94,29 @@ class TestInterpreter:
     )
     def test_small_tables(self, text, sizes, indices, expected):
         """The output is the one that was computed by hand for an input of 0 to 5."""
-        assert expected == run_line(text, sizes, range(6), **indices)
+        assert expected == run_line(text, sized(sizes), range(6), **indices)
 
     @pytest.mark.parametrize(
         ("text", "sizes", "message"),
         [
-            ("output[a] = input[b]", {"output": (2,), "input": (2,)}, "b is not a coordinate of output[a]"),
-            ("output[a] = input[a]", {"output": (3,), "input": (2,)}, "a runs to 2, the dimension has 2"),
-            ("output[a, a] = input[a]", {"output": (2, 2), "input": (2,)}, "does not name each coordinate once"),
-            ("output[0] = input[0]", {"output": (2,), "input": (2,)}, "does not name each coordinate once"),
-            ("output[a, b] = input[a]", {"output": (2,), "input": (2,)}, "does not address a tensor of 1 dimensions"),
-            ("output[a] = input[a]", {"output": (2, 3), "input": (3,)}, "does not address a tensor of sizes {2,3}"),
-            (
-                "output[a] = input[t[u[a]]]",
-                {"output": (2,), "input": (2,), "t": (2,), "u": (2,)},
-                "an index of an index",
-            ),
-            (
-                "output[a] = input[t[a, 3]]",
-                {"output": (2,), "input": (2,), "t": (2, 3)},
-                "there is no 3, the dimension has 3",
-            ),
-            ("output[a] = input[t[a]]", {"output": (3,), "input": (2,), "t": (2,)}, "a runs to 2, the dimension has 2"),
-            ("output[a] = input[a, 2]", {"output": (3,), "input": (3, 2)}, "there is no 2, the dimension has 2"),
-            ("output[a] = other[a]", {"output": (3,), "input": (3,)}, "other is not a tensor of the operator"),
-            ("output[a] = input[other[a]]", {"output": (3,), "input": (3,)}, "other is not a tensor of the operator"),
+            ("output[a] = input[b]", "output 2, input 2", "b is not a coordinate of output[a]"),
+            ("output[a] = input[a]", "output 3, input 2", "a runs to 2, the dimension has 2"),
+            ("output[a, a] = input[a]", "output 2x2, input 2", "does not name each coordinate once"),
+            ("output[0] = input[0]", "output 2, input 2", "does not name each coordinate once"),
+            ("output[a, b] = input[a]", "output 2, input 2", "does not address a tensor of 1 dimensions"),
+            ("output[a] = input[a]", "output 2x3, input 3", "does not address a tensor of sizes {2,3}"),
+            ("output[a] = input[t[u[a]]]", "output 2, input 2, t 2, u 2", "an index of an index"),
+            ("output[a] = input[t[a, 3]]", "output 2, input 2, t 2x3", "there is no 3, the dimension has 3"),
+            ("output[a] = input[t[a]]", "output 3, input 2, t 2", "a runs to 2, the dimension has 2"),
+            ("output[a] = input[a, 2]", "output 3, input 3x2", "there is no 2, the dimension has 2"),
+            ("output[a] = other[a]", "output 3, input 3", "other is not a tensor of the operator"),
+            ("output[a] = input[other[a]]", "output 3, input 3", "other is not a tensor of the operator"),
         ],
     )
     def test_what_reads_nothing_is_refused_before_it_runs(self, text, sizes, message):
         """A line that does not fit the sizes is refused when it is compiled; it never gives a wrong address."""
         with pytest.raises(PseudocodeError) as raised:
-            compiled(text, sizes)
+            compiled(text, sized(sizes))
         assert message in str(raised.value)
 
     def test_names_of_the_page_cannot_become_code(self):
@@ -140,63 +127,53 @@ class TestInterpreter:
     @pytest.mark.parametrize(
         ("text", "sizes", "pieces"),
         [
-            ("output[a, b, c] = input[a, b, c]", {"output": (2, 3, 4), "input": (2, 3, 4)}, [range(24)]),
-            ("output[a, b] = input[b, a]", {"output": (2, 3), "input": (3, 2)}, [range(0, 6, 2), range(1, 7, 2)]),
-            (
-                "output[a, b, c] = input[t[a], b, c]",
-                {"output": (2, 3, 4), "input": (9, 3, 4), "t": (2,)},
-                [range(12, 24), range(96, 108)],
-            ),
-            (
-                "output[a, b] = input[t[a, b], b]",
-                {"output": (2, 2), "input": (9, 2), "t": (2, 2)},
-                [[2, 17], [0, 3]],
-            ),
-            ("output[a, b] = input[t[a, b]]", {"output": (2, 2), "input": (9,), "t": (2, 2)}, [[1, 8, 0, 1]]),
+            ("output[a, b, c] = input[a, b, c]", "output 2x3x4, input 2x3x4", [range(24)]),
+            ("output[a, b] = input[b, a]", "output 2x3, input 3x2", [range(0, 6, 2), range(1, 7, 2)]),
+            ("output[a, b, c] = input[t[a], b, c]", "output 2x3x4, input 9x3x4, t 2", [range(12, 24), range(96, 108)]),
+            ("output[a, b] = input[t[a, b], b]", "output 2x2, input 9x2, t 2x2", [[2, 17], [0, 3]]),
+            ("output[a, b] = input[t[a, b]]", "output 2x2, input 9, t 2x2", [[1, 8, 0, 1]]),
         ],
     )
     def test_contiguous_addresses_are_one_piece(self, text, sizes, pieces):
         """Loops whose addresses are contiguous are merged into one piece."""
-        assert pieces == list(compiled(text, sizes).statements[-1].source({"t": [1, 8, 0, 1]}))
+        assert pieces == list(compiled(text, sized(sizes)).statements[-1].source({"t": [1, 8, 0, 1]}))
 
     @pytest.mark.parametrize("longest", [1, 7, 1 << 16])
     @pytest.mark.parametrize(
         ("text", "sizes"),
         [
             # the elements of a row, by their numbers
-            ("output[a, b] = input[a, t[a, b]]", {"output": (3, 4), "input": (3, 5), "t": (3, 4)}),
-            ("output[a, b] = input[a, t[b]]", {"output": (3, 4), "input": (3, 5), "t": (4,)}),
+            ("output[a, b] = input[a, t[a, b]]", "output 3x4, input 3x5, t 3x4"),
+            ("output[a, b] = input[a, t[b]]", "output 3x4, input 3x5, t 4"),
             # the same, but the row is too long to be cut out for each loop position
-            ("output[a, b] = input[a, t[a, b]]", {"output": (3, 2), "input": (3, 99), "t": (3, 2)}),
-            ("output[a, b] = input[a, t[b]]", {"output": (3, 2), "input": (3, 99), "t": (2,)}),
+            ("output[a, b] = input[a, t[a, b]]", "output 3x2, input 3x99, t 3x2"),
+            ("output[a, b] = input[a, t[b]]", "output 3x2, input 3x99, t 2"),
             # a row from which elements are read by another stride, by two indices, or by index and loop
-            ("output[a, b] = input[a, t[b], 1]", {"output": (3, 8), "input": (3, 5, 2), "t": (8,)}),
-            ("output[a, b] = input[a, t[a, b, 0], t[a, b, 1]]", {"output": (3, 8), "input": (3, 5, 2), "t": (3, 8, 2)}),
-            ("output[a, b, c] = input[a, t[a, b, c], c]", {"output": (2, 3, 8), "input": (2, 4, 8), "t": (2, 3, 8)}),
+            ("output[a, b] = input[a, t[b], 1]", "output 3x8, input 3x5x2, t 8"),
+            ("output[a, b] = input[a, t[a, b, 0], t[a, b, 1]]", "output 3x8, input 3x5x2, t 3x8x2"),
+            ("output[a, b, c] = input[a, t[a, b, c], c]", "output 2x3x8, input 2x4x8, t 2x3x8"),
             # a short loop inside of a long one
-            ("output[a, b] = input[t[a, b], b]", {"output": (9, 2), "input": (5, 2), "t": (9, 2)}),
-            ("output[a, b, c] = input[a, t[a, b, c], c]", {"output": (3, 9, 2), "input": (3, 5, 2), "t": (3, 9, 2)}),
-            ("output[a, b, c] = input[a, t[b, c], c]", {"output": (3, 9, 2), "input": (3, 5, 2), "t": (9, 2)}),
-            ("output[a, b, c] = input[b, t[b, c], a]", {"output": (3, 9, 2), "input": (9, 5, 4), "t": (9, 2)}),
-            (
-                "output[a, b] = input[t[a, b, 0], u[a, b], t[a, b, 1]]",
-                {"output": (9, 2), "input": (5, 2, 3), "t": (9, 2, 2), "u": (9, 2)},
-            ),
-            ("output[a, b] = input[u[a], t[a, b], b]", {"output": (9, 2), "input": (5, 4, 2), "t": (9, 2), "u": (9,)}),
+            ("output[a, b] = input[t[a, b], b]", "output 9x2, input 5x2, t 9x2"),
+            ("output[a, b, c] = input[a, t[a, b, c], c]", "output 3x9x2, input 3x5x2, t 3x9x2"),
+            ("output[a, b, c] = input[a, t[b, c], c]", "output 3x9x2, input 3x5x2, t 9x2"),
+            ("output[a, b, c] = input[b, t[b, c], a]", "output 3x9x2, input 9x5x4, t 9x2"),
+            ("output[a, b] = input[t[a, b, 0], u[a, b], t[a, b, 1]]", "output 9x2, input 5x2x3, t 9x2x2, u 9x2"),
+            ("output[a, b] = input[u[a], t[a, b], b]", "output 9x2, input 5x4x2, t 9x2, u 9"),
             # contiguous elements, elements at a distance, one element repeated
-            ("output[a, b, c] = input[t[b], a, c]", {"output": (2, 3, 4), "input": (5, 2, 4), "t": (3,)}),
-            ("output[a, b] = input[t[a], b, 1]", {"output": (3, 4), "input": (5, 4, 2), "t": (3,)}),
-            ("output[a, b] = input[a, t[a]]", {"output": (3, 4), "input": (3, 5), "t": (3,)}),
-            ("output[a, b] = input[t[0], t[a]]", {"output": (3, 4), "input": (5, 5), "t": (3,)}),
+            ("output[a, b, c] = input[t[b], a, c]", "output 2x3x4, input 5x2x4, t 3"),
+            ("output[a, b] = input[t[a], b, 1]", "output 3x4, input 5x4x2, t 3"),
+            ("output[a, b] = input[a, t[a]]", "output 3x4, input 3x5, t 3"),
+            ("output[a, b] = input[t[0], t[a]]", "output 3x4, input 5x5, t 3"),
             # the loop of an index lies outside of a loop that moves the element, and its index is read again inside
-            ("output[a, b, c] = input[t[a, c], b]", {"output": (2, 3, 4), "input": (5, 3), "t": (2, 4)}),
-            ("output[a, b] = input[t[a], u[a, b]]", {"output": (2, 6), "input": (5, 3), "t": (2,), "u": (2, 6)}),
+            ("output[a, b, c] = input[t[a, c], b]", "output 2x3x4, input 5x3, t 2x4"),
+            ("output[a, b] = input[t[a], u[a, b]]", "output 2x6, input 5x3, t 2, u 2x6"),
         ],
     )
     def test_every_way_to_read(self, monkeypatch, text, sizes, longest):
         """The compiled reader gives the elements at the addresses of the naive evaluator, in range and out of range."""
         monkeypatch.setattr(compiling, "LONGEST", longest)
-        program, lines = compiled(text, sizes), parse_lines(text)
+        sizes, lines = sized(sizes), parse_lines(text)
+        program = compiled(text, sizes)
         values = array("I", (i * 7919 % 10007 for i in range(math.prod(sizes["input"]))))
         for outside in (False, True):
             tensors = {}

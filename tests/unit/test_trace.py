@@ -1,9 +1,9 @@
 """The naive evaluator says in words where an output element comes from."""
 
 import re
-from typing import ClassVar
 
 import pytest
+from concrete_lines import sized
 
 from opmap.errors import PseudocodeError
 from opmap.pseudocode import parse_lines, trace
@@ -12,7 +12,7 @@ from opmap.pseudocode import parse_lines, trace
 class TestTrace:
     """The naive evaluator says in one line where an output element comes from."""
 
-    SIZES: ClassVar = {"output": (1, 2, 2), "input": (2, 3), "indices": (1, 2)}
+    SIZES = "output 1x2x2, input 2x3, indices 1x2"
 
     @pytest.mark.parametrize(
         ("text", "sizes", "at", "indices", "expected"),
@@ -40,35 +40,29 @@ class TestTrace:
             ),
             (
                 "output[] = input[indices[0], indices[1]]",
-                {"output": (1,), "input": (2, 3), "indices": (2,)},
+                "output 1, input 2x3, indices 2",
                 (0,),
                 [1, -3],
                 ("output[0] = input[indices[0] = 1, indices[1] = -3 -> 0]", 3),
             ),
-            (
-                "output = input",
-                {"output": (2, 3), "input": (2, 3)},
-                (1, 0),
-                [],
-                ("output[1, 0] = input[1, 0]", 3),
-            ),
+            ("output = input", "output 2x3, input 2x3", (1, 0), [], ("output[1, 0] = input[1, 0]", 3)),
             (
                 "output[indices[i], j] = input[i, j]",
-                {"output": (3, 2), "input": (2, 2), "indices": (2,)},
+                "output 3x2, input 2x2, indices 2",
                 (2, 1),
                 [0, -1],
                 ("output[indices[1] = -1 -> 2, 1] = input[1, 1]", 3),
             ),
             (
                 "output[indices[i], j] = input[i, j]",
-                {"output": (3, 2), "input": (2, 2), "indices": (2,)},
+                "output 3x2, input 2x2, indices 2",
                 (1, 1),
                 [0, -1],
                 ("output[1, 1] is written by no statement", None),
             ),
             (
                 "output[indices[i]] = input[i]",
-                {"output": (3,), "input": (2,), "indices": (2,)},
+                "output 3, input 2, indices 2",
                 (0,),
                 [0, 0],
                 (
@@ -79,7 +73,7 @@ class TestTrace:
             ),
             (
                 "output[indices[i]] = input[i]",
-                {"output": (3,), "input": (2,), "indices": (2,)},
+                "output 3, input 2, indices 2",
                 (0,),
                 [0, 3],
                 (
@@ -89,7 +83,7 @@ class TestTrace:
             ),
             (
                 "output[] = input[indices[0], indices[1]]",
-                {"output": (1,), "input": (2, 3), "indices": (2,)},
+                "output 1, input 2x3, indices 2",
                 (0,),
                 [-3, 1],
                 ("output[0] = input[indices[0] = -3, outside [-2, 1], indices[1] = 1]", None),
@@ -98,7 +92,7 @@ class TestTrace:
     )
     def test_in_words(self, text, sizes, at, indices, expected):
         """Each tensor has all its coordinates, and each index its value; one out of range shows its range and gives no address."""
-        origin = trace(parse_lines(text), sizes, at, {"indices": indices})
+        origin = trace(parse_lines(text), sized(sizes), at, {"indices": indices})
         assert expected == (origin.text, origin.address)
 
     @pytest.mark.parametrize("at", [(0, 2, 0), (0, 0), (0, 0, -1), (1, 0, 0), (0, 0, 0, 0)])
@@ -106,4 +100,4 @@ class TestTrace:
         """The error shows the position and the output's sizes."""
         message = f"[{', '.join(map(str, at))}] is not an element of sizes {{1,2,2}}"
         with pytest.raises(PseudocodeError, match=re.escape(message)):
-            trace(parse_lines("output[y, x] = input[y, indices[x]]"), self.SIZES, at, {"indices": [0, 0]})
+            trace(parse_lines("output[y, x] = input[y, indices[x]]"), sized(self.SIZES), at, {"indices": [0, 0]})

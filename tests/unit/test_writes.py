@@ -6,11 +6,12 @@ from math import prod
 from typing import ClassVar
 
 import pytest
+from concrete_lines import compiled, sized
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opmap.errors import PseudocodeError
-from opmap.pseudocode import compile_statements, naive, parse_lines, run
+from opmap.pseudocode import naive, parse_lines, run
 
 pytestmark = pytest.mark.platform
 
@@ -64,11 +65,6 @@ def writing_statements(draw):
         for count in [prod(sizes[table])]
     }
     return draw(st.sampled_from(["", "output = input\n"])) + line, sizes, values
-
-
-def compiled(text, sizes):
-    """Returns the program of concrete statements."""
-    return compile_statements(parse_lines(text), sizes)
 
 
 class TestWrites:
@@ -132,36 +128,28 @@ class TestWrites:
     @pytest.mark.parametrize(
         ("text", "sizes", "message"),
         [
-            ("output = input", {"output": (2,), "input": (3,)}, "output = input: the sizes {2} and {3} differ"),
-            ("output = input", {"output": (2, 3), "input": (3, 2)}, "the sizes {2,3} and {3,2} differ"),
-            ("output = input", {"output": (1, 2), "input": (2,)}, "the sizes {1,2} and {2} differ"),
-            ("output = input", {"output": (2,)}, "input is not a tensor of the operator"),
+            ("output = input", "output 2, input 3", "output = input: the sizes {2} and {3} differ"),
+            ("output = input", "output 2x3, input 3x2", "the sizes {2,3} and {3,2} differ"),
+            ("output = input", "output 1x2, input 2", "the sizes {1,2} and {2} differ"),
+            ("output = input", "output 2", "input is not a tensor of the operator"),
             (
                 "output = input\nother[i] = input[i]",
-                {"output": (2,), "input": (2,), "other": (2,)},
+                "output 2, input 2, other 2",
                 "the statements must write one tensor, got other, output",
             ),
             (
                 "output[t[i]] = updates[u[i]]",
-                {"output": (2,), "updates": (2,), "t": (2,), "u": (2,)},
+                "output 2, updates 2, t 2, u 2",
                 "updates[u[i]] does not name each coordinate once",
             ),
-            (
-                "output[t[i], i] = updates[i]",
-                {"output": (2, 2), "updates": (3,), "t": (3,)},
-                "i runs to 2, the dimension has 2",
-            ),
-            (
-                "output[t[i]] = updates[i]",
-                {"output": (9,), "updates": (3,), "t": (2,)},
-                "i runs to 2, the dimension has 2",
-            ),
+            ("output[t[i], i] = updates[i]", "output 2x2, updates 3, t 3", "i runs to 2, the dimension has 2"),
+            ("output[t[i]] = updates[i]", "output 9, updates 3, t 2", "i runs to 2, the dimension has 2"),
         ],
     )
     def test_statements_that_do_not_fit_are_refused(self, text, sizes, message):
         """A statement that does not fit the sizes is refused when it is compiled."""
         with pytest.raises(PseudocodeError, match=re.escape(message)):
-            compiled(text, sizes)
+            compiled(text, sized(sizes))
 
     @given(writing_statements())
     def test_agree_with_the_naive_evaluator(self, drawn):
