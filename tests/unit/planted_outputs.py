@@ -102,11 +102,7 @@ PLANTED = {
     "rotated by rows": (flat(lambda x: np.roll(x, 10)), "shift", "the output is rotated by 2 rows"),
     "rotated in rows": (whole(lambda x: np.roll(x, 1, 2)), "shift", "the output is rotated by 1 along dimension 2"),
     "rotated in batches": (whole(lambda x: np.roll(x, 1, 1)), "shift", "the output is rotated by 1 along dimension 1"),
-    "shifted": (
-        flat(lambda x: np.concatenate((np.zeros(7, x.dtype), x[:-7]))),
-        "shift",
-        "the output is shifted by 7",
-    ),
+    "shifted": (flat(lambda x: np.concatenate((np.zeros(7, x.dtype), x[:-7]))), "shift", "the output is shifted by 7"),
     "shifted back": (flat(lambda x: np.concatenate((x[2:], x[-1:], x[-1:]))), "shift", "the output is shifted by -2"),
     "flipped": (whole(lambda x: np.flip(x, 1)), "permutation", "the output is in reverse order along dimension 1"),
     "exchanged": (
@@ -159,11 +155,7 @@ PLANTED = {
         "repeat",
         "the last block behind dimension 0 is a copy of the one before it",
     ),
-    "head lost": (
-        flat(lambda x: changed(x, part=slice(9), to=0)),
-        "missing",
-        "the elements up to number 8 are zero",
-    ),
+    "head lost": (flat(lambda x: changed(x, part=slice(9), to=0)), "missing", "the elements up to number 8 are zero"),
     "tail lost": (
         flat(lambda x: changed(x, part=slice(-7, None), to=0)),
         "missing",

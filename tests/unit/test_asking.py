@@ -12,12 +12,7 @@ from opmap.cases.features import features
 from opmap.diagnosis.asking import MOST_FRESH, Asked, make_exact
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 
-SAMPLE = [
-    *list(BACKENDS)[:2],
-    "two odd data types",
-    "bytes not whole",
-    "axis one before the last",
-]
+SAMPLE = [*list(BACKENDS)[:2], "two odd data types", "bytes not whole", "axis one before the last"]
 """The planted conditions that every test run tries. tools/score_conditions.py tries all."""
 
 

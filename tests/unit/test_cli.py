@@ -97,10 +97,7 @@ class TestUsage:
             (["validate", "--filter", "nothing/*"], "--filter must match a case, got 'nothing/*'"),
             (["validate", "--case", "gather/nope"], "got 'gather/nope'"),
             (["validate", "--case", "@no-such-file"], "--case @no-such-file"),
-            (
-                ["validate", "--case", "gather/example.1", "--shard", "2/2"],
-                "--shard must have at least one of the 1",
-            ),
+            (["validate", "--case", "gather/example.1", "--shard", "2/2"], "--shard must have at least one of the 1"),
             (["validate", "--provider", "cpu", "--filter", "probe/none"], "--filter must match a case"),
             (
                 ["validate", "--provider", "fault:none", "--filter", "probe/*"],
@@ -116,10 +113,7 @@ class TestUsage:
             (["build", "-o", ""], "must name a file or folder"),
             (["validate", "--known-failures", ""], "--known-failures: must name a file or folder"),
             (["validate", "--provider", "vulkan"], "got 'vulkan'"),
-            (
-                ["validate", "--provider", "fault:index-of-by-one"],
-                "got 'index-of-by-one'; similar: index-off-by-one, ",
-            ),
+            (["validate", "--provider", "fault:index-of-by-one"], "got 'index-of-by-one'; similar: index-off-by-one, "),
             (["validate", "--provider", "fault:?"], "got '?' (opmap faults lists them)"),
             (["validate", "--provder", "cpu"], "opmap validate: unknown option --provder, did you mean --provider?"),
             (["validate", "--?=1"], "opmap validate: unknown option --? (see opmap validate --help)"),

@@ -97,8 +97,7 @@ class TestClosedWorld:
     """A new rule or a new field is missing until a case covers it."""
 
     @pytest.mark.parametrize(
-        ("check", "missing"),
-        [("Axis < 100000", ["rule GATHER.X1"]), ("Axis < InputTensor.DimensionCount", [])],
+        ("check", "missing"), [("Axis < 100000", ["rule GATHER.X1"]), ("Axis < InputTensor.DimensionCount", [])]
     )
     def test_a_new_rule(self, monkeypatch, check, missing):
         """A new rule is missing if no neighbour of a case breaks it; if one does, nothing is missing."""

@@ -17,11 +17,7 @@ from opmap.cli import main
 from opmap.engines.machine.facts import Fact
 from opmap.evidence.bundle import Bundle
 
-RUNS = {
-    "clamped": "fault:index-clamped-early",
-    "zero": "fault:negative-index-as-zero",
-    "cpu": "cpu",
-}
+RUNS = {"clamped": "fault:index-clamped-early", "zero": "fault:negative-index-as-zero", "cpu": "cpu"}
 
 OTHER = "negative-index-as-zero"
 """A fault that none of the runs has beside its own."""

@@ -50,37 +50,18 @@ class TestAdvice:
     """The advice leads to exactly one ONNX Runtime that has the DirectML EP."""
 
     @pytest.mark.parametrize(
-        ("platform", "machine", "name", "command"),
+        ("platform", "machine", "name", "new"),
         [
-            (
-                "win-amd64",
-                "AMD64",
-                "onnxruntime",
-                "python -m pip uninstall -y onnxruntime; python -m pip install onnxruntime-directml",
-            ),
-            (
-                "win-amd64",
-                "ARM64",
-                "onnxruntime",
-                "python -m pip uninstall -y onnxruntime; python -m pip install onnxruntime-directml",
-            ),
-            (
-                "win-arm64",
-                "ARM64",
-                "onnxruntime",
-                "python -m pip uninstall -y onnxruntime; python -m pip install --no-deps onnxruntime-windowsml",
-            ),
-            (
-                "win-amd64",
-                "AMD64",
-                "onnxruntime-webgpu",
-                "python -m pip uninstall -y onnxruntime-webgpu; python -m pip install onnxruntime-directml",
-            ),
+            ("win-amd64", "AMD64", "onnxruntime", "onnxruntime-directml"),
+            ("win-amd64", "ARM64", "onnxruntime", "onnxruntime-directml"),
+            ("win-arm64", "ARM64", "onnxruntime", "--no-deps onnxruntime-windowsml"),
+            ("win-amd64", "AMD64", "onnxruntime-webgpu", "onnxruntime-directml"),
         ],
     )
-    def test_replace(self, doctor, platform, machine, name, command):
+    def test_replace(self, doctor, platform, machine, name, new):
         """What is installed goes first. The new one has a wheel for the platform of this Python."""
         code, out = doctor(platform, machine, {name: "1.31.1"})
+        command = f"python -m pip uninstall -y {name}; python -m pip install {new}"
         assert 0 == code
         assert f"-> for DirectML, in PowerShell: {command}\n" in out
         assert 1 == out.count("pip install")

@@ -102,10 +102,7 @@ class TestExpansion:
 
     @pytest.mark.parametrize(
         ("axis", "expected"),
-        [
-            (0, "output[index[i, j], j] = updates[i, j]"),
-            (1, "output[i, index[i, j]] = updates[i, j]"),
-        ],
+        [(0, "output[index[i, j], j] = updates[i, j]"), (1, "output[i, index[i, j]] = updates[i, j]")],
     )
     def test_copies_come_before_the_line_that_applies(self, axis, expected):
         """The statements of a descriptor are the page's copies, then the one line for its axis."""

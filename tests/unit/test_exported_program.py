@@ -81,10 +81,7 @@ class TestProgram:
             write_files(tmp_path / name, files)
         programs = [str(tmp_path / name / "repro.py") for name in first]
         ended = subprocess.run(
-            [sys.executable, "-I", "-c", DRIVER, "|".join(programs)],
-            capture_output=True,
-            encoding="utf-8",
-            timeout=300,
+            [sys.executable, "-I", "-c", DRIVER, "|".join(programs)], capture_output=True, encoding="utf-8", timeout=300
         )
         assert f"codes {[0] * len(first)}" in ended.stdout, ended.stdout[-3000:] + ended.stderr[-1000:]
 

@@ -10,15 +10,7 @@ from opmap import SessionOptions
 from opmap.cli.parser import COMMANDS, MOVED, Parser, add_options, parser
 from opmap.errors import InputError
 from opmap.session.option_types import count
-from opmap.session.options import (
-    JUDGING,
-    OPTIONS,
-    PYTEST,
-    WRITTEN,
-    Option,
-    add_pytest_options,
-    of_command,
-)
+from opmap.session.options import JUDGING, OPTIONS, PYTEST, WRITTEN, Option, add_pytest_options, of_command
 
 pytestmark = pytest.mark.platform
 

@@ -121,10 +121,7 @@ class TestSmallest:
             bits[at] = pattern
         width = 2 * output.data_type.size
         actual = TensorRecord(
-            DataType=output.data_type.name,
-            Sizes=list(output.sizes),
-            Values=None,
-            Bits=[f"{b:0{width}x}" for b in bits],
+            DataType=output.data_type.name, Sizes=list(output.sizes), Values=None, Bits=[f"{b:0{width}x}" for b in bits]
         )
         return Failure(case, Record(case=id, operator=case.desc.operator, verdict=Verdict.MISMATCH, actual=actual))
 

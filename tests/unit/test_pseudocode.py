@@ -8,16 +8,7 @@ from hypothesis import strategies as st
 
 from opmap.errors import PseudocodeError
 from opmap.operators import OPERATORS
-from opmap.pseudocode import (
-    Broken,
-    assigned,
-    check,
-    evaluate,
-    parse_example,
-    parse_formula,
-    parse_lines,
-    right_align,
-)
+from opmap.pseudocode import Broken, assigned, check, evaluate, parse_example, parse_formula, parse_lines, right_align
 from opmap.spec import all_specs
 
 FIELDS = {

@@ -11,12 +11,7 @@ from written_graphs import array, graph_of, node_for, offsets, table, write
 
 from opmap.errors import InputError
 from opmap.limits import MAX_GRAPH_BYTES
-from opmap.mapping.serialized_graph import (
-    ConstantNode,
-    compare,
-    descriptor_class,
-    read_graph,
-)
+from opmap.mapping.serialized_graph import ConstantNode, compare, descriptor_class, read_graph
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType, Tensor
 

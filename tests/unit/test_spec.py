@@ -10,11 +10,7 @@ from opmap.cases.catalogue import example_descriptor
 from opmap.descriptors import TensorDesc, environment
 from opmap.mapping.dxdispatch import model_json, read_model
 from opmap.operators import OPERATORS
-from opmap.pseudocode import (
-    Broken,
-    canonical,
-    check,
-)
+from opmap.pseudocode import Broken, canonical, check
 from opmap.spec import all_specs, load_spec, tensor_rules
 from opmap.tensors import DataType
 

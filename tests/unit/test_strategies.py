@@ -34,10 +34,7 @@ class TestDescriptors:
 
     @given(
         strategies.descriptors(
-            operators=["GATHER_ND1"],
-            data_types=[DataType.INT8],
-            index_types=[DataType.UINT64],
-            dimension_counts=(3, 5),
+            operators=["GATHER_ND1"], data_types=[DataType.INT8], index_types=[DataType.UINT64], dimension_counts=(3, 5)
         )
     )
     def test_follow_their_options(self, desc):

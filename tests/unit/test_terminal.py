@@ -131,11 +131,7 @@ class TestJson:
 
     @pytest.mark.parametrize(
         "arguments",
-        [
-            ["rules", "--json"],
-            ["check", "näme.json", "--json"],
-            ["map", "näme.json", "-o", "näme.onnx", "--json"],
-        ],
+        [["rules", "--json"], ["check", "näme.json", "--json"], ["map", "näme.json", "-o", "näme.onnx", "--json"]],
         ids=lambda arguments: arguments[0],
     )
     def test_code_page(self, arguments, tmp_path, monkeypatch):

@@ -12,14 +12,7 @@ from opmap.engines.machine.environment import collect
 from opmap.engines.provider_facts import ProviderFacts
 from opmap.engines.providers import OpenProvider, ProviderMissing, open_provider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
-from opmap.engines.worker import (
-    DeviceLost,
-    HangLimit,
-    NotRun,
-    WorkerCrashed,
-    WorkerProvider,
-    WorkerTimeout,
-)
+from opmap.engines.worker import DeviceLost, HangLimit, NotRun, WorkerCrashed, WorkerProvider, WorkerTimeout
 from opmap.errors import InputError, ProviderError
 
 pytestmark = pytest.mark.platform
