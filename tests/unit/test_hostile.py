@@ -7,8 +7,8 @@ from hostile_targets import TARGETS, attack, mutate
 
 _WRITTEN = ("written run.json", "written diagnosis.json", "written results.jsonl")
 
-COUNTS = {"npy": 3_000, "run.json": 200, "results.jsonl": 200, **dict.fromkeys(_WRITTEN, 150)}
-"""Target -> how many inputs it gets if not 1,000, so that each target takes about two seconds."""
+COUNTS = {"npy": 1_500, "spec": 60, **dict.fromkeys(("run.json", "results.jsonl", *_WRITTEN), 60)}
+"""Target -> how many inputs it gets if not 400, so that no target takes more than a second."""
 
 
 HERE = [target for name, target in TARGETS.items() if name != "page"]  # test_hostile_pages.py has a mutator for pages
@@ -27,7 +27,7 @@ class TestHostile:
     def test_mutations(self, target, tmp_path):
         """Nothing but OpmapError is raised, with one short line."""
         seeds, refused = target.seeds(tmp_path), 0
-        count = COUNTS.get(target.name, 1_000)
+        count = COUNTS.get(target.name, 400)
         for number in range(count):
             data = mutate(seeds, random.Random(number))
             try:

@@ -23,7 +23,7 @@ def review(text: str) -> tuple[Finding, ...] | None:
     return findings
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_mutated_pages(seed):
     """Pages with random changes are answered in printable lines. They are not all refused."""
     assert any([review(text) for text in mutated_pages(seed, count=40)])

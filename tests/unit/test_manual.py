@@ -249,6 +249,7 @@ class TestContent:
 
         assert capsys.readouterr().out.startswith("0 ['5 of 5 cases proven")
 
+    @pytest.mark.slow
     def test_faults(self, capsys):
         """The lines of `opmap faults` in tiers.md are those that it prints."""
         ((arguments, output),) = [session for session in sessions(read("tiers")) if "faults" in session[0]]
@@ -257,7 +258,10 @@ class TestContent:
         assert {*output.splitlines()} <= {"...", *capsys.readouterr().out.splitlines()}
 
     @pytest.mark.skipif(sys.platform == "win32", reason="the sessions are shown as on Linux")
-    @pytest.mark.parametrize("document", ["README.md", "dxdispatch", "documentation", "survey", "export"])
+    @pytest.mark.parametrize(
+        "document",
+        ["README.md", "dxdispatch", "documentation", pytest.param("survey", marks=pytest.mark.slow), "export"],
+    )
     def test_sessions(self, document, tmp_path, monkeypatch, capsys):
         """The commands print what is shown below them; a line `...` stands for any lines."""
         monkeypatch.chdir(tmp_path)

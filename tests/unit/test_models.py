@@ -65,7 +65,12 @@ class TestCollection:
 
 
 class TestBuild:
-    """`opmap build` writes the collection and touches nothing else."""
+    """`opmap build` writes the collection and touches nothing else. Three models are enough for that."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch):
+        cases = [(f"gather-example.{n}", find_case(f"gather/example.{n}")) for n in (1, 2, 3)]
+        monkeypatch.setattr(model_folders, "_cases", lambda: cases)
 
     def test_build(self, tmp_path, capsys):
         """A second build into the same folder gives the same files, and nothing else is touched."""

@@ -339,7 +339,6 @@ class TestPlacement:
 class TestOpening:
     """A provider that cannot be opened is bad input, or missing."""
 
-    @in_worker_or_not
     @pytest.mark.parametrize(
         ("spec", "message"),
         [
@@ -351,8 +350,8 @@ class TestOpening:
             ("hostile_backends:OddClass", "device_class must be hardware, translated, emulated or None, got 'great'"),
         ],
     )
-    def test_bad(self, opmap, spec, message, options):
-        _, err = opmap("validate", "--provider", spec, *SELECT, *options, code=2)
+    def test_bad(self, opmap, spec, message):
+        _, err = opmap("validate", "--provider", spec, *SELECT, "--in-process", code=2)
         assert f"opmap: --provider {spec}: {message}" == err.strip()
 
     def test_name_that_is_not_utf8(self, opmap):

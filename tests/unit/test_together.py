@@ -64,6 +64,7 @@ class TestSharedSessions:
         assert planted.opened < fresh[1].opened
         assert planted.steps.count(Run) == fresh[1].steps.count(Run)
 
+    @pytest.mark.slow
     def test_serialized(self):
         """Cases whose session writes its graph share it too; those whose proof counts the runs of a session do not."""
         judge = Judge(OpenProvider(DIRECTML, "1", "emulated", SessionProvider(CPU)))
