@@ -19,7 +19,6 @@ from opmap.errors import InputError
 from opmap.limits import MAX_GLOB
 from opmap.manual.case_ids import EXAMPLE, MEANING
 from opmap.mapping.dxdispatch import model_json
-from opmap.operators import OPERATORS
 from opmap.session import Session
 from opmap.session.options import SessionOptions
 
@@ -57,12 +56,6 @@ class TestMeaning:
         assert EXAMPLE == "{}/{}/{}/{}{}/{}.{}".format(*parts)
         assert EXAMPLE == case_id(desc, case.index_pattern, case.data_pattern, case.variant)
 
-    @pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
-    def test_of_each_number(self, operator):
-        """Each short name of a number is explained."""
-        for field, short in operator.descriptor.short_names.items():
-            assert re.search(rf"\b{short} is {field}\b", self.TEXT)
-
     def test_of_each_word(self):
         """The lists of index patterns, of data patterns and of places of the indices are complete."""
         listed = {
@@ -79,12 +72,6 @@ class TestMeaning:
         """Returns the words between two texts, without what stands in parentheses."""
         part = self.TEXT.partition(begin)[2].partition(end)[0]
         return {word.strip() for word in re.sub(r"\([^)]*\)", "", part).split(",")}
-
-    def test_in_the_help(self, capsys):
-        """The help of `catalog` has the text line by line, and no line is wider than a page."""
-        assert 0 == main(["catalog", "--help"])
-        assert MEANING in capsys.readouterr().out
-        assert 100 > max(map(len, MEANING.splitlines()))
 
     @pytest.mark.skipif(not (REPOSITORY / ".github").is_dir(), reason="only the tests are here")
     def test_in_the_documents(self):

@@ -18,6 +18,7 @@ from opmap.cases.random_cases import random_descriptors
 from opmap.cli import main
 from opmap.evidence.coverage_tables import tier_coverage
 from opmap.operators import OPERATORS
+from opmap.operators.size_classes import length
 
 SMOKE = list(catalogue("smoke", variants=False))
 TOOL = Path(__file__).parents[2] / "tools" / "build_arrays.py"
@@ -157,6 +158,12 @@ class TestSpace:
             assert () == desc.violations()
             assert choice == {**choice, **classify_desc(desc)}
             assert cases_of(module, choice)
+
+    def test_lengths(self):
+        """A class of axis lengths begins with the number in its name."""
+        assert "129+ 257+ 257+ 32769+ 32769+ 65537+".split() == [
+            length(n) for n in (256, 257, 32768, 32769, 65536, 65537)
+        ]
 
     @pytest.mark.slow
     @pytest.mark.parametrize("operator", OPERATORS)

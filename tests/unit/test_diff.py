@@ -363,14 +363,6 @@ class TestTable:
                 "fault:index-clamped-early" in "".join(capsys.readouterr().out.split("\n│ ")).replace("\n", "") or more
             )
 
-    def test_unknown(self, bundles, capsys):
-        """A run without a diagnosis has a question mark, not a gap."""
-        (bundles / "clamped" / "diagnosis.json").unlink()
-
-        main(["diff", "cpu", "clamped", "zero", "--markdown"])
-
-        assert "| ? |" in capsys.readouterr().out
-
     @pytest.mark.parametrize("arguments", [["cpu"], ["cpu", "zero", "--json", "--markdown"], []])
     def test_bad_usage(self, arguments, bundles, capsys):
         """One bundle, no bundle, and two forms of output are bad usage: one line."""

@@ -189,12 +189,3 @@ class TestWriting:
             "Flags": "OWNED_BY_DML",
         } == written["desc"]["InputTensor"]
         assert {"DataType": "FLOAT32", "Sizes": list(desc.output.sizes)} == written["desc"]["OutputTensor"]
-
-    def test_house_style(self):
-        """Models look like those that DxDispatch ships: lower-case keys, short data types, long operator names."""
-        case = gather()
-        dispatch = one(case)
-        written = model_json("gather", dispatch.desc, dispatch.tensors)
-        assert case["dispatchables"] == written["dispatchables"]
-        assert [11.0, 12.0, 13.0, 14.0] == written["resources"]["InputTensor"]["initialValues"]
-        assert ["dispatch", "print"] == [c["type"] for c in written["commands"]]

@@ -78,11 +78,6 @@ class TestFiles:
             assert bits == [int(text, 16) for text in expected["Bits"]]
         assert large == any(name.startswith("dxdispatch/") for name in files)
 
-    def test_arrays_once(self):
-        """A large array of the case is in the test data only."""
-        case = max(catalogue("smoke"), key=lambda c: c.desc.output.element_count)
-        assert [] == [name for name in export_folder(case) if name.startswith("arrays/")]
-
     def test_no_model(self, tmp_path, export):
         """A descriptor that ONNX does not have is exported for DxDispatch alone, and the issue says why."""
         document = model_json("d", find_case(EXAMPLE).desc, find_case(EXAMPLE).tensors)

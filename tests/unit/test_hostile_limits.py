@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import tracemalloc
 from collections import Counter
 
 import pytest
@@ -73,18 +72,6 @@ class TestDxDispatch:
         model["resources"] |= {f"r{i}": {} for i in range(1_000)}
         _, message = problem(model)
         assert message.endswith("r5, r6 and 993 more")
-
-    def test_arithmetic_of_a_sequence(self):
-        """A sequence of integers takes the memory of its bytes, and no object per value."""
-        model = changed(
-            "resources", "indices", "initialValues", to={"valueStart": 1, "valueDelta": 1, "valueCount": 2**18}
-        )
-        tracemalloc.start()
-        (dispatch,) = read_model(json.dumps(model))
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert [1, 2, 3, 4, 5] == list(dispatch.tensors["IndicesTensor"].values)
-        assert peak < 2**18 * 8 * 4
 
     def test_values_of_sequences(self):
         """Integers go round, as DxDispatch computes them in the type's own arithmetic."""

@@ -103,10 +103,6 @@ class TestDxDispatch:
         _, message = problem(json.dumps(model).replace('"HERE"', value.replace("@", number)))
         assert SAID in message
 
-    def test_root(self):
-        with pytest.raises(InputError, match=SAID):
-            read_model(HUGE)
-
     def test_decimal(self):
         """Python does not read so many decimal digits; the message says how many are allowed."""
         for text in (MANY_DIGITS, f"[1, {MANY_DIGITS}]", f"[{MANY_DIGITS}.5]"):
@@ -136,14 +132,6 @@ class TestNpy:
         for shape in (f"(0x{'F' * 4_000},)", "(" + f"0x{'F' * 8}," * 900 + ")"):
             with pytest.raises(InputError, match=r"must be a \.npy file"):
                 npy_values(lying(shape=shape), None, path="$")
-
-    def test_negative(self):
-        with pytest.raises(InputError, match="must"):
-            npy_values(lying(shape=f"(0, -0x{'F' * 4_000})", data=b""), None, path="$")
-
-    def test_decimal(self):
-        with pytest.raises(InputError, match=r"must be a \.npy file"):
-            npy_values(lying(shape=f"({MANY_DIGITS},)"), None, path="$")
 
 
 class TestToml:

@@ -264,6 +264,11 @@ class TestObserved:
         assert "2 of 4 elements have no documented value, and are not judged" == record.message
         assert [14.0, 5.0, 6.0, 11.0] == record.actual.Values
 
+    def test_brief(self):
+        """In the digest of the expected output, an element without a documented value is zero."""
+        record = judge([np.array([14, 5, 6, 11], "<f4")], gather(indices=OUT_OF_RANGE), brief=True)
+        assert hashlib.sha256(np.array([14, 0, 0, 11], "<f4").tobytes()).hexdigest() == record.expected.Digest
+
     def test_a_defined_element_that_is_wrong(self):
         """A wrong documented element is a mismatch."""
         record = judge([np.array([14, 5, 6, 12], "<f4")], gather(indices=OUT_OF_RANGE))

@@ -11,7 +11,6 @@ from opmap.engines.sessions import DIRECTML, SessionProvider
 from opmap.engines.steps import Result
 from opmap.errors import ProviderError, Unsupported
 from opmap.judge.judge import Judge
-from opmap.mapping import map_descriptor
 from opmap.operators import OPERATORS
 from opmap.tensors import DataType
 from opmap.vocabulary import Stage
@@ -103,16 +102,6 @@ class TestError:
         """KeyboardInterrupt ends the run."""
         with pytest.raises(KeyboardInterrupt):
             judge(KeyboardInterrupt())
-
-    def test_load_and_run_of_a_session(self):
-        """ONNX Runtime's own exceptions become one line: for a model it refuses, and for missing inputs."""
-        with pytest.raises(ProviderError) as raised:
-            CPU.performer.run_once(b"no model", {})
-        assert "load" == raised.value.stage
-        assert "\n" not in str(raised.value)
-        with pytest.raises(ProviderError) as raised:
-            CPU.performer.run_once(map_descriptor(gather().desc).model_bytes, {})
-        assert "run" == raised.value.stage
 
     def test_broken_rules(self):
         """The record lists all broken rules and names the first; nothing runs."""

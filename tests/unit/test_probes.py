@@ -10,7 +10,7 @@ import pytest
 from fixed_answers import Fixed
 
 from opmap import open_provider
-from opmap.cases.probes import probes, select_probes
+from opmap.cases.probes import probes
 from opmap.engines.performer import Performer
 from opmap.engines.protocol import Placement, origin
 from opmap.engines.providers import OpenProvider
@@ -133,16 +133,6 @@ class TestVerdicts:
 
         assert record.verdict == "observed"
         assert "ValueError: no" in record.message
-
-
-class TestSelection:
-    """Which probes are run."""
-
-    def test_globs(self):
-        """Probes are selected by id."""
-        assert [p.id for p in select_probes(CPU, ["probe/*/rank-9"])] == ["probe/gather/rank-9"]
-        assert len(select_probes(CPU)) == len(probes())
-        assert select_probes(CPU, ["gather/*"]) == []
 
 
 class TestOrigin:

@@ -74,14 +74,6 @@ class TestFiles:
         assert [0, 2] == codes
         assert json_schema("run") == json.loads(capsys.readouterr().out)
 
-    def test_json(self, runs, tmp_path, capsysbinary):
-        """With --json, stdout has the document alone, and the bundle is the same."""
-        validate(tmp_path / "b", *FAULT, "--json")
-
-        assert "opmap-results/1" == json.loads(capsysbinary.readouterr().out)["schema"]
-        for name in FILES:
-            assert (runs / "red" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-
     def test_diagnosing_fails(self, tmp_path, monkeypatch, capsys):
         """The results are there before the causes are sought; then there is no diagnosis.json that says there is none."""
 

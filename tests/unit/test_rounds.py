@@ -56,12 +56,6 @@ class TestRounds:
                 elif name in first.desc.data_tensors():
                     assert len(set(tensor.bits)) == len(set(new.bits))
 
-    def test_other_answers(self):
-        """Nearly every output element changes."""
-        for first in self.samples():
-            same = sum(a == b for a, b in zip(first.expected, fresh_values(first).expected, strict=True))
-            assert same <= len(first.expected) // 4
-
     def test_each_number_differs(self):
         """Each `n` gives other data, also where a data type has few values."""
         first = next(first for _, first in cases().values() if first.desc.output.data_type is DataType.UINT8)

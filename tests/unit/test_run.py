@@ -213,18 +213,6 @@ class TestShortened:
         lines = (tmp_path / "r" / "results.jsonl").read_text("utf-8").splitlines()
         assert whole == [json.loads(line) for line in lines]
 
-    def test_command(self, tmp_path, capsys):
-        """A run writes the same records with and without `--json`, and prints them whole."""
-        common = ["validate", "--provider", "cpu", "--filter", "gather/example.*", "--report"]
-        assert 0 == main([*common, str(tmp_path / "a")])
-        capsys.readouterr()
-        assert 0 == main([*common, str(tmp_path / "b"), "--json"])
-        printed = json.loads(capsys.readouterr().out)["cases"]
-        written = [(tmp_path / name / "results.jsonl").read_text("utf-8") for name in "ab"]
-        assert written[0] == written[1]
-        assert printed == [json.loads(line) for line in written[0].splitlines()]
-        assert all(record["lowered_as"] and record["expected"] for record in printed)
-
 
 class TestRepeat:
     """Different results of one case are a mismatch, never averaged away."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from opmap.cli import main
@@ -43,18 +41,6 @@ class TestValidate:
         main(["validate", "--provider", "NowhereExecutionProvider", "--require-provider", "--case", "gather/example.1"])
 
         assert capsys.readouterr().out.splitlines()[-1].startswith("red: 1 not-run in ")
-
-    def test_case_file(self, tmp_path, capsys):
-        """--case @FILE takes ids from a file, one per line."""
-        file = tmp_path / "ids.txt"
-        file.write_text("# two\ngather/example.1\ngather_nd/example.2\n", encoding="utf-8")
-
-        main(["validate", "--provider", "cpu", "--case", f"@{file}", "--json"])
-
-        assert [r["case"] for r in json.loads(capsys.readouterr().out)["cases"]] == [
-            "gather/example.1",
-            "gather_nd/example.2",
-        ]
 
     def test_interrupt(self, monkeypatch, capsys):
         """Ctrl-C ends the run with 130 and the table of the cases so far."""

@@ -1,6 +1,5 @@
 """The worker process: it returns what a session in this process returns. When it cannot start, and when no more cases run."""
 
-import os
 import sys
 
 import numpy as np
@@ -28,10 +27,6 @@ class TestRun:
         with WorkerProvider(CPU) as worker:
             assert list(map(judge(SessionProvider(CPU)), cases)) == list(map(judge(worker), cases))
 
-    def test_placement(self, worker, cases):
-        assert judge(worker)(cases[0]).placement.proven
-        assert worker.run_once(IDENTITY, {"x": np.ones((), np.float32)}).placement.proves(CPU)
-
     def test_session_error(self, worker):
         """The error has the stage and the message of the same error in this process."""
         for provider in (SessionProvider(CPU), worker):
@@ -52,10 +47,6 @@ class TestRun:
         feeds = {"x": np.full((), 7, np.float32)}
         with troubled() as worker:
             assert [7] == list(worker.run_once(b"print\n" + IDENTITY, feeds).outputs.values())
-
-    def test_hello(self, worker):
-        assert SessionProvider(CPU).version == worker.facts.version
-        assert worker.pid != os.getpid()
 
     def test_environment(self, worker, cases):
         """The facts of the worker process can be collected between two cases."""
