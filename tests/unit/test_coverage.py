@@ -161,7 +161,7 @@ class TestSpace:
 
     def test_lengths(self):
         """A class of axis lengths begins with the number in its name."""
-        assert "129+ 257+ 257+ 32769+ 32769+ 65537+".split() == [
+        assert ["129+", "257+", "257+", "32769+", "32769+", "65537+"] == [
             length(n) for n in (256, 257, 32768, 32769, 65536, 65537)
         ]
 

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -263,104 +264,83 @@ class TestInside:
         assert "no answer within 3 s" in record["message"]
 
 
-def branch(name, *nodes, output="v"):
-    """A branch with these nodes and one output."""
-    return helper.make_graph(nodes, name, [], [value(output, TensorProto.FLOAT, None)])
-
-
-def choice(output, first, second, *, condition="c", name=""):
-    return helper.make_node("If", [condition], [output], name, then_branch=first, else_branch=second)
+def choice(output, first, second, condition="c", value="v"):
+    """An If in ONNX's text form. Each branch is one text of nodes, which gives `value`."""
+    branches = (f"{name} () => (float[] {value}) {{ {nodes} }}" for name, nodes in (("t", first), ("e", second)))
+    return "{} = If ({}) <then_branch = {}, else_branch = {}>".format(output, condition, *branches)
 
 
 class TestBranches:
     """Nodes in the branches of an If: the values of the data say which branch is taken."""
 
-    INPUTS = (
-        value("c", TensorProto.BOOL, []),
-        value("x", TensorProto.FLOAT, [3, 4]),
-        value("i", TensorProto.INT64, [2]),
-    )
+    PLAIN = "v = Gather (x, i)"
+    BRANCHES = f"[one] {PLAIN}", f"[other] {PLAIN}"
+    BOTH = choice("y", *BRANCHES)
 
-    def checked(self, capsys, folder, nodes, taken=True, provider="cpu", feeds=True, outputs=("y",)):
+    def checked(self, capsys, folder, *nodes, taken=True, provider="cpu", feeds=True, outputs="y"):
         """Judges a model, and returns verdict and message of each node by its name."""
         feeds = (np.array(taken), X, np.array([0, 2], np.int64)) if feeds else ()
-        outputs = [value(name, TensorProto.FLOAT, None) for name in outputs]
-        write(folder, nodes, list(self.INPUTS), outputs, (), feeds)
+        given = ", ".join(f"float[] {name}" for name in outputs.split())
+        text = f"g (bool c, float[3,4] x, int64[2] i) => ({given}) {{ {' '.join(nodes)} }}"
+        graph = onnx.parser.parse_graph(text)
+        write(folder, graph.node, graph.input, graph.output, (), feeds)
         _, records = checked(capsys, folder, provider=provider)
         return {record["case"]: (record["verdict"], record["message"] or "") for record in records}
 
-    def branches(self):
-        return branch("t", gather(output="v", name="one")), branch("e", gather(output="v", name="other"))
-
-    def both(self):
-        return choice("y", *self.branches())
-
     @pytest.mark.parametrize("taken, ran, left", [(True, "one", "other"), (False, "other", "one")])
     def test_taken(self, taken, ran, left, tmp_path, capsys):
-        found = self.checked(capsys, tmp_path / "m", [self.both()], taken)
+        found = self.checked(capsys, tmp_path / "m", self.BOTH, taken=taken)
         assert "pass" == found[ran][0]
         assert "not-run" == found[left][0]
         assert "which this data does not take" in found[left][1]
 
     def test_wrong(self, tmp_path, capsys):
         """A wrong output of a node in a branch is seen."""
-        found = self.checked(capsys, tmp_path / "m", [self.both()], provider="fault:index-off-by-one")
+        found = self.checked(capsys, tmp_path / "m", self.BOTH, provider="fault:index-off-by-one")
         assert "mismatch" == found["one"][0]
 
     def test_generated(self, tmp_path, capsys):
         """Without test data, the data that opmap makes takes a branch, and its elements are unique."""
-        found = self.checked(capsys, tmp_path / "m", [self.both()], provider="fault:index-off-by-one", feeds=False)
+        found = self.checked(capsys, tmp_path / "m", self.BOTH, provider="fault:index-off-by-one", feeds=False)
         assert ["mismatch", "not-run"] == [verdict for verdict, _ in found.values()]
 
     def test_computed(self, tmp_path, capsys):
         """The condition is computed by nodes before the If."""
-        nodes = [helper.make_node("Not", ["c"], ["d"])]
-        nodes.append(choice("y", *self.branches(), condition="d"))
-        found = self.checked(capsys, tmp_path / "m", nodes)
+        found = self.checked(capsys, tmp_path / "m", "d = Not (c)", choice("y", *self.BRANCHES, condition="d"))
         assert ("not-run", "pass") == (found["one"][0], found["other"][0])
 
     def test_nested(self, tmp_path, capsys):
         """An If in a branch; two Ifs whose branches use the same names."""
-        inner = choice(
-            "v", branch("t2", gather(output="w", name="deep"), output="w"), branch("e2", gather(output="w"), output="w")
-        )
-        nodes = [choice("z", branch("t", inner), branch("e", gather(output="v"))), self.both()]
-        found = self.checked(capsys, tmp_path / "m", nodes, outputs=("z", "y"))
+        inner = choice("v", "[deep] w = Gather (x, i)", "w = Gather (x, i)", value="w")
+        nodes = choice("z", inner, self.PLAIN), self.BOTH
+        found = self.checked(capsys, tmp_path / "m", *nodes, outputs="z y")
         assert ("pass", "pass") == (found["deep"][0], found["one"][0])
         assert 5 == len(found), "nodes of one name are told apart"
-        found = self.checked(capsys, tmp_path / "other", nodes, taken=False, outputs=("z", "y"))
+        found = self.checked(capsys, tmp_path / "other", *nodes, taken=False, outputs="z y")
         assert ("not-run", "pass") == (found["deep"][0], found["other"][0])
 
     def test_same_names(self, tmp_path, capsys):
         """Values of two branches have one name: each node is judged with its own."""
-        nodes = [
-            choice("z", branch("t", helper.make_node("Neg", ["x"], ["n"]), gather("n", output="v", name="one")),
-                   branch("e", gather(output="v"))),
-            choice("y", branch("t", helper.make_node("Abs", ["x"], ["n"]), gather("n", output="v", name="two")),
-                   branch("e", gather(output="v"))),
-        ]  # fmt: skip
-        found = self.checked(capsys, tmp_path / "m", nodes, outputs=("z", "y"))
+        first = choice("z", "n = Neg (x) [one] v = Gather (n, i)", self.PLAIN)
+        second = choice("y", "n = Abs (x) [two] v = Gather (n, i)", self.PLAIN)
+        found = self.checked(capsys, tmp_path / "m", first, second, outputs="z y")
         for name in ("one", "two"):
             assert "not-run" == found[name][0]
             assert "is computed in a branch, where its values cannot be seen" in found[name][1]
 
     def test_not_an_output(self, tmp_path, capsys):
         """The output of a node is no output of the branch."""
-        first = branch("t", gather(output="u", name="one"), helper.make_node("Neg", ["u"], ["v"]))
-        found = self.checked(capsys, tmp_path / "m", [choice("y", first, branch("e", gather(output="v")))])
+        node = choice("y", "[one] u = Gather (x, i) v = Neg (u)", self.PLAIN)
+        found = self.checked(capsys, tmp_path / "m", node)
         assert "not-run" == found["one"][0]
         assert "its output is not one of the branch" in found["one"][1]
 
     def test_passed_on(self, tmp_path, capsys):
         """A branch whose other output is a constant of its own."""
-        outputs = [value(name, TensorProto.FLOAT, None) for name in ("v", "k")]
-        constants = [numpy_helper.from_array(X, "k")]
-        first = helper.make_graph([gather(output="v", name="one")], "t", [], outputs, constants)
-        copies = [helper.make_node("Identity", ["x"], [name]) for name in ("a", "b")]
-        second = helper.make_graph(copies, "e", [], [value(name, TensorProto.FLOAT, None) for name in ("a", "b")])
-        node = helper.make_node("If", ["c"], ["y", "y2"], then_branch=first, else_branch=second)
-        found = self.checked(capsys, tmp_path / "m", [node], outputs=("y", "y2"))
-        assert ("pass", "") == found["one"]
+        first = "t () => (float[] v, float[] k) <float[1] k = {7}> { [one] v = Gather (x, i) }"
+        second = "e () => (float[] a, float[] b) { a = Identity (x) b = Identity (x) }"
+        node = f"y, y2 = If (c) <then_branch = {first}, else_branch = {second}>"
+        assert ("pass", "") == self.checked(capsys, tmp_path / "m", node, outputs="y y2")["one"]
 
 
 class TestOtherCommands:
