@@ -32,9 +32,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # not there by itself if Python runs in safe mode
 
+import unpack  # noqa: E402
 import vulkan  # noqa: E402
 
-MODULES = ["dml_linux.py", "vulkan.py"]  # what `run`, `up`, `down` and `doctor` need
+MODULES = ["dml_linux.py", "vulkan.py", "unpack.py"]  # what `run`, `up`, `down` and `doctor` need
 PYTHONS = [(3, 11), (3, 12), (3, 13), (3, 14)]
 THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SUITE = "trixie"
@@ -135,6 +136,12 @@ class Rig:
     def driver(self):
         """The choice of --vulkan: `software`, `host` or the path of an ICD file."""
         return json.loads(self.vulkan.read_text())["choice"] if self.vulkan.is_file() else "software"
+
+    @property
+    def packed(self):
+        """What a rig that came from a pack has: `software`, and the Python that `linux` is for. None for any other rig."""
+        file = self.state / "packed.json"
+        return json.loads(file.read_text()) if file.is_file() else None
 
     def must_be_built(self):
         """Returns the rig itself. Raises RigError if its setup has not ended."""
@@ -715,7 +722,13 @@ def choose_driver(rig, choice):
 
 def setup(rig, mirror=None, driver=None):
     """Builds the rig, or the missing steps of it, with Debian's packages from `mirror`. `driver` is the choice of --vulkan;
-    without it, the earlier one stays. Raises RigError."""
+    without it, the earlier one stays. A rig that came from a pack has all steps. Raises RigError."""
+    if rig.packed:
+        must_have_namespaces()
+        choose_driver(rig, driver or rig.driver)
+        stages = Stages(rig)
+        with open(rig.log / "smoke.log", "w") as stages.log:
+            return smoke(stages)
     check_host(rig)
     for folder in (rig.work, rig.state, rig.log, rig.cache):
         folder.mkdir(parents=True, exist_ok=True)
@@ -797,7 +810,56 @@ def load_problem(rig, name):
     return " ".join([*text.strip().splitlines(), f"exit code {code}"][-2 if text.strip() else -1].split())[:300]
 
 
+# ---------------------------------------------------------------- pack
+
+
+def make_pack(rig, folder, size, software):
+    """Packs the rig into parts in `folder`, and prints their size. Raises RigError."""
+    import pack
+
+    if rig.packed:
+        raise RigError(f"{rig.folder} came from a pack: carry its parts over, or pack the rig that they were made of")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RigError(f"-o must be a new folder or an empty one, got {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    down(rig)
+    stages, linux, source = Stages(rig), rig.cache / "linux", HERE.parents[1]
+    extras = [(name, HERE / name) for name in [*MODULES, "gpu_row.sh"]]
+    extras.append(("work/measure_directml.py", source / "tools/measure_directml.py"))
+    extras += [(f"tools/bench/{path.name}", path) for path in (source / "tools/bench").glob("*.py")]
+    with open(rig.log / "pack.log", "w") as stages.log:
+        if pack.linux_packages(linux, source, stages.log, pip_environment()):
+            raise RigError(f"cannot fetch opmap's packages for Linux: {stages.log.name} has the reason")
+        try:
+            manifest = pack.pack(rig, folder, size, software, stages.inside, linux, extras)
+        except OSError as error:
+            raise RigError(f"cannot write {error.filename or folder}: {error.strerror}{unpack.room(error)}") from None
+    packed = sum(part["bytes"] for part in manifest["parts"])
+    print(f"{len(manifest['parts'])} parts, {packed / 1e6:.0f} MB; unpacked {manifest['unpacked_bytes'] / 1e6:.0f} MB")
+    print(f"next, on the other machine: python3 {folder.name}/unpack.py {folder.name} DIR")
+
+
+def run_opmap(rig, words):
+    """Runs opmap of a rig that came from a pack, with this Python and this rig. Returns its exit code. Raises RigError."""
+    wanted = (rig.must_be_built().packed or {}).get("linux")
+    if not wanted:
+        raise RigError(f"{rig.folder} did not come from a pack: use the opmap that is installed, with --dml-runtime")
+    if wanted != THIS_PYTHON:
+        inside = f"`run {rig.folder} python -m opmap ...` runs it inside"
+        raise RigError(f"the pack has opmap for Python {wanted}, got Python {THIS_PYTHON}: start that one, or {inside}")
+    environment = {**os.environ, "PYTHONPATH": str(rig.folder / "linux"), "OPMAP_DML_RUNTIME": str(rig.folder)}
+    return subprocess.run([sys.executable, "-P", "-m", "opmap", *words], env=environment).returncode
+
+
 # ---------------------------------------------------------------- command line
+
+
+def part_size(text):
+    """Returns the bytes of a size as 60M or 1G."""
+    match = re.fullmatch(r"([1-9]\d*)([MG])", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"must be a size as 60M or 1G, got {text!r}")
+    return int(match[1]) * {"M": 10**6, "G": 10**9}[match[2]]
 
 
 def pip(rig, words):
@@ -907,6 +969,17 @@ def parse(arguments):
         metavar="HOST[:NAME]",
         help="show a folder of the host as /mnt/NAME (Z:\\mnt\\NAME) until down",
     )
+    sub = command("pack", "pack what is needed to run, with opmap, for a machine without network")
+    sub.add_argument("-o", dest="parts", type=Path, required=True, metavar="PARTS", help="new folder for the parts")
+    sub.add_argument(
+        "--part-size", type=part_size, default="60M", metavar="SIZE", help="most bytes of a part (default: 60M)"
+    )
+    sub.add_argument("--software", action="store_true", help="with lavapipe, for a machine without a GPU")
+    sub = commands.add_parser("unpack", help="unpack a pack into the new folder DIR (PARTS/unpack.py does the same)")
+    sub.add_argument("PARTS", type=Path)
+    sub.add_argument("DIR", type=Rig)
+    sub = command("opmap", "run opmap of a rig that came from a pack, on this rig")
+    sub.add_argument("WORDS", nargs=argparse.REMAINDER)
     sub = command("pip", "install packages for Windows from PyPI; the versions that setup has pinned stay")
     sub.add_argument("PKG", nargs=argparse.REMAINDER)
     sub = command("install", "install wheels without their dependencies (setup has installed those of opmap)")
@@ -918,6 +991,9 @@ def main(arguments):
     """Runs one command and returns its exit code. Raises RigError."""
     options = parse(arguments)
     rig = options.DIR
+    if options.command == "unpack":
+        unpack.main([str(options.PARTS), str(rig.folder)])
+        return 0
     if os.geteuid():
         raise RigError("needs root: it mounts in a namespace of its own")
     if options.command in ("setup", "pip", "install") and sys.version_info[:2] not in PYTHONS:
@@ -949,6 +1025,10 @@ def main(arguments):
             binds=options.bind,
             timeout=options.timeout,
         )
+    elif options.command == "pack":
+        make_pack(rig.must_have_this_python(), options.parts, options.part_size, options.software)
+    elif options.command == "opmap":
+        return run_opmap(rig, options.WORDS)
     elif options.command == "pip":
         if not options.PKG:
             raise RigError("pip needs a package (--help explains)")
@@ -962,7 +1042,7 @@ def main(arguments):
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except RigError as error:
+    except (RigError, unpack.PackError) as error:
         print(f"dml_linux: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
