@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import onnx
 import pytest
 from packaging.specifiers import SpecifierSet
@@ -17,11 +18,15 @@ from packaging.specifiers import SpecifierSet
 from opmap.cases.catalogue import catalogue
 from opmap.cases.contract_probes import contract_probes
 from opmap.cli import main
+from opmap.engines.arrays import list_of
+from opmap.engines.expectations import perform_steps
+from opmap.engines.performer import Performer
 from opmap.engines.protocol import Placement
 from opmap.engines.providers import OpenProvider
 from opmap.engines.sessions import CPU, DIRECTML, SessionProvider
-from opmap.engines.steps import Examine, Open, Run
+from opmap.engines.steps import Examine, Open, Result, Run
 from opmap.evidence.known_defects import COLUMNS, find_item, reproducer, rows, table
+from opmap.judge import contract
 from opmap.judge.record import Record
 from opmap.known import KINDS, defects, shipped_failures
 from opmap.known.known_failures import ActiveFailures, Environment, problems
@@ -104,6 +109,40 @@ class TestData:
             package, seen = next((package, seen) for package, seen in defect.seen.items() if seen.versions)
             active = ActiveFailures([], place_of(package, seen.versions), shipped=list(defect.known_failures()))
             assert active.expectations(find_item(defect.reproducer)), defect
+
+    def test_messages(self):
+        """The text of a mismatch of a contract probe is one that a wrong output gives: else the entry would match nothing."""
+        probes_by_id = {probe.id: probe for probe in contract_probes()}
+        for entry in shipped_failures():
+            probe = probes_by_id.get(entry.case or "")
+            if probe and entry.verdict == "mismatch" and entry.message:
+                texts = [text for at, step in enumerate(probe.steps) if step.outputs for text in wrong_texts(probe, at)]
+                assert any(entry.message in text for text in texts), (entry.case, entry.message, texts)
+
+
+def wrong_texts(probe, at):
+    """Gives the messages of a probe if the outputs of one step are zeros, or those of earlier steps, or missing."""
+    step = probe.steps[at]
+    known = [each for before in probe.steps[:at] for each in before.outputs] + list(step.signs.values())
+    known += [dict.fromkeys(step.outputs[0], s.step.array) for s in probe.steps[:at] if hasattr(s.step, "array")]
+    zeros = {name: np.zeros_like(array) for name, array in step.outputs[0].items()}
+    for answer in (*({**zeros, **each} for each in known), zeros, None):
+        malformed = list_of(1) + ", got 0" if answer is None else None
+
+        class Wrong(Performer):
+            def perform(self, asked, limit=None, answer=answer, malformed=malformed):
+                if asked is step.step:
+                    return Result(outputs=answer or {}, malformed=malformed)
+                right = next(each for each in probe.steps if each.step is asked)
+                if right.fails == "always":
+                    return Result(error="refused", stage=Stage.RUN)
+                return Result(
+                    outputs={n: np.ma.getdata(a) for n, a in right.outputs[0].items()} if right.outputs else {}
+                )
+
+        difference = perform_steps(probe.steps, Wrong())
+        if difference:
+            yield contract._message(probe, difference)
 
 
 class TestWhere:
