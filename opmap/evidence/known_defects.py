@@ -9,12 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..cases.case import Case
-from ..cases.catalogue import catalogue
 from ..cases.contract_probes import ContractProbe, contract_probes
+from ..cases.selection import find_case
 from ..engines.sessions import DIRECTML
-from ..errors import InputError
 from ..known import Defect
-from ..vocabulary import TIERS
 from .reproducers.dry_run import expected_steps
 from .reproducers.reproducer import program
 
@@ -87,10 +85,4 @@ def reproducer(defect: Defect) -> str:
 
 def find_item(id: str) -> Case | ContractProbe:
     """Returns the contract probe or the case with this id, of any tier. Raises InputError if there is none."""
-    for probe in contract_probes():
-        if probe.id == id:
-            return probe
-    for tier in TIERS:
-        for case in catalogue(tier, [id]):
-            return case
-    raise InputError(f"there is no case and no contract probe {id!r}")
+    return next((probe for probe in contract_probes() if probe.id == id), None) or find_case(id)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import prod
+
+import numpy as np
 
 from ..cases.case import Case
 from ..diagnosis.relations_wrong import WrongOutput
 from ..judge.compare import unravel
-from ..pseudocode import show, strides_of
+from ..pseudocode import show
 from ..tensors import DataType
 from .wrong_elements import values
 
@@ -172,45 +173,28 @@ def _grid(shown: _Shown, marks: Mapping[int, str]) -> Grid:
     """
     sizes = tuple(shown.sizes)
     across = max((i for i, size in enumerate(sizes) if size > 1), default=len(sizes) - 1)
-    others = [size for i, size in enumerate(sizes) if i != across]
-    strides, steps = strides_of(others), strides_of(sizes)
-
-    def at(row: int, column: int) -> list[int]:
-        before = [row // stride % length for stride, length in zip(strides, others, strict=True)]
-        return [*before[:across], column, *before[across:]]
-
-    def place(address: int) -> tuple[int, int]:
-        before = list(unravel(address, sizes))
-        column = before.pop(across)
-        return sum(a * b for a, b in zip(before, strides, strict=True)), column
-
+    matrix = np.moveaxis(np.arange(len(shown.bits)).reshape(sizes), across, -1).reshape(-1, sizes[across])  # addresses
     order = [*MARKS]
-    marked = [place(address) for address in sorted(marks, key=lambda a: (order.index(marks[a]), a))]
-    rows = _window(prod(others), [row for row, _ in marked], MOST_ROWS)
-    columns = _window(sizes[across], [column for _, column in marked], MOST_COLUMNS)
-    coordinates = {
-        sum(a * b for a, b in zip(spot, steps, strict=True)): spot
-        for row in rows
-        for column in columns
-        if row is not None and column is not None and (spot := at(row, column))
-    }
+    marked = sorted(marks, key=lambda address: (order.index(marks[address]), address))
+    places = np.argsort(matrix, axis=None)[np.array(marked, np.int64)]
+    rows = _window(len(matrix), (places // sizes[across]).tolist(), MOST_ROWS)
+    columns = _window(sizes[across], (places % sizes[across]).tolist(), MOST_COLUMNS)
+    table = [[None if None in (row, column) else int(matrix[row, column]) for column in columns] for row in rows]
+    addresses = [address for line in table for address in line if address is not None]
     cells = {
-        address: Cell(_short(text), f"{shown.title}{spot} = {text}", shown.marks.get(address))
-        for (address, spot), text in zip(coordinates.items(), shown.texts([*coordinates]), strict=True)
+        address: Cell(_short(text), f"{shown.title}{list(unravel(address, sizes))} = {text}", shown.marks.get(address))
+        for address, text in zip(addresses, shown.texts(addresses), strict=True)
     }
-    left = iter(cells)
+
+    def label(row: int | None) -> str:
+        if row is None:
+            return "⋮"
+        return ",".join("·" if i == across else str(a) for i, a in enumerate(unravel(int(matrix[row, 0]), sizes)))
+
     return Grid(
         f"{shown.title}  {shown.data_type.name} {show(sizes)}",
         ["⋯" if column is None else str(column) for column in columns],
-        [
-            Row("⋮", [None] * len(columns))
-            if row is None
-            else Row(
-                ",".join("·" if i == across else str(a) for i, a in enumerate(at(row, 0))),
-                [None if column is None else next(left) for column in columns],
-            )
-            for row in rows
-        ],
+        [Row(label(row), line) for row, line in zip(rows, table, strict=True)],
         cells,
         f"{len(cells)} of {len(shown.bits)} elements are shown" if len(cells) < len(shown.bits) else None,
     )
