@@ -17,12 +17,10 @@ from .pseudocode import (
     AccessMap,
     Expansion,
     Origin,
-    Program,
     Statement,
     access_map,
     assigned,
     check,
-    compile_map,
     expand,
     right_align,
     run,
@@ -354,11 +352,6 @@ class OperatorDesc:
         return {name: self.tensors[field].sizes for name, field in self.spec().pseudocode.tensors.items()}
 
     @property
-    def program(self) -> Program:
-        """The compiled access map of this descriptor."""
-        return self._computed("program", lambda: compile_map(self.access))
-
-    @property
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
         return self._computed("access", lambda: access_map(self.statements, self.pseudocode_sizes))
@@ -396,7 +389,7 @@ class OperatorDesc:
 
         `tensors` are the inputs by DirectML's field names, packed and of the descriptor's sizes.
         """
-        return run(self.program, self.pseudocode_tensors(tensors))
+        return run(self.access, self.pseudocode_tensors(tensors))
 
     def origins(self, tensors: Mapping[str, Tensor]) -> Sequence[int | None]:
         """Returns one address per output element, in row-major order: that of the input element that is moved there.
@@ -409,7 +402,7 @@ class OperatorDesc:
             count = prod(self.access.sizes[name])
             elements[name] = range(start, start + count)
             start += count
-        return run(self.program, elements)
+        return run(self.access, elements)
 
     def trace(self, at: Sequence[int], tensors: Mapping[str, Tensor]) -> Origin:
         """Returns where one output element comes from, in words; `at` has one coordinate per output dimension.

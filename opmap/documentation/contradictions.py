@@ -13,19 +13,20 @@ from ..descriptors import TensorDesc
 from ..errors import InputError, PseudocodeError
 from ..operators import OPERATORS
 from ..pseudocode import (
+    AccessMap,
     Copy,
     Example,
     Line,
-    Program,
     Reference,
     Statement,
+    access_map,
     canonical,
     check,
-    compile_statements,
     expand,
     parse_formula,
     run,
     show,
+    strides_of,
 )
 from ..pseudocode.formulas import Broken, Value
 from ..pseudocode.tree import Continuation, Membership
@@ -299,7 +300,7 @@ class _Run:
         try:
             statements = expand(_in_words_of(lines, self.spec), desc.expansion(), self.fields)
             sizes = {name: self.parsed.tensors[field].sizes for name, field in names.items()}
-            program = compile_statements(statements, sizes)
+            access = access_map(statements, sizes)
         except PseudocodeError as error:
             yield self._found("pseudocode", "", f"{self._pseudocode} does not fit the example: {error.problem}")
             return
@@ -309,22 +310,23 @@ class _Run:
             yield _Broken("pseudocode", self.example.id, line_of_expansion(self.example), message)
             if not same_lines(lines, self.shipped.corrected.lines, names):
                 return  # another pseudocode gives other values
-        yield from self._computed(program)
+        yield from self._computed(access)
 
-    def _computed(self, program: Program) -> Iterator[_Broken]:
+    def _computed(self, access: AccessMap) -> Iterator[_Broken]:
         """Yields the first printed value that the pseudocode does not give."""
         names = self.spec.pseudocode.tensors
         values = {name: self.parsed.tensors[field].values for name, field in names.items()}
-        for index in program.access.index_bounds:
+        for index in access.index_bounds:
             if any(type(v) is not int for v in values[index]):
                 yield self._found("values", names[index], "its indices must be whole numbers")
                 return
         (output,) = self.shipped.field_names("output")
         wanted = self.parsed.tensors[output]
         elements = cast("Mapping[str, Sequence[int]]", values)  # moved only, so that floats do as well
-        for at, (computed, printed) in enumerate(zip(run(program, elements), wanted.values, strict=True)):
+        for at, (computed, printed) in enumerate(zip(run(access, elements), wanted.values, strict=True)):
             if computed != printed:
-                element = f"{output}[{','.join(map(str, _position(at, wanted.sizes)))}]"
+                position = (at // stride % n for stride, n in zip(strides_of(wanted.sizes), wanted.sizes, strict=True))
+                element = f"{output}[{','.join(map(str, position))}]"
                 says = "no value" if computed is None else computed
                 message = f"{element}: {self._pseudocode} gives {says}; the example prints {printed}"
                 yield _Broken("values", self.example.id, line_of_value(self.example, output, at), message)
@@ -365,12 +367,3 @@ def _in_words_of(lines: tuple[Statement | Continuation, ...], spec: Spec) -> tup
         return line
 
     return tuple(map(changed, lines))
-
-
-def _position(at: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the coordinates of element number `at` in row-major order."""
-    position = []
-    for size in reversed(sizes):
-        at, rest = divmod(at, size)
-        position.append(rest)
-    return tuple(reversed(position))

@@ -11,7 +11,7 @@ from .access import (
 )
 from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
 from .formulas import Broken, assigned, check, evaluate, right_align
-from .interpreter import Program, compile_map, compile_statements, gives, run
+from .interpreter import gives, run
 from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
 from .tree import Copy, Example, ExampleTensor, Line, Reference, Statement, show
@@ -29,7 +29,6 @@ __all__ = [
     "Line",
     "Move",
     "Origin",
-    "Program",
     "Reference",
     "Statement",
     "Term",
@@ -37,8 +36,6 @@ __all__ = [
     "assigned",
     "canonical",
     "check",
-    "compile_map",
-    "compile_statements",
     "evaluate",
     "expand",
     "full_rank",

@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
+from .compiling import Pieces, compile_address
 from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement, show
 
 Sizes = tuple[int, ...]
@@ -143,6 +144,16 @@ class Move:
     def indexed_side(self) -> Address:
         """The side that reads indices; the source, if neither does."""
         return self.target if self.target.indexed_dimensions else self.source
+
+    @cached_property
+    def read_addresses(self) -> Pieces:
+        """The addresses that are read, compiled."""
+        return compile_address(self.source)
+
+    @cached_property
+    def written_addresses(self) -> Pieces:
+        """The addresses that are written, compiled."""
+        return compile_address(self.target)
 
 
 @dataclass(frozen=True)

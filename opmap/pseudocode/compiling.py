@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .access import Address, IndexRead
+if TYPE_CHECKING:
+    from .access import Address, IndexRead
 
 UNDEFINED = -(1 << 62)
 """Stands for an index that is out of range. No address reaches 2**62, so every sum with it is negative."""

@@ -1,4 +1,4 @@
-"""Compiles an access map and runs it. `naive` gives the same results slowly, one element at a time.
+"""Runs an access map. `naive` gives the same results slowly, one element at a time.
 
 Each move is compiled once per descriptor, into functions that give the addresses for all loop positions: in pieces, so that
 a large output needs little memory beside its own elements. Values are moved as bit patterns and never interpreted.
@@ -12,89 +12,42 @@ one element, and a write whose index is out of range, have no documented result 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from math import prod
 
-from .access import AccessMap, Move, access_map
-from .compiling import Pieces, Tensors, compile_address
-from .tree import Copy, Statement
+from .access import AccessMap, Move
+from .compiling import Tensors
+from .tree import Copy
 
 
-@dataclass(frozen=True)
-class CompiledMove:
-    """A statement that moves single elements. What a run does not need is not compiled."""
-
-    move: Move
-
-    @property
-    def tensor(self) -> str:
-        """The tensor whose elements are moved."""
-        return self.move.source.tensor
-
-    @cached_property
-    def in_order(self) -> bool:
-        """Whether it writes every output element in row-major order."""
-        return self.move.target.in_order
-
-    @cached_property
-    def source(self) -> Pieces:
-        """The addresses that are read."""
-        return compile_address(self.move.source)
-
-    @cached_property
-    def target(self) -> Pieces:
-        """The addresses that are written."""
-        return compile_address(self.move.target)
-
-
-@dataclass(frozen=True)
-class Program:
-    """A compiled access map."""
-
-    access: AccessMap
-    statements: tuple[Copy | CompiledMove, ...]
-
-
-def compile_statements(statements: Sequence[Statement], sizes: Mapping[str, tuple[int, ...]]) -> Program:
-    """Compiles expanded statements for tensors of these sizes. Raises PseudocodeError if they do not fit."""
-    return compile_map(access_map(statements, sizes))
-
-
-def compile_map(access: AccessMap) -> Program:
-    """Compiles an access map."""
-    return Program(access, tuple(s if isinstance(s, Copy) else CompiledMove(s) for s in access.statements))
-
-
-def run(program: Program, tensors: Tensors) -> Sequence[int | None]:
+def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
     """Returns the output's elements in row-major order, None for each element without a documented value.
 
     The result is an array if every element is documented and the elements that are moved come from an array.
     """
-    count = prod(program.access.sizes[program.access.output])
+    count = prod(access.sizes[access.output])
     output: Sequence[int | None] | None = None
-    for statement in program.statements:
+    for statement in access.statements:
         if isinstance(statement, Copy):
             output = tensors[statement.source][:]
-        elif statement.in_order:
-            output = _joined(_read(statement, tensors), tensors[statement.tensor])
+        elif statement.target.in_order:
+            output = _joined(_read(statement, tensors), tensors[statement.source.tensor])
         else:
             output = _write(statement, tensors, [None] * count if output is None else output)
     return [None] * count if output is None else output
 
 
-def gives(program: Program, tensors: Tensors, output: memoryview) -> bool:
+def gives(access: AccessMap, tensors: Tensors, output: memoryview) -> bool:
     """Returns whether `output` is the documented output, which has a documented value for every element.
 
     The two are compared in pieces. The items of `output` are as those of the array whose elements are moved. Returns False
-    also for a program that is not one move in row-major order, and for elements that are in no array.
+    also for statements that are not one move in row-major order, and for elements that are in no array.
     """
-    statement, *later_statements = program.statements
-    if later_statements or not isinstance(statement, CompiledMove) or not statement.in_order:
+    statement, *later_statements = access.statements
+    if later_statements or not isinstance(statement, Move) or not statement.target.in_order:
         return False
-    values = tensors[statement.tensor]
+    values = tensors[statement.source.tensor]
     if not isinstance(values, array) or values.typecode != output.format:
         return False
     at = 0
@@ -109,10 +62,10 @@ def gives(program: Program, tensors: Tensors, output: memoryview) -> bool:
     return at == len(output)
 
 
-def _read(move: CompiledMove, tensors: Tensors) -> Iterator[Sequence[int | None]]:
+def _read(move: Move, tensors: Tensors) -> Iterator[Sequence[int | None]]:
     """Gives the elements that a move reads in pieces: contiguous ones as a slice, others as a list, None if undefined."""
-    values = tensors[move.tensor]
-    for piece in move.source(tensors):
+    values = tensors[move.source.tensor]
+    for piece in move.read_addresses(tensors):
         if isinstance(piece, range) and piece[0] >= 0:
             yield values[piece.start : piece.stop : piece.step]
         else:
@@ -130,13 +83,13 @@ def _joined(pieces: Iterator[Sequence[int | None]], before: Sequence[int]) -> Se
     return output if elements is None else elements
 
 
-def _write(move: CompiledMove, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
+def _write(move: Move, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
     """Returns the output after a move whose target addresses are not simply in row-major order."""
-    values = tensors[move.tensor]
+    values = tensors[move.source.tensor]
     output: list[int | None] = list(before)
     written = bytearray(len(output))
-    sources = chain.from_iterable(move.source(tensors))
-    for place, address in zip(chain.from_iterable(move.target(tensors)), sources, strict=True):
+    sources = chain.from_iterable(move.read_addresses(tensors))
+    for place, address in zip(chain.from_iterable(move.written_addresses(tensors)), sources, strict=True):
         if place < 0:
             return [None] * len(output)
         output[place] = values[address] if address >= 0 and not written[place] else None

@@ -1,6 +1,6 @@
-"""Concrete statements for tests: their program, and the output that they give."""
+"""Concrete statements for tests: their access map, and the output that they give."""
 
-from opmap.pseudocode import compile_statements, parse_lines, run
+from opmap.pseudocode import access_map, parse_lines, run
 
 
 def run_line(text, sizes, values, **indices):
@@ -9,8 +9,8 @@ def run_line(text, sizes, values, **indices):
 
 
 def compiled(text, sizes):
-    """Returns the program of concrete statements."""
-    return compile_statements(parse_lines(text), sizes)
+    """Returns the access map of concrete statements."""
+    return access_map(parse_lines(text), sizes)
 
 
 def sized(text):

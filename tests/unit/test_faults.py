@@ -22,7 +22,7 @@ from opmap.faults.indices import INDEX_FAULTS
 from opmap.faults.score import Score, score, summary
 from opmap.judge.judge import Judge
 from opmap.operators import OPERATORS
-from opmap.pseudocode import access_map, compile_map, parse_lines, run
+from opmap.pseudocode import access_map, parse_lines, run
 from opmap.tensors import DataType, Tensor
 
 REAL = [name for name, fault in FAULTS.items() if fault.tier in ("smoke", "standard")]
@@ -316,7 +316,7 @@ def arrays_of(text, output_sizes, **tensors):
     output = TensorDesc(DataType.UINT8, output_sizes)
     desc = SimpleNamespace(operator="IT", access=access, output=output, spec=lambda: spec, tensors={}, numbers={})
     arrays = CaseArrays(Case("it", desc, tensors))
-    assert list(run(compile_map(access), {name: tensor.values for name, tensor in tensors.items()})) == [*arrays.right]
+    assert list(run(access, {name: tensor.values for name, tensor in tensors.items()})) == [*arrays.right]
     return arrays
 
 

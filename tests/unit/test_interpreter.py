@@ -136,7 +136,7 @@ class TestInterpreter:
     )
     def test_contiguous_addresses_are_one_piece(self, text, sizes, pieces):
         """Loops whose addresses are contiguous are merged into one piece."""
-        assert pieces == list(compiled(text, sized(sizes)).statements[-1].source({"t": [1, 8, 0, 1]}))
+        assert pieces == list(compiled(text, sized(sizes)).statements[-1].read_addresses({"t": [1, 8, 0, 1]}))
 
     @pytest.mark.parametrize("longest", [1, 7, 1 << 16])
     @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ class TestInterpreter:
         values = array("I", (i * 7919 % 10007 for i in range(math.prod(sizes["input"]))))
         for outside in (False, True):
             tensors = {}
-            for name, bounds in program.access.index_bounds.items():
+            for name, bounds in program.index_bounds.items():
                 smallest, count = min(bounds), math.prod(sizes[name])
                 tensors[name] = [(i * 5 + 3) % (2 * smallest) - smallest for i in range(count)]
                 tensors[name][0] = bounds[0] - 1 + outside
@@ -223,25 +223,25 @@ class TestInterpreter:
         code = desc.output.data_type.bits_code
         output = array(code, [bits or 0 for bits in expected])
         defined = None not in expected
-        assert defined == gives(desc.program, tensors, memoryview(output))
-        assert not gives(desc.program, tensors, memoryview(output[:-1]))
-        assert not gives(desc.program, tensors, memoryview(output + output[:1]))
+        assert defined == gives(desc.access, tensors, memoryview(output))
+        assert not gives(desc.access, tensors, memoryview(output[:-1]))
+        assert not gives(desc.access, tensors, memoryview(output + output[:1]))
         output[data.draw(strategies.st.integers(0, len(output) - 1))] ^= 1
-        assert not gives(desc.program, tensors, memoryview(output))
+        assert not gives(desc.access, tensors, memoryview(output))
 
     @pytest.mark.parametrize("written", LOOPS, ids=lambda w: f"{w.operator} {w.name}")
     def test_gives_in_several_pieces(self, written, monkeypatch):
         """An output of several pieces is compared to its end, whatever the loops are."""
         desc, tensors = interpreting.described(written, 200_000)
         inputs, output = desc.pseudocode_tensors(tensors), desc.interpret(tensors)
-        pieces = [len(piece) for piece in desc.program.statements[-1].source(inputs)]
+        pieces = [len(piece) for piece in desc.access.statements[-1].read_addresses(inputs)]
         assert len(output) == sum(pieces)
         assert max(pieces) < 150_000
-        assert gives(desc.program, inputs, memoryview(output))
+        assert gives(desc.access, inputs, memoryview(output))
         for wrong in (0, 199_999):
             changed = output[:]
             changed[wrong] ^= 1
-            assert not gives(desc.program, inputs, memoryview(changed))
+            assert not gives(desc.access, inputs, memoryview(changed))
 
     def test_gives_only_what_it_can_compare(self):
         """A whole copy, elements of no array, and items of another size are not compared."""
@@ -288,4 +288,4 @@ class TestInterpreter:
         assert peak(lambda given: run(program, given)) < 1.25 * count + few
         assert peak(lambda given: gives(program, given, memoryview(output))) < few
         (move,) = program.statements
-        assert peak(lambda given: sum(len(piece) for piece in move.source(given))) < 100 * compiling.LONGEST
+        assert peak(lambda given: sum(len(piece) for piece in move.read_addresses(given))) < 100 * compiling.LONGEST

@@ -40,7 +40,7 @@ class Inputs:
         cannot be computed in pieces.
         """
         if "expected" in self.__dict__ or not gives(
-            self.desc.program, self.desc.pseudocode_tensors(self.tensors), output
+            self.desc.access, self.desc.pseudocode_tensors(self.tensors), output
         ):
             return False
         self.__dict__["expected"] = output
