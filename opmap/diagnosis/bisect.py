@@ -82,11 +82,8 @@ def conclusion(cells: Sequence[SeenOn]) -> tuple[str, str | None, str]:
         why = "no two pairs with different results have a version in common"
         return "; ".join(_line(answers, side) for side in _SIDES), None, why
     if not decides:
-        lines = [
-            f"ONNX Runtime {version}: {_sequence([c for c in answers if c.onnxruntime == version], 'directml')}"
-            for version in _versions(answers, "onnxruntime")
-        ]
         why = "the result depends on both versions"
+        lines = [f"ONNX Runtime {version}: {text}" for version, text in by_onnxruntime(answers)]
         return "; ".join(lines), None, "some results are unstable" if "unstable" in words else why
     (side,) = decides
     (other,) = set(_SIDES) - set(decides)
@@ -94,6 +91,14 @@ def conclusion(cells: Sequence[SeenOn]) -> tuple[str, str | None, str]:
     if "unstable" in words:
         return text, None, "some results are unstable"
     return text, _SIDES[side], f"with the same {_SIDES[other]}, another {_SIDES[side]} alone gives another result"
+
+
+def by_onnxruntime(cells: Sequence[SeenOn]) -> list[tuple[str, str]]:
+    """Returns each ONNX Runtime with what is seen along the versions of DirectML.dll: `right in 1.12.1, wrong from 1.13.1 on`."""
+    return [
+        (version, _sequence([cell for cell in cells if cell.onnxruntime == version], "directml"))
+        for version in _versions(cells, "onnxruntime")
+    ]
 
 
 def _line(cells: Sequence[SeenOn], side: str) -> str:

@@ -25,9 +25,7 @@ def other_directml(folder: str | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    dll, package = Path(folder, _DLL), find_spec("onnxruntime")
-    if not dll.is_file():
-        raise InputError(f"--directml must be a folder with {_DLL}, got {folder!r}")
+    dll, package = dll_in(folder), find_spec("onnxruntime")
     if package is None or package.origin is None:
         raise InputError("--directml needs an installed ONNX Runtime, got none")
     site, copy = Path(package.origin).parents[1], make_folder()
@@ -44,6 +42,14 @@ def other_directml(folder: str | None) -> Iterator[None]:
         if before is not None:
             os.environ["PYTHONPATH"] = before
         remove_folder(copy)
+
+
+def dll_in(folder: str) -> Path:
+    """Returns the DirectML.dll in a folder. Raises InputError if there is none."""
+    dll = Path(folder, _DLL)
+    if not dll.is_file():
+        raise InputError(f"--directml must be a folder with {_DLL}, got {folder!r}")
+    return dll
 
 
 def _link(source: str, target: str) -> None:

@@ -63,6 +63,7 @@ def documents(defects: Iterable[Defect]) -> list[dict[str, object]]:
                 for package, seen in defect.seen.items()
                 if seen.versions
             ],
+            "pairs": defect.pairs,
             "source": defect.source,
             "root": defect.root,
             "issue": defect.issue,

@@ -15,7 +15,7 @@ from opmap.cases.catalogue import catalogue
 from opmap.cli import main
 from opmap.cli.commands import bisect as command
 from opmap.diagnosis.bisect import RUNS, Cell, conclusion, run_item
-from opmap.engines.dml_linux import Pair
+from opmap.engines.dml_linux import VARIABLE, Pair, pairs
 from opmap.engines.other_directml import other_directml
 from opmap.engines.providers import OpenProvider, ProviderMissing
 from opmap.errors import InputError
@@ -283,6 +283,19 @@ class TestCommand:
         assert 2 == main(["bisect", *words])
         assert message in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ([], "bisect needs --dml-runtime on Linux, and --directml on Windows"),
+            (["--directml", "none"], "--directml must be a folder with DirectML.dll, got 'none'"),
+        ],
+    )
+    def test_no_rig(self, rig, monkeypatch, capsys, words, message):
+        rig({})
+        monkeypatch.setattr(command, "find_rig", lambda folder: None)
+        assert 2 == main(["bisect", "--case", "gather/example.1", *words])
+        assert message in capsys.readouterr().err
+
     def test_no_pairs(self, rig, capsys):
         rig({})
         assert 2 == main(["bisect", "--case", "gather/example.1"])
@@ -311,6 +324,20 @@ class TestProgram:
         if seen != "hang":
             options.start_timeout = 60.0
         assert (seen, message) == command._run_program(options, None, program)
+
+
+@pytest.mark.rig
+@pytest.mark.skipif(not os.environ.get(VARIABLE), reason=f"{VARIABLE} is not set")
+def test_rig(capsys):
+    """A case on the first pair of the rig that OPMAP_DML_RUNTIME names: the loaded files are those of the pair."""
+    pair = next(iter(pairs()), None)
+    if pair is None:
+        pytest.skip("the rig has no pair: dml_linux setup --directml")
+    assert 0 == main(["bisect", "--case", "gather/example.1", "--runtime", pair.name, "--json"])
+    (shown,) = json.loads(capsys.readouterr().out)["tables"]
+    (cell,) = shown["pairs"]
+    expected = {"onnxruntime": pair.onnxruntime, "directml": pair.directml, "seen": "right", "runs": ["right"] * RUNS}
+    assert {**expected, "message": None} == cell
 
 
 class TestOtherDirectML:

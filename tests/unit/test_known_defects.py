@@ -18,6 +18,7 @@ from packaging.specifiers import SpecifierSet
 from opmap.cases.catalogue import catalogue
 from opmap.cases.contract_probes import contract_probes
 from opmap.cli import main
+from opmap.diagnosis.bisect import by_onnxruntime
 from opmap.engines.arrays import list_of
 from opmap.engines.expectations import perform_steps
 from opmap.engines.performer import Performer
@@ -109,6 +110,19 @@ class TestData:
             package, seen = next((package, seen) for package, seen in defect.seen.items() if seen.versions)
             active = ActiveFailures([], place_of(package, seen.versions), shipped=list(defect.known_failures()))
             assert active.expectations(find_item(defect.reproducer)), defect
+
+    def test_pairs(self):
+        """Each was run on all pairs of two ONNX Runtimes and five DirectML.dll; what was seen agrees with `seen` and with the kind."""
+        words = {"silent": "wrong", "crash": "crash", "refusal": "refused"}
+        for defect in defects():
+            versions = {(pair.onnxruntime, pair.directml) for pair in defect.pairs}
+            assert len(versions) == len(defect.pairs) == 10
+            assert (2, 5) == tuple(len({version[side] for version in versions}) for side in (0, 1))
+            for pair in defect.pairs:
+                has_it = defect.seen_on("emulated", pair.onnxruntime)
+                may = any(failure.get("may_pass") for failure in defect.fails)
+                allowed = {words[defect.kind]} if has_it else {"right"}
+                assert pair.seen in (allowed | ({"unstable", "right", "refused"} if may else set())), (defect.id, pair)
 
     def test_messages(self):
         """The text of a mismatch of a contract probe is one that a wrong output gives: else the entry would match nothing."""
@@ -293,6 +307,7 @@ class TestCommand:
             "title",
             "kind",
             "packages",
+            "pairs",
             "source",
             "root",
             "issue",
@@ -345,6 +360,15 @@ class TestCommand:
         lines.insert(1, "|" + "---|" * len(COLUMNS))
         assert "\n".join(lines) in page
         assert all(f"`{kind}`: {meaning}" in page for kind, meaning in KINDS.items())
+
+    def test_manual_pairs(self):
+        """The manual has the table of what each pair does."""
+        lines = []
+        for defect in defects():
+            versions, texts = zip(*by_onnxruntime(defect.pairs), strict=True)
+            lines.append(f"| `{defect.id}` | {' | '.join(texts)} |")
+        head = f"| id | {' | '.join(f'ONNX Runtime {version}' for version in versions)} |\n|---|---|---|\n"
+        assert head + "\n".join(lines) in read_page("known-failures")
 
 
 class TestReproducer:

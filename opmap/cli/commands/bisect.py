@@ -19,7 +19,7 @@ from ...cases.case import Case
 from ...cases.contract_probes import ContractProbe
 from ...diagnosis.bisect import RUNS, WITHOUT_RESULT, Cell, conclusion, run_item
 from ...engines.dml_linux import Pair, check_pair, find_rig, pairs, run_command, version_key
-from ...engines.other_directml import other_directml
+from ...engines.other_directml import dll_in, other_directml
 from ...engines.providers import ProviderMissing
 from ...errors import InputError, printable
 from ...evidence.known_defects import find_item
@@ -101,6 +101,8 @@ def _places(options: Namespace) -> Sequence[Place]:
     if find_rig(options.dml_runtime) is None:
         if options.runtime or not options.directml:
             raise InputError("bisect needs --dml-runtime on Linux, and --directml on Windows")
+        for folder in options.directml:
+            dll_in(folder)
         return [None, *options.directml]
     if options.directml:
         raise InputError("--directml is for Windows: a rig has pairs, which tools/dml_linux puts there")

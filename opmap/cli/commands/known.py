@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from ...diagnosis.bisect import by_onnxruntime
 from ...evidence.known_defects import documents, reproducer, table
 from ...evidence.terminal import console, print_line, print_text, write_json
 from ...known import KINDS, Defect, defects, find_defect
@@ -34,6 +35,8 @@ def _print_defect(defect: Defect) -> None:
     print_line(f"# kind: {defect.kind} ({KINDS[defect.kind]})")
     for package, seen in defect.seen.items():
         print_line(f"# {package}: {seen}")
+    for version, text in by_onnxruntime(defect.pairs):
+        print_line(f"# ONNX Runtime {version} with DirectML.dll: {text}")
     print_line(f"# seen on device class: {', '.join(defect.device_class)}")
     print_line(f"# works: {defect.control}")
     print_line(f"# source: {defect.source}")
