@@ -7,7 +7,7 @@ that is registered from outside has its features without an entry here.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
 
@@ -52,25 +52,11 @@ SMALL_NUMBERS = (
 
 def features(case: Case) -> dict[str, Value]:
     """Returns the features of a case with a valid descriptor; all but `call`, which belongs to a run."""
-    return _with_values(case, _of_indices(case))
-
-
-def features_of(cases: Sequence[Case]) -> list[dict[str, Value]]:
-    """Returns the features of each case. Cases in several variants share their values, which are read once."""
-    index_features: dict[int, dict[str, Value]] = {}
-    for case in cases:
-        if id(case.tensors) not in index_features:
-            index_features[id(case.tensors)] = _of_indices(case)
-    return [_with_values(case, index_features[id(case.tensors)]) for case in cases]
-
-
-def same_sizes(field: str, other_field: str) -> str:
-    """Returns the name of the feature that says whether two fields have equal values: `A.Sizes == B.Sizes`."""
-    return f"{field} == {other_field}"
-
-
-def _with_values(case: Case, of_indices: Mapping[str, Value]) -> dict[str, Value]:
-    features: dict[str, Value] = {**_of_descriptor(case.desc), **of_indices, "variant": case.layout or case.variant}
+    features: dict[str, Value] = {
+        **_of_descriptor(case.desc),
+        **_of_indices(case),
+        "variant": case.layout or case.variant,
+    }
     if case.desc.index_tensors():
         features["index_path"] = _index_path(case)
         if features.get("computed_indices") is False:
@@ -78,6 +64,11 @@ def _with_values(case: Case, of_indices: Mapping[str, Value]) -> dict[str, Value
     if case.data_pattern is not None:
         features["data_pattern"] = case.data_pattern.rstrip("0123456789")
     return features
+
+
+def same_sizes(field: str, other_field: str) -> str:
+    """Returns the name of the feature that says whether two fields have equal values: `A.Sizes == B.Sizes`."""
+    return f"{field} == {other_field}"
 
 
 def _of_descriptor(desc: OperatorDesc) -> dict[str, Value]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ..cases.case import Case
 from ..cases.comparisons import Comparison
-from ..cases.features import Features, features, features_of
+from ..cases.features import Features, features
 from ..cases.random_cases import MAX_SEED, drawn_case
 from ..cases.values import rounds
 from ..operators import OPERATORS
@@ -90,10 +90,10 @@ class Evidence:
         self.question, self.budget, self.shows = question, budget, shows
         failing = failing[:: -(-len(failing) // MOST_FAILING)]
         passing = passing[:: max(-(-len(passing) // MOST_PASSING), 1)]
-        self.failures: list[Features] = list(features_of(failing))
+        self.failures: list[Features] = list(map(features, failing))
         self.patterns = {pattern for case in failing for pattern in (case.index_pattern, case.data_pattern)}
         seen = {frozenset(case_features.items()) for case_features in self.failures}
-        pairs = zip(passing, features_of(passing), strict=True)
+        pairs = zip(passing, map(features, passing), strict=True)
         unlike: dict[str, tuple[Case, Features]] = {
             case.id: (case, given) for case, given in pairs if frozenset(given.items()) not in seen
         }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ..cases.case import Case
-from ..cases.features import Features, features_of
+from ..cases.features import Features, features
 from ..judge.record import Record
 from ..vocabulary import Verdict
 
@@ -42,9 +42,7 @@ class JudgedRun:
 
     def features(self, cases: Sequence[Case]) -> list[Features]:
         """Returns the features of cases of this run."""
-        new = [case for case in cases if case.id not in self._features]
-        for case, case_features in zip(new, features_of(new), strict=True):
-            self._features[case.id] = case_features
+        self._features |= {case.id: features(case) for case in cases if case.id not in self._features}
         return [self._features[case.id] for case in cases]
 
     def before(self, case: Case, most: int | None = None) -> list[Case]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from ..cases.case import Case
 from ..cases.comparisons import Comparison
-from ..cases.features import features_of
+from ..cases.features import features
 from ..errors import names
 from ..judge.record import Record
 from ..vocabulary import Verdict
@@ -158,7 +158,7 @@ def _after(case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Re
 
 def in_common(earlier: Case, case: Case) -> str:
     """Returns what two cases have in common: what a cache that takes one for the other has as its key."""
-    (first, second), tensors = features_of([earlier, case]), case.desc.tensors
+    first, second, tensors = features(earlier), features(case), case.desc.tensors
     common = [
         f"{name}.Sizes {list(tensor.sizes)}"
         for name, tensor in earlier.desc.tensors.items()

@@ -1,4 +1,4 @@
-"""DirectML's pseudocode: text, tree, expanded statements, access map, compiled program; a naive evaluator beside it."""
+"""DirectML's pseudocode: text, tree, expanded statements, access map, compiled addresses; a naive evaluator beside it."""
 
 from .access import (
     AccessMap,

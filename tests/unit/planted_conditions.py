@@ -10,7 +10,7 @@ from functools import cache
 
 from opmap.cases.case import Case
 from opmap.cases.catalogue import catalogue
-from opmap.cases.features import Features, features_of
+from opmap.cases.features import Features, features
 from opmap.cases.random_cases import draw_case, random_descriptors
 from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
@@ -118,7 +118,7 @@ PLANTED: dict[str, Predicate] = {
 def tier(name: str) -> list[tuple[Case, Features]]:
     """Returns cases of a tier with their features: all of `smoke`, every third one of `standard`."""
     cases = list(catalogue(name, variants=False))[:: 1 if name == "smoke" else 3]
-    return list(zip(cases, features_of(cases), strict=True))
+    return [(case, features(case)) for case in cases]
 
 
 def records(predicate: Predicate) -> tuple[list[Case], list[Case]]:
@@ -138,7 +138,7 @@ def fresh(count: int, seed: int) -> list[Features]:
         case = draw_case(source, desc)
         near = new.near(case)
         found += [case] if near is None else [case, near]
-    return features_of(found)
+    return list(map(features, found))
 
 
 def near_failing(predicate: Predicate, count: int = 300, seed: int = 78) -> list[Features]:
@@ -152,7 +152,7 @@ def near_failing(predicate: Predicate, count: int = 300, seed: int = 78) -> list
             found.append(case)
         if len(found) == count:
             break
-    return features_of(found)
+    return list(map(features, found))
 
 
 def agreement(predicate: Predicate, condition: Condition) -> float:

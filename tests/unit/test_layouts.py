@@ -10,7 +10,7 @@ from importlib.resources import files
 import pytest
 
 from opmap.cases.catalogue import catalogue
-from opmap.cases.features import features_of
+from opmap.cases.features import features
 from opmap.cases.layouts import LAYOUTS, as_stored, in_layout, layout_of
 from opmap.cases.selection import find_case
 from opmap.diagnosis.case import shrink_case
@@ -159,8 +159,7 @@ class TestDiagnosis:
 
     @pytest.mark.parametrize("layout", LAYOUTS)
     def test_a_condition_can_name_it(self, layout):
-        (features,) = features_of([find_case(f"{EXAMPLE}/{layout}")])
-        assert layout == features["variant"]
+        assert layout == features(find_case(f"{EXAMPLE}/{layout}"))["variant"]
 
     @pytest.mark.parametrize("case", LAID_OUT[::17], ids=lambda case: case.id)
     def test_other_values(self, case):

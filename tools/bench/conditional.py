@@ -18,7 +18,7 @@ import numpy.typing as npt
 from opmap.cases.case import Case
 from opmap.cases.comparisons import Comparison, Conjunction, at_least, at_most
 from opmap.cases.feature_table import FeatureTable
-from opmap.cases.features import Value, features_of
+from opmap.cases.features import Value, features
 from opmap.cases.parameters import is_large
 from opmap.cases.random_cases import drawn_case
 from opmap.cases.values import seed_of
@@ -177,10 +177,8 @@ class Caught:
 
 def read_features(cases: Sequence[Case]) -> list[dict[str, Value]]:
     """Returns the features of each case that a condition can name."""
-    all_features = features_of(cases)
-    for case, features in zip(cases, all_features, strict=True):
-        features[LEADING_ONES] = leading_ones(case.desc.tensors[case.desc.data_tensors()[0]].sizes)
-    return all_features
+    ones = (leading_ones(case.desc.tensors[case.desc.data_tensors()[0]].sizes) for case in cases)
+    return [{**features(case), LEADING_ONES: count} for case, count in zip(cases, ones, strict=True)]
 
 
 def shown_effects(case: Case) -> tuple[bool, ...]:

@@ -1,4 +1,4 @@
 """Measures what the cases of a tier cover: classes, pairs and triples, rules, examples, fields, kernel classes.
 
-`reporting.coverage` writes the results as tables and JSON.
+`evidence.coverage_tables` writes the results as tables and JSON.
 """
