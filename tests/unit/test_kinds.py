@@ -11,8 +11,8 @@ from fixed_answers import Fixed, gather, judge
 from opmap.cases.variants import Check, Inputs
 from opmap.engines.protocol import Placement
 from opmap.judge.compare import value_kinds
+from opmap.judge.decide import settle
 from opmap.judge.record import Record
-from opmap.judge.run import settle
 from opmap.tensors import DataType, Tensor
 from opmap.vocabulary import Verdict
 
