@@ -289,6 +289,7 @@ class TestCommandLine:
             ({"fault": ""}, "fault: must hold a text, or be left out"),
             ({"relation": "shfit"}, "alone or as 'KIND: TEXT', got 'shfit'; the nearest is shift"),
             ({"relation": "shift:"}, "got 'shift:'; the nearest is shift"),
+            ({"relation": "shift: "}, "alone or as 'KIND: TEXT', got 'shift: '"),
             ({"relation": "fault: output-zero"}, "a fault model is named by the key fault"),
             ({"relation": "none"}, f"relation: must be one of {', '.join(KINDS)}"),
             ({"relation": "x" * 10_001}, "relation: must be at most 10000 characters, got 10001"),

@@ -204,7 +204,7 @@ class TestPredictions:
 class TestAnswers:
     """Planted backends are recognized, for each operator."""
 
-    @pytest.mark.parametrize("operator", ["GATHER", "GATHER_ND1"])
+    @pytest.mark.parametrize("operator", [pytest.param("GATHER", marks=pytest.mark.slow), "GATHER_ND1"])
     @pytest.mark.parametrize(
         ("backend", "index_type", "position", "answer"),
         [
