@@ -46,15 +46,15 @@ class TestValidate:
         """Ctrl-C ends the run with 130 and the table of the cases so far."""
         from opmap.judge.judge import Judge
 
-        judged = Judge.__call__
+        run = Judge.run
         count = iter(range(1000))
 
-        def interrupted(self, case):
+        def interrupted(self, *arguments, **options):
             if next(count) == 4:
                 raise KeyboardInterrupt
-            return judged(self, case)
+            return run(self, *arguments, **options)
 
-        monkeypatch.setattr(Judge, "__call__", interrupted)
+        monkeypatch.setattr(Judge, "run", interrupted)
 
         code = main(["validate", "--provider", "cpu"])
 
