@@ -129,26 +129,8 @@ class Judge:
             if ready.formed
         ]
         pack = Pack([run.formed for run in runs]) if packed else None
-        error, done, of_all = None, 0, tuple[Verdict, ...]()
         try:
-            try:
-                if pack and pack.go(runs).malformed is not None:
-                    of_all = tuple(Verdict)
-                for run in () if pack else runs:
-                    run.go(variant.run_mode, opens=run is runs[0])
-                    done += 1
-            except ProviderError as failed:
-                error = failed
-            if runs[0].opened and not isinstance(error, WorkerLost):  # the evidence is read also after an error
-                try:
-                    evidence = runs[0].examine()
-                    parts = pack.evidence(evidence) if pack else [evidence] * len(runs)
-                    for run, part in zip(runs, parts, strict=True):
-                        run.evidence[SESSION] = part
-                    unnamed = evidence.placement is not None and not evidence.placement.names
-                    of_all = of_all or ((Verdict.FALLBACK,) if pack and unnamed else ())
-                except ProviderError as failed:
-                    error = error or failed
+            error, done, of_all = _perform(runs, variant, pack)
         finally:
             ended = end(performer)
         if isinstance(ended, WorkerLost) and error:  # a lost process is more than a refusal
@@ -226,6 +208,36 @@ class Judge:
     def conversion(self) -> IndexConversion:
         """How indices are converted: as asked for, else as is usual for the provider."""
         return self.index_conversion or self.provider.index_conversion
+
+
+def _perform(
+    runs: Sequence[VariantRun], variant: Variant, pack: Pack | None
+) -> tuple[ProviderError | None, int, Collection[Verdict]]:
+    """Runs a group of cases as their variant says, or as a pack.
+
+    Returns the first error, or None; the number of cases that ran before it; and the verdicts that belong to the whole group.
+    The evidence about the session is read also after an error, unless the process is lost.
+    """
+    error, done, of_all = None, 0, tuple[Verdict, ...]()
+    try:
+        if pack:
+            of_all = tuple(Verdict) if pack.go(runs).malformed is not None else ()
+        else:
+            for run in runs:
+                run.go(variant.run_mode, opens=run is runs[0])
+                done += 1
+    except ProviderError as failed:
+        error = failed
+    if runs[0].opened and not isinstance(error, WorkerLost):
+        try:
+            evidence = runs[0].examine()
+        except ProviderError as failed:
+            return error or failed, done, ()
+        if pack and evidence.placement and not evidence.placement.names:
+            of_all = of_all or (Verdict.FALLBACK,)
+        for run, part in zip(runs, pack.evidence(evidence) if pack else [evidence] * len(runs), strict=True):
+            run.evidence[SESSION] = part
+    return error, done, of_all
 
 
 def end(performer: Performer) -> ProviderError | None:
