@@ -68,7 +68,7 @@ ENVIRONMENT = {
     "VK_DRIVER_FILES": "/usr/share/vulkan/icd.d/lvp_icd.json",
     # Empty value: off. These are .NET, HTML, menus, and the debugger, in which a crash would wait for ever.
     # "n,b": Microsoft's C++ runtime and the shims are taken before Wine's own files.
-    "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe,winedbg.exe=;d3d12,dxcore,vulkan-1,vcruntime140,"
+    "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe,winedbg.exe=;d3d12,dxgi,dxcore,vulkan-1,vcruntime140,"
     "vcruntime140_1,msvcp140,msvcp140_1,msvcp140_2,msvcp140_atomic_wait,concrt140=n,b",
 }
 
@@ -625,9 +625,12 @@ def shims(stages):
         {{ echo LIBRARY python3.dll; echo EXPORTS; gendef - ../py/{dll}.dll |
             sed -nE 's/^(_?Py[A-Za-z_0-9]*)( DATA)?\r?$/\1 = {dll}.\1\2/p'; }} >python3.def
         $cc -shared -nostdlib python3.def -o ../py/python3.dll
-        # The shims replace Wine's dxcore, d3d12 and vulkan-1. A copy of Wine's d3d12 stands where Wine looks for its own DLLs.
-        cp $wine/d3d12.dll $wine/d3d12_wine.dll; cp $wine/d3d12.dll $system32/d3d12_wine.dll
-        $cc -shared d3d12.c d3d12.def -o $system32/d3d12.dll
+        # The shims replace Wine's dxcore, d3d12, dxgi and vulkan-1. Copies of Wine's d3d12 and dxgi stand where Wine looks for its own.
+        for name in d3d12 dxgi; do
+            cp $wine/$name.dll $wine/${{name}}_wine.dll; cp $wine/$name.dll $system32/${{name}}_wine.dll
+        done
+        $cc -shared d3d12.c d3d12.def -o $system32/d3d12.dll -ldxgi
+        $cc -shared dxgi.c dxgi.def -o $system32/dxgi.dll
         $cc -shared vulkan.c vulkan.def -o $system32/vulkan-1.dll
         $cxx -shared -static -fno-exceptions -fno-rtti -idirafter /usr/include/wine/wine/windows dxcore.cpp \
             -o $system32/dxcore.dll -ldxgi -luuid""")
@@ -658,7 +661,7 @@ def write_manifest(rig):
     mirror = re.search(r"https?://\S+", re.sub(r"//[^\s/@]*@", "//", sources))  # without a password
     system32, capi = rig.work / "pfx/drive_c/windows/system32", rig.site_packages / "onnxruntime/capi"
     built = [rig.python / "python.exe", rig.python / "python3.dll"]
-    built += [system32 / f"{name}.dll" for name in ("d3d12", "dxcore", "vulkan-1")]
+    built += [system32 / f"{name}.dll" for name in ("d3d12", "dxgi", "dxcore", "vulkan-1")]
     distributions = sorted(path.name[: -len(".dist-info")] for path in rig.site_packages.glob("*.dist-info"))
     record = {
         "device_class": vulkan.device_class(devices(rig)[0]),

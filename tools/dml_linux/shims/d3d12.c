@@ -4,7 +4,7 @@
  *    refuses the device (80004001 when a session is created).
  * 2. An adapter that came from DXCore is taken for the default adapter. Why: vkd3d knows DXGI's adapters only
  *    (80004002), and the dxcore.dll of this rig offers no other.
- * 3. There is one device in a process, as on Windows, where a device is a singleton per adapter. Why: a new one for
+ * 3. There is one device per adapter in a process, as on Windows. Why: a new one for
  *    each session costs 0.6 s, and a test of device removal has to get hold of the device that ONNX Runtime uses.
  * 4. ID3D12Device5::RemoveDevice is pretended. Why: in vkd3d it does nothing. Here, from then on,
  *    GetDeviceRemovedReason and D3D12CreateDevice say DXGI_ERROR_DEVICE_REMOVED, which is what ONNX Runtime looks at
@@ -19,9 +19,12 @@
 #define COBJMACROS
 #include <initguid.h>
 #include <windows.h>
+#include <string.h>
 #include <d3d12.h>
+#include <dxgi1_6.h>
 
 #define MOST_DESCRIPTORS 16384
+#define MOST_DEVICES 64
 #define DEVICE_REMOVED ((HRESULT)0x887A0005)  /* DXGI_ERROR_DEVICE_REMOVED */
 DEFINE_GUID(IID_DXCoreAdapter, 0xf0db4c7f, 0xfe5a, 0x42a2, 0xbd, 0x62, 0xf2, 0xa6, 0xcf, 0x6f, 0xc8, 0x3e);
 
@@ -70,10 +73,32 @@ static void patch(ID3D12Device5 *device)
     VirtualProtect(methods, sizeof(*methods), protection, &protection);
 }
 
+/* The LUID of an adapter, or of the first one for NULL; 0 if it cannot be found out. */
+static LUID luid_of(IUnknown *adapter)
+{
+    DXGI_ADAPTER_DESC description = {0};
+    IDXGIFactory1 *factory = NULL;
+    IDXGIAdapter *known = NULL;
+
+    if (adapter) {
+        IUnknown_QueryInterface(adapter, &IID_IDXGIAdapter, (void **)&known);
+    } else if (SUCCEEDED(CreateDXGIFactory1(&IID_IDXGIFactory1, (void **)&factory))) {
+        IDXGIFactory1_EnumAdapters(factory, 0, &known);
+        IDXGIFactory1_Release(factory);
+    }
+    if (known) {
+        IDXGIAdapter_GetDesc(known, &description);
+        IDXGIAdapter_Release(known);
+    }
+    return description.AdapterLuid;
+}
+
 HRESULT WINAPI D3D12CreateDevice(IUnknown *adapter, D3D_FEATURE_LEVEL level, REFIID iid, void **out)
 {
-    static ID3D12Device5 *device;
+    static struct { LUID luid; ID3D12Device5 *device; } devices[MOST_DEVICES], *place = devices;
     static SRWLOCK lock = SRWLOCK_INIT;
+    ID3D12Device5 *device;
+    LUID luid;
     PFN_D3D12_CREATE_DEVICE create = (void *)wine("D3D12CreateDevice");
     IUnknown *dxcore;
     HRESULT hr = S_OK;
@@ -86,11 +111,17 @@ HRESULT WINAPI D3D12CreateDevice(IUnknown *adapter, D3D_FEATURE_LEVEL level, REF
     /* The question whether some device could be made (no place for it given), or one that has to do more. */
     if (!out || level > D3D_FEATURE_LEVEL_12_0) return create(adapter, level, iid, out);
 
+    luid = luid_of(adapter);
     AcquireSRWLockExclusive(&lock);
-    if (!device) {
-        hr = create(adapter, level, &IID_ID3D12Device5, (void **)&device);
-        if (SUCCEEDED(hr)) patch(device);
+    for (place = devices; place->device && memcmp(&place->luid, &luid, sizeof(luid)); place++)
+        if (place == devices + MOST_DEVICES - 1) break;
+    if (!place->device) {
+        hr = create(adapter, level, &IID_ID3D12Device5, (void **)&place->device);
+        place->luid = luid;
+        if (SUCCEEDED(hr)) patch(place->device);
+        else place->device = NULL;
     }
+    device = place->device;
     ReleaseSRWLockExclusive(&lock);
     return SUCCEEDED(hr) ? ID3D12Device5_QueryInterface(device, iid, out) : hr;
 }
