@@ -271,7 +271,7 @@ class TestCommand:
         ("words", "message"),
         [
             (["--dml-runtime", "rig"], "must be given one of --case, --known, --program and --diagnosis"),
-            (["--case", "gather/none"], "there is no case and no contract probe 'gather/none'"),
+            (["--case", "gather/none"], "must be the id of a case, got 'gather/none'"),
             (["--program", "none.py"], "none.py: must be a Python program"),
             (["--known", "none"], "must be the id of a defect, got 'none'"),
             (["--case", "gather/example.1", "--directml", "x"], "--directml is for Windows"),
@@ -309,7 +309,8 @@ class TestProgram:
         ("text", "seen", "message"),
         [
             ("print('right')", "right", None),
-            ("print('2 elements'); print('WRONG'); sys.exit(1)", "wrong", "WRONG"),
+            ("print('  WRONG at [0]: 1'); print('WRONG'); sys.exit(1)", "wrong", "WRONG at [0]: 1"),
+            ("print('it differs'); sys.exit(1)", "wrong", "it differs"),
             ("print('WRONG: RuntimeError: 80070057'); sys.exit(1)", "refused", "WRONG: RuntimeError: 80070057"),
             ("raise ValueError('x')", "refused", "ValueError: x"),
             ("print('it has no DmlExecutionProvider'); sys.exit(2)", "not loadable", "it has no DmlExecutionProvider"),

@@ -143,10 +143,8 @@ def _cell(session: Session, place: Place, subject: Subject) -> Cell:
         return Cell.of(*versions, [("not loadable", str(error))])
 
 
-_REFUSED = re.compile(
-    r"^(?:WRONG: )?(?:\w+\.)*\w+(?:Error|Exception|Fail|InvalidArgument|RuntimeException|NotImplemented)\b.*"
-)
-"""The line in which a program, or Python itself, reports an exception."""
+_EXCEPTION = re.compile(r"WRONG: [\w.]+: ")
+"""How the line begins in which a reproducer reports an exception. Another program has a traceback in its stderr."""
 
 
 def _run_program(options: SessionOptions, place: Place, program: Path) -> tuple[Word, str | None]:
@@ -158,14 +156,20 @@ def _run_program(options: SessionOptions, place: Place, program: Path) -> tuple[
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit)
     except subprocess.TimeoutExpired:
         return "hang", f"no answer within {limit:g} s"
-    lines = (ended.stdout + ended.stderr).decode(errors="replace").splitlines()
-    last = next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {ended.returncode:#x}")
+    out, err = (
+        [line.strip() for line in stream.decode(errors="replace").splitlines()]
+        for stream in (ended.stdout, ended.stderr)
+    )
+    last = next(filter(None, reversed(out + err)), "")
     match ended.returncode:
         case 0:
             return "right", None
+        case 1 if raised := next(
+            filter(_EXCEPTION.match, out), last if "Traceback (most recent call last):" in err else None
+        ):
+            return "refused", raised
         case 1:
-            refused = next((line.strip() for line in lines if _REFUSED.match(line)), None)
-            return ("refused", refused) if refused else ("wrong", last)
+            return "wrong", next((line for line in out if "WRONG" in line), last)
         case 2:
             return "not loadable", last
     return "crash", f"exit code {ended.returncode:#x}: {last}"
