@@ -237,6 +237,7 @@ class TestCommand:
         document = json.loads(capsys.readouterr().out)
         assert len(SMOKE) == document["cases"] == sum(row["cases"] for row in document["operators"])
         assert [] == document["missing"]
+        assert not any("world" in row for row in document["operators"])  # smoke does not hold it
 
     def test_list(self, capsys):
         """`--list` prints one case id per line, the format of `validate --case @FILE`."""
