@@ -23,7 +23,10 @@ SMALLER = 30
 """The most questions for a failing case that is smaller than all of the run, if those are large."""
 
 FRESH, MOST_FRESH = 40, 100
-"""The share of the questions, in percent, that is kept for fresh cases; and how many of these are asked of a condition."""
+"""The share of the questions, in percent, that is kept for fresh cases; and the most of these that are asked of a condition."""
+
+FEWEST_FRESH = 20
+"""The fewest fresh cases that must agree with a condition."""
 
 MOST_INEXACT = 12
 """The number of surprises in a row that end the asking while no condition of one part fits all answers."""
@@ -38,15 +41,16 @@ def make_exact(
     seed: int = 0,
     first: Condition | None = None,
     shows: Callable[[Case], bool] = lambda case: True,
+    hides: bool = True,
 ) -> Asked:
     """Returns the condition that separates failing from passing cases, made exact with up to `budget` questions.
 
     `ask(case)` returns True if the case fails in the same way, False if it passes, None if it cannot be told. `failing`
-    and `passing` are cases of a run. `first` is a known condition: the result is wrong for no more answers. `shows` says whether a case can show the fault at all. Equal arguments and answers give equal results.
+    and `passing` are cases of a run. `first` is a known condition: the result is wrong for no more answers. `shows` says whether a case can show the fault at all; `hides`, whether an output may be right all the same: a crash does not hide. Equal arguments and answers give equal results.
     """
     if not failing:
         return Asked(None)
-    evidence = Evidence(ask, failing, passing, budget - budget * FRESH // 100, seed, shows)
+    evidence = Evidence(ask, failing, passing, budget - budget * FRESH // 100, seed, shows, hides=hides)
     _make_quick(evidence)
     given_up: set[Region] = set()
     inexact = 0
@@ -88,21 +92,22 @@ def _confirmed(questions: Questions) -> bool:
 
 
 def _agrees_with_fresh(evidence: Evidence, condition: Condition) -> bool:
-    """Asks cases that were not used to find a condition. Returns whether all were asked, and none contradicts it.
+    """Asks cases that were not used to find a condition. Returns whether enough were asked, and none contradicts it.
 
     They are random ones, and some near failing cases: small ones, and large ones with the sizes that the condition names.
     """
-    agrees = True
-    for case in evidence.fresh(condition, MOST_FRESH):
+    agrees, asked = True, 0
+    for case in evidence.fresh(condition, min(MOST_FRESH, evidence.budget * FRESH // 100)):
         if evidence.spent:
-            return False
+            break
+        asked += 1
         case_features = features(case)
         holds, answer = condition.holds(case_features), evidence.ask(case, case_features)
         if answer not in (None, holds) and (
             answer or (case.id in evidence.witnesses and not evidence.doubt(condition))
         ):
             agrees = False
-    return agrees
+    return agrees and asked >= FEWEST_FRESH
 
 
 def _make_quick(evidence: Evidence) -> None:

@@ -462,7 +462,8 @@ def _of_models(failure: Failure, models: Sequence[Model]) -> Iterator[Relation]:
 def _grouped(failures: Sequence[Failure]) -> list[tuple[Label, list[Failure]]]:
     """Returns groups of failures. All failures of a group have its label.
 
-    The label of the most failures comes first; of equal ones, that of the simplest relation of the most failures.
+    The label of the most failures comes first; of equal ones, that of the simplest relation of the most failures. The only
+    failures of a data type go where more of that type are, if they have that label too.
     """
     left = list(failures)
     groups: list[tuple[Label, list[Failure]]] = []
@@ -470,6 +471,15 @@ def _grouped(failures: Sequence[Failure]) -> list[tuple[Label, list[Failure]]]:
         best = best_label(left)
         groups.append((best, [failure for failure in left if best in failure.labels]))
         left = [failure for failure in left if best not in failure.labels]
+    types = [Counter(failure.case.desc.output.data_type for failure in members) for _, members in groups]
+    for (_, members), own in zip(groups, types, strict=True):
+        for failure in members[:]:
+            data_type = failure.case.desc.output.data_type
+            rivals = [n for n, (label, _) in enumerate(groups) if label in failure.labels and types[n] is not own]
+            home = max(rivals, key=lambda n: types[n][data_type], default=None)
+            if home is not None and types[home][data_type] > 2 * own[data_type] < len(members):
+                members.remove(failure)
+                groups[home][1].append(failure)
     return groups
 
 

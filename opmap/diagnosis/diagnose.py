@@ -29,7 +29,7 @@ from .causes import (
     with_models,
     without_calls,
 )
-from .conditions import Condition, approximate
+from .conditions import FEWEST, Condition, approximate
 from .judged_run import JudgedRun
 from .new_cases import NewCases
 from .shrink import Budget
@@ -203,20 +203,26 @@ def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) ->
 
 
 def _vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
-    """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition."""
+    """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition.
+
+    Beside a larger cause, a relation of fewer than FEWEST failures is none: a few outputs fit more than one.
+    """
+    ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
+    largest = next((diagnosis for diagnosis in ordered if diagnosis.cause.mismatch), None)
 
     def is_vague(diagnosis: Diagnosis) -> bool:
         cause, checked = diagnosis.cause, diagnosis.always or diagnosis.stability == NOT_CHECKED
         known = cause.condition is not None and (diagnosis.asked is None or diagnosis.exact)
-        return checked and cause.mismatch and cause.relation.vague and not known
+        few = len(cause.failures) < FEWEST and diagnosis is not largest
+        return checked and cause.mismatch and (few or cause.relation.vague) and not known
 
-    ordered = sorted(found, key=lambda diagnosis: -len(diagnosis.cause.failures))
     vague = [diagnosis for diagnosis in ordered if is_vague(diagnosis)]
     kept = [diagnosis for diagnosis in ordered if not is_vague(diagnosis)]
     if vague:
         first = vague[0]
         more = [failure for diagnosis in vague[1:] for failure in diagnosis.cause.failures]
-        kept.append(replace(first, cause=first.cause.with_more(run, more)) if more else first)
+        cause = first.cause.with_more(run, more) if more else first.cause
+        kept.append(replace(first, cause=replace(cause, relation=cause.relation.unknown())))
     return sorted(kept, key=lambda diagnosis: -len(diagnosis.cause.failures))
 
 
@@ -388,11 +394,26 @@ class Asking:
         record = self.judge(case)
         if record.good:
             return False if record.verdict == Verdict.PASS else None
-        if not self.cause.is_like(record) or not self._is_explained(case, record):
+        if not self.cause.is_like(record):
             return None
+        if not self._is_explained(case, record):
+            return False if self.is_apart(case) and self._is_of_rival(case, record) else None
         if len(self.failures) < MOST_LEARNED:
             self.failures.append((case, record))
         return True
+
+    def is_apart(self, case: Case) -> bool:
+        """Returns whether a case has an operator or a data type with which no failure of the cause was seen.
+
+        If it fails because of a rival, the cause does not show there: it counts as passing.
+        """
+        operator, data_type = _words(case)
+        known = [set(words) for words in zip(*self.words, strict=True)]
+        return not self.cause.relation.vague and (operator not in known[0] or data_type not in known[1])
+
+    def _is_of_rival(self, case: Case, record: Record) -> bool:
+        failure = failure_of(case, record)
+        return any(rival.cause.claims(failure) for rival in self.rivals)
 
     def _is_explained(self, case: Case, record: Record) -> bool:
         """Returns whether the cause explains a failure; of its operators and data types, whether no rival does.
@@ -430,7 +451,11 @@ def make_condition_exact(
     ask = Asking(cause, rivals, judge)
     failing = [failure.case for failure in cause.failures]
     passing = [case for case in run.passed if ask.changes(case)]
-    asked = make_exact(ask, failing, passing, budget=budget, first=cause.condition, shows=ask.shows)
+    others = (failure for rival in ask.rivals for failure in rival.cause.failures)
+    passing += [failure.case for failure in others if ask.is_apart(failure.case) and not cause.claims(failure)]
+    asked = make_exact(
+        ask, failing, passing, budget=budget, first=cause.condition, shows=ask.shows, hides=cause.mismatch
+    )
     answers = [failure_of(case, record) for case, record in ask.failures]
     learned = _learned(replace(cause, condition=asked.condition or cause.condition), answers)
     return replace(diagnosis, cause=learned, asked=asked, shrunk=_smaller(learned, asked, judge))
@@ -474,7 +499,7 @@ def without_covered(diagnosis: Diagnosis, others: Sequence[Diagnosis], run: Judg
         covered = {
             failure.case.id
             for failure, given in zip(other.cause.failures, features, strict=True)
-            if condition.holds(given)
+            if condition.holds(given) and (other.cause.relation.vague or diagnosis.cause.claims(failure))
         }
         rest = _part(run, other.cause, covered, False)
         if rest is not None:

@@ -75,7 +75,7 @@ class Asked:
 class Evidence:
     """The features of failing cases, and the witnesses: passing cases that most faults would change.
 
-    `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells. A case that passes by its values alone is no witness any more as soon as this is known.
+    `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells; `hides`, whether an output may be right by chance. A case that passes by its values alone is no witness any more as soon as this is known.
     """
 
     def __init__(
@@ -86,8 +86,10 @@ class Evidence:
         budget: int,
         seed: int,
         shows: Callable[[Case], bool] = lambda case: True,
+        *,
+        hides: bool = True,
     ) -> None:
-        self.question, self.budget, self.shows = question, budget, shows
+        self.question, self.budget, self.shows, self.hides = question, budget, shows, hides
         failing = failing[:: -(-len(failing) // MOST_FAILING)]
         passing = passing[:: max(-(-len(passing) // MOST_PASSING), 1)]
         self.failures: list[Features] = list(map(features, failing))
@@ -218,7 +220,7 @@ class Evidence:
         rounds, which do not reveal an address alone, and with some patterns that no failing case has.
         """
         patterns = {case.index_pattern, case.data_pattern} - self.patterns
-        return (
+        return not self.hides or (
             case_features.get("axis_length") != 1
             and case.desc.output.element_count > 1
             and len(rounds(case.desc, "addr")) == 1

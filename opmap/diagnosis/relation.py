@@ -80,7 +80,11 @@ class Relation:
 
         `cases` is the number of the cases in which it does, `of` all cases.
         """
-        if self.explained >= NEARLY_ALL * self.wrong and cases >= NEARLY_ALL * of:
+        return self if self.explained >= NEARLY_ALL * self.wrong and cases >= NEARLY_ALL * of else self.unknown()
+
+    def unknown(self) -> Relation:
+        """Returns that no relation was found, with this one as a remark; a vague one stays as it is."""
+        if self.vague:
             return self
         remark = f"the closest is: {self.text} ({self.explained} of {self.wrong} wrong elements)"
         return Relation("none", UNKNOWN, None, (), 0, self.wrong, vague=True, remark=self.remark or remark)

@@ -101,8 +101,8 @@ def _stability(
     numbers, runs = _in_a_row(case, twin, fresh, fails)
     gaps = {later - sooner for sooner, later in pairwise(numbers)}
     if len(numbers) >= FEWEST and len(gaps) == 1 and gaps != {1}:
-        others = tuple(before[-1:]) * (numbers[0] - 1)  # which runs they are must not matter
-        if _fails_after(fresh, fails, others or (twin,) * (numbers[0] - 1), case):
+        others = tuple(before[-1:] or [twin]) * (numbers[1] - 2)  # which runs they are must not matter
+        if _fails_after(fresh, fails, (twin, *others), case):
             return Stability("periodic", f"every {_ordinal(*gaps)} run")
     earlier = _after(case, before, fresh, fails)
     if earlier:

@@ -368,6 +368,28 @@ class TestCauses:
         assert "an index < 0" in told["negative-index-as-zero"]
         assert "data width == 2" in next(text for fault, text in told.items() if fault != "negative-index-as-zero")
 
+    @pytest.mark.slow
+    def test_apart(self):
+        """Data of another type, which another cause changes, is none of the cause: the condition does not hold for it."""
+        wrong = {"INT64": "data-through-int32", "FLOAT64": "data-through-float32-saturating"}
+        others = Judge(open_fault("none"), brief=True)
+        judges = {name: Judge(open_fault(fault), brief=True) for name, fault in wrong.items()}
+
+        class ByType(TwoFaults):
+            def __call__(self, case):
+                return judges.get(case.desc.output.data_type.name, self.others)(case)
+
+        judge = ByType(others, others)
+
+        @contextmanager
+        def fresh(**changes):
+            yield judge
+
+        run = JudgedRun([(case, judge(case)) for case in SMOKE])
+        told = {d.cause.relation.fault: d.cause.condition for d in diagnoses(run, judge, fresh, budget=300) if d.exact}
+        for name, fault in wrong.items():
+            assert f"data type {name}" == str(told[fault])
+
 
 class TestStability:
     """A case is run again in fresh processes."""
