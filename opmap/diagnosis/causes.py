@@ -23,7 +23,7 @@ from ..judge.compare import FED_IGNORED
 from ..judge.record import Record, TensorRecord
 from ..known.written_failures import stable_text
 from ..vocabulary import VALUE_KINDS, Verdict
-from .conditions import Condition, separate
+from .conditions import FEWEST, Condition, separate
 from .judged_run import JudgedRun
 from .relation import PART, STALE, Label, Model, Relation, without_numbers
 from .relations import (
@@ -111,6 +111,11 @@ class Cause:
         return sorted({f"DML_OPERATOR_{failure.case.desc.operator}" for failure in self.failures})
 
     @property
+    def is_named(self) -> bool:
+        """Whether enough failures have its relation, so that it is a cause of its own."""
+        return not self.relation.vague and len(self.failures) >= FEWEST
+
+    @property
     def only_batched(self) -> bool:
         """Whether its cases pass without the other cases of their session."""
         return bool(self.smallest.record.batched_with)
@@ -169,10 +174,11 @@ def _fewer(run: JudgedRun, groups: Sequence[Cause]) -> list[Cause]:
     kept: list[Cause] = []
     for cause in sorted(groups, key=lambda cause: -len(cause.failures)):
         home = next((other for other in kept[:MOST_COMPARED] if _is_one(run, other, cause)), None)
-        if home is None:
+        whole = joined(run, [home, cause]) if home else cause
+        if home is None or (whole.relation.vague and home.is_named and cause.is_named):
             kept.append(cause)
         else:
-            kept[kept.index(home)] = joined(run, [home, cause])
+            kept[kept.index(home)] = whole
     return kept
 
 

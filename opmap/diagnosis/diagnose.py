@@ -396,8 +396,10 @@ class Asking:
             return False if record.verdict == Verdict.PASS else None
         if not self.cause.is_like(record):
             return None
+        if self.is_apart(case) and self._is_of_rival(case, record):
+            return None if self.cause.claims(failure_of(case, record)) else False
         if not self._is_explained(case, record):
-            return False if self.is_apart(case) and self._is_of_rival(case, record) else None
+            return None
         if len(self.failures) < MOST_LEARNED:
             self.failures.append((case, record))
         return True
