@@ -122,6 +122,10 @@ class TestCompare:
             ({"attributes": {"Axis": 1.0, "IndexDimensions": 1}}, "OutputTensor_dmlEp_0.Axis: must be a UINT, got 1.0"),
             ({"attributes": {"Axis": -1, "IndexDimensions": 1}}, "OutputTensor_dmlEp_0.Axis: must be a UINT, got -1"),
             (
+                {"attributes": {"Axis": 2**32, "IndexDimensions": 1}},
+                "OutputTensor_dmlEp_0.Axis: must be a UINT, got 4294967296",
+            ),
+            (
                 {"attributes": {"Axis": True, "IndexDimensions": 1}},
                 "OutputTensor_dmlEp_0.Axis: must be a UINT, got True",
             ),
