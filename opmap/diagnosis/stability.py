@@ -31,8 +31,8 @@ IN_A_ROW, ENOUGH = 300, 5
 FEWEST = 3
 """The smallest number of failures from which a period is read."""
 
-AFTER = 2
-"""How often a case must fail after an earlier one."""
+AFTER, AGAIN_AFTER = 2, 6
+"""How often a case must fail after some earlier ones; and how often more after the fewest of them."""
 
 _LEAVING_OUT = Budget(trials=40, seconds=30.0)
 """The search for the earlier cases that a failure needs."""
@@ -149,7 +149,9 @@ def _after(case: Case, before: Sequence[Case], fresh: Fresh, fails: Callable[[Re
     while before and budget.spend():
         some = tuple(reversed(before[:count]))
         if each_time(some):
-            return shrink(some, each_time, [without_some], key=_ids, budget=budget)
+            fewest = shrink(some, each_time, [without_some], key=_ids, budget=budget)
+            by_chance = not all(_fails_after(fresh, fails, fewest, case) for _ in range(AGAIN_AFTER))
+            return () if by_chance else fewest
         if count >= len(before):
             break
         count *= 4
