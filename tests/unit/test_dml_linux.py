@@ -332,9 +332,9 @@ class TestPairs:
 
     def test_refused(self, runtimes):
         """A version that no wheel has is one line, with those known."""
-        assert None is runtimes.refusal(["1.24.4", "1.30.0"], list(runtimes.DIRECTML))
+        assert None is runtimes.refusal(["1.24.4", "1.28.3", "1.30.0"], list(runtimes.DIRECTML))
         assert "--directml must be one of 1.5.1, 1.8.0, " in runtimes.refusal([], ["1.12.1", "1.11.0"])
-        assert runtimes.refusal(["1.2"], []).startswith("--onnxruntime must be one of 1.24.4, 1.30.0, which ")
+        assert runtimes.refusal(["1.2"], []).startswith("--onnxruntime must be one of 1.24.4, 1.28.3, 1.30.0, which ")
 
     def test_no_version(self, runtimes):
         assert None is runtimes.file_version(b"MZ") is runtimes.file_version("VS_VERSION_INFO".encode("utf-16le"))
