@@ -233,6 +233,38 @@ class TestSetup:
         stages.rig.manifest.write_text(f'{{"python": {{"version": "{tool.THIS_PYTHON}.1"}}}}')
         return tool.main([by, str(folder), "package"])
 
+    @pytest.mark.parametrize(
+        ("code", "text", "problem"),
+        [
+            (0, "Gather DmlExecutionProvider ok\n", None),
+            (1, "Gather DmlExecutionProvider WRONG: [0]\n", None),
+            (
+                1,
+                "Traceback:\n  File x\nRuntimeError: dml_provider_factory.cc(549):  887A0004 \n\n",
+                "RuntimeError: dml_provider_factory.cc(549): 887A0004",
+            ),
+            (139, "", "exit code 139"),
+        ],
+    )
+    def test_load_problem(self, tool, tmp_path, monkeypatch, code, text, problem):
+        """A pair loads if an operator ran, also with a wrong result. Else the last line says why it does not."""
+        (tmp_path / "log").mkdir()
+
+        def run(rig, command, *, environment, timeout, stdout, stderr):
+            assert [("PYTHONPATH", r"Z:\rig\runtimes\1.2-3.4")] == environment
+            stdout.write(text)
+            return code
+
+        monkeypatch.setattr(tool, "run", run)
+        assert problem == tool.load_problem(tool.Rig(tmp_path), "1.2-3.4")
+
+    def test_pairs_in_one_line(self, tool, tmp_path, monkeypatch):
+        """A version that no wheel has is refused before anything is built."""
+        monkeypatch.syspath_prepend(str(TOOL.parent))
+        with pytest.raises(tool.RigError, match=r"^--directml must be one of 1\.5\.1, .*, got '1\.11\.0'$"):
+            tool.check_pairs([], ["1.11.0"])
+        assert [] == [*tmp_path.iterdir()]
+
     @pytest.mark.parametrize("text", ["debian.example.org", "file:///srv/debian", "https://a b", "https://a'; rm"])
     def test_no_address(self, tool, tmp_path, text):
         with pytest.raises(

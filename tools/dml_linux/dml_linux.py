@@ -810,7 +810,8 @@ def load_problem(rig, name):
         text = log.read()
     if not code or " DmlExecutionProvider " in text:
         return None
-    return " ".join([*text.strip().splitlines(), f"exit code {code}"][-2 if text.strip() else -1].split())[:300]
+    last = text.strip().rpartition("\n")[2] or f"exit code {code}"
+    return " ".join(last.split())[:300]
 
 
 # ---------------------------------------------------------------- pack
