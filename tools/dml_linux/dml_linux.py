@@ -693,6 +693,10 @@ def doctor(rig):
     """Prints the Vulkan drivers and devices of the rig, and what is missing for a GPU. Returns 0 if Direct3D 12 gets a device."""
     seen = vulkan.view(rig.root, rig.driver)
     answer, said = devices(rig)
+    if (rig.state / "vulkan/binds").read_text() != vulkan.bind_lines(rig.state / "vulkan", seen):
+        raise RigError(
+            f"the rig runs with other drivers than this host has now: run `down {rig.folder}`, then try again"
+        )
     for line in [*vulkan.described(rig.driver, seen), *loaded(rig, seen), *vulkan.answered(answer, said)]:
         print(line)
     for line in vulkan.lacks(seen):
@@ -714,12 +718,12 @@ def loaded(rig, seen):
 
 
 def choose_driver(rig, choice):
-    """Notes the choice of --vulkan, and ends a rig that runs with another one. Raises RigError if no driver can be used."""
+    """Notes the choice of --vulkan. Ends a rig that runs: it may have other drivers. Raises RigError if no driver can be used."""
     problem = "" if choice == "software" else vulkan.problem(rig.root, choice, vulkan.view(rig.root, choice))
     if problem:
         raise RigError(problem)
+    down(rig)
     if choice != rig.driver:
-        down(rig)
         rig.vulkan.write_text(json.dumps({"choice": choice}) + "\n")
 
 
@@ -728,7 +732,8 @@ def setup(rig, mirror=None, driver=None):
     without it, the earlier one stays. A rig that came from a pack has all steps. Raises RigError."""
     if rig.packed:
         must_have_namespaces()
-        choose_driver(rig, driver or rig.driver)
+        if driver:
+            choose_driver(rig, driver)
         stages = Stages(rig)
         with open(rig.log / "smoke.log", "w") as stages.log:
             return smoke(stages)
@@ -736,7 +741,8 @@ def setup(rig, mirror=None, driver=None):
     for folder in (rig.work, rig.state, rig.log, rig.cache):
         folder.mkdir(parents=True, exist_ok=True)
     lock = rig.lock("setup.lock", wait=False)
-    choose_driver(rig, driver or rig.driver)
+    if driver:
+        choose_driver(rig, driver)
     sources = [(path.name, sha256(path)) for path in [*sorted((HERE / "shims").iterdir()), *programs()]]
     stages = Stages(rig, mirror)
     stages.step(debian_base, SUITE)

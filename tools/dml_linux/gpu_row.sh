@@ -3,7 +3,7 @@
 #   sh DIR/gpu_row.sh DIR RESULTS [STEP...]
 # STEPs: doctor standard directml fuzz bench bench-directml bundle; all of them without a name. Each ends within nine minutes. A step
 # that is done is skipped; one that has not ended goes on where it was, when the script is called again. A step that fails leaves
-# the results of the others. PYTHON names the Python of the host, of the version that the pack is for (default: python3).
+# the results of the others. LIMIT: most seconds of a step (default: 520). PYTHON names the Python of the host, of the version that the pack is for (default: python3).
 set -u
 alone=no
 if [ "${1-}" = --alone ]; then alone=yes; shift; fi
@@ -37,7 +37,7 @@ step() {
     if [ -e "$out/$1/done" ]; then echo "$1: there"; return; fi
     mkdir -p "$out/$1"
     began=$(date +%s)
-    timeout --kill-after 20 520 sh "$0" --alone "$rig" "$out" "$1" >"$out/$1/log.txt" 2>&1
+    timeout --kill-after 20 "${LIMIT:-520}" sh "$0" --alone "$rig" "$out" "$1" >"$out/$1/log.txt" 2>&1
     code=$?
     echo "$code" >"$out/$1/code"
     case $1:$code in *:0 | standard:1 | directml:1 | fuzz:1) touch "$out/$1/done" ;; esac

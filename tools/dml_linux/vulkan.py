@@ -162,14 +162,19 @@ def problem(root, choice, seen):
     )
 
 
+def bind_lines(folder, seen):
+    """Returns the lines of the file that lists what is shown, for a view that is written into `folder`."""
+    pairs = [*seen.binds, (str(folder / "icd.d"), "/vulkan/icd.d")] if seen.icds else seen.binds
+    return "".join(f"{host}\t{inside}\n" for host, inside in pairs)
+
+
 def write(folder, seen):
     """Writes the view for the rig's start into `folder`, and returns the file that lists what is to be shown."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "icd.d").mkdir(parents=True)
     for name, content in seen.icds.items():
         (folder / "icd.d" / name).write_text(json.dumps(content) + "\n")
-    pairs = [*seen.binds, (str(folder / "icd.d"), "/vulkan/icd.d")] if seen.icds else seen.binds
-    (folder / "binds").write_text("".join(f"{host}\t{inside}\n" for host, inside in pairs))
+    (folder / "binds").write_text(bind_lines(folder, seen))
     return folder / "binds"
 
 
