@@ -501,7 +501,7 @@ def without_covered(diagnosis: Diagnosis, others: Sequence[Diagnosis], run: Judg
         covered = {
             failure.case.id
             for failure, given in zip(other.cause.failures, features, strict=True)
-            if condition.holds(given) and (other.cause.relation.vague or diagnosis.cause.claims(failure))
+            if condition.holds(given) and (not other.cause.is_named or diagnosis.cause.claims(failure))
         }
         rest = _part(run, other.cause, covered, False)
         if rest is not None:
