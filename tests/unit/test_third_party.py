@@ -404,7 +404,7 @@ class TestText:
         worker = WorkerProvider("cpu")
         monkeypatch.setattr(worker, "start", lambda: None)
         reply = type("Reply", (), {"result": Result(error="x" * 1_000_000)})
-        monkeypatch.setattr(worker, "_ask", lambda message, limit: reply)
+        monkeypatch.setattr(worker, "_ask", lambda *_: reply)
         assert 10_000 == len(worker.perform(None).error)
 
     def test_error(self):
