@@ -3,11 +3,12 @@
 #   sh DIR/gpu_row.sh DIR RESULTS [STEP...]
 # STEPs: doctor standard directml fuzz bench bench-directml bundle; all of them without a name. Each ends within nine minutes. A step
 # that is done is skipped; one that has not ended goes on where it was, when the script is called again. A step that fails leaves
-# the results of the others. LIMIT: most seconds of a step (default: 520). PYTHON names the Python of the host, of the version that the pack is for (default: python3).
+# the results of the others. LIMIT: most seconds of a step (default: 520). PYTHON: the host's Python, of the version that the pack is
+# for (default: python3).
 set -u
 alone=no
 if [ "${1-}" = --alone ]; then alone=yes; shift; fi
-[ $# -ge 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
 rig=$(cd "$1" && pwd) || exit 2
 mkdir -p "$2" || exit 2
 out=$(cd "$2" && pwd)
