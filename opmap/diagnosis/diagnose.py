@@ -10,6 +10,7 @@ import numpy as np
 
 from ..cases.case import Case
 from ..cases.features import features
+from ..cases.values import special_values
 from ..errors import names
 from ..faults import FAULTS, Fault
 from ..faults.case_arrays import CaseArrays
@@ -374,11 +375,17 @@ class Asking:
         return FAULTS[relation.fault] if relation.fault else relation.model.fault if relation.model else None
 
     def changes(self, case: Case) -> bool:
-        """Returns whether a case can show the cause, if that changes values: one of those that are moved must change."""
+        """Returns whether a case says something of the cause, if that changes values.
+
+        One of those that are moved must change; or none of this data type would, so that the type is what matters.
+        """
         if self.fault is None or self.fault.value is None:
             return True
-        right = CaseArrays(case).right
-        return not np.array_equal(self.fault.value(right, case.desc.output.data_type), right)
+        right, data_type = CaseArrays(case).right, case.desc.output.data_type
+        if not np.array_equal(self.fault.value(right, data_type), right):
+            return True
+        values = np.array(special_values(data_type), np.uint64).astype(right.dtype)
+        return np.array_equal(self.fault.value(values, data_type), values)  # no value of this type would change
 
     def shows(self, case: Case) -> bool:
         """Returns whether a case can show the cause, if that takes elements from other addresses: another one must stand there."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..faults.case_arrays import Bits, CaseArrays, Numbers, resolve
 from ..faults.fault import Fault
+from ..tensors import DataType
 from .relation import Model
 from .relations_wrong import UNWRITTEN_BYTES, Mask, WrongOutput
 
@@ -150,7 +151,24 @@ def _index_models() -> tuple[Model, ...]:
         indices=lambda rows, t: np.where(np.arange(rows.shape[1]) < 4, rows, 0),
     )
     limits = [_from(limit, place) for limit in _LIMITS for place in (limit - 1, 0)]
-    return last, Model("address", fifth), *limits
+    cut = [_cut(bits) for bits in (8, 16)]
+    return last, Model("address", fifth), *limits, *cut, *map(_only_first, _LIMITS[3:])
+
+
+def _cut(bits: int) -> Model:
+    text = f"an index of {1 << bits} or more keeps only its lower {bits} bits"
+
+    def position(i: Numbers, n: int) -> Numbers:
+        return resolve(np.where(i >> bits > 0, i & (1 << bits) - 1, i), n)
+
+    return Model("address", Fault(text=text, position=position))
+
+
+def _only_first(count: int) -> Model:
+    def indices(rows: Numbers, data_type: DataType) -> Numbers:
+        return np.where(np.arange(rows.size).reshape(rows.shape) < count, rows, 0)
+
+    return Model("address", Fault(text=f"the indices from number {count} on are taken as 0", indices=indices))
 
 
 def _own_index_models(wrong: WrongOutput) -> Iterator[Model]:
