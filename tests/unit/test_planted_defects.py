@@ -12,7 +12,7 @@ told = cache(judged)
 QUICK = ("int64_by_int32",)
 """The defects that every test run tries."""
 
-FALSE_YET = ("race", "upload_ring", "float64_and_buffer", "tail_and_negative", "row_and_negative")
+FALSE_YET = ("upload_ring", "float64_and_buffer", "tail_and_negative", "row_and_negative")
 """The defects of which something false may be told."""
 
 NAMED = (
