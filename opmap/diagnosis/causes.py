@@ -5,38 +5,38 @@ A group has one relation, which its cases share. Nothing here runs a case.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from math import inf
 
 import numpy as np
 
 from ..cases.case import Case
-from ..cases.variants import PLAIN
-from ..faults import FAULTS, Fault, FaultProvider
+from ..faults import FAULTS
 from ..faults.case_arrays import CaseArrays
-from ..judge.compare import FED_IGNORED
-from ..judge.record import Record, TensorRecord
-from ..known.written_failures import stable_text
-from ..vocabulary import VALUE_KINDS, Verdict
+from ..judge.record import Record
+from ..vocabulary import Verdict
 from .conditions import FEWEST, Condition, separate
+from .failures import (
+    Failure,
+    case_size,
+    earlier_calls,
+    failure_of,
+    gives,
+    is_large,
+    output_of,
+    own_output,
+    relations_of_models,
+)
 from .judged_run import JudgedRun
-from .relation import PART, STALE, Label, Model, Relation, without_numbers
+from .relation import PART, STALE, Label, Relation, without_numbers
 from .relations import (
-    Earlier,
     part_relation,
-    problem_relation,
-    relations,
     session_faults,
 )
-from .relations_wrong import MAX_OUTPUT, WrongOutput, known_bits
-
-MOST_BACK, MOST_BACK_ALIKE = 40, 4000
-"""How many calls back an output may come from; and one with the same type and sizes, which a cache may have kept."""
+from .relations_wrong import WrongOutput
 
 MOST_COMPARED = 8
 """The most causes with which another one is compared, to see whether they are one."""
@@ -52,39 +52,6 @@ MOST_IN_TITLE = 160
 
 MOST_RELATED = 200
 """The number of failed cases whose outputs are searched for relations. The others are compared with what these showed."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A failed case with its record, and the relations that fit it. A failure that was not searched has none."""
-
-    case: Case
-    record: Record
-    relations: tuple[Relation, ...] = ()
-
-    @cached_property
-    def labels(self) -> dict[Label, Relation]:
-        """The labels of this failure, each with the relation that it comes from; the simplest first."""
-        by_label: dict[Label, Relation] = {}
-        for relation in self.relations:
-            for label in relation.labels:
-                by_label.setdefault(label, relation)
-        for kind, name in list(by_label):
-            if kind == "fault" and not FAULTS[name].output:
-                relation = by_label["fault", name]
-                by_label.setdefault((PART, name), part_relation(name, relation.explained, relation.wrong))
-        return by_label
-
-    @property
-    def simplest(self) -> tuple[Label, ...]:
-        """The labels of the simplest relation that fits."""
-        return self.relations[0].labels
-
-
-def case_size(case: Case) -> tuple[bool, int, int, str]:
-    """Sorts the smallest case first: in the variant `plain`, with few elements."""
-    elements = case.desc.element_count
-    return case.variant != PLAIN, case.desc.output.element_count, elements, case.id
 
 
 @dataclass(frozen=True)
@@ -141,7 +108,7 @@ class Cause:
             return False
         if self._label_in(failure) is not None:
             return True
-        return self.relation.model is not None and any(_of_models(failure, [self.relation.model]))
+        return self.relation.model is not None and any(relations_of_models(failure, [self.relation.model]))
 
     def relation_of(self, failure: Failure) -> Relation:
         """Returns the relation of one failure: that of the cause if the failure shows it, else its simplest one."""
@@ -244,7 +211,7 @@ def with_models(failures: Sequence[Failure]) -> list[Failure]:
     for failure in failures:
         if shared and failure.record.verdict == Verdict.MISMATCH:
             new = (model for model in shared if (model.kind, model.fault.text) not in failure.labels)
-            more = list(_of_models(failure, list(new)))
+            more = list(relations_of_models(failure, list(new)))
             relations = sorted((*failure.relations, *more), key=lambda relation: relation.vague)
             failure = replace(failure, relations=tuple(relations))
         extended.append(failure)
@@ -272,7 +239,7 @@ def without_calls(run: JudgedRun, cause: Cause) -> Cause:
     if cause.label[0] != STALE and cause.label[1] not in later:
         return cause
     failures = [
-        replace(failure, relations=tuple(alone) or tuple(_relations_of(failure.case, failure.record, ())))
+        replace(failure, relations=tuple(alone) or failure_of(failure.case, failure.record).relations)
         for failure in cause.failures
         for alone in ([r for r in failure.relations if r.kind != STALE and not later & {r.fault, *r.ties}],)
     ]
@@ -297,41 +264,10 @@ def _claimant(groups: Sequence[Cause], run: JudgedRun, n: int) -> Cause | None:
         (kind, name), model = cause.label, cause.relation.model
         if kind == "fault" and gives(FAULTS[name], arrays, record):
             return cause
-        if model and any(_of_models(Failure(case, record), [model])):
+        if model and any(relations_of_models(Failure(case, record), [model])):
             return cause
     (case_features,) = run.features([case])
     return next((cause for cause in alike if cause.condition and cause.condition.holds(case_features)), None)
-
-
-# --- relations ---
-
-
-def failure_of(case: Case, record: Record, earlier: Sequence[Earlier] = ()) -> Failure:
-    """Returns a failed case with the relations that its record shows. `earlier` are outputs of calls before it."""
-    return Failure(case, record, tuple(_relations_of(case, record, earlier)))
-
-
-def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
-    """Returns the documented and the actual outputs of the calls before the n-th case, in the same process.
-
-    They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE.
-    """
-    outputs_before: list[Earlier] = []
-    case = run.judged[n][0]
-    call, case_output = run.calls.get(case.id), case.desc.output
-    for before in run.before(case, MOST_BACK_ALIKE):
-        call_before = run.calls.get(before.id)
-        if call is None or call_before is None:
-            break
-        record, output, back = run.record(before), before.desc.output, call - call_before
-        alike = (output.data_type, output.sizes) == (case_output.data_type, case_output.sizes)
-        if back > MOST_BACK and not alike:
-            continue
-        outputs: list[Sequence[int]] = [[bits or 0 for bits in before.expected]]
-        if record.failed and (actual := _own_output(before, record)):
-            outputs.append(actual)
-        outputs_before += [Earlier(before.id, back, bits, output.sizes, output.data_type) for bits in outputs]
-    return outputs_before
 
 
 def _session_faults(run: JudgedRun) -> list[str]:
@@ -345,121 +281,24 @@ def _session_faults(run: JudgedRun) -> list[str]:
     if len(calls) < FEWEST_CALLS or not follow:
         return []
     mismatches = [run.judged[n] for n in run.failed if run.judged[n][1].verdict == Verdict.MISMATCH]
-    if not mismatches or any(_output(case, record) is None for case, record in mismatches):
+    if not mismatches or any(output_of(case, record) is None for case, record in mismatches):
         return []
     firsts = [at for at, call in enumerate(calls) if call == 1]
     processes = (run.judged[first:end] for first, end in pairwise([*firsts, len(calls)]))
     by_process = [
-        set(session_faults((case, _output(case, record)) for case, record in process)) for process in processes
+        set(session_faults((case, output_of(case, record)) for case, record in process)) for process in processes
     ]
     return [name for name in FAULTS if all(name in names for names in by_process)]
-
-
-def _output(case: Case, record: Record) -> Sequence[int] | str | None:
-    """Returns the output of a case, or the digest of a large one; None if none of its type and sizes is known."""
-    if record.verdict == Verdict.PASS:
-        return [bits or 0 for bits in case.expected]
-    if not record.failed or record.actual is None:
-        return None
-    if is_large(record) and _has_form(record.actual, case):
-        return record.actual.digest
-    return _own_output(case, record)
-
-
-def _has_form(tensor: TensorRecord, case: Case) -> bool:
-    """Returns whether a tensor has the type and the sizes of a case's output."""
-    return (tensor.DataType, tensor.Sizes) == (case.desc.output.data_type.name, list(case.desc.output.sizes))
 
 
 def _of_session(faults: Sequence[str], case: Case, record: Record) -> Failure:
     """Returns a failure that fault models of a session explain; a failure without an output shows what its record says."""
     if record.verdict != Verdict.MISMATCH:
         return failure_of(case, record)
-    actual = _own_output(case, record)
+    actual = own_output(case, record)
     wrong = 0 if actual is None else len(WrongOutput.of(case, actual).wrong)
     first, *ties = faults
     return Failure(case, record, (Relation("fault", FAULTS[first].text, first, tuple(ties), wrong, wrong),))
-
-
-def is_large(record: Record) -> bool:
-    """Returns whether the record holds a digest of the wrong output in place of its elements."""
-    return record.actual is not None and record.actual.Bits is None
-
-
-def faults_of_large(case: Case, record: Record) -> list[str]:
-    """Returns the fault models that give the output of a record that holds its digest. Of a very large one, few are tried."""
-    arrays, small = CaseArrays(case), case.desc.output.element_count <= MAX_OUTPUT
-    return [name for name, fault in FAULTS.items() if (fault.huge or small) and gives(fault, arrays, record)]
-
-
-def gives(fault: Fault, arrays: CaseArrays, record: Record) -> bool:
-    """Returns whether a fault that needs no earlier call gives exactly the output of a record."""
-    actual = record.actual
-    if fault.session or fault.result or actual is None or actual.DataType != arrays.data_type.name:
-        return False
-    (output,) = FaultProvider(fault).run_arrays(arrays)
-    return hashlib.sha256(output.tobytes()).hexdigest() == actual.digest
-
-
-def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> list[Relation]:
-    if record.verdict != Verdict.MISMATCH:
-        stage = f" at {record.stage}" if record.stage else ""
-        text = stable_text(record)
-        return [Relation("error", f"{record.verdict}{stage}{f': {text}' if text else ''}")]
-    if record.actual is None:
-        return [problem_relation(case, record.message or "")]
-    if FED_IGNORED in (record.message or ""):
-        return [
-            Relation("inputs", FED_IGNORED)
-        ]  # the variant's own evidence, exactly; what elements became follows from it
-    actual = _own_output(case, record)
-    if actual is not None:
-        found = relations(case, actual, earlier=earlier)
-        return _of_values(found, record.kinds) if record.kinds else found
-    names = faults_of_large(case, record) if is_large(record) else []
-    if names:
-        return [Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]))]
-    why = "too large to be kept" if is_large(record) else "not the case's own"
-    return [Relation("none", f"no relation found: the wrong output is {why}", vague=True)]
-
-
-def _of_values(found: Sequence[Relation], kinds: Sequence[str]) -> list[Relation]:
-    """Returns the relations of an output in which nothing but values is wrong: no elements were moved then."""
-    text = f"the values are altered: {', '.join(VALUE_KINDS[kind] for kind in kinds)}"
-    altered = replace(found[0], kind="values", text=text, fault=None, ties=(), explained=found[0].wrong, vague=False)
-    return [r for r in found if r.fault or r.model or r.kind == "values"] or [replace(altered, part=None, remark=None)]
-
-
-def _own_output(case: Case, record: Record) -> list[int] | None:
-    """Returns the bit patterns of a wrong output; None if they are not in the record, or belong to another run."""
-    expected, actual = record.expected, record.actual
-    if is_large(record):
-        bits, is_whole = known_bits(case, actual)
-        return bits if is_whole else None
-    if expected is None or expected.Bits is None or actual is None or actual.Bits is None:
-        return None
-    if not (_has_form(expected, case) and _has_form(actual, case)):
-        return None
-    wanted = [None if bits is None else int(bits, 16) for bits in expected.Bits]
-    return [int(bits or "0", 16) for bits in actual.Bits] if wanted == list(case.expected) else None
-
-
-def _of_models(failure: Failure, models: Sequence[Model]) -> Iterator[Relation]:
-    """Gives the relations of the models that give the wrong output of a failure. Of a large one, its digest may decide."""
-    case, record = failure.case, failure.record
-    actual = _own_output(case, record)
-    if actual is not None:
-        wrong = WrongOutput.of(case, actual)
-        known = [relation.model for relation in failure.relations if relation.model]
-        whole = any(wrong.is_given_by(model.fault) for model in known)
-        for model in models:
-            if wrong.is_given_by(model.fault) or (not whole and wrong.is_of(model)):
-                yield wrong.of_model(model)
-    elif is_large(record):
-        arrays = CaseArrays(case)
-        for model in models:
-            if model.whole and gives(model.fault, arrays, record):
-                yield Relation(model.kind, model.fault.text, model=model)
 
 
 # --- groups ---

@@ -30,10 +30,10 @@ FIRST_PASSING = 400
 FEWEST = 10
 """The fewest failing cases from which a condition is told, and each part of one of several parts."""
 
-_WITH_REST, _MODULI = (2, 4, 8, 16, 32, 64), (2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
+_WITH_REST, _MODULI = (2, 4, 8, 16, 32, 64), (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
 """The moduli of `%==`: those for which each remainder is told, and all, of which the multiples are told."""
 
-_NO_MULTIPLE = (3, 4, 8, 16, 32, 64)
+_NO_MULTIPLE = (3, 4, 8, 16, 32, 64, 128, 256)
 """The moduli of `%!=`."""
 
 

@@ -17,20 +17,9 @@ from ..faults.case_arrays import CaseArrays
 from ..judge.record import Record
 from ..vocabulary import DANGEROUS, Verdict
 from .asking import Asked, make_exact
-from .causes import (
-    Cause,
-    Failure,
-    best_label,
-    case_size,
-    cause_of,
-    causes,
-    failure_of,
-    joined,
-    whole_relation,
-    with_models,
-    without_calls,
-)
+from .causes import Cause, best_label, cause_of, causes, joined, whole_relation, with_models, without_calls
 from .conditions import FEWEST, Condition, approximate
+from .failures import Failure, case_size, failure_of
 from .judged_run import JudgedRun
 from .new_cases import NewCases
 from .shrink import Budget
@@ -148,7 +137,7 @@ def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool 
 
     Where no condition fits, the closest one is sought for these. Hangs and lost devices are run again only if `dangerous`.
     """
-    checked = _vague_as_one(run, separated(run, causes(run), fresh, most=most, dangerous=dangerous))
+    checked = vague_as_one(run, separated(run, causes(run), fresh, most=most, dangerous=dangerous))
     return [diagnosis.with_closest(run) if at < most else diagnosis for at, diagnosis in enumerate(checked)]
 
 
@@ -203,7 +192,7 @@ def _joined_by_kind(run: JudgedRun, found: Sequence[Diagnosis], fresh: Fresh) ->
         yield replace(first, cause=replace(whole, failures=failures, condition=None))
 
 
-def _vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
+def vague_as_one(run: JudgedRun, found: Sequence[Diagnosis]) -> list[Diagnosis]:
     """Returns the causes, the largest first, with one in place of those that have neither a relation nor a condition.
 
     Beside a larger cause, a relation of fewer than FEWEST failures is none: a few outputs fit more than one.
@@ -287,7 +276,7 @@ def diagnoses(
             )
         done.append(diagnosis)
         advance()
-    return [diagnosis.with_closest(run) for diagnosis in _vague_as_one(run, done)]
+    return [diagnosis.with_closest(run) for diagnosis in vague_as_one(run, done)]
 
 
 def check_stability(cause: Cause, run: JudgedRun, fresh: Fresh, *, dangerous: bool = False) -> Diagnosis:

@@ -18,7 +18,7 @@ from ..judge.compare import undefined
 from ..judge.record import Record
 from ..known.known_failures import SHOWN_DIGITS, KnownFailure
 from ..vocabulary import Stage, Verdict
-from .causes import failure_of, faults_of_large, gives, is_large
+from .failures import failure_of, faults_of_large, gives, is_large
 from .relation import RELATION_KINDS, Label
 from .relations import Earlier
 

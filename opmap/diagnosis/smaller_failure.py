@@ -10,8 +10,9 @@ from ..cases.features import features
 from ..judge.record import Record
 from ..vocabulary import Verdict
 from .case import shrink_case
-from .causes import Cause, Failure, failure_of
+from .causes import Cause
 from .conditions import Condition
+from .failures import Failure, failure_of
 from .shrink import Budget
 
 

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from ..cases.case import Case
 from ..cases.variants import PLAIN
-from ..diagnosis.causes import Failure
 from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.failures import Failure
 from ..diagnosis.relation import Relation
 from ..diagnosis.sides import Sides, sides_json
 from ..errors import printable

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 import msgspec
 
 from ..cases.case import Case
-from ..cases.selection import find_cases
 from ..diagnosis.causes import causes
-from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.diagnose import NOT_CHECKED, Diagnosis, vague_as_one
 from ..diagnosis.judged_run import JudgedRun
 from ..diagnosis.stability import Stability
-from ..errors import InputError
 from ..judge.record import Record
 from ..vocabulary import Verdict
 from .cause_view import MOST_CHECKED, diagnosis_document
 from .documents import Group
+from .report_groups import found_cases
 
 
 def merged_groups(groups: Sequence[Group], records: Sequence[Record]) -> list[Group]:
@@ -39,22 +39,17 @@ def merged_groups(groups: Sequence[Group], records: Sequence[Record]) -> list[Gr
 def _sought_anew(groups: Sequence[Group], records: Sequence[Record]) -> list[Group] | None:
     """Returns the causes of all failures of some groups; None if a case is not in the catalogue."""
     ids = {id for group in groups for id in group.ids}
-    by_id = {record.case: record for record in records if record.case in ids or record.verdict == Verdict.PASS}
-    try:
-        _, cases = find_cases([id for id in by_id if id])
-    except InputError:
+    by_id = {record.case or "": record for record in records if record.case in ids or record.verdict == Verdict.PASS}
+    cases = found_cases(by_id, None)
+    if not ids <= cases.keys():
         return None
-    if not ids.issubset(case.id for case in cases):
-        return None
-    run = JudgedRun([(case, by_id[case.id]) for case in cases])
-    found = []
-    for at, cause in enumerate(causes(run)):
-        before = max(groups, key=lambda group: len({*group.ids}.intersection(f.case.id for f in cause.failures)))
-        diagnosis = Diagnosis(cause)
-        if at < MOST_CHECKED:
-            stability = Stability(before.stability, before.stability_text or "") if before.stability else None
-            diagnosis = Diagnosis(cause, stability).with_closest(run)
-        found.append(diagnosis)
+    run = JudgedRun([(case, by_id[id]) for id, case in cases.items()])
+    found = [Diagnosis(cause, NOT_CHECKED) for cause in causes(run)]
+    for at, diagnosis in enumerate(found[:MOST_CHECKED]):
+        own = {failure.case.id for failure in diagnosis.cause.failures}
+        before = max(groups, key=lambda group: len(own.intersection(group.ids)))
+        found[at] = replace(diagnosis, stability=Stability(before.stability, before.stability_text or ""))
+    found = [d.with_closest(run) if at < MOST_CHECKED else d for at, d in enumerate(vague_as_one(run, found))]
 
     def again(case: Case, *_: object) -> str:
         return f"{groups[0].again.partition(' --case ')[0]} --case {shlex.quote(case.id)}"

@@ -380,7 +380,7 @@ class Session:
 
     def _other_cause(self, entry: KnownFailure, case: Case, record: Record) -> str | None:
         """Returns the cause of a failed case in words, if it is not the one that a known failure says; else None."""
-        from ..diagnosis.causes import earlier_calls
+        from ..diagnosis.failures import earlier_calls
         from ..diagnosis.judged_run import JudgedRun
 
         def earlier() -> Sequence[Earlier]:

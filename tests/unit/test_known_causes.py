@@ -12,7 +12,7 @@ import pytest
 from opmap.cases.catalogue import catalogue
 from opmap.cases.probes import probes
 from opmap.cli import main
-from opmap.diagnosis.causes import failure_of
+from opmap.diagnosis.failures import failure_of
 from opmap.diagnosis.known_causes import KINDS, MOST_NAMED, KnownCauses, WrittenCauses, check_causes
 from opmap.engines.providers import OpenProvider
 from opmap.errors import InputError

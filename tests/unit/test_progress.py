@@ -14,7 +14,7 @@ from rich.console import Console
 
 from opmap.cases.catalogue import catalogue
 from opmap.cli import main
-from opmap.diagnosis.causes import Failure
+from opmap.diagnosis.failures import Failure
 from opmap.evidence import terminal
 from opmap.evidence.progress_bar import bar
 from opmap.evidence.wrong_elements import MOST_WRONG, wrong_elements

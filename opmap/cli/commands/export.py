@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...cases.case import Case
 from ...cases.selection import Selection, find_case
-from ...diagnosis.causes import failure_of
+from ...diagnosis.failures import failure_of
 from ...diagnosis.sides import whose_fault
 from ...errors import InputError
 from ...evidence.cause_view import CauseView

@@ -7,7 +7,8 @@ from argparse import Namespace
 
 from ...cases.case import Case
 from ...cases.variants import PLAIN
-from ...diagnosis.causes import Failure, causes
+from ...diagnosis.causes import causes
+from ...diagnosis.failures import Failure
 from ...diagnosis.judged_run import JudgedRun
 from ...diagnosis.shrink import Budget
 from ...diagnosis.sides import Sides, sides_json, whose_fault

@@ -1,0 +1,182 @@
+"""Failed cases with the relations that their records show. Nothing here runs a case."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..cases.case import Case
+from ..cases.variants import PLAIN
+from ..faults import FAULTS, Fault, FaultProvider
+from ..faults.case_arrays import CaseArrays
+from ..judge.compare import FED_IGNORED
+from ..judge.record import Record, TensorRecord
+from ..known.written_failures import stable_text
+from ..vocabulary import VALUE_KINDS, Verdict
+from .judged_run import JudgedRun
+from .relation import PART, Label, Model, Relation
+from .relations import Earlier, part_relation, problem_relation, relations
+from .relations_wrong import MAX_OUTPUT, WrongOutput, known_bits
+
+MOST_BACK, MOST_BACK_ALIKE = 40, 4000
+"""How many calls back an output may come from; and one with the same type and sizes, which a cache may have kept."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failed case with its record, and the relations that fit it. A failure that was not searched has none."""
+
+    case: Case
+    record: Record
+    relations: tuple[Relation, ...] = ()
+
+    @cached_property
+    def labels(self) -> dict[Label, Relation]:
+        """The labels of this failure, each with the relation that it comes from; the simplest first."""
+        by_label: dict[Label, Relation] = {}
+        for relation in self.relations:
+            for label in relation.labels:
+                by_label.setdefault(label, relation)
+        for kind, name in list(by_label):
+            if kind == "fault" and not FAULTS[name].output:
+                relation = by_label["fault", name]
+                by_label.setdefault((PART, name), part_relation(name, relation.explained, relation.wrong))
+        return by_label
+
+    @property
+    def simplest(self) -> tuple[Label, ...]:
+        """The labels of the simplest relation that fits."""
+        return self.relations[0].labels
+
+
+def case_size(case: Case) -> tuple[bool, int, int, str]:
+    """Sorts the smallest case first: in the variant `plain`, with few elements."""
+    elements = case.desc.element_count
+    return case.variant != PLAIN, case.desc.output.element_count, elements, case.id
+
+
+def failure_of(case: Case, record: Record, earlier: Sequence[Earlier] = ()) -> Failure:
+    """Returns a failed case with the relations that its record shows. `earlier` are outputs of calls before it."""
+    return Failure(case, record, tuple(_relations_of(case, record, earlier)))
+
+
+def earlier_calls(run: JudgedRun, n: int) -> list[Earlier]:
+    """Returns the documented and the actual outputs of the calls before the n-th case, in the same process.
+
+    They go back at most MOST_BACK calls; those with the type and sizes of the case's output, MOST_BACK_ALIKE.
+    """
+    outputs_before: list[Earlier] = []
+    case = run.judged[n][0]
+    call, case_output = run.calls.get(case.id), case.desc.output
+    for before in run.before(case, MOST_BACK_ALIKE):
+        call_before = run.calls.get(before.id)
+        if call is None or call_before is None:
+            break
+        record, output, back = run.record(before), before.desc.output, call - call_before
+        alike = (output.data_type, output.sizes) == (case_output.data_type, case_output.sizes)
+        if back > MOST_BACK and not alike:
+            continue
+        outputs: list[Sequence[int]] = [[bits or 0 for bits in before.expected]]
+        if record.failed and (actual := own_output(before, record)):
+            outputs.append(actual)
+        outputs_before += [Earlier(before.id, back, bits, output.sizes, output.data_type) for bits in outputs]
+    return outputs_before
+
+
+def output_of(case: Case, record: Record) -> Sequence[int] | str | None:
+    """Returns the output of a case, or the digest of a large one; None if none of its type and sizes is known."""
+    if record.verdict == Verdict.PASS:
+        return [bits or 0 for bits in case.expected]
+    if not record.failed or record.actual is None:
+        return None
+    if is_large(record) and _has_form(record.actual, case):
+        return record.actual.digest
+    return own_output(case, record)
+
+
+def _has_form(tensor: TensorRecord, case: Case) -> bool:
+    """Returns whether a tensor has the type and the sizes of a case's output."""
+    return (tensor.DataType, tensor.Sizes) == (case.desc.output.data_type.name, list(case.desc.output.sizes))
+
+
+def is_large(record: Record) -> bool:
+    """Returns whether the record holds a digest of the wrong output in place of its elements."""
+    return record.actual is not None and record.actual.Bits is None
+
+
+def faults_of_large(case: Case, record: Record) -> list[str]:
+    """Returns the fault models that give the output of a record that holds its digest. Of a very large one, few are tried."""
+    arrays, small = CaseArrays(case), case.desc.output.element_count <= MAX_OUTPUT
+    return [name for name, fault in FAULTS.items() if (fault.huge or small) and gives(fault, arrays, record)]
+
+
+def gives(fault: Fault, arrays: CaseArrays, record: Record) -> bool:
+    """Returns whether a fault that needs no earlier call gives exactly the output of a record."""
+    actual = record.actual
+    if fault.session or fault.result or actual is None or actual.DataType != arrays.data_type.name:
+        return False
+    (output,) = FaultProvider(fault).run_arrays(arrays)
+    return hashlib.sha256(output.tobytes()).hexdigest() == actual.digest
+
+
+def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> list[Relation]:
+    if record.verdict != Verdict.MISMATCH:
+        stage = f" at {record.stage}" if record.stage else ""
+        text = stable_text(record)
+        return [Relation("error", f"{record.verdict}{stage}{f': {text}' if text else ''}")]
+    if record.actual is None:
+        return [problem_relation(case, record.message or "")]
+    if FED_IGNORED in (record.message or ""):
+        return [
+            Relation("inputs", FED_IGNORED)
+        ]  # the variant's own evidence, exactly; what elements became follows from it
+    actual = own_output(case, record)
+    if actual is not None:
+        found = relations(case, actual, earlier=earlier)
+        return _of_values(found, record.kinds) if record.kinds else found
+    names = faults_of_large(case, record) if is_large(record) else []
+    if names:
+        return [Relation("fault", FAULTS[names[0]].text, names[0], tuple(names[1:]))]
+    why = "too large to be kept" if is_large(record) else "not the case's own"
+    return [Relation("none", f"no relation found: the wrong output is {why}", vague=True)]
+
+
+def _of_values(found: Sequence[Relation], kinds: Sequence[str]) -> list[Relation]:
+    """Returns the relations of an output in which nothing but values is wrong: no elements were moved then."""
+    text = f"the values are altered: {', '.join(VALUE_KINDS[kind] for kind in kinds)}"
+    altered = replace(found[0], kind="values", text=text, fault=None, ties=(), explained=found[0].wrong, vague=False)
+    return [r for r in found if r.fault or r.model or r.kind == "values"] or [replace(altered, part=None, remark=None)]
+
+
+def own_output(case: Case, record: Record) -> list[int] | None:
+    """Returns the bit patterns of a wrong output; None if they are not in the record, or belong to another run."""
+    expected, actual = record.expected, record.actual
+    if is_large(record):
+        bits, is_whole = known_bits(case, actual)
+        return bits if is_whole else None
+    if expected is None or expected.Bits is None or actual is None or actual.Bits is None:
+        return None
+    if not (_has_form(expected, case) and _has_form(actual, case)):
+        return None
+    wanted = [None if bits is None else int(bits, 16) for bits in expected.Bits]
+    return [int(bits or "0", 16) for bits in actual.Bits] if wanted == list(case.expected) else None
+
+
+def relations_of_models(failure: Failure, models: Sequence[Model]) -> Iterator[Relation]:
+    """Gives the relations of the models that give the wrong output of a failure. Of a large one, its digest may decide."""
+    case, record = failure.case, failure.record
+    actual = own_output(case, record)
+    if actual is not None:
+        wrong = WrongOutput.of(case, actual)
+        known = [relation.model for relation in failure.relations if relation.model]
+        whole = any(wrong.is_given_by(model.fault) for model in known)
+        for model in models:
+            if wrong.is_given_by(model.fault) or (not whole and wrong.is_of(model)):
+                yield wrong.of_model(model)
+    elif is_large(record):
+        arrays = CaseArrays(case)
+        for model in models:
+            if model.whole and gives(model.fault, arrays, record):
+                yield Relation(model.kind, model.fault.text, model=model)
