@@ -146,6 +146,8 @@ def _checked(name: str, group: Group, run: JudgedRun, bug: type[Defect]) -> Caus
     stability = UNKNOWN if kind is None else RIGHT if re.fullmatch(bug.stability, kind) else FALSE
     if group.after and stability == RIGHT:
         stability = RIGHT if needs(name, group, run) else FALSE
+    if kind == "always" and stability == FALSE and bug.history:  # true of a case that is enough for the failure
+        stability = RIGHT if fails_alone(name, group, run) else FALSE
     return Cause(group, title, condition, stability, agreement, bug.__name__)
 
 
@@ -196,6 +198,13 @@ def alone(bug: str, case: Case) -> tuple[bool, bool]:
     planted_defects.DRY = True
     record = _judge(bug)(case)
     return record.failed, bug in planted_defects.APPLIED
+
+
+def fails_alone(name: str, group: Group, run: JudgedRun) -> bool:
+    """Returns whether the smallest case fails three times, each in a new backend."""
+    case = {case.id: case for case, _ in run.judged}.get(group.again.split()[-1])
+    judges = (Judge(open_provider(f"planted_defects:{name}", in_process=True)) for _ in range(3))
+    return case is not None and all(judge(case).failed for judge in judges)
 
 
 def needs(name: str, group: Group, run: JudgedRun) -> bool:
