@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import inf
 
@@ -92,6 +93,11 @@ class Cause:
         """Whether the outputs are wrong. If not, there are none: an error, a crash, a hang."""
         return self.smallest.record.verdict == Verdict.MISMATCH
 
+    @property
+    def manner(self) -> str:
+        """Says that outputs are wrong; of a failure without an output, its verdict and stage. One bug may have many messages."""
+        return "" if self.mismatch else self.label[1].partition(": ")[0]
+
     def is_like(self, record: Record) -> bool:
         """Returns whether a record has failed in the manner of this cause: with a wrong output, or without one."""
         return record.failed and (record.verdict == Verdict.MISMATCH) == self.mismatch
@@ -116,9 +122,14 @@ class Cause:
         return whole_relation(label, [failure]) if label else failure.relations[0]
 
     def _label_in(self, failure: Failure) -> Label | None:
-        """Returns the failure's label that is that of the cause but for numbers: they depend on the sizes."""
-        wanted = without_numbers(self.label)
-        return next((label for label in failure.labels if without_numbers(label) == wanted), None)
+        """Returns the failure's label that is one of the cause but for numbers: they depend on the sizes."""
+        return next((label for label in failure.labels if without_numbers(label) in self._labels), None)
+
+    @cached_property
+    def _labels(self) -> set[Label]:
+        """The labels of the cause without numbers: its own; without an output, also those of its failures."""
+        more = () if self.mismatch else (label for failure in self.failures for label in failure.labels)
+        return {without_numbers(label) for label in (self.label, *more)}
 
 
 def causes(run: JudgedRun) -> list[Cause]:
@@ -151,9 +162,9 @@ def _fewer(run: JudgedRun, groups: Sequence[Cause]) -> list[Cause]:
 
 def _is_one(run: JudgedRun, first: Cause, second: Cause) -> bool:
     """Returns whether one condition for the failures of two causes costs no more than one for each. They fail alike."""
-    if first.mismatch != second.mismatch or not (first.condition or second.condition) or not run.passed:
+    if not (first.condition or second.condition) or not run.passed:
         return False
-    if not first.mismatch and first.label != second.label:
+    if first.manner != second.manner:
         return False
     features = [run.features([failure.case for failure in cause.failures]) for cause in (first, second)]
     costs = [cause.condition.cost if cause.condition else inf for cause in (first, second)]

@@ -377,9 +377,9 @@ class Asking:
         return np.array_equal(self.fault.value(values, data_type), values)  # no value of this type would change
 
     def shows(self, case: Case) -> bool:
-        """Returns whether a case can show the cause, if that takes elements from other addresses: another one must stand there."""
+        """Returns whether a case can show the cause: one of other addresses, if another element stands there; one of values, see `changes`."""
         if self.fault is None or not (self.fault.moves or self.cause.relation.kind == "address"):
-            return True
+            return self.changes(case)
         arrays = CaseArrays(case)
         return not np.array_equal(self.fault.bits(arrays), arrays.right)
 

@@ -157,9 +157,9 @@ class Evidence:
         return answer
 
     def fresh(self, condition: Condition, count: int) -> Iterator[Case]:
-        """Gives about so many cases that were not asked: random ones, and some near failing ones.
+        """Gives about so many cases that were not asked: random ones, some of failing types, and some near failing ones.
 
-        Of these, most are small; some have the sizes that a condition names.
+        Of the last, most are small; some have the sizes that a condition names.
         """
         new, usual = self.new, self.new.most_elements
         marks = {c.value for part in condition.any for c in part if type(c.value) is int and c.value > 1}
@@ -168,8 +168,12 @@ class Evidence:
         for number in range(count):
             for _ in range(FRESH_TRIES):
                 case: Case | None
-                if number % 5 < 2:
+                if number % 5 == 0:
                     case = drawn_case(operators[number // 5 % len(operators)], new.source.integer(0, MAX_SEED))
+                elif number % 5 < 3:
+                    case = new.of_types(pick(new.source, self.seeds), number // 5)
+                    if case is not None and not self.shows(case):  # other values may
+                        case = new.twin(case, data="special")
                 else:
                     new.most_elements = LARGE if number % 5 == 4 else usual
                     case = new.near(pick(new.source, self.seeds))

@@ -91,6 +91,21 @@ class NewCases:
         )
         return self._valued(drawn, case)
 
+    def of_types(self, case: Case, turn: int) -> Case | None:
+        """Returns a case of the operator and the data types of a case, with data like its data; each turn has other dimensions."""
+        like = case.desc
+        low, high = dimension_counts(like.operator)
+        count = low + turn % (high - low + 1)
+        drawn = draw_descriptor(
+            self.source,
+            like.operator,
+            data_types=[like.output.data_type],
+            index_types=[like.tensors[n].data_type for n in like.index_tensors()[:1]],
+            dimension_counts=(count, count),
+            max_elements=1 << self.source.integer(4, 9),
+        )
+        return self._valued(drawn, case)
+
     def _kept(self, allowed: tuple[DataType, ...], *types: DataType) -> tuple[DataType, ...]:
         """Returns these types in every second call, if the operator has them; else all types that it has."""
         return types[:1] if types and types[0] in allowed and self._below(2) else allowed
