@@ -106,11 +106,11 @@ class TestBackends:
     @pytest.mark.slow
     def test_one_case(self, diagnose, tmp_path):
         """A case of any tier, or a file, in place of the cases of a tier."""
-        groups = self.groups(diagnose, "TuplesRotate", "gather_nd/example.2", "--budget", "20")
+        groups = self.groups(diagnose, "TuplesRotate", "gather_nd/example.2", "--budget", "60")
         assert [1] == [group["cases"] for group in groups]
         file = tmp_path / "case.json"
         file.write_text(json.dumps(groups[0]["smallest"]["dxdispatch"]))
-        (group,) = self.groups(diagnose, "TuplesRotate", str(file), "--budget", "20")
+        (group,) = self.groups(diagnose, "TuplesRotate", str(file), "--budget", "60")
         assert groups[0]["relation"]["text"] == group["relation"]["text"]
 
     @pytest.mark.slow
