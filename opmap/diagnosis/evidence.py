@@ -173,7 +173,8 @@ class Evidence:
                 elif number % 5 < 3:
                     case = new.of_types(pick(new.source, self.seeds), number // 5)
                     if case is not None and not self.shows(case):  # other values may
-                        case = new.twin(case, data="special")
+                        case = new.twin(case, sign="positive", data="special")
+                        case = case if self.shows(case) else None
                 else:
                     new.most_elements = LARGE if number % 5 == 4 else usual
                     case = new.near(pick(new.source, self.seeds))
