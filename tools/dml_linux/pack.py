@@ -173,7 +173,10 @@ def stripped(rig, inside, folder):
         if path.suffix != ".a" and path.is_file() and path.read_bytes()[:2] == b"MZ":
             shutil.copyfile(path, folder / path.name)
             sums[sha256(path)] = folder / path.name
-    inside("cd /rig/pack; find . -type f -print0 | xargs -0 -n 50 x86_64-w64-mingw32-strip --strip-debug")
+    inside(  # strip writes this time into each file, else that of today
+        "cd /rig/pack; export SOURCE_DATE_EPOCH=0;"
+        " find . -type f -print0 | xargs -0 -n 50 x86_64-w64-mingw32-strip --strip-debug"
+    )
     return sums
 
 
