@@ -46,7 +46,10 @@ def make_exact(
     """Returns the condition that separates failing from passing cases, made exact with up to `budget` questions.
 
     `ask(case)` returns True if the case fails in the same way, False if it passes, None if it cannot be told. `failing`
-    and `passing` are cases of a run. `first` is a known condition: the result is wrong for no more answers. `shows` says whether a case can show the fault at all; `hides`, whether an output may be right all the same: a crash does not hide. Equal arguments and answers give equal results.
+    and `passing` are cases of a run. `first` is a known condition: the result is wrong for no more answers.
+
+    `shows` says whether a case can show the fault at all. `hides` says whether a case with the fault may still pass: a wrong
+    output may be right by chance, a crash is always seen. Equal arguments and answers give equal results.
     """
     if not failing:
         return Asked(None)

@@ -75,7 +75,9 @@ class Asked:
 class Evidence:
     """The features of failing cases, and the witnesses: passing cases that most faults would change.
 
-    `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells; `hides`, whether an output may be right by chance. A case that passes by its values alone is no witness any more as soon as this is known.
+    `budget` is the most questions. `shows` says whether a case can show the fault at all, as far as its relation tells. `hides`
+    says whether an output may be right by chance. A case that passes by its values alone is no witness any more as soon as this
+    is known.
     """
 
     def __init__(

@@ -144,7 +144,7 @@ def _relations_of(case: Case, record: Record, earlier: Sequence[Earlier]) -> lis
 
 
 def _of_values(found: Sequence[Relation], kinds: Sequence[str]) -> list[Relation]:
-    """Returns the relations of an output in which nothing but values is wrong: no elements were moved then."""
+    """Returns the relations of an output in which only values are wrong. Relations of moved elements are left out."""
     text = f"the values are altered: {', '.join(VALUE_KINDS[kind] for kind in kinds)}"
     altered = replace(found[0], kind="values", text=text, fault=None, ties=(), explained=found[0].wrong, vague=False)
     return [r for r in found if r.fault or r.model or r.kind == "values"] or [replace(altered, part=None, remark=None)]

@@ -81,27 +81,37 @@ class NewCases:
         operator = operator or (like.operator if self._below(3) else pick(self.source, tuple(OPERATORS)))
         low, high = dimension_counts(operator)
         count = like.output.dimension_count
-        drawn = draw_descriptor(
-            self.source,
+        return self._any(
+            case,
             operator,
-            data_types=self._kept(data_types(operator), like.output.data_type),
-            index_types=self._kept(index_types(operator), *(like.tensors[n].data_type for n in like.index_tensors())),
-            dimension_counts=(count, count) if low <= count <= high and self._below(2) else (low, high),
-            max_elements=1 << self.source.integer(4, 9),
+            self._kept(data_types(operator), like.output.data_type),
+            self._kept(index_types(operator), *(like.tensors[n].data_type for n in like.index_tensors())),
+            (count, count) if low <= count <= high and self._below(2) else (low, high),
         )
-        return self._valued(drawn, case)
 
     def of_types(self, case: Case, turn: int) -> Case | None:
-        """Returns a case of the operator and the data types of a case, with data like its data; each turn has other dimensions."""
+        """Returns a random case with the operator and the types of a case. The turns go through all dimension counts."""
         like = case.desc
         low, high = dimension_counts(like.operator)
         count = low + turn % (high - low + 1)
+        index_types = [like.tensors[n].data_type for n in like.index_tensors()[:1]]
+        return self._any(case, like.operator, [like.output.data_type], index_types, (count, count))
+
+    def _any(
+        self,
+        case: Case,
+        operator: str,
+        data_types: Sequence[DataType],
+        index_types: Sequence[DataType],
+        dimension_counts: tuple[int, int],
+    ) -> Case | None:
+        """Returns a case of a small random descriptor, in the variant of `case` or in another one."""
         drawn = draw_descriptor(
             self.source,
-            like.operator,
-            data_types=[like.output.data_type],
-            index_types=[like.tensors[n].data_type for n in like.index_tensors()[:1]],
-            dimension_counts=(count, count),
+            operator,
+            data_types=data_types,
+            index_types=index_types,
+            dimension_counts=dimension_counts,
             max_elements=1 << self.source.integer(4, 9),
         )
         return self._valued(drawn, case)

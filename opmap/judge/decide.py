@@ -299,7 +299,7 @@ def _comparable(record: Record) -> bytes:
 
 
 def fails_only_batched(record: Record, others: Sequence[str]) -> Record:
-    """Returns the record of a case that failed in a session with others, by their ids, and passed without them."""
+    """Returns the record of a case that failed in one session with other cases and passed alone. `others` are their ids."""
     message = f"{ONLY_BATCHED} with {len(others)} {'case' if len(others) == 1 else 'cases'} in its session"
     return msgspec.structs.replace(record, message=f"{message}: {record.message}", batched_with=list(others))
 

@@ -106,7 +106,7 @@ def _places(options: Namespace) -> Sequence[Place]:
         return [None, *options.directml]
     if options.directml:
         raise InputError("--directml is for Windows: a rig has pairs, which tools/dml_linux puts there")
-    for name in options.runtime or [""] if not known else options.runtime:
+    for name in options.runtime or ([] if known else [""]):
         check_pair(name, known)
     return [pair for pair in known if not options.runtime or pair.name in options.runtime]
 
@@ -126,7 +126,7 @@ def _opened(session: Session, place: Place) -> Iterator[Judge]:
 
 
 def _cell(session: Session, place: Place, subject: Subject) -> Cell:
-    """Runs something somewhere. The versions are those that the worker process has loaded."""
+    """Returns the results of a case or program at one place. The versions are those that the worker process has loaded."""
     try:
         with _opened(session, place) as judge:
             loaded = judge.provider.loaded_directml(judge.provider.environment()) or "unknown"
@@ -144,7 +144,7 @@ def _cell(session: Session, place: Place, subject: Subject) -> Cell:
 
 
 _EXCEPTION = re.compile(r"WRONG: [\w.]+: ")
-"""How the line begins in which a reproducer reports an exception. Another program has a traceback in its stderr."""
+"""The beginning of the line in which a reproducer reports an exception. Other programs print a traceback on stderr."""
 
 
 def _run_program(options: SessionOptions, place: Place, program: Path) -> tuple[Word, str | None]:
