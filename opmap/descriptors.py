@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from math import prod
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from .errors import InputError, PseudocodeError, RuleError, shown
 from .pseudocode import (
@@ -171,12 +171,17 @@ class TensorDesc:
 class OperatorDesc:
     """Base class of the operator descriptors: a frozen dataclass with the struct's members in their order.
 
-    A subclass sets `operator` (the name without DML_OPERATOR_) and `short_names` (UINT member -> its name in case ids),
-    and implements `expansion`.
+    `descriptor_class` makes the subclasses. `operator` is the name without DML_OPERATOR_.
     """
 
     operator: ClassVar[str]
-    short_names: ClassVar[Mapping[str, str]]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **members: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any:
+            """The members by their Python names."""
 
     def expansion(self) -> Expansion:
         """Returns the coordinates that the `...` and the names of the page's general line stand for.
@@ -196,6 +201,11 @@ class OperatorDesc:
     def spec(cls) -> Spec:
         """Returns the corrected spec of this operator."""
         return corrected_spec(cls.operator)
+
+    @classmethod
+    def short_names(cls) -> dict[str, str]:
+        """Returns {DirectML's name: name in case ids} of the members that are no tensors."""
+        return cls.spec().short_names
 
     @classmethod
     def members(cls) -> dict[str, str]:
@@ -218,8 +228,8 @@ class OperatorDesc:
         return {name: member for name, member in members.items() if isinstance(member, TensorDesc)}
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
-        """The UINT members by DirectML's names."""
+    def numbers(self) -> dict[str, Any]:
+        """The other members by DirectML's names: numbers, and arrays of numbers as tuples."""
         return {
             name: getattr(self, attribute) for name, attribute in self.members().items() if name not in self.tensors
         }
@@ -412,6 +422,19 @@ class OperatorDesc:
         return trace(self.statements, self.pseudocode_sizes, at, self.pseudocode_tensors(tensors))
 
 
+def descriptor_class(operator: str, expansion: Callable[[Any], Expansion]) -> type[OperatorDesc]:
+    """Returns a new class of the descriptors of an operator, made of its spec's fields. Raises KeyError without a spec.
+
+    `expansion` is the class's method of this name.
+    """
+    spec = load_spec(operator)
+    members = [(name, Any) for name in spec.attributes.values()]
+    namespace = {"operator": operator, "expansion": expansion, "__doc__": f"{spec.struct}."}
+    return dataclasses.make_dataclass(
+        spec.struct, members, bases=(OperatorDesc,), namespace=namespace, frozen=True, kw_only=True
+    )
+
+
 @cache
 def corrected_spec(operator: str) -> Spec:
     """Returns the corrected spec of an operator. Raises KeyError if there is none."""
@@ -424,7 +447,7 @@ def results_of(desc: OperatorDesc) -> dict[Any, Any]:
     return {}
 
 
-def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> dict[str, Any]:
+def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values that formulas may use: fields, and `.Sizes`, `.DimensionCount`, `.DataType` of tensors."""
     names: dict[str, Any] = dict(numbers)
     for name, tensor in tensors.items():
@@ -434,33 +457,36 @@ def environment(tensors: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -
     return names
 
 
-def complete(cls: type[D], inputs: Mapping[str, TensorDesc], numbers: Mapping[str, int]) -> D:
-    """Returns the descriptor whose output follows from its inputs and numbers, by the page's size formula.
+def complete(cls: type[D], tensors: Mapping[str, TensorDesc], numbers: Mapping[str, Any]) -> D:
+    """Returns the descriptor with these tensors and numbers; the page's formulas give the sizes of the other tensors.
 
-    The output has the data type of the first input that is moved. Raises InputError if the formula's sizes do not fit
-    the dimension count.
+    Those have the data type of the first input that is moved. Raises InputError if a formula's sizes do not fit the
+    dimension count.
     """
-    (name,) = cls.spec().field_names("output")
-    first = inputs[cls.data_tensors()[0]]
-    value = assigned(cls.spec().size_formula, f"{name}.Sizes", environment(inputs, numbers))
-    sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None
-    if sizes is None:
-        raise InputError(f"the output does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
-    return cls.from_members({**inputs, **numbers, name: TensorDesc(first.data_type, sizes)})
+    spec = cls.spec()
+    first = tensors[cls.data_tensors()[0]]
+    whole = dict(tensors)
+    for name in (n for n in spec.field_names("input", "output") if n not in tensors):
+        value = assigned(spec.size_formulas[name], f"{name}.Sizes", environment(whole, numbers))
+        sizes = right_align(value, first.dimension_count) if isinstance(value, tuple) else None
+        if sizes is None:
+            raise InputError(f"the tensor does not fit {first.dimension_count} dimensions", path=f"{name}.Sizes")
+        whole[name] = TensorDesc(first.data_type, sizes)
+    return cls.from_members({**whole, **numbers})
 
 
 def complete_sizes(
     cls: type[D],
     sizes: Mapping[str, tuple[int, ...]],
-    numbers: Mapping[str, int],
+    numbers: Mapping[str, Any],
     *,
     data_type: DataType = DataType.FLOAT32,
     index_type: DataType = DataType.INT64,
 ) -> D:
-    """Returns the descriptor with inputs of these sizes: index tensors of `index_type`, all others of `data_type`."""
+    """Returns the descriptor with tensors of these sizes: index tensors of `index_type`, all others of `data_type`."""
     indices = cls.index_tensors()
-    inputs = {name: TensorDesc(index_type if name in indices else data_type, size) for name, size in sizes.items()}
-    return complete(cls, inputs, numbers)
+    tensors = {name: TensorDesc(index_type if name in indices else data_type, size) for name, size in sizes.items()}
+    return complete(cls, tensors, numbers)
 
 
 def _allows(support: TensorSupport, tensor: TensorDesc, *, dimensions: bool) -> bool:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -82,7 +83,7 @@ def case_id(desc: OperatorDesc, pattern: str, data: str, variant: str = PLAIN) -
         pattern = f"{pattern}.{variant}"
     indices = "".join(f"{desc.tensors[name].data_type.name.lower()}." for name in desc.index_tensors())
     first = desc.tensors[desc.data_tensors()[0]]
-    shape = shape_word(first.dimension_count, desc.short_names, desc.numbers)
+    shape = shape_word(first.dimension_count, desc.short_names(), desc.numbers)
     stem = f"{desc.operator.lower()}/{first.data_type.name.lower()}/{shape}/{indices}{pattern}/{data}"
     content = f"[{_encoded(desc)}, {_json(pattern)}, {_json(data)}]"
     return f"{stem}.{hashlib.sha256(content.encode()).hexdigest()[:6]}"
@@ -99,9 +100,17 @@ def _json(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=0).decode()
 
 
-def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping[str, int]) -> str:
-    """Returns the part of a case id that says the dimension count and the numbers: `d4.axis1.k2`."""
-    return f"d{dimensions}" + "".join(f".{short}{numbers[name]}" for name, short in short_names.items())
+def shape_word(dimensions: int, short_names: Mapping[str, str], numbers: Mapping[str, Any]) -> str:
+    """Returns the part of a case id that says the dimension count and the numbers: `d4.axis1.k2`.
+
+    A number without a short name is left out.
+    """
+    return f"d{dimensions}" + "".join(f".{short}{_word(numbers[name])}" for name, short in short_names.items() if short)
+
+
+def _word(number: int | tuple[int, ...]) -> str:
+    """Returns a number as a part of a case id; the numbers of an array are joined by `_`."""
+    return "_".join(map(str, number)) if isinstance(number, tuple) else str(number)
 
 
 class CaseIds:

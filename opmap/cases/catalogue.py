@@ -9,7 +9,7 @@ from functools import partial
 from math import prod
 
 from ..descriptors import OperatorDesc, TensorDesc, complete_sizes
-from ..operators import OPERATORS, AnyOperator, Choice, size_classes
+from ..operators import OPERATORS, Operator
 from ..operators.random_source import SeededSource
 from ..spec import Spec
 from ..tensors import DataType, Tensor
@@ -23,12 +23,11 @@ from .parameters import (
     WORLD,
     allows_pattern,
     cases_in,
-    cases_of,
     cases_with,
     is_large,
     possible_values,
 )
-from .random_cases import chosen_numbers, draw_any, drawn_case
+from .random_cases import Row, chosen_numbers, draw_any, drawn_case
 from .values import (
     DATA_PATTERNS,
     INDEX_PATTERNS,
@@ -39,9 +38,6 @@ from .values import (
     signed,
 )
 from .variants import VARIANTS
-
-SMOKE_ROWS = 68
-"""The number of rows of each operator's pair array that are in `smoke`. The first rows of an array hold every class."""
 
 RANDOM, RANDOM_ELEMENTS = 100, 4096
 """RANDOM: number of random descriptors per operator in `standard`. RANDOM_ELEMENTS: upper bound of elements in any of
@@ -127,7 +123,7 @@ def example_descriptor(spec: Spec, id: str) -> tuple[OperatorDesc, dict[str, Ten
 # --- the parts of a tier -------------------------------------------------------------------------------------------
 
 
-def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+def _examples(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives the documented examples that have values."""
     if wanted is not None and not wanted.may_begin(operator.name):
         return
@@ -139,16 +135,13 @@ def _examples(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
             yield Case(id, desc, {name: tensors[name] for name in desc.inputs})
 
 
-def _array_rows(
-    operator: AnyOperator, wanted: CaseIds | None, *, rows: str, count: int | None = None
-) -> Iterator[Case]:
-    """Gives the first rows of a covering array."""
-    for choice in _choices(operator, rows, count):
-        if _may_give_wanted_case(operator, choice, wanted):
-            yield from cases_of(operator, choice)
+def _array_rows(operator: Operator, wanted: CaseIds | None, *, rows: str, smoke: bool = False) -> Iterator[Case]:
+    """Gives the rows of a part of the covering arrays, or those of `smoke`."""
+    for row in _rows(operator, rows, wanted, smoke=smoke):
+        yield from cases_in(row.desc, row.choice)
 
 
-def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+def _stale_state(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives pairs of cases that expose state kept between runs; and cases with a single index, one per index pattern.
 
     For each number of the operator: two descriptors with the same inputs that differ in this number only, then the
@@ -162,7 +155,7 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
         groups.setdefault(tuple(desc.inputs.items()), []).append(desc)
     pairs = [pair for group in groups.values() for pair in itertools.combinations(group, 2)]
     pairs.sort(key=lambda pair: pair[0].output != pair[1].output)  # pairs with the same output sizes come first
-    for name in operator.descriptor.short_names:
+    for name in operator.descriptor.short_names():
         for first, second in pairs:
             if {n for n in first.numbers if first.numbers[n] != second.numbers[n]} != {name}:
                 continue
@@ -181,16 +174,14 @@ def _stale_state(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case
             break
 
 
-def _pairs(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+def _pairs(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives the pair array, each row with its own values and with several others."""
-    for choice in _choices(operator, "pairs"):
-        if _may_give_wanted_case(operator, choice, wanted):
-            desc = operator.build(choice)
-            yield from cases_in(desc, choice)
-            yield from _other_values(desc, choice)
+    for row in _rows(operator, "pairs", wanted):
+        yield from cases_in(row.desc, row.choice)
+        yield from _other_values(row.desc, row.choice)
 
 
-def _other_values(desc: OperatorDesc | None, choice: Choice) -> Iterator[Case]:
+def _other_values(desc: OperatorDesc, choice: Mapping[str, str]) -> Iterator[Case]:
     """Gives cases of a choice with each data pattern, then with the next two index patterns that are allowed."""
     for data in DATA_PATTERNS:
         yield from cases_in(desc, {**choice, "data_pattern": data})
@@ -205,19 +196,7 @@ def _other_values(desc: OperatorDesc | None, choice: Choice) -> Iterator[Case]:
             return
 
 
-def _wide(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
-    """Gives the cases of two array rows for each wide size class: those with the fewest and with the most indices."""
-    values = {"index_type": "INT32", "index_pattern": "random", "data_pattern": "addr", "index_path": "input"}
-    fixed_classes = {"axis_length": "odd", "data_type": "UINT32", **values}
-    for candidates in _extra(operator, size_classes.WIDE, fixed_classes, wanted):
-        for choose in (min, max):
-            _, choice = choose(
-                candidates, key=lambda b: sum(b[0].tensors[n].element_count for n in b[0].index_tensors())
-            )
-            yield from cases_of(operator, choice)
-
-
-def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+def _random(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives cases of random descriptors, also with axes, batch counts and lengths that are in no equivalence class."""
     name = operator.name
     if wanted is not None and not wanted.may_begin(name):
@@ -234,26 +213,22 @@ def _random(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
                 break
 
 
-def _drawn(operator: AnyOperator, wanted: CaseIds | None, *, tier: Tier) -> Iterator[Case]:
+def _drawn(operator: Operator, wanted: CaseIds | None, *, tier: Tier) -> Iterator[Case]:
     """Gives random cases with sizes and combinations of features that the other parts of a tier lack."""
     if wanted is None or wanted.may_begin(operator.name):
         for number in chosen_numbers(tier, operator.name):
             yield drawn_case(operator.name, seed_of(f"{operator.name}/{number}"))
 
 
-def large(operator: AnyOperator, wanted: CaseIds | None = None) -> Iterator[Case]:
-    """Gives one case for each large size class: the smallest descriptor that a row of the pair array gives with it.
+def large(operator: Operator, wanted: CaseIds | None = None) -> Iterator[Case]:
+    """Gives one case for each large size class.
 
     The indices are the limits of the axis. The data is special values: unique values would need several rounds.
     """
-    values = {"index_type": "INT32", "index_pattern": "bounds", "data_pattern": "special", "index_path": "input"}
-    fixed_classes = {"axis_length": "2", "data_type": "UINT8", **values}
-    for candidates in _extra(operator, size_classes.LARGE, fixed_classes, wanted):
-        _, choice = min(candidates, key=lambda b: sum(t.minimum_size_in_bytes for t in b[0].tensors.values()))
-        yield from cases_of(operator, choice)
+    return _array_rows(operator, wanted, rows="large")
 
 
-def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
+def _world(operator: Operator, wanted: CaseIds | None) -> Iterator[Case]:
     """Gives the small scope. Each descriptor gets the next index type, index pattern and data pattern in turn.
 
     All data widths of one descriptor share them.
@@ -262,7 +237,7 @@ def _world(operator: AnyOperator, wanted: CaseIds | None) -> Iterator[Case]:
     first = descriptor.data_tensors()[0]
     for i, (sizes, numbers) in enumerate(operator.world(*WORLD)):
         data = DATA_PATTERNS[i // len(_WORLD_FORMS) % len(DATA_PATTERNS)]
-        shape = shape_word(len(sizes[first]), descriptor.short_names, numbers)
+        shape = shape_word(len(sizes[first]), descriptor.short_names(), numbers)
         widths = [t for t in WIDTHS if wanted is None or wanted.may_begin(operator.name, t.name, shape)]
         if not widths:
             continue
@@ -285,8 +260,9 @@ def _world_forms_from(turn: int) -> Iterator[tuple[DataType, str]]:
             return
 
 
-_first_pairs = partial(_array_rows, rows="pairs", count=SMOKE_ROWS)  # they hold every class
+_first_pairs = partial(_array_rows, rows="pairs", smoke=True)  # they hold every class
 _triples = partial(_array_rows, rows="triples")  # with those of the pair array, they hold every possible triple
+_wide = partial(_array_rows, rows="wide")
 _chosen, _chosen_of_full = partial(_drawn, tier="standard"), partial(_drawn, tier="full")
 
 _SMOKE = (_examples, _first_pairs, _stale_state)
@@ -301,38 +277,17 @@ _VARIANTS_AFTER: Mapping[object, Tier] = {_stale_state: "smoke", _random: "stand
 """Part -> the tier whose cases in variants come after it."""
 
 
-def _choices(operator: AnyOperator, rows: str, count: int | None = None) -> Iterator[dict[str, str]]:
-    """Gives the first rows of an operator's covering array as choices. A registered operator may have no arrays."""
+def _rows(operator: Operator, part: str, wanted: CaseIds | None, *, smoke: bool = False) -> Iterator[Row]:
+    """Gives the rows of a part of the covering arrays that may give a wanted case; with `smoke`, only those of this tier.
+
+    A registered operator may have no arrays.
+    """
     if has_arrays(operator.name):
         covering = arrays(operator.name)
-        yield from covering.choices((covering.pairs if rows == "pairs" else covering.triples)[:count])
-
-
-def _extra(
-    operator: AnyOperator,
-    extra: Mapping[str, Mapping[str, int]],
-    fixed_classes: Mapping[str, str],
-    wanted: CaseIds | None,
-) -> Iterator[list[tuple[OperatorDesc, dict[str, str]]]]:
-    """Gives the descriptors of each wide or large class, with their choices. The rows of the pair array give them.
-
-    In each row, this class and `fixed_classes` replace the row's own classes.
-    """
-    if wanted is not None and not wanted.may_begin(operator.name, fixed_classes["data_type"]):
-        return
-    for parameter, names in extra.items():
-        for name in names:
-            rows = [{**choice, **fixed_classes, parameter: name} for choice in _choices(operator, "pairs")]
-            choices = {tuple(row.values()): row for row in rows}.values()  # many rows differ in `fixed_classes` alone
-            built = [(operator.build(choice), choice) for choice in choices]
-            possible = [(desc, choice) for desc, choice in built if desc and possible_values(desc, choice)]
-            if possible:
-                yield possible
-
-
-def _may_give_wanted_case(operator: AnyOperator, choice: Choice, wanted: CaseIds | None) -> bool:
-    """Returns whether a case of this choice may have a wanted id."""
-    return wanted is None or wanted.may_begin(operator.name, choice["data_type"], f"d{choice['dimensions']}")
+        for row in itertools.islice(covering.rows(operator, part), covering.smoke if smoke else None):
+            words = row.choice["data_type"], f"d{row.choice['dimensions']}"
+            if wanted is None or wanted.may_begin(operator.name, *words):
+                yield row
 
 
 def generated(desc: OperatorDesc, pattern: str, data: str) -> Case:

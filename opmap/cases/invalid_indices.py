@@ -15,7 +15,7 @@ from itertools import cycle, product
 from operator import itemgetter
 
 from ..descriptors import OperatorDesc
-from ..operators import AnyOperator
+from ..operators import Operator
 from ..operators.random_source import SeededSource
 from ..pseudocode.access import Move
 from ..tensors import DataType, Tensor
@@ -278,7 +278,7 @@ def _unique(tensor: Tensor) -> Tensor:
 # --- which descriptors are asked ---
 
 
-def questions(operator: AnyOperator) -> list[Question]:
+def questions(operator: Operator) -> list[Question]:
     """Returns the questions about an operator: each invalid index in each place, for each data type and index type.
 
     Each data type is asked about with a descriptor of its own, so that together they tell more explanations apart. There are
@@ -295,7 +295,7 @@ def questions(operator: AnyOperator) -> list[Question]:
     return all_questions
 
 
-def _descriptors(operator: AnyOperator) -> list[tuple[tuple[str, int, int], list[OperatorDesc]]]:
+def _descriptors(operator: Operator) -> list[tuple[tuple[str, int, int], list[OperatorDesc]]]:
     """Returns the descriptors for each kind of place, a (field, tuple size, coordinate), the best first.
 
     In the best ones, elements lie on both sides of the dimension, and the output is small. They are chosen among random

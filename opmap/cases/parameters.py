@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from math import prod
 
 from ..descriptors import OperatorDesc
-from ..operators import OPERATORS, AnyOperator, size_classes
+from ..operators import OPERATORS, Operator, size_classes
 from ..tensors import DataType
 from .case import INDEX_PATHS, Case, case_id
 from .values import DATA_PATTERNS, INDEX_PATTERNS, Filled, allows, rounds, shows, signed
@@ -23,7 +23,7 @@ WIDTHS = (DataType.UINT8, DataType.FLOAT16, DataType.FLOAT32, DataType.INT64)
 _OF_INDICES = ("axis_length", "index_count", "index_type", "index_pattern", "index_path")
 
 
-def parameters(operator: AnyOperator) -> dict[str, tuple[str, ...]]:
+def parameters(operator: Operator) -> dict[str, tuple[str, ...]]:
     """Returns every parameter of an operator with its classes, in the order of the covering arrays' columns.
 
     An operator without index tensors lacks the parameters that describe indices.
@@ -130,14 +130,9 @@ def possible_forms(desc: OperatorDesc, index_type: DataType) -> list[tuple[str, 
     return [(pattern, path) for pattern in patterns for path in INDEX_PATHS if path != impossible]
 
 
-def cases_of(operator: AnyOperator, choice: Mapping[str, str]) -> list[Case]:
-    """Returns the cases with the classes of a choice, one per round of its data; empty if there are none."""
-    return cases_in(operator.build(choice), choice)
-
-
-def cases_in(desc: OperatorDesc | None, choice: Mapping[str, str]) -> list[Case]:
-    """Returns the cases of a descriptor that was built for a choice, as `cases_of` does."""
-    if desc is None or not possible_values(desc, choice):
+def cases_in(desc: OperatorDesc, choice: Mapping[str, str]) -> list[Case]:
+    """Returns the cases of a descriptor with the values of a choice, one per round of its data; empty if there are none."""
+    if not possible_values(desc, choice):
         return []
     return cases_with(desc, choice.get("index_pattern", ""), choice["data_pattern"], choice.get("index_path", "input"))
 

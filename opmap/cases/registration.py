@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
-from ..operators import AnyOperator, add_operator, remove_operator
+from ..operators import Operator, add_operator, remove_operator
 from ..spec import read_spec
 from .covering_arrays import add_arrays, read_arrays, remove_arrays
 
 
 def register_operator(
-    operator: AnyOperator, *, spec: str | os.PathLike[str], arrays: str | os.PathLike[str] | None = None
+    operator: Operator, *, spec: str | os.PathLike[str], arrays: str | os.PathLike[str] | None = None
 ) -> None:
     """Adds an operator: its cases, coverage, faults and verdicts are then like those of a shipped operator.
 
     `operator` is an `Operator` of `opmap/operators/contract.py`. `spec` is a TOML file in the form of `opmap/spec/`.
-    `arrays` is the JSON file that `tools/build_arrays.py` writes; without it the catalogue has the operator's
+    `arrays` is the JSON file that `tools/choose_rows.py` writes; without it the catalogue has the operator's
     documented examples and random cases only. Raises InputError if a file cannot be read, ValueError if the name is
     taken.
     """

@@ -8,7 +8,7 @@ from math import prod
 import msgspec
 
 from ..operators import OPERATORS
-from ..operators.contract import AnyOperator
+from ..operators.contract import Operator
 from ..operators.random_source import RandomSource, draw_sizes, items, pick
 from ..tensors import DataType
 from .graphs import (
@@ -65,7 +65,7 @@ class _GraphDrawing:
         self.nodes: list[Node] = []
         self.shown: set[str] = set()
         self.values: dict[str, Value] = {}
-        self.operators: list[AnyOperator] = [o for o in OPERATORS.values() if o.lower and o.emit]
+        self.operators: list[Operator] = [o for o in OPERATORS.values() if o.lower and o.emit]
 
     def graph(self) -> Graph:
         """Returns the drawn graph. Raises Invalid if what was drawn does not fit."""

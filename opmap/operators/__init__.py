@@ -3,13 +3,12 @@
 Beside it stand `NAME.probes.toml` (read by `cases.probes`) and `NAME.kernels.toml` (read by `coverage.kernels`).
 """
 
-from .contract import AnyOperator, Choice, Lowering, Operator, Outline, Substitution
+from .contract import Lowering, Operator, Substitution
+from .drawing import Outline
 from .registry import OPERATORS, add_operator, emitted, remove_operator
 
 __all__ = [
     "OPERATORS",
-    "AnyOperator",
-    "Choice",
     "Lowering",
     "Operator",
     "Outline",

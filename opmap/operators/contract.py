@@ -1,30 +1,23 @@
 """The contract that an operator's file fulfils. The file ends with `OPERATOR = Operator(...)`.
 
-The shared machinery uses an operator only through this class, its descriptor class and its spec file. The pseudocode in
-the spec says which elements the operator reads and writes.
+The file says only what the operator's page cannot: the ONNX node, and what the DirectML EP makes of that node. The spec file has
+the rest: the fields, from which the descriptor class is made; the rules, from which descriptors are made; and the
+pseudocode, which says which elements the operator reads and writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any
 
-from ..descriptors import OperatorDesc, complete_sizes
+from ..descriptors import OperatorDesc, complete_sizes, descriptor_class
+from ..pseudocode import Expansion
 from ..tensors import DataType
-from .random_source import RandomSource
-
-D = TypeVar("D", bound=OperatorDesc)
-
-Choice = Mapping[str, str]
-"""One class for each parameter: parameter -> class."""
-
-
-class Outline(NamedTuple):
-    """A valid descriptor in short: input sizes and numbers by DirectML's names. The output follows from them."""
-
-    sizes: Mapping[str, tuple[int, ...]]
-    numbers: Mapping[str, int]
+from . import drawing
+from .drawing import Outline
+from .random_source import RandomSource, SeededSource, draw_sizes
 
 
 @dataclass(frozen=True)
@@ -55,56 +48,71 @@ class Lowering:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator(Generic[D]):
+class Operator:
     """Everything that opmap knows about one operator, except its spec file.
 
-    - `descriptor`: the OperatorDesc subclass. Its `expansion()` gives the coordinates for the `...` of the page's
-      lines.
+    The functions get a valid descriptor of the class `descriptor`.
+
+    - `name`: the operator's name without DML_OPERATOR_.
+    - `expansion(desc)`: the coordinates for the `...` and for the names of series in the page's lines.
     - `parameters`: the operator's own parameters, name -> classes. Every operator also has the parameters in
       `cases/parameters.py`; an entry here with the same name replaces one of them, and an empty tuple removes it.
-    - `classify(desc)`: returns {parameter: class} for the operator's own parameters; None for a parameter if the valid
+    - `classify(desc)`: returns {parameter: class} for the operator's own parameters; None for a parameter if the
       descriptor is in none of its classes.
-    - `build(choice)`: returns a small valid descriptor. `choice` gives a class for each parameter that depends on sizes
-      and types. Returns None if no valid descriptor has these classes. Equal choices give equal descriptors.
-    - `world(dimensions, size)`: every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as
-      outlines, each once and always in the same order.
-    - `draw(source, dimension_count, max_elements)`: a random valid descriptor of this dimension count. Every valid
-      descriptor must have a chance to be drawn. No tensor has more than `max_elements` elements. All random numbers
-      come from `source`.
-    - `samples()`: a few small descriptors with different dimension counts, axes and numbers, the simplest first.
-    - `lower(desc)`: the ONNX node of a valid, packed descriptor. `lower` itself is None if ONNX has no such
-      operator: its cases run only on a provider that takes cases instead of models.
+    - `lower(desc)`: the ONNX node of a packed descriptor. `lower` itself is None if ONNX has no such operator: its cases
+      run only on a provider that takes cases instead of models.
     - `onnx_operator`: the ONNX operator that the DirectML EP turns into this operator; None if there is none.
-    - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
-      each with a name for its case id.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
       attributes. `emit` itself is None if `onnx_operator` is None.
-
-    Descriptors from `build`, `world`, `draw` and `samples` may have any data types: the caller sets them with
-    `retyped`.
+    - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
+      each with a name for its case id.
     """
 
-    descriptor: type[D]
+    name: str
+    expansion: Callable[[Any], Expansion]
     parameters: Mapping[str, tuple[str, ...]]
-    classify: Callable[[D], Mapping[str, str | None]]
-    build: Callable[[Choice], D | None]
-    world: Callable[[int, int], Iterator[Outline]]
-    draw: Callable[[RandomSource, int, int], D]
-    samples: Callable[[], Iterator[D]]
-    lower: Callable[[D], Lowering] | None = None
+    classify: Callable[[Any], Mapping[str, str | None]]
+    lower: Callable[[Any], Lowering] | None = None
     onnx_operator: str | None = None
-    emit: Callable[..., D] | None = None
-    large_tensors: Callable[[], Iterable[tuple[str, D]]] = tuple
+    emit: Callable[..., OperatorDesc] | None = None
+    large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
 
-    @property
-    def name(self) -> str:
-        """The operator's name without DML_OPERATOR_."""
-        return self.descriptor.operator
+    @cached_property
+    def descriptor(self) -> type[OperatorDesc]:
+        """The class of the operator's descriptors, made of the spec's fields."""
+        return descriptor_class(self.name, self.expansion)
 
-    def descriptors(self, dimensions: int, size: int) -> Iterator[D]:
+    @cached_property
+    def _rules(self) -> drawing.Rules:
+        return drawing.Rules(self.descriptor.spec())
+
+    def draw(
+        self, source: RandomSource, dimension_count: int, max_elements: int, sizes: drawing.Sizes = draw_sizes
+    ) -> OperatorDesc:
+        """Returns a random valid descriptor of this dimension count; every valid descriptor has a chance.
+
+        No tensor has more than `max_elements` elements. All random numbers come from `source`. `sizes` draws the sizes that
+        no rule gives. The caller sets the data types.
+        """
+        outline = drawing.draw(self._rules, source, dimension_count, max_elements, sizes)
+        return complete_sizes(self.descriptor, *outline)
+
+    def world(self, dimensions: int, size: int) -> Iterator[Outline]:
+        """Gives every valid descriptor with up to `dimensions` dimensions and sizes up to `size`, as outlines, in order."""
+        return drawing.world(self._rules, dimensions, size)
+
+    def descriptors(self, dimensions: int, size: int) -> Iterator[OperatorDesc]:
         """Gives the descriptors of `world(dimensions, size)`."""
         return (complete_sizes(self.descriptor, *outline) for outline in self.world(dimensions, size))
 
+    def samples(self) -> Iterator[OperatorDesc]:
+        """Gives a few small descriptors of each dimension count; they are always the same."""
+        first = self.descriptor.spec().support[0].tensors
+        low, high = next(iter(first.values())).dimension_counts
+        for count in range(low, high + 1):
+            drawn = (self.draw(SeededSource(seed), count, SAMPLE_ELEMENTS) for seed in range(SAMPLES))
+            yield from dict.fromkeys(drawn)
 
-AnyOperator = Operator[Any]
-"""An operator whose descriptor class is not known to the type checker."""
+
+SAMPLES, SAMPLE_ELEMENTS = 6, 64
+"""How many samples are drawn of each dimension count, and how many elements a tensor of them has at most."""

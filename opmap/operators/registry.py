@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ..descriptors import OperatorDesc, TensorDesc, corrected_spec
 from ..spec import Spec, add_spec, remove_spec
-from .contract import AnyOperator
+from .contract import Operator
 
 
-def _load() -> dict[str, AnyOperator]:
+def _load() -> dict[str, Operator]:
     modules = (importlib.import_module(f"{__package__}.{name}") for name in _module_names())
     operators = [module.OPERATOR for module in modules if hasattr(module, "OPERATOR")]
     return {operator.name: operator for operator in sorted(operators, key=lambda o: o.descriptor.spec().number)}
@@ -23,11 +23,11 @@ def _module_names() -> list[str]:
     return [module.name for module in pkgutil.iter_modules([str(this_file.parent)]) if module.name != this_file.stem]
 
 
-OPERATORS: dict[str, AnyOperator] = _load()
+OPERATORS: dict[str, Operator] = _load()
 """Operator name (`GATHER`) -> operator, in the order of DirectML's numbers; registered operators come last."""
 
 
-def add_operator(operator: AnyOperator, spec: Spec) -> None:
+def add_operator(operator: Operator, spec: Spec) -> None:
     """Adds an operator from outside the package, with its spec.
 
     Raises ValueError if an operator or a spec has the name already, or if the two names differ.

@@ -42,10 +42,16 @@ class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member of the operator's struct. `uint` is a number."""
+    """A member of the operator's struct. `uint` and `int` are numbers, `uints` and `ints` arrays of numbers.
+
+    `short` is the name of a number in case ids. `unused_draws` random numbers are drawn after the field and left unused, so that
+    random descriptors stay those of earlier releases.
+    """
 
     name: str
-    kind: Literal["input", "output", "uint"]
+    kind: Literal["input", "output", "uint", "int", "uints", "ints"]
+    short: str = ""
+    unused_draws: int = 0
 
 
 class Breaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -174,6 +180,11 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return {f.name: re.sub(r"(?<!^)(?=[A-Z])", "_", f.name).lower() for f in self.fields}
 
     @cached_property
+    def short_names(self) -> dict[str, str]:
+        """The fields that are no tensors -> their names in case ids, in the struct's order."""
+        return {f.name: f.short for f in self.fields if f.kind not in ("input", "output")}
+
+    @cached_property
     def index_tensors(self) -> tuple[str, ...]:
         """The inputs that hold indices: those that the pseudocode reads within brackets."""
         lines = [line for line in self.lines if isinstance(line, Line)]
@@ -186,14 +197,15 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return tuple(name for name in self.field_names("input") if name not in self.index_tensors)
 
     @cached_property
-    def size_formula(self) -> tuple[FormulaStatement, ...]:
-        """The parsed rule that assigns the output's sizes. Raises KeyError if no rule does."""
-        (output,) = self.field_names("output")
-        for rule in self.rules:
-            statements = parse_formula(rule.check) if rule.check != "support" else ()
-            if any(isinstance(s, Assignment) and s.name == f"{output}.Sizes" for s in statements):
-                return statements
-        raise KeyError(f"{self.operator} has no size formula")
+    def size_formulas(self) -> dict[str, tuple[FormulaStatement, ...]]:
+        """Tensors whose sizes a rule assigns -> the parsed rule."""
+        formulas = (parse_formula(rule.check) for rule in self.rules if rule.check != "support")
+        return {
+            name.removesuffix(".Sizes"): formula
+            for formula in formulas
+            for name in (s.name for s in formula if isinstance(s, Assignment))
+            if name.endswith(".Sizes")
+        }
 
     def field_names(self, *kinds: str) -> tuple[str, ...]:
         """Returns the names of the fields of these kinds (`input`, `output`, `uint`), in the struct's order."""

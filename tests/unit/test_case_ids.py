@@ -45,7 +45,7 @@ class TestMeaning:
         parts = [
             desc.operator.lower(),
             data.data_type.name.lower(),
-            shape_word(data.dimension_count, desc.short_names, desc.numbers),
+            shape_word(data.dimension_count, desc.short_names(), desc.numbers),
             f"{desc.tensors[indices].data_type.name.lower()}.{case.index_pattern}",
             f".{case.variant}",
             case.data_pattern,

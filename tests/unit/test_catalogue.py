@@ -275,7 +275,9 @@ class TestPatterns:
         desc = next(
             d
             for d in OPERATORS["GATHER_ND1"].descriptors(3, 3)
-            if d.tuple_size == 2 and d.indices_tensor.element_count > 6 and len(set(d.input_tensor.sizes)) > 2
+            if d.indices_tensor.sizes[-1] == 2
+            and d.indices_tensor.element_count > 6
+            and len(set(d.input_tensor.sizes)) > 2
         )
         (bounds,) = desc.index_bounds.values()
         assert 2 == len(bounds) and bounds[0] != bounds[1]

@@ -3,7 +3,6 @@
 import itertools
 import json
 from functools import cache
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,7 +12,7 @@ from opmap.cases.coverage.boundaries import boundary_rules
 from opmap.cases.coverage.covered import Covered, measure
 from opmap.cases.coverage.kernels import kernel_files, kernel_reached
 from opmap.cases.covering_arrays import arrays
-from opmap.cases.parameters import cases_of, classify, classify_desc, parameters
+from opmap.cases.parameters import cases_in, classify, classify_desc, parameters
 from opmap.cases.random_cases import random_descriptors
 from opmap.cli import main
 from opmap.evidence.coverage_tables import tier_coverage
@@ -21,7 +20,6 @@ from opmap.operators import OPERATORS
 from opmap.operators.size_classes import length
 
 SMOKE = list(catalogue("smoke", variants=False))
-TOOL = Path(__file__).parents[2] / "tools" / "build_arrays.py"
 
 
 @cache
@@ -131,33 +129,34 @@ class TestClosedWorld:
 class TestSpace:
     """The shipped arrays agree with what the operators say about their parameters."""
 
-    @pytest.mark.parametrize("operator", OPERATORS)
-    def test_arrays_are_of_these_parameters(self, operator):
-        """The arrays have the operator's parameters and classes. If they do not, run tools/build_arrays.py."""
-        assert arrays(operator).parameters == {n: tuple(c) for n, c in parameters(OPERATORS[operator]).items()}
+    @pytest.mark.parametrize("operator", [name for name in OPERATORS if arrays(name).frozen])
+    def test_frozen_rows_are_of_these_parameters(self, operator):
+        """The rows that are data have the operator's parameters and classes."""
+        frozen = arrays(operator).frozen
+        assert frozen.parameters == {n: tuple(c) for n, c in parameters(OPERATORS[operator]).items()}
 
     @pytest.mark.parametrize("operator", OPERATORS)
-    def test_rows_are_built_as_chosen(self, operator):
+    def test_rows_have_their_classes(self, operator):
         """Every row for pairs gives valid cases, which are measured to have exactly the row's classes.
 
-        Of the rows for triples every fifth is built, and measured as far as its descriptor decides the classes.
+        Of the rows for triples every fifth is made, and measured as far as its descriptor decides the classes.
         """
-        kept, module = arrays(operator), OPERATORS[operator]
-        assert kept.pairs and kept.triples
-        for choice in kept.choices(kept.pairs):
-            cases = cases_of(module, choice)
+        module = OPERATORS[operator]
+        pairs, triples = (list(arrays(operator).rows(module, part)) for part in ("pairs", "triples"))
+        assert pairs and triples
+        for row in pairs:
+            cases = cases_in(row.desc, row.choice)
             assert cases
             for case in cases:
                 assert () == case.desc.violations()
                 measured = classify(case)
                 if case.id.split("/")[-1].startswith("addr"):
                     measured["data_pattern"] = "addr"
-                assert choice == measured
-        for choice in kept.choices(kept.triples[::5]):
-            desc = module.build(choice)
-            assert () == desc.violations()
-            assert choice == {**choice, **classify_desc(desc)}
-            assert cases_of(module, choice)
+                assert row.choice == measured
+        for row in triples[::5]:
+            assert () == row.desc.violations()
+            assert row.choice == {**row.choice, **classify_desc(row.desc)}
+            assert cases_in(row.desc, row.choice)
 
     def test_lengths(self):
         """A class of axis lengths begins with the number in its name."""
@@ -170,29 +169,14 @@ class TestSpace:
     def test_what_is_called_impossible_does_not_occur(self, operator):
         """No descriptor of the small scope and no random one has a pair of classes that the arrays call impossible."""
         impossible = set(arrays(operator).impossible_pairs)
-        parameters = arrays(operator).parameters
+        own = parameters(OPERATORS[operator])
         seen = set()
         random_ones = (desc for desc in some_descriptors() if desc.operator == operator)
         for desc in itertools.chain(OPERATORS[operator].descriptors(4, 3), random_ones):
-            classes = [(n, c) for n, c in classify_desc(desc).items() if c in parameters[n]]
+            classes = [(n, c) for n, c in classify_desc(desc).items() if c in own[n]]
             seen.update(itertools.combinations(classes, 2))
         assert set() == impossible & {f"{a} {x}, {b} {y}" for (a, x), (b, y) in seen}
         assert len(seen) > 300
-
-    @pytest.mark.slow
-    @pytest.mark.skipif(not TOOL.is_file(), reason="needs a checkout")
-    def test_the_tool_finds_the_rows_possible(self, monkeypatch):
-        """After a change to an operator's `build`, arrays that no longer fit are noticed without building new ones.
-
-        The tool calls `build` for every choice. It finds the shipped rows possible, and as many triples as the file says.
-        """
-        monkeypatch.syspath_prepend(str(TOOL.parent))
-        import build_arrays
-
-        kept = arrays("GATHER_ELEMENTS")
-        space = build_arrays.Space(OPERATORS["GATHER_ELEMENTS"])
-        assert [] == [row for row in kept.pairs if not space.possible(row)]
-        assert kept.possible_triples == sum(int(table.sum()) for table in space.tables(3).values())
 
 
 class TestKernels:

@@ -238,26 +238,26 @@ class TestArrays:
     """The covering arrays of an operator from outside."""
 
     def read(self, tmp_path, **changes):
-        document = {
-            "parameters": {"rank": ["1", "2"], "type": ["INT8", "INT64"]},
-            "pairs": [[0, 0], [1, 1]],
-            "triples": [],
-            "impossible_pairs": [],
-            "possible_triples": 0,
-        }
+        document = {"pairs": [0, 1], "impossible_pairs": [], "possible_triples": 0}
         file = tmp_path / "arrays.json"
         file.write_text(json.dumps({**document, **changes}), encoding="utf-8")
         return read_arrays(file)
 
-    @pytest.mark.parametrize("row", [[0], [0, 1, 0], [0, 2], [-1, 0]])
-    @pytest.mark.parametrize("name", ["pairs", "triples"])
-    def test_rows(self, tmp_path, name, row):
-        """Each row has one class number per parameter."""
+    @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "1", [0]])
+    @pytest.mark.parametrize("name", ["pairs", "wide"])
+    def test_rows(self, tmp_path, name, seed):
+        """Each row is a seed."""
         assert 2 == len(self.read(tmp_path).pairs)
-        with pytest.raises(InputError, match=rf"arrays.json: \$\.{name}\[1\]: must be one class number for each"):
-            self.read(tmp_path, **{name: [[0, 0], row]})
+        with pytest.raises(InputError, match=rf"arrays.json: Expected `int`.* - at `\$\.{name}\[1\]`"):
+            self.read(tmp_path, **{name: [0, seed]})
+
+    def test_rows_as_data(self, tmp_path):
+        """Descriptors come from seeds; only the package has rows that are data."""
+        rows = {name: [] for name in ("model", "pairs", "triples", "descriptors", "wide", "large")} | {"parameters": {}}
+        with pytest.raises(InputError, match=r"\$\.frozen: must be left out"):
+            self.read(tmp_path, frozen=rows)
 
     def test_many(self, tmp_path, monkeypatch):
         monkeypatch.setattr("opmap.cases.covering_arrays.MAX_BRACKETS", 9)
         with pytest.raises(InputError, match="must have at most 9 arrays, got 1"):
-            self.read(tmp_path, pairs=[[0, 0]] * 5)
+            self.read(tmp_path, pairs=[[0]] * 10)

@@ -71,7 +71,7 @@ class TestFiles:
         desc = OPERATORS[spec.name].descriptor
         assert [f.name for f in spec.fields] == list(desc.members())
         assert [f.name for f in dataclasses.fields(desc)] == list(desc.members().values())
-        assert set(desc.short_names) == {f.name for f in spec.fields if f.kind == "uint"}
+        assert set(desc.short_names()) == {f.name for f in spec.fields if f.kind == "uint"}
 
     @pytest.mark.parametrize("spec", SPECS)
     def test_rules_stand_on_a_line_unless_derived(self, spec):

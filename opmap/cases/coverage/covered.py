@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...descriptors import OperatorDesc
-from ...operators import OPERATORS, AnyOperator, size_classes
+from ...operators import OPERATORS, Operator, size_classes
 from ...pseudocode import show
 from ...spec import SpecExample
 from ...tensors import DataType
@@ -42,14 +42,14 @@ class Covered:
     variant_pairs: set[tuple[str, tuple[str, str | None]]] = field(default_factory=set)
 
     @property
-    def definition(self) -> AnyOperator:
+    def definition(self) -> Operator:
         """The operator, as its file defines it."""
         return OPERATORS[self.operator]
 
     @cached_property
     def parameters(self) -> dict[str, tuple[str, ...]]:
         """The operator's parameters with their classes, in the order of the covering arrays' columns."""
-        return arrays(self.operator).parameters if has_arrays(self.operator) else parameters(self.definition)
+        return parameters(self.definition)
 
     @cached_property
     def _all_rules(self) -> set[str]:
@@ -132,8 +132,8 @@ class Covered:
 
     def _missing_triples(self) -> list[str]:
         covering, covered = arrays(self.operator), self.triples
-        rows = covering.choices((*covering.pairs, *covering.triples))
-        possible = dict.fromkeys(triple for choice in rows for triple in combinations(choice, 3))
+        rows = (row for part in ("pairs", "triples") for row in covering.rows(self.definition, part))
+        possible = dict.fromkeys(triple for row in rows for triple in combinations(row.choice, 3))
         return [", ".join(f"{n} {c}" for n, c in triple) for triple in possible if triple not in covered]
 
     def _extra_classes(self, strength: int) -> list[tuple[str, str]]:
@@ -168,7 +168,7 @@ def measure(cases: Iterable[Case]) -> dict[str, Covered]:
     return covered
 
 
-def runnable_examples(operator: AnyOperator) -> list[SpecExample]:
+def runnable_examples(operator: Operator) -> list[SpecExample]:
     """Returns the documented examples that have values."""
     return [example for example in operator.descriptor.spec().examples if example.runnable]
 

@@ -18,7 +18,7 @@ from .structs import (
     DML_TENSOR_TYPE_BUFFER,
 )
 
-Kind = Literal["input", "output", "uint"]
+Kind = Literal["input", "output", "uint", "int", "uints", "ints"]
 
 
 class BufferTensor(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from onnx import helper
 
 from ...cases.case import Case, retyped
 from ...cases.catalogue import catalogue, generated, model_index_forms
+from ...cases.covering_arrays import model_descriptor
 from ...cases.variants import VARIANTS, Formed
 from ...errors import InputError, MappingError, shown
 from ...files import TEMPORARY, read_bytes, replace
@@ -228,9 +229,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
     for module in OPERATORS.values():
         if module.lower is None:  # it has no ONNX model
             continue
-        samples = list(module.samples())
-        large = [d for d in samples if d.output.dimension_count == 3 and d.output.element_count > 8]
-        desc = (large or samples)[0]
+        desc = model_descriptor(module)
         for index_type, pattern in model_index_forms():
             case = generated(retyped(desc, desc.output.data_type, index_type), pattern, "addr")
             yield f"{desc.operator.lower()}-{index_type.name.lower()}-{pattern}", case
