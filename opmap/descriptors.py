@@ -340,7 +340,7 @@ class OperatorDesc:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """The page's pseudocode, expanded for this descriptor."""
-        return expand(self.spec().lines, self.expansion(), self.numbers)
+        return expand(self.spec().lines, self.expansion(), self.environment())
 
     @property
     def results(self) -> dict[Any, Any]:
@@ -358,13 +358,22 @@ class OperatorDesc:
 
     @property
     def pseudocode_sizes(self) -> dict[str, tuple[int, ...]]:
-        """The tensors' sizes by the pseudocode's names."""
-        return {name: self.tensors[field].sizes for name, field in self.spec().pseudocode.tensors.items()}
+        """The tensors' sizes by the pseudocode's names. An optional tensor that is left out has none; a number has ()."""
+        fields = self.spec().pseudocode.tensors.items()
+        sizes = {name: self.tensors[field].sizes for name, field in fields if field in self.tensors}
+        return sizes | {name: () for name, field in fields if field in self.numbers}
 
     @property
     def access(self) -> AccessMap:
         """The access map of this descriptor: which element each statement reads, and where it writes it."""
-        return self._computed("access", lambda: access_map(self.statements, self.pseudocode_sizes))
+        return self._computed("access", self._access)
+
+    def _access(self) -> AccessMap:
+        return access_map(self.statements, self.pseudocode_sizes, ignores_outside=self._ignores_outside)
+
+    @property
+    def _ignores_outside(self) -> bool:
+        return self.spec().pseudocode.out_of_range == "ignored"
 
     @cached_property
     def index_bounds(self) -> dict[str, tuple[int, ...]]:
@@ -385,9 +394,10 @@ class OperatorDesc:
     def pseudocode_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
         """Returns the elements of each input in row-major order, by the pseudocode's names.
 
-        The elements of index tensors are numbers. All other elements are bit patterns.
+        The elements of index tensors, and of tensors that the pseudocode computes with, are numbers. All other elements are
+        bit patterns.
         """
-        indices = self.index_tensors()
+        indices = (*self.index_tensors(), *self.spec().value_tensors)
         return {
             name: tensors[field].integers if field in indices else tensors[field].bits
             for name, field in self.spec().pseudocode.tensors.items()
@@ -419,7 +429,8 @@ class OperatorDesc:
 
         Raises PseudocodeError if the output has no such element.
         """
-        return trace(self.statements, self.pseudocode_sizes, at, self.pseudocode_tensors(tensors))
+        elements = self.pseudocode_tensors(tensors)
+        return trace(self.statements, self.pseudocode_sizes, at, elements, ignores_outside=self._ignores_outside)
 
 
 def descriptor_class(operator: str, expansion: Callable[[Any], Expansion]) -> type[OperatorDesc]:

@@ -17,8 +17,8 @@ from ..pseudocode import (
     Copy,
     Example,
     Line,
+    Node,
     Reference,
-    Statement,
     access_map,
     canonical,
     check,
@@ -29,7 +29,7 @@ from ..pseudocode import (
     strides_of,
 )
 from ..pseudocode.formulas import Broken, Value
-from ..pseudocode.tree import Continuation, Membership
+from ..pseudocode.tree import Membership, Subscript
 from ..spec import Erratum, Rule, Spec, SpecExample, load_spec, tensor_rules
 from ..tensors import DataType, Tensor
 from .equivalence import same_formula, same_lines
@@ -298,9 +298,9 @@ class _Run:
         desc = OPERATORS[self.spec.name].descriptor.from_members({**descs, **self.fields})
         printed, lines = self.parsed.expansion, self.spec.lines
         try:
-            statements = expand(_in_words_of(lines, self.spec), desc.expansion(), self.fields)
-            sizes = {name: self.parsed.tensors[field].sizes for name, field in names.items()}
-            access = access_map(statements, sizes)
+            statements = expand(_in_words_of(lines, self.spec), desc.expansion(), desc.environment())
+            ignores_outside = self.spec.pseudocode.out_of_range == "ignored"
+            access = access_map(statements, desc.pseudocode_sizes, ignores_outside=ignores_outside)
         except PseudocodeError as error:
             yield self._found("pseudocode", "", f"{self._pseudocode} does not fit the example: {error.problem}")
             return
@@ -315,8 +315,13 @@ class _Run:
     def _computed(self, access: AccessMap) -> Iterator[_Broken]:
         """Yields the first printed value that the pseudocode does not give."""
         names = self.spec.pseudocode.tensors
-        values = {name: self.parsed.tensors[field].values for name, field in names.items()}
-        for index in access.index_bounds:
+        tensors, numbers = self.parsed.tensors, {name: (number,) for name, number in self.fields.items()}
+        values = {
+            name: tensors[f].values if f in tensors else numbers[f]
+            for name, f in names.items()
+            if f in {**tensors, **numbers}
+        }
+        for index in (*access.index_bounds, *access.value_reads):
             if any(type(v) is not int for v in values[index]):
                 yield self._found("values", names[index], "its indices must be whole numbers")
                 return
@@ -345,7 +350,7 @@ def _demand(rule: Rule, source: str, broken: Broken) -> str:
     return f"{broken.subject}: {demands} {broken.wanted.removeprefix('in ')}; the example has {broken.got}"
 
 
-def _in_words_of(lines: tuple[Statement | Continuation, ...], spec: Spec) -> tuple[Statement | Continuation, ...]:
+def _in_words_of(lines: tuple[Node, ...], spec: Spec) -> tuple[Node, ...]:
     """Returns the lines with the tensor names of the corrected spec (`indices` in place of `index`)."""
     fields = spec.pseudocode.tensors
     corrected = load_spec(spec.name).corrected
@@ -354,14 +359,13 @@ def _in_words_of(lines: tuple[Statement | Continuation, ...], spec: Spec) -> tup
     def name(tensor: str) -> str:
         return corrected_names.get(fields.get(tensor, ""), tensor)
 
-    def renamed(reference: Reference) -> Reference:
-        coordinates = (renamed(c) if isinstance(c, Reference) else c for c in reference.coordinates)
-        return Reference(name(reference.tensor), tuple(coordinates))
+    def renamed(node: Subscript) -> Subscript:
+        return Reference(name(node.tensor), node.coordinates) if isinstance(node, Reference) else node
 
-    def changed(line: Statement | Continuation) -> Statement | Continuation:
+    def changed(line: Node) -> Node:
         match line:
-            case Line(target, source, condition):
-                return Line(renamed(target), renamed(source), condition)
+            case Line():
+                return line.rewritten(renamed)
             case Copy(tensor, other):
                 return Copy(name(tensor), name(other))
         return line

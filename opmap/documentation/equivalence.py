@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from ..errors import PseudocodeError
-from ..pseudocode import Line, Statement, canonical, parse_formula
+from ..pseudocode import Copy, Line, Node, canonical, parse_formula
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
-    Continuation,
     Element,
     Expression,
     Integer,
     Listing,
     Membership,
     Name,
+    Operation,
     Repeat,
     Slice,
     Sum,
@@ -25,8 +26,8 @@ from ..pseudocode.tree import (
 
 
 def same_lines(
-    lines: Sequence[Statement | Continuation],
-    other_lines: Sequence[Statement | Continuation],
+    lines: Sequence[Node],
+    other_lines: Sequence[Node],
     tensors: Mapping[str, str],
 ) -> bool:
     """Returns whether two pseudocodes are equal up to the names of coordinates and tensors.
@@ -36,8 +37,8 @@ def same_lines(
     return [_normal_form(line, tensors) for line in lines] == [_normal_form(line, tensors) for line in other_lines]
 
 
-def _normal_form(line: Statement | Continuation, tensors: Mapping[str, str]) -> tuple[str, tuple[str, int] | None]:
-    if isinstance(line, Continuation):
+def _normal_form(line: Node, tensors: Mapping[str, str]) -> tuple[str, tuple[str, int] | None]:
+    if not isinstance(line, (Line, Copy)):
         return str(line), None
     condition = line.condition if isinstance(line, Line) else None
     return canonical(line, tensors), condition and (condition[0].lower(), condition[1])
@@ -101,6 +102,8 @@ def _statement_ids(text: str, ids: dict[tuple[object, ...], int]) -> list[int]:
                 return {node_id("element", name, value_id(index)): 1}
             case Slice(name, start, stop):
                 return {node_id("slice", name, value_id(start), value_id(stop)): 1}
+            case Operation(operator, operands):
+                return {node_id(operator, *(value_id(cast(Expression, operand)) for operand in operands)): 1}
             case Listing(items):
                 return {node_id("list", *map(value_id, items)): 1}
         raise PseudocodeError(f"{node} has no value")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..pseudocode import Copy, Line, Statement, parse_formula
+from ..pseudocode import Copy, Node, Reference, lines_in, parse_formula
 from ..pseudocode.tree import (
     Assignment,
     Comparison,
-    Continuation,
     FormulaStatement,
     Membership,
     Name,
+    walk,
 )
 
 
@@ -41,12 +41,9 @@ def _only_statement(check: str) -> FormulaStatement | None:
     return statements[0] if len(statements) == 1 else None
 
 
-def tensors_of(line: Statement | Continuation) -> Iterator[str]:
+def tensors_of(line: Node) -> Iterator[str]:
     """Yields the tensor names of a pseudocode line; a name that stands twice comes twice."""
     if isinstance(line, Copy):
         yield from (line.target, line.source)
-    waiting = [line.target, line.source] if isinstance(line, Line) else []
-    while waiting:
-        reference = waiting.pop()
-        yield reference.tensor
-        waiting += reference.indices
+    for inner in lines_in([line]):
+        yield from (node.tensor for part in inner.parts for node in walk(part) if isinstance(node, Reference))

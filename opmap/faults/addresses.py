@@ -48,7 +48,7 @@ def _order_reversed(dimensions: Callable[[Address], Sequence[int]]) -> ChangeAdd
 
     def change(address: Address) -> Address:
         order = list(range(len(address.terms)))
-        chosen = [i for i in dimensions(address) if address.terms[i].loop is not None and address.terms[i].size > 1]
+        chosen = [i for i in dimensions(address) if address.terms[i].loops and address.terms[i].size > 1]
         for i, j in zip(chosen, reversed(chosen), strict=True):
             order[i] = j
         return address.arranged(order)
@@ -93,7 +93,7 @@ def _batch_0(*, data: bool, indices: bool) -> ChangeAddress:
         batches = address.shared_loops
         if indices:
             address = address.change_reads(lambda read: _without_loops(read, batches))
-        return _at_zero(lambda i, term, _: term.loop in batches)(address) if data else address
+        return _at_zero(lambda i, term, _: bool(term.loops & batches))(address) if data else address
 
     return change
 
@@ -104,7 +104,7 @@ def _without_loops(read: IndexRead, loops: set[int]) -> IndexRead:
 
 def _batches_reversed(address: Address) -> Address:
     batches = address.shared_loops
-    return _order_reversed(lambda a: [i for i, term in enumerate(a.terms) if term.loop in batches])(address)
+    return _order_reversed(lambda a: [i for i, term in enumerate(a.terms) if term.loops & batches])(address)
 
 
 def _innermost_at_zero(address: Address) -> Address:
@@ -112,7 +112,7 @@ def _innermost_at_zero(address: Address) -> Address:
     last = max((loop for loop, length in enumerate(address.loops) if length > 1), default=None)
     if last is None:
         return address
-    fixed = address.change(lambda i, term: term.at_zero() if term.loop == last else term)
+    fixed = address.change(lambda i, term: term.without_loop(last))
     return fixed.change_reads(lambda read: _without_loops(read, {last}))
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..cases.case import Case
-from ..pseudocode import Address, Copy, IndexRead, Move, Term, strides_of
+from ..pseudocode import ZERO, Address, Computed, Copy, Expression, IndexRead, LoopPosition, Move, Term, strides_of
+from ..pseudocode.arithmetic import COMPARISONS
 from ..tensors import DataType, Tensor
 
 Numbers = npt.NDArray[np.int64]
@@ -86,7 +87,7 @@ class CaseArrays:
     @cached_property
     def writes_in_order(self) -> bool:
         """Whether `move` writes every output element once, in row-major order."""
-        return self.move.target.in_order
+        return self.move.in_order and not self.case.desc.access.ignores_outside
 
     @cached_property
     def indices(self) -> dict[str, Indices]:
@@ -100,7 +101,15 @@ class CaseArrays:
     @cached_property
     def data(self) -> Bits:
         """The elements of the tensor that `move` reads."""
-        return bit_array(self._tensor(self.move.source.tensor))
+        return self._bits(self.move.source.tensor)
+
+    @cached_property
+    def computed_with(self) -> dict[str, Numbers]:
+        """The tensors that guards and expressions compute with, by name. A number beyond 2^62 counts as 2^62."""
+        return {
+            name: np.array([min(value, 2**62) for value in self._tensor(name).integers], np.int64)
+            for name in self.case.desc.access.value_reads
+        }
 
     @property
     def before(self) -> Bits:
@@ -111,10 +120,19 @@ class CaseArrays:
             if isinstance(statement, Copy):
                 output = bit_array(self._tensor(statement.source)).copy()
             else:
-                data = bit_array(self._tensor(statement.source.tensor))
+                data = self._bits(statement.source.tensor)
                 moved = data.take(self.element_addresses(statement.source), mode="clip")
-                np.put(output, self.element_addresses(statement.target), moved, mode="clip")
+                self._put(output, self.element_addresses(statement.target), moved, statement)
         return output
+
+    def _put(self, output: Bits, addresses: Numbers, moved: Bits, move: Move) -> None:
+        """Writes elements where the guard of their move holds. A write that the page ignores is left out."""
+        kept = np.ones(len(addresses), np.bool_)
+        if self.case.desc.access.ignores_outside:
+            kept &= addresses >= 0
+        if move.guard is not None:
+            kept &= np.broadcast_to(self.computed(move.guard, move.target), move.target.loops).reshape(-1) != 0
+        np.put(output, addresses[kept], moved[kept], mode="clip")
 
     @cached_property
     def index_values(self) -> list[Numbers]:
@@ -147,11 +165,27 @@ class CaseArrays:
         """
         if positions is None:
             positions = index_positions(address, self.read_indices(address, self.indices))
-        total = _loop_addresses(address)
-        strides = (term.stride for term in address.terms if term.read)
-        for position, stride in zip(positions, strides, strict=True):
-            total = total + position * stride
+        total, outside = _loop_addresses(address), np.zeros((1,) * len(address.loops), np.bool_)
+        given = iter(positions)
+        for term in address.terms:
+            if term.read or term.computed:
+                position = self.computed(term.computed, address) if term.computed else next(given)
+                total = total + position * term.stride
+                outside = outside | (position < 0) | (position >= term.size)
+        if self.case.desc.access.ignores_outside and outside.any():
+            total = np.where(outside, -(2**62), total)
         return (total if total.shape == address.loops else np.broadcast_to(total, address.loops)).reshape(-1)
+
+    def computed(self, node: Expression, address: Address) -> Numbers:
+        """Returns the values of an expression, in a shape that can be broadcast to the loops of an address."""
+        match node:
+            case Computed(operator, operands):
+                return _OPERATORS[operator](*(self.computed(operand, address) for operand in operands))
+            case LoopPosition(loop):
+                return _count(address, loop)
+            case IndexRead(tensor):
+                return self.computed_with[tensor].take(_places(node, address), mode="clip")
+        return np.full((1,) * len(address.loops), node, np.int64)
 
     def output(self, addresses: Numbers) -> Bits:
         """Returns the output if `move` has these element addresses on the side that reads indices.
@@ -167,11 +201,38 @@ class CaseArrays:
         else:
             moved = self.data.take(self.element_addresses(move.source), mode="clip")
         output = self.before
-        np.put(output, addresses, moved, mode="clip")
+        self._put(output, addresses, moved, move)
         return output
+
+    def _bits(self, name: str) -> Bits:
+        if name == ZERO:
+            return np.zeros(1, f"<u{self.data_type.size}")
+        return bit_array(self._tensor(name))
 
     def _tensor(self, name: str) -> Tensor:
         return self.case.tensors[self.case.desc.spec().pseudocode.tensors[name]]
+
+
+def _quotient(a: Numbers, b: Numbers) -> Numbers:
+    return np.sign(a) * np.sign(b) * (abs(a) // abs(b))
+
+
+_OPERATORS: Mapping[str, Callable[..., Numbers]] = {
+    **COMPARISONS,
+    "+": np.add,
+    "-": lambda a, b=None: -a if b is None else a - b,
+    "*": np.multiply,
+    "/": _quotient,
+    "%": np.fmod,
+    "abs": abs,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+    "not": np.logical_not,
+}
+"""Operator of an expression -> its function of arrays."""
 
 
 def index_positions(address: Address, values: Sequence[Numbers], position: Resolve = resolve) -> list[Numbers]:

@@ -3,7 +3,10 @@
 from .access import (
     AccessMap,
     Address,
+    Computed,
+    Expression,
     IndexRead,
+    LoopPosition,
     Move,
     Term,
     access_map,
@@ -14,20 +17,37 @@ from .formulas import Broken, assigned, check, evaluate, right_align
 from .interpreter import gives, run
 from .naive import Origin, trace
 from .parser import parse_example, parse_formula, parse_lines
-from .tree import Copy, Example, ExampleTensor, Line, Reference, Statement, show
+from .tree import (
+    ZERO,
+    Copy,
+    Example,
+    ExampleTensor,
+    Line,
+    Node,
+    Reference,
+    Statement,
+    lines_in,
+    show,
+    value_reads_in,
+)
 
 __all__ = [
     "COORDINATES",
+    "ZERO",
     "AccessMap",
     "Address",
     "Broken",
+    "Computed",
     "Copy",
     "Example",
     "ExampleTensor",
     "Expansion",
+    "Expression",
     "IndexRead",
     "Line",
+    "LoopPosition",
     "Move",
+    "Node",
     "Origin",
     "Reference",
     "Statement",
@@ -40,6 +60,7 @@ __all__ = [
     "expand",
     "full_rank",
     "gives",
+    "lines_in",
     "parse_example",
     "parse_formula",
     "parse_lines",
@@ -48,4 +69,5 @@ __all__ = [
     "show",
     "strides_of",
     "trace",
+    "value_reads_in",
 ]

@@ -5,7 +5,8 @@ bounds of the indices and the planted faults use the map. `naive` gets the same 
 
 In each line one side is the counted side (`Line.counted`): the side without indices, usually the target. It names
 each coordinate once. Each of its dimensions is a loop, and the size of the dimension is the length of the loop. The
-other side reads its position from the loops, from index tensors, or has a constant.
+other side reads its position from the loops, from index tensors, or has a constant; or it computes the position with an
+expression. A guard is an expression too: the line does nothing where it is 0.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
 from .compiling import Pieces, compile_address
-from .tree import Constant, Coordinate, Copy, Line, Reference, Rest, Statement, show
+from .expansion import whole
+from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
 
 Sizes = tuple[int, ...]
 
@@ -52,8 +54,39 @@ class IndexRead(NamedTuple):
     tuple_size: int = 1
 
 
+class Computed(NamedTuple):
+    """A number that is computed for each position of the loops: an operator of `tree.Operation`, and its operands."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+
+    def change(self, how: Callable[[Expression], Expression]) -> Expression:
+        """Returns a copy with each node changed, the inner ones first."""
+        operands = (o.change(how) if isinstance(o, Computed) else how(o) for o in self.operands)
+        return how(Computed(self.operator, tuple(operands)))
+
+    @property
+    def leaves(self) -> Iterator[Expression]:
+        """The numbers, loops and reads that it is computed from."""
+        for operand in self.operands:
+            if isinstance(operand, Computed):
+                yield from operand.leaves
+            else:
+                yield operand
+
+
+class LoopPosition(NamedTuple):
+    """The position of a loop, in an expression."""
+
+    loop: int
+
+
+Expression = int | LoopPosition | IndexRead | Computed
+"""A number that a statement computes. An element that it reads counts as it is: a negative one does not count from the end."""
+
+
 class Term(NamedTuple):
-    """The position in one dimension of a tensor: a loop's position, an index that is read, or a constant.
+    """The position in one dimension of a tensor: a loop's position, an index that is read, a constant, or an expression.
 
     `size` is the size of the dimension, `stride` its stride in elements.
     """
@@ -63,10 +96,25 @@ class Term(NamedTuple):
     loop: int | None = None
     constant: int = 0
     read: IndexRead | None = None
+    computed: Computed | None = None
+
+    @property
+    def loops(self) -> set[int]:
+        """The loops that the position depends on, other than by the elements that it reads."""
+        if self.computed:
+            return {leaf.loop for leaf in self.computed.leaves if isinstance(leaf, LoopPosition)}
+        return set() if self.loop is None else {self.loop}
 
     def with_position_of(self, other: Term) -> Term:
         """Returns this dimension with the position of another one."""
-        return self._replace(loop=other.loop, constant=other.constant, read=other.read)
+        return other._replace(size=self.size, stride=self.stride)
+
+    def without_loop(self, loop: int) -> Term:
+        """Returns this dimension with a loop at its first position."""
+        if self.computed is None:
+            return self.at_zero() if self.loop == loop else self
+        fixed = self.computed.change(lambda node: 0 if node == LoopPosition(loop) else node)
+        return self._replace(computed=cast(Computed, fixed))
 
     def at_zero(self) -> Term:
         """Returns this dimension with the constant position 0."""
@@ -101,10 +149,18 @@ class Address:
         return (term.read for term in self.terms if term.read)
 
     @property
+    def all_reads(self) -> Iterator[IndexRead]:
+        """The indices and the elements that expressions read, in the order of the dimensions."""
+        for term in self.terms:
+            yield from reads_in(term.computed) if term.computed else [term.read] if term.read else []
+
+    @property
     def in_order(self) -> bool:
         """Whether the loops visit every element of the tensor once, in row-major order."""
         loops = [(term.loop, term.size, term.constant) for term in self.terms]
-        return loops == [(i, size, 0) for i, size in enumerate(self.loops)]
+        return not any(term.computed for term in self.terms) and loops == [
+            (i, size, 0) for i, size in enumerate(self.loops)
+        ]
 
     @property
     def shared_loops(self) -> set[int]:
@@ -112,8 +168,8 @@ class Address:
 
         Loops of length 1 are left out.
         """
-        beside = {term.loop for term in self.terms if term.loop is not None}
-        inside = {loop for read in self.reads for loop, _ in read.steps}
+        beside = {loop for term in self.terms for loop in term.loops}
+        inside = {loop for read in self.all_reads for loop, _ in read.steps}
         return {loop for loop in beside & inside if self.loops[loop] > 1}
 
     def change(self, how: Callable[[int, Term], Term]) -> Address:
@@ -121,8 +177,15 @@ class Address:
         return dataclasses.replace(self, terms=tuple(how(i, term) for i, term in enumerate(self.terms)))
 
     def change_reads(self, how: Callable[[IndexRead], IndexRead]) -> Address:
-        """Returns a copy with every index read changed."""
-        return self.change(lambda i, term: term._replace(read=how(term.read)) if term.read else term)
+        """Returns a copy with every read changed: of an index, and of an element in an expression."""
+
+        def change(i: int, term: Term) -> Term:
+            if term.computed:
+                changed = term.computed.change(lambda node: how(node) if isinstance(node, IndexRead) else node)
+                return term._replace(computed=cast(Computed, changed))
+            return term._replace(read=how(term.read)) if term.read else term
+
+        return self.change(change)
 
     def arranged(self, order: Sequence[int]) -> Address:
         """Returns a copy in which dimension i has the position that dimension `order[i]` had."""
@@ -135,10 +198,19 @@ class Address:
 
 @dataclass(frozen=True)
 class Move:
-    """A statement that moves one element for each position of its loops, from `source` to `target`."""
+    """A statement that moves one element for each position of its loops, from `source` to `target`.
+
+    If there is a guard, elements are moved only where it is not 0.
+    """
 
     target: Address
     source: Address
+    guard: Computed | None = None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every element of the target is written once, in row-major order."""
+        return self.guard is None and self.target.in_order
 
     @property
     def indexed_side(self) -> Address:
@@ -155,17 +227,30 @@ class Move:
         """The addresses that are written, compiled."""
         return compile_address(self.target)
 
+    @cached_property
+    def guard_values(self) -> Pieces:
+        """The values of the guard, compiled: 1 where the element is moved, else 0."""
+        guard = Computed("and", (1, self.guard if self.guard is not None else 1))
+        return compile_address(Address("", self.target.loops, (Term(2, 1, computed=guard),)))
+
+
+def reads_in(expression: Computed) -> Iterator[IndexRead]:
+    """Gives the elements that an expression reads."""
+    return (leaf for leaf in expression.leaves if isinstance(leaf, IndexRead))
+
 
 @dataclass(frozen=True)
 class AccessMap:
     """The statements of one descriptor as numbers. Tensors have the pseudocode's names.
 
-    A `Copy` moves a whole tensor, a `Move` single elements. `output` is the tensor that the statements write.
+    A `Copy` moves a whole tensor, a `Move` single elements. `output` is the tensor that the statements write. If
+    `ignores_outside`, a write with an index out of range does nothing; else it leaves no element with a documented value.
     """
 
     output: str
     sizes: Mapping[str, Sizes]
     statements: tuple[Copy | Move, ...]
+    ignores_outside: bool = False
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
@@ -192,8 +277,17 @@ class AccessMap:
                 smallest[term.read.offset] = min(term.size, smallest.get(term.read.offset, term.size))
         return {tensor: tuple(smallest[k] for k in sorted(smallest)) for tensor, smallest in bounds.items()}
 
+    @cached_property
+    def value_reads(self) -> tuple[str, ...]:
+        """The tensors whose elements guards and expressions compute with, in the order of their first use."""
+        terms = (term for move in self.moves for side in (move.target, move.source) for term in side.terms)
+        expressions = (*(term.computed for term in terms), *(move.guard for move in self.moves))
+        return tuple(dict.fromkeys(read.tensor for e in expressions if e for read in reads_in(e)))
 
-def access_map(statements: Sequence[Statement], sizes: Mapping[str, Sizes]) -> AccessMap:
+
+def access_map(
+    statements: Sequence[Statement], sizes: Mapping[str, Sizes], *, ignores_outside: bool = False
+) -> AccessMap:
     """Returns the access map of expanded statements for tensors of these sizes (by the pseudocode's names).
 
     Raises PseudocodeError if a statement does not fit the sizes.
@@ -201,12 +295,16 @@ def access_map(statements: Sequence[Statement], sizes: Mapping[str, Sizes]) -> A
     outputs = {s.target if isinstance(s, Copy) else s.target.tensor for s in statements}
     if len(outputs) != 1:
         raise PseudocodeError(f"the statements must write one tensor, got {', '.join(sorted(outputs)) or 'none'}")
-    parts = (_copy(s, sizes) if isinstance(s, Copy) else _Loops(s, sizes).move() for s in statements)
-    return AccessMap(outputs.pop(), dict(sizes), tuple(parts))
+    sizes = {**sizes, ZERO: ()}
+    parts = (_copy(s, sizes) if isinstance(s, Copy) else _Loops(whole(s, sizes), sizes).move() for s in statements)
+    return AccessMap(outputs.pop(), sizes, tuple(parts), ignores_outside)
 
 
-def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy:
+def _copy(statement: Copy, sizes: Mapping[str, Sizes]) -> Copy | Move:
     target, source = _of(statement.target, statement, sizes), _of(statement.source, statement, sizes)
+    if not source:  # a tensor without dimensions fills the output
+        line = Line(Reference(statement.target, (Rest(),)), Reference(statement.source, ()))
+        return _Loops(whole(line, sizes), sizes).move()
     if target != source:
         raise PseudocodeError(f"{statement}: the sizes {show(target)} and {show(source)} differ")
     return statement
@@ -219,17 +317,35 @@ class _Loops:
     """
 
     def __init__(self, line: Line, sizes: Mapping[str, Sizes]):
-        self.line, self._sizes = line, sizes
-        self.sizes = _of(line.counted.tensor, line, sizes)
+        self.line, self._sizes, counted = line, sizes, line.counted
+        lengths = list(_of(counted.tensor, line, sizes))
         self.numbers: dict[str, int] = {}
-        for loop, coordinate in self._coordinates(line.counted):
-            if not isinstance(coordinate, Coordinate) or coordinate.name in self.numbers:
-                raise PseudocodeError(f"{line.counted} does not name each coordinate once")
-            self.numbers[coordinate.name] = loop
+        for loop, coordinate in self._coordinates(counted):
+            if isinstance(coordinate, Constant) and counted is not line.target:
+                lengths[loop] = 1
+            elif not isinstance(coordinate, Coordinate) or coordinate.name in self.numbers:
+                raise PseudocodeError(f"{counted} does not name each coordinate once")
+            else:
+                self.numbers[coordinate.name] = loop
+        self.sizes, self._counted = tuple(lengths), counted
 
     def move(self) -> Move:
         """Returns the line as numbers. Raises PseudocodeError if it does not fit the sizes of its tensors."""
-        return Move(self._address(self.line.target), self._address(self.line.source))
+        guard = None if self.line.guard is None else Computed("and", (1, self._expression(self.line.guard)))
+        return Move(self._address(self.line.target), self._address(self.line.source), guard)
+
+    def _expression(self, node: Subscript) -> Expression:
+        """Returns an expression as numbers, loops and reads."""
+        match node:
+            case Constant(int(value)):
+                return value
+            case Coordinate(name) if name in self.numbers:
+                return LoopPosition(self.numbers[name])
+            case Reference():
+                return self._read(node)
+            case Operation(operator, operands):
+                return Computed(operator, tuple(self._expression(cast(Subscript, o)) for o in operands))
+        raise PseudocodeError(f"{self.line}: {node} has no value")
 
     def _address(self, reference: Reference) -> Address:
         """Returns one side of the line. A leading dimension without a coordinate has size 1; it may be a loop."""
@@ -237,12 +353,14 @@ class _Loops:
         terms = []
         for dimension, (size, stride) in enumerate(zip(sizes, strides_of(sizes), strict=True)):
             match places.get(dimension, Constant(0)):
+                case Operation() as expression:
+                    terms.append(Term(size, stride, computed=cast(Computed, self._expression(expression))))
                 case Reference() as index:
                     terms.append(Term(size, stride, read=self._read(index)))
                 case Coordinate() as coordinate:
                     terms.append(Term(size, stride, self._loop(coordinate, size)))
-                case Constant(value):
-                    is_loop = reference is self.line.counted  # its leading dimensions are the first loops
+                case Constant(int(value)):
+                    is_loop = reference is self._counted  # its leading dimensions are the first loops
                     terms.append(Term(size, stride, dimension if is_loop else None, value))
         return Address(reference.tensor, self.sizes, tuple(terms))
 
@@ -255,14 +373,16 @@ class _Loops:
         offset, strides, steps = None, strides_of(sizes), []
         for dimension, coordinate in places:
             if isinstance(coordinate, Constant) and dimension == len(sizes) - 1:
-                offset = coordinate.value
+                offset = int(coordinate.value)
+            elif coordinate == Constant(0):
+                continue
             elif isinstance(coordinate, Coordinate):
                 steps.append((self._loop(coordinate, sizes[dimension]), strides[dimension]))
             else:
                 raise PseudocodeError(f"{reference}: an index of an index cannot be run")
         return IndexRead(reference.tensor, sizes, tuple(steps), offset or 0, 1 if offset is None else sizes[-1])
 
-    def _coordinates(self, reference: Reference) -> list[tuple[int, Coordinate | Constant | Reference]]:
+    def _coordinates(self, reference: Reference) -> list[tuple[int, Subscript]]:
         """Returns the coordinates of an expanded reference, each with its dimension.
 
         Raises PseudocodeError if they are more than the dimensions of the tensor, if a dimension that they leave out is
@@ -276,9 +396,9 @@ class _Loops:
             raise PseudocodeError(f"{reference} is not expanded")
         if max(sizes[:first], default=1) != 1:
             raise PseudocodeError(f"{reference} does not address a tensor of sizes {show(sizes)}")
-        places = list(enumerate(cast("tuple[Coordinate | Constant | Reference, ...]", coordinates), first))
+        places = list(enumerate(coordinates, first))
         for dimension, coordinate in places:
-            if isinstance(coordinate, Constant) and coordinate.value >= sizes[dimension]:
+            if isinstance(coordinate, Constant) and not 0 <= int(coordinate.value) < sizes[dimension]:
                 raise PseudocodeError(f"{reference}: there is no {coordinate}, the dimension has {sizes[dimension]}")
         return places
 

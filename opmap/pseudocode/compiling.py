@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .arithmetic import COMPARISONS, quotient, remainder
 
 if TYPE_CHECKING:
-    from .access import Address, IndexRead
+    from .access import Address, Expression, IndexRead
 
 UNDEFINED = -(1 << 62)
 """Stands for an index that is out of range. No address reaches 2**62, so every sum with it is negative."""
@@ -35,11 +37,19 @@ def compile_address(address: Address) -> Pieces:
 @lru_cache(maxsize=512)
 def _factory(text: str) -> Callable[..., Pieces]:
     """Compiles the text of a function that takes constants and returns the compiled function."""
-    namespace: dict[str, Any] = {"islice": islice}
+    namespace: dict[str, Any] = {"islice": islice, "quotient": quotient, "remainder": remainder}
     # The text is safe to execute: it has only fixed names. Tensor names are constants, or quoted strings in it.
     exec(compile(text, "<pseudocode>", "exec"), namespace)
     factory: Callable[..., Pieces] = namespace["make"]
     return factory
+
+
+class _Part(NamedTuple):
+    """A part of an address: its text, and the loops and the variables with elements that it depends on."""
+
+    text: str
+    loops: frozenset[int]
+    reads: tuple[str, ...]
 
 
 class _Writer:
@@ -54,21 +64,78 @@ class _Writer:
         self.lines: list[str] = []
         self.constants: list[object] = []
         self.steps: dict[int, int] = {}
+        self.base = 0
+        computed = []
+        """The terms that are computed and that are no sum of loops."""
         for term in address.terms:
-            if term.loop is not None:
-                self.steps[term.loop] = self.steps.get(term.loop, 0) + term.stride
+            constant, steps = term.constant, {} if term.loop is None else {term.loop: 1}
+            if term.computed:
+                affine = linear(term.computed)
+                bounds = interval(term.computed, address.loops)
+                if affine is None or bounds is None or bounds[0] < 0 or bounds[1] >= term.size:
+                    computed.append((term, bounds))
+                    continue
+                constant, steps = affine
+            self.base += constant * term.stride
+            for loop, step in steps.items():
+                self.steps[loop] = self.steps.get(loop, 0) + step * term.stride
+        self.alone = frozenset(loop for term, _ in computed for loop in term.loops if address.loops[loop] > 1)
+        """The loops whose positions the text of a part names."""
         self.loops = self._merged()
         self.depth = {loop: i for i, (loop, _) in enumerate(self.loops)}
         self.reads: dict[str, dict[int, int]] = {}
         """Name of a variable with indices -> loop -> step in that variable."""
-        self.parts: dict[str, str] = {}
-        """Name of such a variable -> the text of an index's part of the address. The index is named `x` and the variable."""
+        self.parts: list[_Part] = []
+        """The parts of the address that are no sum of loops. An index is named `x` and its variable."""
         for term in address.terms:
             if term.read:
-                name = f"t{len(self.reads)}"
-                self.reads[name] = {n: s for n, s in _steps(term.read).items() if n in self.depth and s}
-                self.parts[name] = self._part(name, term.size, term.stride)
-                self.lines.append(f"{name} = {self._indices(term.read)}")
+                name = self._variable(term.read)
+                self.parts.append(_Part(self._part(name, term.size, term.stride), frozenset(), (name,)))
+        for term, bounds in computed:
+            names: list[str] = []
+            text = self._text(term.computed, names)
+            inside = bounds is not None and bounds[0] >= 0 and bounds[1] < term.size
+            factor = self._constant(term.stride)
+            if inside:
+                text = f"{text} * {factor}"
+            else:
+                limit, p = self._constant(term.size), f"p{len(self.parts)}"
+                text = f"({p} * {factor} if 0 <= ({p} := {text}) < {limit} else {UNDEFINED})"
+            self.parts.append(_Part(text, frozenset(term.loops & self.alone), tuple(names)))
+
+    def _variable(self, read: IndexRead) -> str:
+        """Writes a variable with the elements that are read, and returns its name."""
+        name = f"t{len(self.reads)}"
+        self.reads[name] = {n: s for n, s in _steps(read).items() if n in self.depth and s}
+        self.lines.append(f"{name} = {self._indices(read)}")
+        return name
+
+    def _text(self, node: Expression, names: list[str]) -> str:
+        """Returns the text of an expression, and adds the variables of its elements to `names`."""
+        if isinstance(node, int):
+            return self._constant(node)
+        if hasattr(node, "loop"):
+            return f"v{self.depth[node.loop]}" if node.loop in self.depth else "0"
+        if hasattr(node, "tensor"):
+            names.append(self._variable(node))
+            return f"x{names[-1]}"
+        texts = [self._text(operand, names) for operand in node.operands]
+        match node.operator:
+            case "/" | "%" as sign:
+                if all((bounds := interval(o, self.address.loops)) and bounds[0] >= 0 for o in node.operands):
+                    return f"({texts[0]} {sign.replace('/', '//')} {texts[1]})"
+                return f"{'quotient' if sign == '/' else 'remainder'}({', '.join(texts)})"
+            case "and" | "or" as word:
+                return f"(1 if {texts[0]} {word} {texts[1]} else 0)"
+            case "xor":
+                return f"(bool({texts[0]}) != bool({texts[1]}))"
+            case "min" | "max" as word:
+                sign = "<=" if word == "min" else ">="
+                return f"({texts[0]} if {texts[0]} {sign} {texts[1]} else {texts[1]})"
+            case "abs":
+                return f"abs({texts[0]})"
+            case word:
+                return f"({f' {word} '.join(texts)})" if len(texts) > 1 else f"({word} {texts[0]})"
 
     def compiled(self) -> Pieces:
         """Returns the compiled function."""
@@ -97,7 +164,7 @@ class _Writer:
 
     def _write(self) -> None:
         """Writes all lines."""
-        base = self._constant(sum(term.constant * term.stride for term in self.address.terms))
+        base = self._constant(self.base)
         self.lines.append(f"b0 = {' + '.join([base, *self._fixed(-1, '')])}")
         indent = ""
         for i, (loop, size) in enumerate(self.loops[:-1]):
@@ -109,11 +176,16 @@ class _Writer:
             self.lines.append(f"{indent}b{i + 1} = {' + '.join(terms)}")
         self.lines += [indent + line for line in self._innermost()]
 
+    def _depth(self, part: _Part) -> int:
+        """Returns the depth of the innermost loop that a part depends on; -1 if it depends on none."""
+        loops = {*part.loops, *(loop for name in part.reads for loop in self.reads[name])}
+        return max((self.depth[loop] for loop in loops), default=-1)
+
     def _fixed(self, depth: int, indent: str) -> list[str]:
-        """Writes the indices whose innermost loop has this depth (-1: no loop). Returns the texts of their parts."""
+        """Writes the indices whose innermost loop has this depth (-1: no loop). Returns the texts of the parts that are fixed."""
         names = [name for name, steps in self.reads.items() if max((self.depth[n] for n in steps), default=-1) == depth]
         self.lines += [f"{indent}x{name} = {name}[{self._sum(self.reads[name])}]" for name in names]
-        return [self.parts[name] for name in names]
+        return [part.text for part in self.parts if self._depth(part) == depth]
 
     def _innermost(self) -> list[str]:
         """Returns the text of the innermost loop."""
@@ -122,10 +194,13 @@ class _Writer:
         (loop, count), base = self.loops[-1], f"b{len(self.loops) - 1}"
         step, size = self.steps.get(loop, 0), self._constant(count)
         moved = f"range({base}, {base} + {self._constant(count * step)}, {self._constant(step)})"
+        parts = [part for part in self.parts if self._depth(part) == len(self.loops) - 1]
         rows = {f"x{name}": self._row(name, loop, count) for name, steps in self.reads.items() if loop in steps}
+        if any(loop in part.loops for part in parts):
+            rows[f"v{self.depth[loop]}"] = f"range({size})"
         if not rows:
             return [f"yield {moved}" if step else f"yield ({base},) * {size}"]
-        terms = [*(self.parts[name[1:]] for name in rows), "p" if step else base]
+        terms = [*(part.text for part in parts), "p" if step else base]
         rows |= {"p": moved} if step else {}
         over = f"zip({', '.join(rows.values())})" if len(rows) > 1 else next(iter(rows.values()))
         element = f"{' + '.join(terms)} for {', '.join(rows)} in"
@@ -148,10 +223,11 @@ class _Writer:
     def _merged(self) -> list[tuple[int, int]]:
         """Removes loops of length 1 and merges adjacent loops whose addresses are contiguous."""
         merged: list[tuple[int, int]] = []
-        parts = (self.steps, *(_steps(read) for read in self.address.reads))
+        parts = (self.steps, *(_steps(read) for read in self.address.all_reads))
         for loop, size in ((n, s) for n, s in reversed(list(enumerate(self.address.loops))) if s > 1):
             inner, count = merged[-1] if merged else (-1, 0)
-            if merged and all(part.get(loop, 0) == part.get(inner, 0) * count for part in parts):
+            alone = {loop, inner} & self.alone
+            if merged and not alone and all(part.get(loop, 0) == part.get(inner, 0) * count for part in parts):
                 merged[-1] = inner, count * size
             else:
                 merged.append((loop, size))
@@ -164,3 +240,62 @@ def _steps(read: IndexRead) -> dict[int, int]:
     for loop, step in read.steps:
         steps[loop] = steps.get(loop, 0) + step // read.tuple_size
     return steps
+
+
+def linear(node: Expression) -> tuple[int, dict[int, int]] | None:
+    """Returns an expression as a constant and a step for each loop; None if it is no such sum."""
+    if isinstance(node, int):
+        return node, {}
+    if hasattr(node, "loop"):
+        return 0, {node.loop: 1}
+    parts = [linear(operand) for operand in getattr(node, "operands", ())]
+    if not parts or None in parts:
+        return None
+    first, second = parts[0], parts[-1]
+    if node.operator == "-" and len(parts) == 1:
+        return _scaled(first, -1)
+    if node.operator in ("+", "-"):
+        sign = 1 if node.operator == "+" else -1
+        loops = {**first[1], **second[1]}
+        return first[0] + sign * second[0], {n: first[1].get(n, 0) + sign * second[1].get(n, 0) for n in loops}
+    if node.operator == "*" and not (first[1] and second[1]):
+        return _scaled(first, second[0]) if first[1] else _scaled(second, first[0])
+    return None
+
+
+def _scaled(sum: tuple[int, dict[int, int]], factor: int) -> tuple[int, dict[int, int]]:
+    return sum[0] * factor, {loop: step * factor for loop, step in sum[1].items()}
+
+
+def interval(node: Expression, loops: Sequence[int]) -> tuple[int, int] | None:
+    """Returns bounds of the values of an expression; None if it reads an element, which may have any value."""
+    if isinstance(node, int):
+        return node, node
+    if hasattr(node, "loop"):
+        return 0, loops[node.loop] - 1
+    parts = [interval(operand, loops) for operand in getattr(node, "operands", ())]
+    operator = getattr(node, "operator", "")
+    if operator in ("and", "or", "xor", "not", *COMPARISONS):
+        return 0, 1
+    if not parts or None in parts:
+        return None
+    (low, high), (least, most) = parts[0], parts[-1]
+    match operator:
+        case "+":
+            return low + least, high + most
+        case "-":
+            return (-high, -low) if len(parts) == 1 else (low - most, high - least)
+        case "*":
+            corners = [a * b for a in (low, high) for b in (least, most)]
+            return min(corners), max(corners)
+        case "/" if least > 0:
+            return quotient(low, least if low < 0 else most), quotient(high, most if high < 0 else least)
+        case "%" if least > 0:
+            return max(low, 1 - most) if low < 0 else 0, min(high, most - 1) if high >= 0 else 0
+        case "min":
+            return min(low, least), min(high, most)
+        case "max":
+            return max(low, least), max(high, most)
+        case "abs":
+            return 0, max(abs(low), abs(high))
+    return None

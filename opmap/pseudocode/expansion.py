@@ -2,26 +2,38 @@
 
 `output[...] = input[..., indices[...], ...]` becomes `output[a, b, c] = input[a, indices[b, c]]`. The coordinates that
 replace a `...` or the name of a series depend on the descriptor. The operator gives them as an `Expansion`, and
-`expand` inserts them. An expanded line has coordinates for the meaningful dimensions only. Tensors are right-aligned:
+`expand` inserts them. It also puts in the values of the descriptor's fields and of the names that the text defines; a
+list gives one coordinate for each of its elements. An expanded line has coordinates for the meaningful dimensions only. Tensors are right-aligned:
 if a reference has fewer coordinates than its tensor has dimensions, the leading coordinates are 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, cast
 
 from ..errors import PseudocodeError
+from .arithmetic import COMPARISONS, OPERATORS, elementwise
 from .tree import (
+    ZERO,
+    Branch,
     Constant,
     Continuation,
     Coordinate,
     Copy,
+    Definition,
+    Dimensions,
+    Each,
     Line,
+    Node,
+    Operation,
     Reference,
     Rest,
     Statement,
     Subscript,
+    lines_in,
 )
 
 COORDINATES = "abcdefghijklmnop"
@@ -45,18 +57,186 @@ class Expansion:
     tuples: Mapping[str, int] = field(default_factory=dict)
 
 
-def expand(
-    lines: Sequence[Statement | Continuation], expansion: Expansion, environment: Mapping[str, int]
-) -> tuple[Statement, ...]:
-    """Returns the statements of one descriptor: the page's copies, then the line that applies to it.
+def expand(lines: Sequence[Node], expansion: Expansion, environment: Mapping[str, Any]) -> tuple[Statement, ...]:
+    """Returns the statements of one descriptor.
 
-    `environment` holds the descriptor's numbers, for `// if axis == 1`. Raises PseudocodeError if no line applies.
+    `environment` holds the values of its fields, as formulas use them. If lines end in `// if axis == 1`, the copies come
+    first, and then the line that applies. Raises PseudocodeError if no line applies.
     """
-    line, steps = _select(lines, environment)
-    concrete = Line(_expanded(line.target, expansion), _expanded(line.source, expansion))
+    scope, steps = _Scope(expansion, environment, _output(lines)), 0
+    if any(line.condition for line in lines_in(lines)) or any(isinstance(node, Continuation) for node in lines):
+        line, steps = _select(lines, environment)
+        lines = (*(node for node in lines if not isinstance(node, (Line, Continuation))), line)
+    statements = tuple(scope.statements(lines))
     for _ in range(steps):
-        concrete = advance(concrete)
-    return (*(statement for statement in lines if isinstance(statement, Copy)), concrete)
+        statements = (*statements[:-1], advance(cast(Line, statements[-1])))
+    if not statements:
+        raise PseudocodeError("no line of the pseudocode applies to this descriptor")
+    return statements
+
+
+def _output(nodes: Sequence[Node]) -> str:
+    """Returns the tensor that a text writes. Every other name on the left side is defined by the text."""
+    last = next((node for node in reversed(nodes) if not isinstance(node, Continuation)), None)
+    match last:
+        case Copy(target):
+            return target
+        case Line(target):
+            return target.tensor
+        case Each(_, body) | Branch(_, body) | Dimensions(body=body):
+            return _output(body)
+    raise PseudocodeError("the pseudocode does not end with a line that writes a tensor")
+
+
+_Value = Any
+"""A node without names that have values; or a tuple of such nodes, one for each element of a list."""
+
+
+class _Scope:
+    """The names of one descriptor while its statements are made: fields, and what the text defines."""
+
+    def __init__(self, expansion: Expansion, environment: Mapping[str, Any], output: str):
+        self.expansion, self.output = expansion, output
+        self.names: dict[str, _Value] = dict(environment)
+
+    def statements(self, nodes: Sequence[Node]) -> Iterator[Statement]:
+        """Gives the statements of a text, and defines its names on the way."""
+        for node in nodes:
+            match node:
+                case Copy(target, source) if target != self.output:
+                    self.names[target] = self.value(Constant(0) if source == ZERO else Coordinate(source))
+                case Copy():
+                    yield node
+                case Line(Reference(name, (index,)), source) if name != self.output:
+                    value = source if source.coordinates else Coordinate(source.tensor)
+                    self.define(Definition(name, None if index == Rest() else index, "=", value))
+                case Line():
+                    yield from self.line(node)
+                case Definition():
+                    self.define(node)
+                case Each(tensor, body):
+                    yield from self.each(tensor).statements(body)
+                case Dimensions(name, start, stop, closed, body):
+                    for i in range(self.number(start), self.number(stop) + closed):
+                        self.names[name] = Constant(i)
+                        yield from self.statements(body)
+                case Branch(condition, body):
+                    if self.number(condition):
+                        yield from self.statements(body)
+
+    def each(self, tensor: str) -> _Scope:
+        """Returns the names in the body of `for each coordinate in tensor`."""
+        series = self.expansion.series.get("coordinate")
+        if series is None:
+            sizes = self.names.get(f"{tensor}.Sizes", ())
+            series = tuple(COORDINATES[: len(sizes)])
+        self.names["coordinate"] = coordinates = tuple(map(Coordinate, series))
+        places = zip(("coordinate.x", "coordinate.y"), reversed(coordinates), strict=False)
+        self.names.update(places)
+        return self
+
+    def define(self, definition: Definition) -> None:
+        """Defines a name, or changes it or one of its elements."""
+        name, value = definition.name, self.value(definition.value)
+        if definition.operator == "+=":
+            target = Coordinate(name) if definition.index is None else Reference(name, (definition.index,))
+            value = self.computed("+", [self.value(target), value])
+        if definition.index is not None:
+            items, at = self.value(Coordinate(name)), self.number(definition.index)
+            if not isinstance(items, tuple) or not 0 <= at < len(items) or isinstance(value, tuple):
+                raise PseudocodeError(f"{definition}: {name} has no such element")
+            value = (*items[:at], value, *items[at + 1 :])
+        self.names[name] = value
+
+    def number(self, node: Subscript) -> int:
+        """Returns the value of an expression that must be a number."""
+        value = self.value(node)
+        if not isinstance(value, Constant) or isinstance(value.value, str):
+            raise PseudocodeError(f"{node} is not a number")
+        return value.value
+
+    def line(self, line: Line) -> Iterator[Line]:
+        """Gives the line with all names replaced; nothing if its guard never holds."""
+        guard = None if line.guard is None else self.all(self.value(line.guard))
+        if guard != Constant(0):
+            whole = line.target.coordinates == (Rest(),) and line.target.tensor not in self.expansion.rest
+            target = line.target if whole else self.one(line.target)
+            yield Line(target, self.one(line.source), guard=None if isinstance(guard, Constant) else guard)
+
+    def value(self, node: Subscript) -> _Value:
+        """Returns an expression with all names replaced, and computed as far as it is a number."""
+        match node:
+            case Coordinate(name):
+                if name in self.names:
+                    return _node(self.names[name])
+                if name in self.expansion.series:
+                    return tuple(map(Coordinate, self.expansion.series[name]))
+                return Constant(name) if name.isupper() and len(name) > 1 else node
+            case Reference(name, (index,)) if isinstance(self.names.get(name), tuple):
+                items, at = _node(self.names[name]), self.number(index)
+                if not 0 <= at < len(items):
+                    raise PseudocodeError(f"{name}[{at}] is outside its {len(items)} elements")
+                return items[at]
+            case Reference():
+                references = self.references(node)
+                return references if node.tensor in self.expansion.tuples else references[0]
+            case Operation("given", (Coordinate(name),)):
+                return Constant(int(f"{name}.Sizes" in self.names))
+            case Operation(operator, operands):
+                value = self.computed(operator, [self.value(cast(Subscript, operand)) for operand in operands])
+                return self.all(value) if operator in COMPARISONS else value
+        return node
+
+    def computed(self, operator: str, values: Sequence[_Value]) -> _Value:
+        """Returns the result of an operator, for each element if there are lists."""
+        if operator in ("and", "or", "xor", "not"):
+            values = [self.all(value) for value in values]
+        return elementwise(lambda nodes: _folded(operator, tuple(nodes)), values)
+
+    def all(self, value: _Value) -> Subscript:
+        """Returns the condition that all conditions of a list hold."""
+        return reduce(lambda a, b: _folded("and", (a, b)), value) if isinstance(value, tuple) else value
+
+    def one(self, reference: Reference) -> Reference:
+        """Returns the expanded reference."""
+        (expanded,) = self.references(reference)
+        return expanded
+
+    def references(self, reference: Reference) -> tuple[Reference, ...]:
+        """Returns the expanded reference; or one reference per coordinate if the tensor holds index tuples."""
+        series = list(self.expansion.rest.get(reference.tensor, ()))
+        coordinates: list[Subscript] = []
+        for coordinate in reference.coordinates:
+            if isinstance(coordinate, Rest):
+                if not series:
+                    raise PseudocodeError(f"{reference}: the operator's expansion has no coordinates for this ...")
+                coordinates += map(Coordinate, series.pop(0))
+                continue
+            value = self.value(coordinate)
+            coordinates += value if isinstance(value, tuple) else (value,)
+        for following in series:
+            coordinates += map(Coordinate, following)
+        if reference.tensor in self.expansion.tuples:
+            count = self.expansion.tuples[reference.tensor]
+            return tuple(Reference(reference.tensor, (*coordinates, Constant(k))) for k in range(count))
+        return (Reference(reference.tensor, tuple(coordinates)),)
+
+
+def _node(value: Any) -> _Value:
+    """Returns the node of a number, of a word, or of each element of a list."""
+    if isinstance(value, tuple):
+        return tuple(map(_node, value))
+    return Constant(value) if isinstance(value, (int, str)) else value
+
+
+def _folded(operator: str, operands: tuple[Subscript, ...]) -> Subscript:
+    """Returns an operation; its number if that is known already."""
+    values = [operand.value for operand in operands if isinstance(operand, Constant)]
+    if len(values) == len(operands):
+        return Constant(int(OPERATORS[operator](*values)))
+    if operator == "and" and values:
+        return next(o for o in operands if not isinstance(o, Constant)) if values[0] else Constant(0)
+    return Operation(operator, operands)
 
 
 def full_rank(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
@@ -65,23 +245,31 @@ def full_rank(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
     A leading dimension that the line leaves out gets the coordinate 0. `sizes` are by the pseudocode's names.
     """
 
-    def full(reference: Reference) -> Reference:
-        zeros = (Constant(0),) * (len(sizes[reference.tensor]) - len(reference.coordinates))
-        inner = (full(c) if isinstance(c, Reference) else c for c in reference.coordinates)
-        return Reference(reference.tensor, (*zeros, *inner))
+    def full(node: Subscript) -> Subscript:
+        if not isinstance(node, Reference):
+            return node
+        zeros = (Constant(0),) * (len(sizes[node.tensor]) - len(node.coordinates))
+        return Reference(node.tensor, (*zeros, *node.coordinates))
 
-    return Line(full(line.target), full(line.source), line.condition)
+    return whole(line, sizes).rewritten(full)
 
 
-def _select(lines: Sequence[Statement | Continuation], environment: Mapping[str, int]) -> tuple[Line, int]:
+def whole(line: Line, sizes: Mapping[str, Sequence[int]]) -> Line:
+    """Returns a line that fills a tensor, `output[...] = values[0]`, with one coordinate per dimension of the tensor."""
+    target = line.target
+    if target.coordinates != (Rest(),) or target.tensor not in sizes:
+        return line
+    coordinates = tuple(map(Coordinate, COORDINATES[: len(sizes[target.tensor])]))
+    return Line(Reference(target.tensor, coordinates), line.source, line.condition, line.guard)
+
+
+def _select(lines: Sequence[Node], environment: Mapping[str, int]) -> tuple[Line, int]:
     """Returns the line that applies, and how many times to `advance` it.
 
     The number is 0 if the line's condition holds. If no condition holds and a closing `...` continues the lines, the
     last line is advanced.
     """
     general_lines = [line for line in lines if isinstance(line, Line)]
-    if len(general_lines) == 1 and general_lines[0].condition is None and not isinstance(lines[-1], Continuation):
-        return general_lines[0], 0
     fields = {name.lower(): value for name, value in environment.items()}
     for line in general_lines:
         if line.condition is None:
@@ -116,36 +304,6 @@ def advance(line: Line) -> Line:
     return Line(counted, moved) if indexed is line.source else Line(moved, counted)
 
 
-def _expanded(reference: Reference, expansion: Expansion) -> Reference:
-    (expanded,) = _expand_reference(reference, expansion)
-    return expanded
-
-
-def _expand_reference(reference: Reference, expansion: Expansion) -> tuple[Reference, ...]:
-    """Returns the expanded reference; or one reference per coordinate if the tensor holds index tuples."""
-    series = list(expansion.rest.get(reference.tensor, ()))
-    coordinates: list[Subscript] = []
-    for coordinate in reference.coordinates:
-        match coordinate:
-            case Rest():
-                if not series:
-                    raise PseudocodeError(f"{reference}: the operator's expansion has no coordinates for this ...")
-                coordinates += map(Coordinate, series.pop(0))
-            case Coordinate(name):
-                coordinates += map(Coordinate, expansion.series.get(name, (name,)))
-            case Reference():
-                coordinates += _expand_reference(coordinate, expansion)
-            case _:
-                coordinates.append(coordinate)
-    for following in series:
-        coordinates += map(Coordinate, following)
-    if reference.tensor in expansion.tuples:
-        return tuple(
-            Reference(reference.tensor, (*coordinates, Constant(k))) for k in range(expansion.tuples[reference.tensor])
-        )
-    return (Reference(reference.tensor, tuple(coordinates)),)
-
-
 def canonical(statement: Statement, tensors: Mapping[str, str] | None = None) -> str:
     """Returns the statement with coordinates named in the order of their first use, and tensors named by `tensors`.
 
@@ -154,17 +312,15 @@ def canonical(statement: Statement, tensors: Mapping[str, str] | None = None) ->
     names: dict[str, str] = {}
     fields = tensors or {}
 
-    def renamed(reference: Reference) -> Reference:
-        return Reference(fields.get(reference.tensor, reference.tensor), tuple(map(rename, reference.coordinates)))
-
-    def rename(node: Subscript) -> Subscript:
+    def renamed(node: Subscript) -> Subscript:
         match node:
-            case Reference():
-                return renamed(node)
+            case Reference(tensor, coordinates):
+                return Reference(fields.get(tensor, tensor), coordinates)
             case Coordinate(name):
                 return Coordinate(names.setdefault(name, f"{COORDINATES[len(names) % 16]}{len(names) // 16 or ''}"))
         return node
 
     if isinstance(statement, Copy):
         return str(Copy(fields.get(statement.target, statement.target), fields.get(statement.source, statement.source)))
-    return str(Line(renamed(statement.target), renamed(statement.source)))
+    line = statement.rewritten(renamed)
+    return str(Line(line.target, line.source, guard=line.guard))

@@ -6,11 +6,13 @@ An environment maps names, as the pages write them, to values: `Axis` to a numbe
 
 from __future__ import annotations
 
-import operator
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from ..errors import PseudocodeError
+from .arithmetic import COMPARISONS, OPERATORS, elementwise
 from .parser import parse_formula
 from .tree import (
     Assignment,
@@ -23,6 +25,8 @@ from .tree import (
     Listing,
     Membership,
     Name,
+    Operand,
+    Operation,
     Repeat,
     Slice,
     Sum,
@@ -40,8 +44,7 @@ Environment = Mapping[str, Value]
 LONGEST_LIST = 1000
 """The largest number of elements in a list. Without it, definitions that double each other would fill the memory."""
 
-_COMPARE = {"==": operator.eq, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
-_WORDS = {"==": "", "<=": "at most ", ">=": "at least ", "<": "less than ", ">": "more than "}
+_WORDS = {"==": "", "!=": "not ", "<=": "at most ", ">=": "at least ", "<": "less than ", ">": "more than "}
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,18 @@ def evaluate(node: Expression, environment: Environment) -> Value:
         case Integer(value):
             return value
         case Name(text):
-            if text not in environment:
-                raise PseudocodeError(f"unknown name {text}")
-            return environment[text]
-        case Sum(terms):
-            return sum(_number(term, environment) * (1 if sign == "+" else -1) for sign, term in terms)
+            if text in environment:
+                return environment[text]
+            if re.fullmatch(r"[A-Z][A-Z0-9_]*", text):
+                return text
+            raise PseudocodeError(f"unknown name {text}")
+        case Sum(((_, first), *terms)):
+            total = _numbers(first, environment)
+            for sign, term in terms:
+                total = _computed(sign, [total, _numbers(term, environment)])
+            return total
+        case Operation(sign, operands):
+            return _computed(sign, [_numbers(operand, environment) for operand in operands])
         case Element(name, index):
             return _element(name, _list(Name(name), environment), _number(index, environment))
         case Slice(name):
@@ -78,6 +88,19 @@ def evaluate(node: Expression, environment: Environment) -> Value:
         case Listing(items):
             return _listing(items, environment)
     raise PseudocodeError(f"{node} has no value")
+
+
+def _computed(sign: str, values: Sequence[Value]) -> Value:
+    return elementwise(lambda numbers: int(OPERATORS[sign](*numbers)), values)
+
+
+def _numbers(node: Operand, environment: Environment) -> Value:
+    """Returns the value of an expression that must be a number or a list of numbers."""
+    value = evaluate(node, environment)  # type: ignore[arg-type]  # an operand in a formula is an expression
+    items = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(item, int) for item in items):
+        raise PseudocodeError(f"{node} is not a number")
+    return value
 
 
 def _element(name: str, items: Sequence[Item], at: int) -> int | str:
@@ -183,21 +206,53 @@ def _broken(statement: FormulaStatement, environment: Environment) -> Broken | N
         case Assignment(name, expression):
             return _unequal(name, environment[name], expression, environment)
         case Membership(value, interval):
-            number = _number(value, environment)
-            start, stop = _number(interval.start, environment), _number(interval.stop, environment)
-            if start <= number < stop + interval.closed:
-                return None
-            bounds = Interval(Integer(start), Integer(stop), interval.closed)
-            return Broken(str(value), f"in {_with_value(interval, str(bounds))}", show(number))
+            return _outside(value, interval, environment)
         case Comparison(left, sign, right):
             got, wanted = evaluate(left, environment), evaluate(right, environment)
-            if isinstance(got, tuple):
+            if isinstance(got, tuple) and isinstance(wanted, tuple) and sign == "==":
                 start = _bounds(left, environment)[0] if isinstance(left, Slice) else 0
-                return _compared_lists(left, start, got, right, _list(right, environment))
-            if type(got) is type(wanted) and _COMPARE[sign](got, wanted):
+                return _compared_lists(left, start, got, right, wanted)
+            if isinstance(got, tuple) or isinstance(wanted, tuple):
+                pairs = elementwise(tuple, [got, wanted])
+                held = (type(a) is type(b) and COMPARISONS[sign](a, b) for a, b in cast("tuple[Any, ...]", pairs))
+                at = next((i for i, holds in enumerate(held) if not holds), None)
+                if at is None:
+                    return None
+                left, right = _at(left, at, environment), _at(right, at, environment)
+                got, wanted = (value[at] if isinstance(value, tuple) else value for value in (got, wanted))
+            elif type(got) is type(wanted) and COMPARISONS[sign](got, wanted):
                 return None
             return Broken(_subject(left, environment), _WORDS[sign] + _with_value(right, show(wanted)), show(got))
     raise PseudocodeError(f"{statement} is not a constraint")
+
+
+def _outside(value: Expression, interval: Interval, environment: Environment) -> Broken | None:
+    """Returns the number, or the first element of a list, that lies outside its interval; None if none does."""
+    parts = [_numbers(part, environment) for part in (value, interval.start, interval.stop)]
+    rows = elementwise(tuple, parts)
+    is_list = any(isinstance(part, tuple) for part in parts)
+    for at, (number, start, stop) in enumerate(cast("Sequence[Any]", rows if is_list else [rows])):
+        if not start <= number < stop + interval.closed:
+            bounds = Interval(Integer(start), Integer(stop), interval.closed)
+            if is_list:
+                value, low, high = (_at(part, at, environment) for part in (value, interval.start, interval.stop))
+                interval = Interval(low, high, interval.closed)
+            return Broken(_subject(value, environment), f"in {_with_value(interval, str(bounds))}", show(number))
+    return None
+
+
+def _at(node: Expression, at: int, environment: Environment) -> Expression:
+    """Returns an expression for one element of the list that it gives: `Sizes[2] + 1` of `Sizes + 1`."""
+    match node:
+        case Name(text) if isinstance(environment.get(text), tuple):
+            return Element(text, Integer(at))
+        case Slice(name):
+            return Element(name, Integer(_bounds(node, environment)[0] + at))
+        case Sum(terms):
+            return Sum(tuple((sign, _at(term, at, environment)) for sign, term in terms))
+        case Operation(sign, operands):
+            return Operation(sign, tuple(_at(cast(Expression, o), at, environment) for o in operands))
+    return node
 
 
 def _unequal(name: str, got: Value, expression: Expression, environment: Environment) -> Broken | None:

@@ -6,19 +6,20 @@ a large output needs little memory beside its own elements. Values are moved as 
 `gives` compares an output with the documented one piece by piece: the documented one is never in memory as a whole.
 
 An index counts from the end if it is negative. An index outside `[-n, n - 1]` has no documented value. Two writes to
-one element, and a write whose index is out of range, have no documented result either.
+one element, and a write whose index is out of range, have no documented result either, if the page does not say that such a
+write is ignored.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress
 from math import prod
 
 from .access import AccessMap, Move
 from .compiling import Tensors
-from .tree import Copy
+from .tree import ZERO, Copy
 
 
 def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
@@ -27,14 +28,17 @@ def run(access: AccessMap, tensors: Tensors) -> Sequence[int | None]:
     The result is an array if every element is documented and the elements that are moved come from an array.
     """
     count = prod(access.sizes[access.output])
+    if ZERO in access.sources and ZERO not in tensors:
+        tensors = {**tensors, ZERO: _zero(tensors[name] for name in access.sources if name != ZERO)}
     output: Sequence[int | None] | None = None
     for statement in access.statements:
         if isinstance(statement, Copy):
             output = tensors[statement.source][:]
-        elif statement.target.in_order:
+        elif statement.in_order and not access.ignores_outside:
             output = _joined(_read(statement, tensors), tensors[statement.source.tensor])
         else:
-            output = _write(statement, tensors, [None] * count if output is None else output)
+            before = [None] * count if output is None else output
+            output = _write(statement, tensors, before, ignores_outside=access.ignores_outside)
     return [None] * count if output is None else output
 
 
@@ -45,7 +49,7 @@ def gives(access: AccessMap, tensors: Tensors, output: memoryview) -> bool:
     also for statements that are not one move in row-major order, and for elements that are in no array.
     """
     statement, *later_statements = access.statements
-    if later_statements or not isinstance(statement, Move) or not statement.target.in_order:
+    if later_statements or not isinstance(statement, Move) or not statement.in_order or access.ignores_outside:
         return False
     values = tensors[statement.source.tensor]
     if not isinstance(values, array) or values.typecode != output.format:
@@ -67,7 +71,7 @@ def _read(move: Move, tensors: Tensors) -> Iterator[Sequence[int | None]]:
     values = tensors[move.source.tensor]
     for piece in move.read_addresses(tensors):
         if isinstance(piece, range) and piece[0] >= 0:
-            yield values[piece.start : piece.stop : piece.step]
+            yield values[piece.start : piece.stop if piece.stop >= 0 else None : piece.step]
         else:
             yield [values[a] if a >= 0 else None for a in piece]
 
@@ -83,19 +87,36 @@ def _joined(pieces: Iterator[Sequence[int | None]], before: Sequence[int]) -> Se
     return output if elements is None else elements
 
 
-def _write(move: Move, tensors: Tensors, before: Sequence[int | None]) -> Sequence[int | None]:
-    """Returns the output after a move whose target addresses are not simply in row-major order."""
+def _zero(elements: Iterator[Sequence[int]]) -> Sequence[int]:
+    """Returns the element 0, as an array if other elements are one."""
+    first = next(elements, None)
+    return array(first.typecode, [0]) if isinstance(first, array) else [0]
+
+
+def _write(
+    move: Move, tensors: Tensors, before: Sequence[int | None], *, ignores_outside: bool
+) -> Sequence[int | None]:
+    """Returns the output after a move whose target addresses are not simply in row-major order, or that has a guard."""
     values = tensors[move.source.tensor]
     output: list[int | None] = list(before)
     written = bytearray(len(output))
-    sources = chain.from_iterable(move.read_addresses(tensors))
-    for place, address in zip(chain.from_iterable(move.written_addresses(tensors)), sources, strict=True):
-        if place < 0:
+    places = chain.from_iterable(move.written_addresses(tensors))
+    addresses = chain.from_iterable(move.read_addresses(tensors))
+    if move.guard is not None:
+        holds = list(chain.from_iterable(move.guard_values(tensors)))
+        places, addresses = compress(places, holds), compress(addresses, holds)
+    for place, address in zip(places, addresses, strict=True):
+        if place < 0 or (address < 0 and ignores_outside):
+            if ignores_outside:
+                continue
             return [None] * len(output)
         output[place] = values[address] if address >= 0 and not written[place] else None
         written[place] = 1
-    if isinstance(before, array) and None not in output:
-        elements = before[:0]
-        elements.extend(value for value in output if value is not None)
-        return elements
-    return output
+    if None in output:
+        return output
+    like = before if isinstance(before, array) else values
+    if not isinstance(like, array):
+        return output
+    elements = like[:0]
+    elements.extend(value for value in output if value is not None)
+    return elements

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..errors import PseudocodeError
+from .arithmetic import OPERATORS
 from .expansion import full_rank
-from .tree import Constant, Coordinate, Copy, Line, Reference, Statement, show
+from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
 
 Position = tuple[int, ...]
 Tensors = Mapping[str, Sequence[int]]
@@ -33,44 +34,70 @@ class Origin:
 
 
 def evaluate(
-    statements: Sequence[Statement], sizes: Mapping[str, Position], tensors: Tensors
+    statements: Sequence[Statement], sizes: Mapping[str, Position], tensors: Tensors, *, ignores_outside: bool = False
 ) -> Iterator[tuple[str, int] | None]:
     """Gives (tensor, address) of the element that each output element comes from, row-major; None if undocumented."""
     for at in product(*map(range, sizes[_output(statements)])):
-        origin = trace(statements, sizes, at, tensors)
+        origin = trace(statements, sizes, at, tensors, ignores_outside=ignores_outside)
         yield None if origin.tensor is None or origin.address is None else (origin.tensor, origin.address)
 
 
 def trace(
-    statements: Sequence[Statement], sizes: Mapping[str, Position], at: Sequence[int], tensors: Tensors
+    statements: Sequence[Statement],
+    sizes: Mapping[str, Position],
+    at: Sequence[int],
+    tensors: Tensors,
+    *,
+    ignores_outside: bool = False,
 ) -> Origin:
     """Returns where one output element comes from.
 
-    `sizes` and `tensors` (the flat values of the index tensors) are by the pseudocode's names. `at` has one coordinate
-    per dimension of the output. Raises PseudocodeError if the output has no such element.
+    `sizes` and `tensors` (the flat values of the tensors that statements compute with) are by the pseudocode's names. `at` has
+    one coordinate per dimension of the output. With `ignores_outside`, a write out of range does nothing. Raises
+    PseudocodeError if the output has no such element.
     """
-    output = _output(statements)
+    output, sizes = _output(statements), {**sizes, ZERO: ()}
     at = tuple(at)
     if len(at) != len(sizes[output]) or any(not 0 <= c < s for c, s in zip(at, sizes[output], strict=True)):
         raise PseudocodeError(f"[{', '.join(map(str, at))}] is not an element of sizes {show(sizes[output])}")
     origin = Origin(f"{output}[{', '.join(map(str, at))}] is written by no statement")
+    refused = ""
     for statement in statements:
-        if isinstance(statement, Copy):
+        if isinstance(statement, Copy) and sizes[statement.source]:
             position = f"[{', '.join(map(str, at))}]"
             text = f"{statement.target}{position} = {statement.source}{position}"
-            origin = Origin(text, statement.source, _address(at, sizes[statement.source]))
-        else:
-            origin = _written(full_rank(statement, sizes), sizes, at, tensors) or origin
-    return origin
+            origin, refused = Origin(text, statement.source, _address(at, sizes[statement.source])), ""
+            continue
+        if isinstance(statement, Copy):
+            statement = Line(Reference(statement.target, (Rest(),)), Reference(statement.source, ()))
+        written = _written(full_rank(statement, sizes), sizes, at, tensors, ignores_outside)
+        if isinstance(written, Origin):
+            origin, refused = written, ""
+        elif written:
+            refused += f"; {written}"
+    return Origin(origin.text + refused, origin.tensor, origin.address)
 
 
-def _written(line: Line, sizes: Mapping[str, Position], at: Position, tensors: Tensors) -> Origin | None:
-    """Returns where the element `at` comes from if the line writes it, else None."""
+def _written(
+    line: Line, sizes: Mapping[str, Position], at: Position, tensors: Tensors, ignores_outside: bool
+) -> Origin | str | None:
+    """Returns where the element `at` comes from if the line writes it.
+
+    Else returns None; or why the line does not write it, if its target is `at`.
+    """
     writers: list[Origin] = []
+    refused = None
     for coordinates in _coordinates(line, sizes, at):
+        guard = "" if line.guard is None else f"if ({_compute(line.guard, coordinates, sizes, tensors)[0]}) "
         target_text, target = _resolve(line.target, coordinates, sizes, tensors)
+        if line.guard is not None and not _compute(line.guard, coordinates, sizes, tensors)[1]:
+            refused = f"{guard}does not hold" if target == at else refused
+            continue
         source_text, source = _resolve(line.source, coordinates, sizes, tensors)
-        text = f"{target_text} = {source_text}"
+        text = f"{guard}{target_text} = {source_text}"
+        if ignores_outside and (target is None or source is None):
+            refused = f"{text}: a write out of range is ignored" if target in (None, at) else refused
+            continue
         if target is None:
             return Origin(f"{text}: a write out of range has no documented target")
         if target == at and source is None:
@@ -79,22 +106,43 @@ def _written(line: Line, sizes: Mapping[str, Position], at: Position, tensors: T
             writers.append(Origin(text, line.source.tensor, _address(source, sizes[line.source.tensor])))
     if len(writers) > 1:
         return Origin(f"{writers[0].text} and {writers[1].text}: two writes to one element have no documented order")
-    return writers[0] if writers else None
+    return writers[0] if writers else refused if line.target.names_positions else None
 
 
 def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Iterator[Mapping[str, int]]:
     """Gives the values of the line's coordinates to try.
 
-    If the written element depends on an index, all values are tried, else only those that write `at`.
+    If the written element depends on an index or is computed, all values are tried, else only those that write `at`.
     """
     counted = line.counted
-    names = [coordinate.name for coordinate in counted.coordinates if isinstance(coordinate, Coordinate)]
-    if line.target.indices:
-        counts = sizes[counted.tensor]
-        for values in product(*map(range, counts[len(counts) - len(names) :])):
-            yield dict(zip(names, values, strict=True))
+    names = [(d, c.name) for d, c in enumerate(counted.coordinates) if isinstance(c, Coordinate)]
+    if line.target.names_positions:
+        yield {name: at[d] for d, name in names}
     else:
-        yield dict(zip(names, at[len(at) - len(names) :], strict=True))
+        for values in product(*(range(sizes[counted.tensor][d]) for d, _ in names)):
+            yield {name: value for (_, name), value in zip(names, values, strict=True)}
+
+
+def _compute(
+    node: Subscript, coordinates: Mapping[str, int], sizes: Mapping[str, Position], tensors: Tensors
+) -> tuple[str, int]:
+    """Returns an expression's text with the values that it is computed from, and its value."""
+    match node:
+        case Constant(int(value)):
+            return str(value), value
+        case Coordinate(name):
+            return str(coordinates[name]), coordinates[name]
+        case Reference(tensor):
+            word, place = _resolve(node, coordinates, sizes, tensors)
+            assert place is not None, "a tensor is read at positions of the loops, which are in range"
+            value = tensors[tensor][_address(place, sizes[tensor])]
+            return f"({word} = {value})", value
+        case Operation(operator, operands):
+            parts = [_compute(operand, coordinates, sizes, tensors) for operand in operands]  # type: ignore[arg-type]
+            texts = [f"({t})" if isinstance(o, Operation) else t for (t, _), o in zip(parts, operands, strict=True)]
+            names = Operation(operator, tuple(map(Coordinate, texts)))
+            return str(names), int(OPERATORS[operator](*(value for _, value in parts)))
+    raise PseudocodeError(f"{node} is not expanded")
 
 
 def _resolve(
@@ -102,7 +150,7 @@ def _resolve(
 ) -> tuple[str, Position | None]:
     """Returns the reference's text with the values of its indices, and its position.
 
-    The position is None if an index is out of range.
+    The position is None if an index or a computed coordinate is out of range.
     """
     dimensions = sizes[reference.tensor]
     words: list[str] = []
@@ -121,16 +169,18 @@ def _resolve(
                 elif index < 0:
                     word += f" -> {index + size}"
                 value = index + size if index < 0 else index
-            case Coordinate(name):
-                value = coordinates[name]
-                word = str(value)
-            case Constant(value):
-                word = str(value)
+            case Operation():
+                word, value = _compute(coordinate, coordinates, sizes, tensors)
+                word += f" = {value}"
+                if not 0 <= value < size:
+                    word += f", outside [0, {size - 1}]"
+                    in_range = False
             case _:
-                raise PseudocodeError(f"{reference} is not expanded")
+                word, value = _compute(coordinate, coordinates, sizes, tensors)
         words.append(word)
         position.append(value)
-    return f"{reference.tensor}[{', '.join(words)}]", tuple(position) if in_range else None
+    words_text = f"[{', '.join(words)}]" if words else ""
+    return f"{reference.tensor}{words_text}", tuple(position) if in_range else None
 
 
 def _address(position: Position, sizes: Position) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, cast
@@ -10,11 +12,15 @@ from typing import TYPE_CHECKING, cast
 from ..errors import PseudocodeError
 from .tree import (
     Assignment,
+    Branch,
     Comparison,
     Constant,
     Continuation,
     Coordinate,
     Copy,
+    Definition,
+    Dimensions,
+    Each,
     Element,
     Example,
     ExampleTensor,
@@ -26,11 +32,13 @@ from .tree import (
     Listing,
     Membership,
     Name,
+    Node,
+    Operand,
+    Operation,
     Reference,
     Repeat,
     Rest,
     Slice,
-    Statement,
     Subscript,
     Sum,
     show,
@@ -38,6 +46,7 @@ from .tree import (
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Transformer
+    from lark.tree import Meta
 
     Build = Transformer[Token, object]
 
@@ -46,9 +55,19 @@ _Rows = list["_Number | _Rows"]
 _Sizes = tuple[int, ...]
 
 
-def parse_lines(text: str) -> tuple[Statement | Continuation, ...]:
-    """Returns the lines of a pseudocode text. Raises PseudocodeError if the text cannot be read."""
-    return cast("tuple[Statement | Continuation, ...]", _parse("lines", text))
+_Sets = tuple["Line | Copy | Definition", ...]
+"""The statements that stand in one line of a text: a line with `if … then … else …` gives several."""
+
+
+def parse_lines(text: str) -> tuple[Node, ...]:
+    """Returns the parts of a pseudocode text; comments are left out, except `// if`.
+
+    Raises PseudocodeError if the text cannot be read.
+    """
+    return cast("tuple[Node, ...]", _parse("lines", _COMMENT.sub(lambda match: " " * len(match[0]), text)))
+
+
+_COMMENT = re.compile(r"//(?!\s*if\b)[^\n]*")
 
 
 def parse_formula(text: str) -> tuple[FormulaStatement, ...]:
@@ -77,7 +96,7 @@ def _blank_comments(text: str) -> str:
 
 
 def _is_line(text: str) -> bool:
-    if "=" not in text or "[" not in text:  # most comments are words, and a parse error takes time
+    if "=" not in text or text.count("[") < 2:  # most comments are words, and a parse error takes time
         return False
     try:
         return any(isinstance(statement, Line) for statement in parse_lines(text.strip()))
@@ -90,7 +109,9 @@ def _parser() -> Lark:
     from lark import Lark
 
     grammar = files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, start=["lines", "formula", "example"], parser="lalr", maybe_placeholders=True)
+    return Lark(
+        grammar, start=["lines", "formula", "example"], parser="lalr", maybe_placeholders=True, propagate_positions=True
+    )
 
 
 @cache
@@ -135,14 +156,85 @@ def _build() -> type[Build]:
     class Build(Transformer[Token, object]):
         """Makes the nodes from lark's parse tree. Each method has the name of the grammar's rule that it handles."""
 
-        def lines(self, *lines: Line | Continuation) -> tuple[Line | Continuation, ...]:
-            return lines
+        def lines(self, *entries: tuple[int, tuple[Node, ...]] | Continuation) -> tuple[Node, ...]:
+            flat = [(0, entry) if isinstance(entry, Continuation) else entry for entry in entries]
+            waiting = deque((column, node) for column, part in flat for node in _tuple(part))
+            return _nested(waiting, -1)
 
-        def line(self, target: Reference, source: Reference, name: Token | None, value: Token | None) -> Line:
-            return Line(target, source, (str(name), int(value)) if name and value else None)
+        @v_args(inline=True, meta=True)
+        def set(
+            self,
+            meta: Meta,
+            target: Reference | Coordinate,
+            assign: Token,
+            value: Subscript | _Choices,
+            name: Token | None,
+            number: Token | None,
+        ) -> tuple[int, _Sets]:
+            condition = (str(name), int(number)) if name and number else None
+            if not isinstance(value, list):
+                return meta.column, (_set(target, str(assign), value, condition),)
+            lines, earlier = [], cast("Subscript | None", None)
+            for choice, source in value:
+                guard = choice if earlier is None else earlier if choice is None else _both(earlier, choice)
+                lines.append(_line(target, source, condition, guard))
+                if choice is not None:
+                    refused = Operation("not", (choice,))
+                    earlier = refused if earlier is None else _both(earlier, refused)
+            return meta.column, tuple(lines)
 
-        def copy(self, target: Token, source: Token) -> Copy:
-            return Copy(str(target), str(source))
+        @v_args(inline=True, meta=True)
+        def guarded(self, meta: Meta, guard: Subscript, line: tuple[int, _Sets]) -> tuple[int, _Sets]:
+            def with_guard(statement: Line | Copy | Definition) -> Line:
+                if isinstance(statement, Copy):
+                    statement = _line(Coordinate(statement.target), Coordinate(statement.source), None, None)
+                if not isinstance(statement, Line):
+                    raise PseudocodeError(f"{statement} takes no condition")
+                both = guard if statement.guard is None else _both(guard, statement.guard)
+                return Line(statement.target, statement.source, statement.condition, both)
+
+            return meta.column, tuple(map(with_guard, line[1]))
+
+        @v_args(inline=True, meta=True)
+        def branch(self, meta: Meta, condition: Subscript) -> tuple[int, tuple[Branch]]:
+            return meta.column, (Branch(condition),)
+
+        @v_args(inline=True, meta=True)
+        def dimensions(
+            self, meta: Meta, name: Token, start: Subscript, stop: Subscript, close: Token
+        ) -> tuple[int, tuple[Dimensions]]:
+            return meta.column, (Dimensions(str(name), start, stop, close == "]"),)
+
+        @v_args(inline=True, meta=True)
+        def each(self, meta: Meta, tensor: Token, *sets: tuple[int, _Sets]) -> tuple[int, tuple[Each]]:
+            return meta.column, (Each(str(tensor), tuple(node for _, nodes in sets for node in nodes)),)
+
+        def close(self, bracket: Token) -> Token:
+            return bracket
+
+        def choice(self, condition: Subscript, value: Subscript, other: Subscript | _Choices) -> _Choices:
+            return [(condition, value), *(other if isinstance(other, list) else [(None, other)])]
+
+        def binary(self, left: Operand, operator: Token, right: Operand) -> Operation:
+            return Operation("xor" if operator == "^" else str(operator), (left, right))
+
+        def negation(self, operand: Subscript) -> Operation:
+            return Operation("not", (operand,))
+
+        def within(self, value: Subscript, start: Subscript, stop: Subscript, close: Token) -> Operation:
+            upper = Operation("<=" if close == "]" else "<", (value, stop))
+            return Operation("and", (Operation(">=", (value, start)), upper))
+
+        def given(self, name: Token) -> Operation:
+            return Operation("given", (Coordinate(str(name)),))
+
+        def signed(self, sign: Token, operand: Operand) -> Operand:
+            return operand if sign == "+" else Operation("-", (operand,))
+
+        def call(self, name: Token, *operands: Operand) -> Operation:
+            if len(operands) != {"abs": 1, "min": 2, "max": 2}.get(str(name)):
+                raise PseudocodeError(f"{name} of {len(operands)} values is not known", offset=name.start_pos)
+            return Operation(str(name), operands)
 
         def continuation(self) -> Continuation:
             return Continuation()
@@ -199,13 +291,13 @@ def _build() -> type[Build]:
         def repeat(self, value: Token) -> Repeat:
             return Repeat(int(value))
 
-        def example(self, *entries: tuple[str, int | ExampleTensor] | Line) -> Example:
+        def example(self, *entries: tuple[str, int | ExampleTensor] | Line | None) -> Example:
             fields: dict[str, int] = {}
             tensors: dict[str, ExampleTensor] = {}
             expansion = None
             for entry in entries:
-                if isinstance(entry, Line):
-                    expansion = entry
+                if not isinstance(entry, tuple):
+                    expansion = entry or expansion
                     continue
                 name, value = entry
                 if name in (fields if isinstance(value, int) else tensors):
@@ -232,8 +324,8 @@ def _build() -> type[Build]:
         def sizes(self, name: Token, sizes: _Sizes) -> tuple[str, ExampleTensor]:
             return str(name).removesuffix(".Sizes"), ExampleTensor(sizes)
 
-        def expansion(self, line: Line) -> Line:
-            return line
+        def expansion(self, line: tuple[int, _Sets]) -> Line | None:
+            return next((node for node in line[1] if isinstance(node, Line)), None)
 
         def braces(self, *numbers: Token | None) -> _Sizes:
             return tuple(int(n) for n in numbers if n is not None)
@@ -246,6 +338,59 @@ def _build() -> type[Build]:
             ]
 
     return Build
+
+
+_Choices = list["tuple[Subscript | None, Subscript]"]
+"""The parts of `if a then x else y`: (a, x), (None, y)."""
+
+
+def _both(left: Subscript, right: Subscript) -> Operation:
+    return Operation("and", (left, right))
+
+
+def _set(
+    target: Reference | Coordinate, operator: str, value: Subscript, condition: tuple[str, int] | None
+) -> Line | Copy | Definition:
+    """Returns `target = value` as what its form says; `expand` knows which of them define names."""
+    moves = operator == "=" and (isinstance(value, (Reference, Coordinate)) or value == Constant(0))
+    if moves and condition is None and isinstance(target, Coordinate) and not isinstance(value, Reference):
+        return Copy(target.name, str(value))
+    if moves:
+        return _line(target, value, condition, None)
+    index = target.coordinates if isinstance(target, Reference) else (None,)
+    if condition or len(index) != 1:
+        raise PseudocodeError(f"{value} is no element of a tensor")
+    return Definition(target.tensor if isinstance(target, Reference) else target.name, index[0], operator, value)
+
+
+def _line(
+    target: Reference | Coordinate, source: Subscript, condition: tuple[str, int] | None, guard: Subscript | None
+) -> Line:
+    if not isinstance(source, (Reference, Coordinate)) and source != Constant(0):
+        raise PseudocodeError(f"{source} is no element of a tensor")
+    return Line(
+        target if isinstance(target, Reference) else Reference(target.name, (Rest(),)),
+        source if isinstance(source, Reference) else Reference(str(source), ()),
+        condition,
+        guard,
+    )
+
+
+def _tuple(part: tuple[Node, ...] | Node) -> tuple[Node, ...]:
+    return part if isinstance(part, tuple) else (part,)
+
+
+def _nested(entries: deque[tuple[int, Node]], outer: int) -> tuple[Node, ...]:
+    """Takes the first entries that start behind the column `outer`, and puts the bodies of blocks into the blocks."""
+    nodes: list[Node] = []
+    while entries and entries[0][0] > outer:
+        column, node = entries.popleft()
+        if isinstance(node, (Branch, Dimensions)):
+            node = replace(node, body=_nested(entries, column))
+            if not node.body:
+                raise PseudocodeError("a block without a statement")
+        nodes.append(node)
+    return tuple(nodes)
 
 
 def _flatten(rows: _Rows) -> tuple[tuple[_Number, ...], _Sizes]:

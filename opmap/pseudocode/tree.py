@@ -6,7 +6,10 @@ constraints), and worked examples. `parser.py` makes the nodes. `str()` of a lin
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from textwrap import indent
+from typing import cast
 
 # --- lines of pseudocode -------------------------------------------------------------------------------------------
 
@@ -23,9 +26,9 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Constant:
-    """A coordinate written as a number, `0`."""
+    """A number, `0`; or the name of an enumeration's member, which stands for itself."""
 
-    value: int
+    value: int | str
 
     def __str__(self) -> str:
         return str(self.value)
@@ -54,27 +57,119 @@ class Reference:
         """The elements of index tensors that stand for coordinates."""
         return tuple(c for c in self.coordinates if isinstance(c, Reference))
 
+    @property
+    def names_positions(self) -> bool:
+        """Whether each coordinate is a name or a number: none is read or computed."""
+        return not any(isinstance(c, (Reference, Operation)) for c in self.coordinates)
 
-Subscript = Coordinate | Constant | Rest | Reference
+
+@dataclass(frozen=True)
+class Operation:
+    """`x % 3`, `min(x, 3)`, `x < 3`: an operator and its operands. A condition is 1 if it holds, else 0."""
+
+    operator: str
+    operands: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        if self.operator in ("abs", "min", "max"):
+            return f"{self.operator}({', '.join(map(str, self.operands))})"
+        if self.operator == "given":
+            return f"{self.operands[0]} not null"
+        if len(self.operands) == 1:
+            operand = _within(self.operands[0], _HIGHEST)
+            return f"not {operand}" if self.operator == "not" else f"-{operand}"
+        level = _LEVELS[self.operator]
+        return f"{_within(self.operands[0], level)} {self.operator} {_within(self.operands[1], level + 1)}"
+
+
+_HIGHEST = 6
+_LEVELS = {"or": 1, "xor": 1, "and": 2, "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
+_LEVELS |= dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 3)
+"""How strongly an operator with two operands binds."""
+
+
+def _within(node: Operand, level: int) -> str:
+    """Returns an operand's text, in brackets if it binds less than `level`."""
+    binds = 4 if isinstance(node, Sum) else _HIGHEST
+    if isinstance(node, Operation) and node.operator not in ("abs", "min", "max"):
+        unary = _HIGHEST if node.operator == "-" else _LEVELS["=="]
+        binds = unary if len(node.operands) == 1 else _LEVELS[node.operator]
+    return f"({node})" if binds < level else str(node)
+
+
+Subscript = Coordinate | Constant | Rest | Reference | Operation
 """One entry between the brackets of a reference. A reference among them reads its coordinate from another tensor."""
+
+ZERO = "0"
+"""The name of the tensor without dimensions that holds the value 0."""
+
+
+def walk(node: Operand) -> Iterator[Operand]:
+    """Gives a node and all nodes in it."""
+    yield node
+    inner = node.coordinates if isinstance(node, Reference) else node.operands if isinstance(node, Operation) else ()
+    for child in inner:
+        yield from walk(child)
+
+
+def rewrite(node: Subscript, change: Callable[[Subscript], Subscript]) -> Subscript:
+    """Returns a node in which `change` replaced each node, the inner ones first."""
+    if isinstance(node, Reference):
+        return change(Reference(node.tensor, tuple(rewrite(c, change) for c in node.coordinates)))
+    if isinstance(node, Operation):
+        operands = (rewrite(cast("Subscript", operand), change) for operand in node.operands)
+        return change(Operation(node.operator, tuple(operands)))
+    return change(node)
 
 
 @dataclass(frozen=True)
 class Line:
-    """`target = source`. `condition` is (name, value) if the line ends in `// if name == value`, else None."""
+    """`target = source`, or `if (guard) target = source`.
+
+    `condition` is (name, value) if the line ends in `// if name == value`, else None: it chooses among the lines. The
+    guard chooses among the positions of one line. `output = values[0]` has the target `output[...]`. A source without
+    coordinates is a tensor without dimensions, `Value`.
+    """
 
     target: Reference
     source: Reference
     condition: tuple[str, int] | None = None
+    guard: Subscript | None = None
 
     @property
     def counted(self) -> Reference:
-        """The side whose coordinates are the loops: the target, or the source if the target reads indices."""
-        return self.source if self.target.indices else self.target
+        """The reference whose coordinates are the loops.
+
+        It is the target if that names its positions, else the source; or the first index that names all coordinates if
+        the source does not.
+        """
+        if self.target.names_positions:
+            return self.target
+        names = {node for part in self.parts for node in walk(part) if isinstance(node, Coordinate)}
+        candidates = (self.source, *self.target.indices, *self.source.indices)
+        return next((r for r in candidates if r.names_positions and names <= set(r.coordinates)), self.source)
+
+    @property
+    def parts(self) -> tuple[Subscript, ...]:
+        """The target, the source, and the guard if there is one."""
+        return (self.target, self.source) if self.guard is None else (self.target, self.source, self.guard)
+
+    @property
+    def value_reads(self) -> tuple[str, ...]:
+        """The tensors whose values the line computes with, in the guard or in a coordinate."""
+        sides = (c for side in (self.target, self.source) for c in side.coordinates if isinstance(c, Operation))
+        nodes = (node for part in (*sides, *self.parts[2:]) for node in walk(part))
+        return tuple(node.tensor for node in nodes if isinstance(node, Reference))
+
+    def rewritten(self, change: Callable[[Subscript], Subscript]) -> Line:
+        """Returns the line with each node changed, as `rewrite` does it."""
+        target, source, *guard = (rewrite(part, change) for part in self.parts)
+        return Line(cast(Reference, target), cast(Reference, source), self.condition, guard[0] if guard else None)
 
     def __str__(self) -> str:
         condition = f" // if {self.condition[0]} == {self.condition[1]}" if self.condition else ""
-        return f"{self.target} = {self.source}{condition}"
+        guard = "" if self.guard is None else f"if ({self.guard}) "
+        return f"{guard}{self.target} = {self.source if self.source.coordinates else self.source.tensor}{condition}"
 
 
 @dataclass(frozen=True)
@@ -93,11 +188,89 @@ Statement = Copy | Line
 
 
 @dataclass(frozen=True)
+class Definition:
+    """`name = value`, `name[i] = value`, `name += value`: defines a name for the lines below, or changes it."""
+
+    name: str
+    index: Subscript | None
+    operator: str
+    value: Subscript
+
+    def __str__(self) -> str:
+        return f"{self.name}{'' if self.index is None else f'[{self.index}]'} {self.operator} {self.value}"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """`if condition:` and the statements below that are indented deeper."""
+
+    condition: Subscript
+    body: tuple[Node, ...] = ()
+
+    def __str__(self) -> str:
+        return f"if {self.condition}:{_indented(self.body)}"
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """`for dimension i in [0, n - 1]:` and the statements below that are indented deeper; `n)` leaves n out."""
+
+    name: str
+    start: Subscript
+    stop: Subscript
+    closed: bool
+    body: tuple[Node, ...] = ()
+
+    def __str__(self) -> str:
+        bracket = "]" if self.closed else ")"
+        return f"for dimension {self.name} in [{self.start}, {self.stop}{bracket}:{_indented(self.body)}"
+
+
+@dataclass(frozen=True)
+class Each:
+    """`for each coordinate in tensor`, statements, `endfor`. `coordinate` stands for one coordinate per dimension."""
+
+    tensor: str
+    body: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        return f"for each coordinate in {self.tensor}{_indented(self.body)}\nendfor"
+
+
+def _indented(body: tuple[Node, ...]) -> str:
+    return "".join(f"\n{indent(str(node), '    ')}" for node in body)
+
+
+@dataclass(frozen=True)
 class Continuation:
     """A line that holds only `...`: the series of lines above it continues in the same way."""
 
     def __str__(self) -> str:
         return "..."
+
+
+Node = Statement | Definition | Branch | Dimensions | Each | Continuation
+"""One part of a pseudocode text. `expand` makes statements of the parts."""
+
+
+def lines_in(nodes: Iterable[Node]) -> Iterator[Line]:
+    """Gives the lines of a pseudocode text, also those in blocks."""
+    for node in nodes:
+        if isinstance(node, Line):
+            yield node
+        elif isinstance(node, (Branch, Dimensions, Each)):
+            yield from lines_in(node.body)
+
+
+def value_reads_in(nodes: Iterable[Node]) -> Iterator[str]:
+    """Gives the names of the tensors and lists whose elements a text computes with."""
+    for node in nodes:
+        if isinstance(node, Line):
+            yield from node.value_reads
+        elif isinstance(node, Definition):
+            yield from (inner.tensor for inner in walk(node.value) if isinstance(inner, Reference))
+        elif isinstance(node, (Branch, Dimensions, Each)):
+            yield from value_reads_in(node.body)
 
 
 # --- formulas ------------------------------------------------------------------------------------------------------
@@ -176,8 +349,11 @@ class Listing:
         return "{" + ", ".join(map(str, self.items)) + "}"
 
 
-Expression = Name | Integer | Sum | Element | Slice | Listing
+Expression = Name | Integer | Sum | Element | Slice | Listing | Operation
 """A node that has a value."""
+
+Operand = Expression | Subscript
+"""What an operator of a formula or of a line works on."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +381,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`left == right`, or another comparison: `<=`, `>=`, `<`, `>`."""
+    """`left == right`, or another comparison: `!=`, `<=`, `>=`, `<`, `>`."""
 
     left: Expression
     operator: str
@@ -231,7 +407,7 @@ FormulaStatement = Assignment | Comparison | Membership
 
 
 def _inner(node: Expression) -> str:
-    return f"({node})" if isinstance(node, Sum) else str(node)
+    return _within(node, 5)
 
 
 # --- examples ------------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ import msgspec
 
 from ..errors import InputError
 from ..files import convert_toml, parse_toml, read_text
-from ..pseudocode import Example, Line, Statement, parse_example, parse_formula, parse_lines
-from ..pseudocode.tree import Assignment, Continuation, FormulaStatement
+from ..pseudocode import Example, Node, lines_in, parse_example, parse_formula, parse_lines, value_reads_in
+from ..pseudocode.tree import Assignment, FormulaStatement
 
 _T = TypeVar("_T")
 
@@ -34,11 +34,33 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pseudocode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The general pseudocode of an operator, as printed. `tensors` maps its tensor names to fields of the struct."""
+    """The general pseudocode of an operator. `tensors` maps its tensor names to fields of the struct.
+
+    The text is as printed; or it is `derived`: our own, where the page describes exactly but in prose. Then `lines` are the
+    lines of the page that its lines render, in their order. If the page says that a write with an index out of range does
+    nothing, `out_of_range` is "ignored"; else such a write has no documented result.
+    """
 
     line: int
     text: str
     tensors: dict[str, str]
+    derived: bool = False
+    lines: tuple[int, ...] = ()
+    out_of_range: Literal["undocumented", "ignored"] = "undocumented"
+
+    def __post_init__(self) -> None:
+        count = len(self.text.strip().splitlines()) if self.derived else 0
+        if len(self.lines) != count:
+            raise ValueError(f"`lines` must have {count} numbers, one for each derived line, got {len(self.lines)}")
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The lines of the text; a derived line says which line of the page it renders."""
+        texts = self.text.strip().splitlines()
+        if not self.derived:
+            return tuple(texts)
+        width = max(map(len, texts))
+        return tuple(f"{t:{width}}  derived from line {n}" for t, n in zip(texts, self.lines, strict=True))
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,8 +192,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return self.operator.removeprefix("DML_OPERATOR_")
 
     @cached_property
-    def lines(self) -> tuple[Statement | Continuation, ...]:
-        """The lines of the general pseudocode."""
+    def lines(self) -> tuple[Node, ...]:
+        """The parts of the general pseudocode."""
         return parse_lines(self.pseudocode.text)
 
     @cached_property
@@ -187,14 +209,22 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def index_tensors(self) -> tuple[str, ...]:
         """The inputs that hold indices: those that the pseudocode reads within brackets."""
-        lines = [line for line in self.lines if isinstance(line, Line)]
-        names = {index.tensor for line in lines for side in (line.target, line.source) for index in side.indices}
+        sides = (side for line in lines_in(self.lines) for side in (line.target, line.source))
+        names = {index.tensor for side in sides for index in side.indices}
         return tuple(dict.fromkeys(field for name, field in self.pseudocode.tensors.items() if name in names))
 
     @cached_property
+    def value_tensors(self) -> tuple[str, ...]:
+        """The inputs whose values the pseudocode computes with, and that hold no indices."""
+        names = set(value_reads_in(self.lines))
+        fields = (field for name, field in self.pseudocode.tensors.items() if name in names)
+        return tuple(dict.fromkeys(f for f in fields if f in self.field_names("input") and f not in self.index_tensors))
+
+    @cached_property
     def data_tensors(self) -> tuple[str, ...]:
-        """The inputs whose elements are moved: all that hold no indices."""
-        return tuple(name for name in self.field_names("input") if name not in self.index_tensors)
+        """The inputs whose elements are moved: all that hold no indices and no values to compute with."""
+        others = {*self.index_tensors, *self.value_tensors}
+        return tuple(name for name in self.field_names("input") if name not in others)
 
     @cached_property
     def size_formulas(self) -> dict[str, tuple[FormulaStatement, ...]]:

@@ -120,7 +120,7 @@ class TestExpansion:
             ("output[a] = input[a] // if axis == 0", {}, "no line of the pseudocode applies"),
             ("output[a] = input[a]\noutput[a] = input[a] // if axis == 0", {}, "one of several lines has no condition"),
             ("output[a] = input[a] // if other == 0\n...", {}, "no line of the pseudocode applies"),
-            ("output = input", {}, "no line of the pseudocode applies"),
+            ("if (Axis == 0) output[a] = input[a]", {}, "no line of the pseudocode applies"),
             ("output[a] = input[a] // if axis == 0\n...", {}, "has no next line"),
         ],
     )

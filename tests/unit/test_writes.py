@@ -138,9 +138,9 @@ class TestWrites:
                 "the statements must write one tensor, got other, output",
             ),
             (
-                "output[t[i]] = updates[u[i]]",
+                "output[t[i]] = updates[u[j]]",
                 "output 2, updates 2, t 2, u 2",
-                "updates[u[i]] does not name each coordinate once",
+                "updates[u[j]] does not name each coordinate once",
             ),
             ("output[t[i], i] = updates[i]", "output 2x2, updates 3, t 3", "i runs to 2, the dimension has 2"),
             ("output[t[i]] = updates[i]", "output 9, updates 3, t 2", "i runs to 2, the dimension has 2"),

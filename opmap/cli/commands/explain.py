@@ -25,7 +25,7 @@ def run(options: Namespace) -> int:
     case = read_case(options.target, name=options.case)
     desc, spec = case.desc, case.desc.spec()
     lines = [f"{spec.operator}  {spec.page.address}"]
-    lines += (f"  {text}" for text in spec.pseudocode.text.strip().splitlines())
+    lines += (f"  {text}" for text in spec.pseudocode.shown)
     lines += ["for", *(f"  {text}" for text in _members(case))]
     sizes = desc.pseudocode_sizes
     expanded = (full_rank(line, sizes) if isinstance(line, Line) else line for line in desc.statements)

@@ -1,0 +1,63 @@
+"""The operators of formulas and lines: numbers as C computes them, and lists element by element."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from ..errors import PseudocodeError
+
+T = TypeVar("T")
+
+
+def quotient(a: int, b: int) -> int:
+    """Returns a / b without its fraction, as C divides. Raises PseudocodeError if b is 0."""
+    if b == 0:
+        raise PseudocodeError(f"{a} is divided by 0")
+    return a // b if (a < 0) == (b < 0) else -(-a // b)
+
+
+def remainder(a: int, b: int) -> int:
+    """Returns what a / b leaves; it has the sign of a. Raises PseudocodeError if b is 0."""
+    return a - b * quotient(a, b)
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **COMPARISONS,
+    "+": operator.add,
+    "-": lambda a, b=None: -a if b is None else a - b,
+    "*": operator.mul,
+    "/": quotient,
+    "%": remainder,
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "and": lambda a, b: bool(a and b),
+    "or": lambda a, b: bool(a or b),
+    "xor": lambda a, b: bool(a) != bool(b),
+    "not": operator.not_,
+}
+"""Operator -> its function of numbers."""
+
+
+def elementwise(function: Callable[[Sequence[Any]], T], values: Sequence[Any]) -> T | tuple[T, ...]:
+    """Returns the function of numbers; or its results for each element if any of the values is a list (a tuple).
+
+    A number beside a list counts for each element. Raises PseudocodeError if lists differ in length.
+    """
+    lengths = {len(value) for value in values if isinstance(value, tuple)}
+    if len(lengths) > 1:
+        raise PseudocodeError(f"lists of {' and '.join(map(str, sorted(lengths)))} numbers do not go together")
+    if not lengths:
+        return function(values)
+    return tuple(function([v[i] if isinstance(v, tuple) else v for v in values]) for i in range(lengths.pop()))
