@@ -180,11 +180,13 @@ class CaseArrays:
         """Returns the values of an expression, in a shape that can be broadcast to the loops of an address."""
         match node:
             case Computed(operator, operands):
-                return _OPERATORS[operator](*(self.computed(operand, address) for operand in operands))
+                values: Numbers = _OPERATORS[operator](*(self.computed(operand, address) for operand in operands))
+                return values
             case LoopPosition(loop):
                 return _count(address, loop)
             case IndexRead(tensor):
-                return self.computed_with[tensor].take(_places(node, address), mode="clip")
+                elements: Numbers = self.computed_with[tensor].take(_places(node, address), mode="clip")
+                return elements
         return np.full((1,) * len(address.loops), node, np.int64)
 
     def output(self, addresses: Numbers) -> Bits:
@@ -214,10 +216,11 @@ class CaseArrays:
 
 
 def _quotient(a: Numbers, b: Numbers) -> Numbers:
-    return np.sign(a) * np.sign(b) * (abs(a) // abs(b))
+    quotient: Numbers = np.sign(a) * np.sign(b) * (abs(a) // abs(b))
+    return quotient
 
 
-_OPERATORS: Mapping[str, Callable[..., Numbers]] = {
+_OPERATORS: Mapping[str, Callable[..., Any]] = {
     **COMPARISONS,
     "+": np.add,
     "-": lambda a, b=None: -a if b is None else a - b,

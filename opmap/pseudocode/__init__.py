@@ -3,15 +3,12 @@
 from .access import (
     AccessMap,
     Address,
-    Computed,
-    Expression,
-    IndexRead,
-    LoopPosition,
     Move,
     Term,
     access_map,
     strides_of,
 )
+from .computed import Computed, Expression, IndexRead, LoopPosition
 from .expansion import COORDINATES, Expansion, canonical, expand, full_rank
 from .formulas import Broken, assigned, check, evaluate, right_align
 from .interpreter import gives, run

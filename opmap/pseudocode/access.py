@@ -19,10 +19,9 @@ from typing import NamedTuple, cast
 
 from ..errors import PseudocodeError
 from .compiling import Pieces, compile_address
+from .computed import Computed, Expression, IndexRead, LoopPosition, Sizes, reads_in
 from .expansion import whole
 from .tree import ZERO, Constant, Coordinate, Copy, Line, Operation, Reference, Rest, Statement, Subscript, show
-
-Sizes = tuple[int, ...]
 
 
 def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -37,52 +36,6 @@ def _strides(sizes: Sizes) -> Sizes:
         strides.append(step)
         step *= size
     return tuple(reversed(strides))
-
-
-class IndexRead(NamedTuple):
-    """One index that a statement reads from an index tensor of these `sizes`.
-
-    It is element number `offset + sum(loop position * step)` of the tensor; `steps` holds (loop, step in elements). If
-    the tensor's last dimension holds index tuples, `tuple_size` is their length and `offset` the coordinate's place in
-    the tuple.
-    """
-
-    tensor: str
-    sizes: Sizes
-    steps: tuple[tuple[int, int], ...]
-    offset: int = 0
-    tuple_size: int = 1
-
-
-class Computed(NamedTuple):
-    """A number that is computed for each position of the loops: an operator of `tree.Operation`, and its operands."""
-
-    operator: str
-    operands: tuple[Expression, ...]
-
-    def change(self, how: Callable[[Expression], Expression]) -> Expression:
-        """Returns a copy with each node changed, the inner ones first."""
-        operands = (o.change(how) if isinstance(o, Computed) else how(o) for o in self.operands)
-        return how(Computed(self.operator, tuple(operands)))
-
-    @property
-    def leaves(self) -> Iterator[Expression]:
-        """The numbers, loops and reads that it is computed from."""
-        for operand in self.operands:
-            if isinstance(operand, Computed):
-                yield from operand.leaves
-            else:
-                yield operand
-
-
-class LoopPosition(NamedTuple):
-    """The position of a loop, in an expression."""
-
-    loop: int
-
-
-Expression = int | LoopPosition | IndexRead | Computed
-"""A number that a statement computes. An element that it reads counts as it is: a negative one does not count from the end."""
 
 
 class Term(NamedTuple):
@@ -232,11 +185,6 @@ class Move:
         """The values of the guard, compiled: 1 where the element is moved, else 0."""
         guard = Computed("and", (1, self.guard if self.guard is not None else 1))
         return compile_address(Address("", self.target.loops, (Term(2, 1, computed=guard),)))
-
-
-def reads_in(expression: Computed) -> Iterator[IndexRead]:
-    """Gives the elements that an expression reads."""
-    return (leaf for leaf in expression.leaves if isinstance(leaf, IndexRead))
 
 
 @dataclass(frozen=True)

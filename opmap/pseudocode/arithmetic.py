@@ -50,6 +50,18 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 """Operator -> its function of numbers."""
 
 
+LARGEST = 1 << 128
+"""The largest number that a formula or a definition may compute. Without it, repeated squares would fill the memory."""
+
+
+def compute(sign: str, numbers: Sequence[Any]) -> int:
+    """Returns the result of an operator. Raises PseudocodeError if it is larger than LARGEST."""
+    result = int(OPERATORS[sign](*numbers))
+    if abs(result) > LARGEST:
+        raise PseudocodeError(f"{sign} gives a number of more than 128 bits")
+    return result
+
+
 def elementwise(function: Callable[[Sequence[Any]], T], values: Sequence[Any]) -> T | tuple[T, ...]:
     """Returns the function of numbers; or its results for each element if any of the values is a list (a tuple).
 

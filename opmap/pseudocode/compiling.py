@@ -11,10 +11,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .arithmetic import COMPARISONS, quotient, remainder
+from .arithmetic import quotient, remainder
+from .computed import Expression, IndexRead, LoopPosition, interval, linear
 
 if TYPE_CHECKING:
-    from .access import Address, Expression, IndexRead
+    from .access import Address
 
 UNDEFINED = -(1 << 62)
 """Stands for an index that is out of range. No address reaches 2**62, so every sum with it is negative."""
@@ -70,16 +71,16 @@ class _Writer:
         for term in address.terms:
             constant, steps = term.constant, {} if term.loop is None else {term.loop: 1}
             if term.computed:
-                affine = linear(term.computed)
-                bounds = interval(term.computed, address.loops)
-                if affine is None or bounds is None or bounds[0] < 0 or bounds[1] >= term.size:
-                    computed.append((term, bounds))
+                affine, bounds = linear(term.computed), interval(term.computed, address.loops)
+                inside = bounds is not None and bounds[0] >= 0 and bounds[1] < term.size
+                if affine is None or not inside:
+                    computed.append((term, term.computed, inside))
                     continue
                 constant, steps = affine
             self.base += constant * term.stride
             for loop, step in steps.items():
                 self.steps[loop] = self.steps.get(loop, 0) + step * term.stride
-        self.alone = frozenset(loop for term, _ in computed for loop in term.loops if address.loops[loop] > 1)
+        self.alone = frozenset(loop for term, *_ in computed for loop in term.loops if address.loops[loop] > 1)
         """The loops whose positions the text of a part names."""
         self.loops = self._merged()
         self.depth = {loop: i for i, (loop, _) in enumerate(self.loops)}
@@ -91,17 +92,13 @@ class _Writer:
             if term.read:
                 name = self._variable(term.read)
                 self.parts.append(_Part(self._part(name, term.size, term.stride), frozenset(), (name,)))
-        for term, bounds in computed:
+        for term, expression, inside in computed:
             names: list[str] = []
-            text = self._text(term.computed, names)
-            inside = bounds is not None and bounds[0] >= 0 and bounds[1] < term.size
-            factor = self._constant(term.stride)
-            if inside:
-                text = f"{text} * {factor}"
-            else:
-                limit, p = self._constant(term.size), f"p{len(self.parts)}"
-                text = f"({p} * {factor} if 0 <= ({p} := {text}) < {limit} else {UNDEFINED})"
-            self.parts.append(_Part(text, frozenset(term.loops & self.alone), tuple(names)))
+            text, p = self._text(expression, names), f"p{len(self.parts)}"
+            factor, limit = self._constant(term.stride), "" if inside else self._constant(term.size)
+            checked = f"({p} * {factor} if 0 <= ({p} := {text}) < {limit} else {UNDEFINED})"
+            part = f"{text} * {factor}" if inside else checked
+            self.parts.append(_Part(part, frozenset(term.loops & self.alone), tuple(names)))
 
     def _variable(self, read: IndexRead) -> str:
         """Writes a variable with the elements that are read, and returns its name."""
@@ -114,28 +111,29 @@ class _Writer:
         """Returns the text of an expression, and adds the variables of its elements to `names`."""
         if isinstance(node, int):
             return self._constant(node)
-        if hasattr(node, "loop"):
+        if isinstance(node, LoopPosition):
             return f"v{self.depth[node.loop]}" if node.loop in self.depth else "0"
-        if hasattr(node, "tensor"):
+        if isinstance(node, IndexRead):
             names.append(self._variable(node))
             return f"x{names[-1]}"
         texts = [self._text(operand, names) for operand in node.operands]
         match node.operator:
-            case "/" | "%" as sign:
-                if all((bounds := interval(o, self.address.loops)) and bounds[0] >= 0 for o in node.operands):
-                    return f"({texts[0]} {sign.replace('/', '//')} {texts[1]})"
-                return f"{'quotient' if sign == '/' else 'remainder'}({', '.join(texts)})"
-            case "and" | "or" as word:
-                return f"(1 if {texts[0]} {word} {texts[1]} else 0)"
+            case "/" | "%":
+                bounds = [interval(operand, self.address.loops) for operand in node.operands]
+                if all(b is not None and b[0] >= 0 for b in bounds):
+                    return f"({texts[0]} {node.operator.replace('/', '//')} {texts[1]})"
+                return f"{'quotient' if node.operator == '/' else 'remainder'}({', '.join(texts)})"
+            case "min" | "max":
+                return (
+                    f"({texts[0]} if {texts[0]} {'<=' if node.operator == 'min' else '>='} {texts[1]} else {texts[1]})"
+                )
+            case "and" | "or":
+                return f"(1 if {texts[0]} {node.operator} {texts[1]} else 0)"
             case "xor":
                 return f"(bool({texts[0]}) != bool({texts[1]}))"
-            case "min" | "max" as word:
-                sign = "<=" if word == "min" else ">="
-                return f"({texts[0]} if {texts[0]} {sign} {texts[1]} else {texts[1]})"
             case "abs":
                 return f"abs({texts[0]})"
-            case word:
-                return f"({f' {word} '.join(texts)})" if len(texts) > 1 else f"({word} {texts[0]})"
+        return f"({f' {node.operator} '.join(texts)})" if len(texts) > 1 else f"({node.operator} {texts[0]})"
 
     def compiled(self) -> Pieces:
         """Returns the compiled function."""
@@ -240,62 +238,3 @@ def _steps(read: IndexRead) -> dict[int, int]:
     for loop, step in read.steps:
         steps[loop] = steps.get(loop, 0) + step // read.tuple_size
     return steps
-
-
-def linear(node: Expression) -> tuple[int, dict[int, int]] | None:
-    """Returns an expression as a constant and a step for each loop; None if it is no such sum."""
-    if isinstance(node, int):
-        return node, {}
-    if hasattr(node, "loop"):
-        return 0, {node.loop: 1}
-    parts = [linear(operand) for operand in getattr(node, "operands", ())]
-    if not parts or None in parts:
-        return None
-    first, second = parts[0], parts[-1]
-    if node.operator == "-" and len(parts) == 1:
-        return _scaled(first, -1)
-    if node.operator in ("+", "-"):
-        sign = 1 if node.operator == "+" else -1
-        loops = {**first[1], **second[1]}
-        return first[0] + sign * second[0], {n: first[1].get(n, 0) + sign * second[1].get(n, 0) for n in loops}
-    if node.operator == "*" and not (first[1] and second[1]):
-        return _scaled(first, second[0]) if first[1] else _scaled(second, first[0])
-    return None
-
-
-def _scaled(sum: tuple[int, dict[int, int]], factor: int) -> tuple[int, dict[int, int]]:
-    return sum[0] * factor, {loop: step * factor for loop, step in sum[1].items()}
-
-
-def interval(node: Expression, loops: Sequence[int]) -> tuple[int, int] | None:
-    """Returns bounds of the values of an expression; None if it reads an element, which may have any value."""
-    if isinstance(node, int):
-        return node, node
-    if hasattr(node, "loop"):
-        return 0, loops[node.loop] - 1
-    parts = [interval(operand, loops) for operand in getattr(node, "operands", ())]
-    operator = getattr(node, "operator", "")
-    if operator in ("and", "or", "xor", "not", *COMPARISONS):
-        return 0, 1
-    if not parts or None in parts:
-        return None
-    (low, high), (least, most) = parts[0], parts[-1]
-    match operator:
-        case "+":
-            return low + least, high + most
-        case "-":
-            return (-high, -low) if len(parts) == 1 else (low - most, high - least)
-        case "*":
-            corners = [a * b for a in (low, high) for b in (least, most)]
-            return min(corners), max(corners)
-        case "/" if least > 0:
-            return quotient(low, least if low < 0 else most), quotient(high, most if high < 0 else least)
-        case "%" if least > 0:
-            return max(low, 1 - most) if low < 0 else 0, min(high, most - 1) if high >= 0 else 0
-        case "min":
-            return min(low, least), min(high, most)
-        case "max":
-            return max(low, least), max(high, most)
-        case "abs":
-            return 0, max(abs(low), abs(high))
-    return None

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import islice
 from typing import Any, cast
 
 from ..errors import PseudocodeError
-from .arithmetic import COMPARISONS, OPERATORS, elementwise
+from .arithmetic import COMPARISONS, compute, elementwise
 from .tree import (
     ZERO,
     Branch,
@@ -34,10 +35,14 @@ from .tree import (
     Statement,
     Subscript,
     lines_in,
+    walk,
 )
 
 COORDINATES = "abcdefghijklmnop"
 """Names of coordinates, in the order of the output's dimensions."""
+
+MOST_WORK = 10_000
+"""The most nodes that the definitions of a text may compute. No page comes near it; a hostile one could take forever."""
 
 Series = tuple[str, ...]
 
@@ -98,6 +103,7 @@ class _Scope:
     def __init__(self, expansion: Expansion, environment: Mapping[str, Any], output: str):
         self.expansion, self.output = expansion, output
         self.names: dict[str, _Value] = dict(environment)
+        self.work = 0
 
     def statements(self, nodes: Sequence[Node]) -> Iterator[Statement]:
         """Gives the statements of a text, and defines its names on the way."""
@@ -118,6 +124,7 @@ class _Scope:
                     yield from self.each(tensor).statements(body)
                 case Dimensions(name, start, stop, closed, body):
                     for i in range(self.number(start), self.number(stop) + closed):
+                        self.spend(1)
                         self.names[name] = Constant(i)
                         yield from self.statements(body)
                 case Branch(condition, body):
@@ -138,6 +145,8 @@ class _Scope:
     def define(self, definition: Definition) -> None:
         """Defines a name, or changes it or one of its elements."""
         name, value = definition.name, self.value(definition.value)
+        parts = value if isinstance(value, tuple) else (value,)
+        self.spend(sum(1 for part in parts for _ in islice(walk(part), MOST_WORK + 1)))
         if definition.operator == "+=":
             target = Coordinate(name) if definition.index is None else Reference(name, (definition.index,))
             value = self.computed("+", [self.value(target), value])
@@ -147,6 +156,12 @@ class _Scope:
                 raise PseudocodeError(f"{definition}: {name} has no such element")
             value = (*items[:at], value, *items[at + 1 :])
         self.names[name] = value
+
+    def spend(self, work: int) -> None:
+        """Counts nodes that are computed. Raises PseudocodeError if they are too many."""
+        self.work += work
+        if self.work > MOST_WORK:
+            raise PseudocodeError("the definitions take too long")
 
     def number(self, node: Subscript) -> int:
         """Returns the value of an expression that must be a number."""
@@ -193,7 +208,7 @@ class _Scope:
             values = [self.all(value) for value in values]
         return elementwise(lambda nodes: _folded(operator, tuple(nodes)), values)
 
-    def all(self, value: _Value) -> Subscript:
+    def all(self, value: _Value) -> _Value:
         """Returns the condition that all conditions of a list hold."""
         return reduce(lambda a, b: _folded("and", (a, b)), value) if isinstance(value, tuple) else value
 
@@ -233,7 +248,7 @@ def _folded(operator: str, operands: tuple[Subscript, ...]) -> Subscript:
     """Returns an operation; its number if that is known already."""
     values = [operand.value for operand in operands if isinstance(operand, Constant)]
     if len(values) == len(operands):
-        return Constant(int(OPERATORS[operator](*values)))
+        return Constant(compute(operator, values))
     if operator == "and" and values:
         return next(o for o in operands if not isinstance(o, Constant)) if values[0] else Constant(0)
     return Operation(operator, operands)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ..errors import PseudocodeError
-from .arithmetic import COMPARISONS, OPERATORS, elementwise
+from .arithmetic import COMPARISONS, compute, elementwise
 from .parser import parse_formula
 from .tree import (
     Assignment,
@@ -91,7 +91,7 @@ def evaluate(node: Expression, environment: Environment) -> Value:
 
 
 def _computed(sign: str, values: Sequence[Value]) -> Value:
-    return elementwise(lambda numbers: int(OPERATORS[sign](*numbers)), values)
+    return elementwise(lambda numbers: compute(sign, numbers), values)
 
 
 def _numbers(node: Operand, environment: Environment) -> Value:
@@ -219,7 +219,7 @@ def _broken(statement: FormulaStatement, environment: Environment) -> Broken | N
                 if at is None:
                     return None
                 left, right = _at(left, at, environment), _at(right, at, environment)
-                got, wanted = (value[at] if isinstance(value, tuple) else value for value in (got, wanted))
+                got, wanted = (cast(Any, v[at]) if isinstance(v, tuple) else v for v in (got, wanted))
             elif type(got) is type(wanted) and COMPARISONS[sign](got, wanted):
                 return None
             return Broken(_subject(left, environment), _WORDS[sign] + _with_value(right, show(wanted)), show(got))

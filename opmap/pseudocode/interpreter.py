@@ -100,8 +100,8 @@ def _write(
     values = tensors[move.source.tensor]
     output: list[int | None] = list(before)
     written = bytearray(len(output))
-    places = chain.from_iterable(move.written_addresses(tensors))
-    addresses = chain.from_iterable(move.read_addresses(tensors))
+    places: Iterator[int] = chain.from_iterable(move.written_addresses(tensors))
+    addresses: Iterator[int] = chain.from_iterable(move.read_addresses(tensors))
     if move.guard is not None:
         holds = list(chain.from_iterable(move.guard_values(tensors)))
         places, addresses = compress(places, holds), compress(addresses, holds)
