@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 
@@ -56,10 +57,10 @@ def _rows(wrong: WrongOutput) -> Iterator[list[str]]:
 
 def _source(wrong: WrongOutput, address: int) -> str:
     """Returns the element of an input that has this address; nothing if it is not known."""
-    fields = wrong.case.desc.spec().pseudocode.tensors
-    for name in wrong.case.desc.access.sources if address >= 0 else ():
-        tensor = wrong.case.tensors[fields[name]]
-        if address < len(tensor.bits):
-            return f"{name}{list(unravel(address, tensor.sizes))}"
-        address -= len(tensor.bits)
+    access = wrong.case.desc.access
+    for name in access.sources if address >= 0 else ():
+        count = prod(access.sizes[name])
+        if address < count:
+            return f"{name}{list(unravel(address, access.sizes[name]))}"
+        address -= count
     return ""

@@ -22,7 +22,7 @@ def _block_moved(place: Callable[[int, int], int]) -> ChangeAddress:
     """
 
     def change(address: Address) -> Address:
-        block = address.indexed_dimensions
+        block = address.axis_dimensions
         if not block:
             return address
         other_dimensions = [i for i in range(len(address.terms)) if i not in block]
@@ -73,7 +73,7 @@ def _index_sizes(address: Address) -> tuple[int, ...]:
 
 def _rows_of_four(address: Address) -> tuple[int, ...]:
     """Returns the sizes with the last one rounded up to a multiple of four."""
-    return (*address.sizes[:-1], -(-address.sizes[-1] // 4) * 4)
+    return (*address.sizes[:-1], *(-(-size // 4) * 4 for size in address.sizes[-1:]))
 
 
 def _column_major(address: Address) -> Address:
@@ -122,13 +122,13 @@ def _unbroadcast(address: Address) -> Address:
 
 def _before_index(address: Address) -> range:
     """Returns the dimensions in front of the first index."""
-    return range(min(address.indexed_dimensions, default=0))
+    return range(min(address.axis_dimensions, default=0))
 
 
 def _behind_index(address: Address) -> range:
     """Returns the dimensions behind the last index."""
     count = len(address.terms)
-    return range(max(address.indexed_dimensions, default=count - 1) + 1, count)
+    return range(max(address.axis_dimensions, default=count - 1) + 1, count)
 
 
 def _more_than_4_dimensions(arrays: CaseArrays) -> bool:

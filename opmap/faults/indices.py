@@ -96,7 +96,7 @@ def _first_dimension_ignored(address: Address) -> Address:
 
 def _size_of_last_dimension(address: Address) -> Address:
     """Gives the dimensions that read an index the size of the last dimension."""
-    last = address.terms[-1].size
+    last = address.sizes[-1] if address.terms else 1
     return address.change(lambda i, term: term._replace(size=last) if term.read else term)
 
 

@@ -97,6 +97,12 @@ class Address:
         return [i for i, term in enumerate(self.terms) if term.read]
 
     @property
+    def axis_dimensions(self) -> list[int]:
+        """The dimensions whose position is an index; if there are none, those that are computed with elements."""
+        computed = (i for i, term in enumerate(self.terms) if term.computed and any(reads_in(term.computed)))
+        return self.indexed_dimensions or list(computed)
+
+    @property
     def reads(self) -> Iterator[IndexRead]:
         """The indices that are read, in the order of the dimensions."""
         return (term.read for term in self.terms if term.read)
@@ -308,7 +314,7 @@ class _Loops:
                 case Coordinate() as coordinate:
                     terms.append(Term(size, stride, self._loop(coordinate, size)))
                 case Constant(int(value)):
-                    is_loop = reference is self._counted  # its leading dimensions are the first loops
+                    is_loop = reference is self._counted and dimension not in places  # its leading dimensions are loops
                     terms.append(Term(size, stride, dimension if is_loop else None, value))
         return Address(reference.tensor, self.sizes, tuple(terms))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import cast
 
 from ..errors import PseudocodeError
 from .arithmetic import OPERATORS
@@ -125,23 +126,22 @@ def _coordinates(line: Line, sizes: Mapping[str, Position], at: Position) -> Ite
 
 def _compute(
     node: Subscript, coordinates: Mapping[str, int], sizes: Mapping[str, Position], tensors: Tensors
-) -> tuple[str, int]:
-    """Returns an expression's text with the values that it is computed from, and its value."""
+) -> tuple[Subscript, int]:
+    """Returns an expression with the values that it is computed from in place of names, and its value."""
     match node:
         case Constant(int(value)):
-            return str(value), value
+            return node, value
         case Coordinate(name):
-            return str(coordinates[name]), coordinates[name]
+            return Constant(coordinates[name]), coordinates[name]
         case Reference(tensor):
             word, place = _resolve(node, coordinates, sizes, tensors)
             assert place is not None, "a tensor is read at positions of the loops, which are in range"
             value = tensors[tensor][_address(place, sizes[tensor])]
-            return f"({word} = {value})", value
+            return Coordinate(f"({word} = {value})"), value
         case Operation(operator, operands):
-            parts = [_compute(operand, coordinates, sizes, tensors) for operand in operands]  # type: ignore[arg-type]
-            texts = [f"({t})" if isinstance(o, Operation) else t for (t, _), o in zip(parts, operands, strict=True)]
-            names = Operation(operator, tuple(map(Coordinate, texts)))
-            return str(names), int(OPERATORS[operator](*(value for _, value in parts)))
+            parts = [_compute(cast(Subscript, operand), coordinates, sizes, tensors) for operand in operands]
+            shown = Operation(operator, tuple(part for part, _ in parts))
+            return shown, int(OPERATORS[operator](*(value for _, value in parts)))
     raise PseudocodeError(f"{node} is not expanded")
 
 
@@ -170,13 +170,14 @@ def _resolve(
                     word += f" -> {index + size}"
                 value = index + size if index < 0 else index
             case Operation():
-                word, value = _compute(coordinate, coordinates, sizes, tensors)
-                word += f" = {value}"
+                shown, value = _compute(coordinate, coordinates, sizes, tensors)
+                word = f"{shown} = {value}"
                 if not 0 <= value < size:
                     word += f", outside [0, {size - 1}]"
                     in_range = False
             case _:
-                word, value = _compute(coordinate, coordinates, sizes, tensors)
+                shown, value = _compute(coordinate, coordinates, sizes, tensors)
+                word = str(shown)
         words.append(word)
         position.append(value)
     words_text = f"[{', '.join(words)}]" if words else ""

@@ -296,6 +296,7 @@ def draw_scatter_nd(source):
     updates = -data(source, (len(indices), *sizes[length:]))
     right = values.copy()
     right[tuple(indices.T)] = updates
+    indices = np.where(source.random(indices.shape) < 0.3, indices - sizes[:length], indices)
     block = tuple(COORDINATES[1 : 1 + len(sizes) - length])
     rest = {"output": (block,), "indices": (("a",),), "updates": (("a", *block),)}
     expansion = Expansion(rest, tuples={"indices": length})

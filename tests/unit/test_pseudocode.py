@@ -166,6 +166,58 @@ class TestReading:
                 read(text)
 
 
+LISTS = {
+    "InputTensor.Sizes": (4, 4),
+    "OutputTensor.Sizes": (2, 9),
+    "InputWindowOffsets": (0, 2),
+    "InputWindowSizes": (2, 3),
+    "InputWindowStrides": (-1, 0),
+    "Repeats": (2, 3),
+    "Order": "DEPTH_COLUMN_ROW",
+    "n": -7,
+}
+
+
+class TestLists:
+    """Formulas compute and compare lists element by element, as C computes numbers."""
+
+    @pytest.mark.parametrize(
+        ("text", "broken"),
+        [
+            (
+                "InputWindowOffsets + InputWindowSizes <= InputTensor.Sizes",
+                "InputWindowOffsets[1] + InputWindowSizes[1] must be at most InputTensor.Sizes[1] = 4, got 5",
+            ),
+            (
+                "InputWindowSizes in [1, InputTensor.Sizes - InputWindowOffsets]",
+                "InputWindowSizes[1] must be in [1, InputTensor.Sizes[1] - InputWindowOffsets[1]] = [1, 2], got 3",
+            ),
+            ("InputWindowStrides != 0", "InputWindowStrides[1] must be not 0, got 0"),
+            ("OutputTensor.Sizes = InputTensor.Sizes * Repeats", "OutputTensor.Sizes must be {8,12}, got {2,9}"),
+            (
+                "OutputTensor.Sizes <= 1 + (InputWindowSizes - 1) / abs(InputWindowStrides - 2)",
+                "OutputTensor.Sizes[0] must be at most "
+                "1 + (InputWindowSizes[0] - 1) / abs(InputWindowStrides[0] - 2) = 1, got 2",
+            ),
+            ("Order == DEPTH_COLUMN_ROW", None),
+            ("Order != DEPTH_COLUMN_ROW", "Order must be not DEPTH_COLUMN_ROW, got DEPTH_COLUMN_ROW"),
+            ("Order == COLUMN_ROW_DEPTH", "Order must be COLUMN_ROW_DEPTH, got DEPTH_COLUMN_ROW"),
+            ("n / 2 == -3\nn % 2 == -1\n7 / -2 == -3\n7 % -2 == 1\n-(n) == 7\nmin(n, 2) == n\nmax(n, 2) == 2", None),
+            ("InputTensor.Sizes[1 .. 2] > 5", "InputTensor.Sizes[1] must be more than 5, got 4"),
+        ],
+    )
+    def test_rules(self, text, broken):
+        """A broken rule names the first element."""
+        found = check(text, LISTS)
+        assert broken == (found and f"{found.subject} {found}")
+
+    @pytest.mark.parametrize("text", ["Repeats + InputTensor.DataType == 1", "n / 0 == 1", "{1, 2, 3} - Repeats == 0"])
+    def test_refused(self, text):
+        """Words, divisions by 0 and lists of different lengths are refused."""
+        with pytest.raises(PseudocodeError):
+            check(text, {**LISTS, "InputTensor.DataType": "INT8"})
+
+
 class TestFormulas:
     """Formulas are evaluated as the pages mean them: sizes, right-alignment, constraints."""
 

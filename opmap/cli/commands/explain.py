@@ -9,7 +9,7 @@ from ...cases.case import Case
 from ...cases.variants import PLAIN, VARIANTS
 from ...errors import InputError
 from ...evidence.terminal import print_line
-from ...pseudocode import Line, full_rank, show
+from ...pseudocode import ZERO, Line, full_rank, show
 from ...tensors import from_bits, plain
 from .dispatches import read_case
 
@@ -63,7 +63,10 @@ def _element(case: Case, at: Sequence[int]) -> list[str]:
     except ValueError as error:
         raise InputError(f"--at {error}") from None
     value: object = "undefined"
-    if origin.tensor is not None and origin.address is not None:
-        source = case.tensors[case.desc.spec().pseudocode.tensors[origin.tensor]]
+    field = case.desc.spec().pseudocode.tensors.get(origin.tensor or "")
+    if origin.tensor == ZERO or field in case.desc.numbers:
+        value = case.desc.numbers.get(field or "", 0)
+    elif field is not None and origin.address is not None:
+        source = case.tensors[field]
         value = plain(from_bits(source.data_type, [source.bits[origin.address]])[0])
     return [f"element [{', '.join(map(str, at))}]", f"  {origin.text} = {value}"]
