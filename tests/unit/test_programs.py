@@ -183,3 +183,20 @@ class TestSpec:
         for lines, derived in (((31,), True), ((31,), False)):
             with pytest.raises(ValueError, match="`lines` must have"):
                 Pseudocode(1, "a = b\nc = d", {}, derived=derived, lines=lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("output[a] = input[0, 2 - a]", [2, 1, 0]),
+        ("output[a] = input[1, (a - 2) % 3]", [None, None, 3]),
+        ("output[a] = input[1, (a - 3) / 2]", [None, None, 3]),
+        ("if (a xor 1) output[a] = input[min(a, 1), abs(a - 2)]", [2, None, None]),
+    ],
+)
+def test_small_expressions(text, expected):
+    """Addresses that go down to 0, and remainders and quotients below 0."""
+    sizes = {"output": (3,), "input": (2, 3)}
+    lines = parse_lines(text)
+    assert expected == list(run(access_map(lines, sizes), {"input": range(6)}))
+    assert expected == [origin and origin[1] for origin in naive.evaluate(lines, sizes, {})]
