@@ -28,6 +28,9 @@ FRESH, MOST_FRESH = 40, 100
 FEWEST_FRESH = 20
 """The fewest fresh cases that must agree with a condition."""
 
+FEWEST_KNOWN = 3
+"""The fewest failing cases of a run that make a condition sure. All questions start near them, and share what these share by chance."""
+
 MOST_INEXACT = 12
 """The number of surprises in a row that end the asking while no condition of one part fits all answers."""
 
@@ -65,6 +68,7 @@ def make_exact(
             evidence.budget = budget
             checked = inexact <= MOST_INEXACT and not evidence.spent and _agrees_with_fresh(evidence, condition)
             if checked or inexact > MOST_INEXACT or evidence.spent:
+                checked &= len(failing) >= FEWEST_KNOWN
                 results = (evidence.result(c, checked=checked and c == condition) for c in (condition, first) if c)
                 return min(results, key=lambda asked: asked.contradicting)
 

@@ -72,16 +72,20 @@ class Closest:
     passing: tuple[int, int]
 
     @classmethod
-    def of(cls, cause: Cause, run: JudgedRun) -> Closest | None:
+    def of(cls, cause: Cause, run: JudgedRun, asked: Asked | None = None) -> Closest | None:
         """Returns the condition of a cause, if it has one; else one that is sought in the cases of the run.
 
-        Returns None if no case passed, or if no condition is better than none.
+        Returns None if no case passed, or if no condition is better than none. Whether the condition that was `asked` about fits
+        by chance is known from its answers too.
         """
         if not run.passed:
             return None
         failing, passing = run.features([failure.case for failure in cause.failures]), run.features(run.passed)
         condition = cause.condition or approximate(failing, passing)
-        if not any(condition.any) or condition.is_by_chance(failing, passing):
+        by_chance = (
+            asked.by_chance if asked and asked.condition == condition else condition.is_by_chance(failing, passing)
+        )
+        if not any(condition.any) or by_chance:
             return None
         (met, all_failing), (wrong, all_passing) = (
             (sum(map(condition.holds, group)), len(group)) for group in (failing, passing)
@@ -129,7 +133,7 @@ class Diagnosis:
         """Returns the diagnosis with the closest condition, if no condition of the cause is right for all cases."""
         moves = self.stability is not None and self.stability.kind in (*_NOT_ALWAYS, "batched")
         fits = moves or (self.cause.condition is not None and (self.exact or self.asked is None))
-        return self if fits else replace(self, closest=Closest.of(self.cause, run))
+        return self if fits else replace(self, closest=Closest.of(self.cause, run, self.asked))
 
 
 def quick_diagnoses(run: JudgedRun, fresh: Fresh, *, most: int, dangerous: bool = False) -> list[Diagnosis]:

@@ -45,9 +45,9 @@ class Asked:
     `condition` holds for all failing cases and no passing one; if `contradicting` is not 0, it is wrong for so many of
     the answers, and no condition fits all. It is None if there was nothing to separate. A case that passes by its values
     alone contradicts nothing. `by_chance`: it is too long for what it explains, or rests on too few failing cases.
-    `checked`: fresh cases, of which none had been used to find it, agree with it. `untested` are the comparisons of it
-    that too few cases break alone: nobody knows whether they matter. `runs` counts all questions, `failing` and `passing` the answers. `answers` holds each case that
-    was asked, and whether it fails.
+    `checked`: fresh cases, of which none had been used to find it, agree with it, and it began with enough failing cases.
+    `untested` are the comparisons of it that too few cases break alone: nobody knows whether they matter. `runs` counts all
+    questions, `failing` and `passing` the answers. `answers` holds each case that was asked, and whether it fails.
     """
 
     condition: Condition | None
@@ -62,9 +62,12 @@ class Asked:
 
     @property
     def exact(self) -> bool:
-        """Whether the condition fits all answers, those to fresh cases too, and each of its comparisons was kept by asking."""
+        """Whether the condition fits all answers, those to fresh cases too, and each of its comparisons was kept by asking.
+
+        One of several parts never is: each part has fewer cases, and one that is too narrow hides behind the other.
+        """
         wrong = self.contradicting or self.untested or self.by_chance or not self.checked
-        return self.condition is not None and not wrong
+        return self.condition is not None and len(self.condition.any) == 1 and not wrong
 
     def __str__(self) -> str:
         """`41 descriptors asked: 20 fail, 21 pass, none contradicts`."""

@@ -59,7 +59,7 @@ class CauseView:
         """Returns the view of a cause."""
         relation, smallest, asked = group.relation, group.smallest, group.asked
         explained, elements = relation.explains
-        where = condition_text(group.condition, group.closest, asked=asked.runs > 0, untested=asked.untested)
+        where = condition_text(group.condition, group.closest, asked)
         lines = [
             ("remark", relation.remark),
             ("or", f"the same on these cases: {', '.join(relation.ties)}" if relation.ties else None),
@@ -156,29 +156,30 @@ def print_causes(console: Console, diagnoses: Sequence[Diagnosis], again: Callab
         console.print(f"... and {len(diagnoses) - MOST_SHOWN} more causes")
 
 
-def condition_text(
-    condition: ConditionDocument | None,
-    closest: ClosestDocument | None,
-    *,
-    asked: bool,
-    untested: Sequence[str] = (),
-) -> str:
+def condition_text(condition: ConditionDocument | None, closest: ClosestDocument | None, asked: AskedDocument) -> str:
     """Returns the condition of a cause in words, or the closest one with the number of cases it is right for.
 
-    `asked` is whether new cases were run to make it exact. `untested` are the comparisons of which they could not tell whether
-    they matter.
+    A closest one may fit all answers to what was `asked`: some of its comparisons were not tested, or it is not sure
+    for another reason.
     """
-    if condition and (asked or condition.any != [[]]):
-        return condition.text if asked else f"{condition.text} (fits the cases of this run)"
+    if condition and (asked.runs or condition.any != [[]]):
+        return condition.text if asked.runs else f"{condition.text} (fits the cases of this run)"
     if condition:
         return "all cases of this run fail"
-    if closest and untested:
-        return f"{closest.text} (fits all answers; not tested: {'; '.join(untested)})"
-    text = "no condition fits all answers" if asked else "no simple condition separates them from the cases that passed"
+    if closest and asked.untested:
+        return f"{closest.text} (fits all answers; not tested: {'; '.join(asked.untested)})"
+    fits = asked.runs > 0 and not asked.contradicting
+    text = (
+        "no condition fits all answers"
+        if asked.runs
+        else "no simple condition separates them from the cases that passed"
+    )
     if closest is None:
-        return text
+        return "no sure condition" if fits else text
     (met, failing), (wrong, passing) = closest.failing, closest.passing
     numbers = f"{met} of {failing} cases that fail, {wrong} of {passing} that pass"
+    if fits:
+        return f"{closest.text} (fits all answers, but may be narrower or wider than the fault; {numbers})"
     return f"{text}; the closest is: {closest.text} ({numbers})"
 
 

@@ -8,8 +8,10 @@ from described import described
 from planted_conditions import BACKENDS, PLANTED, agreement, records, tier
 
 from opmap.cases.catalogue import generated
+from opmap.cases.comparisons import Comparison
 from opmap.cases.features import features
-from opmap.diagnosis.asking import MOST_FRESH, Asked, make_exact
+from opmap.diagnosis.asking import FEWEST_KNOWN, MOST_FRESH, Asked, make_exact
+from opmap.diagnosis.conditions import Condition
 from opmap.diagnosis.new_cases import NewCases, largest_tensor
 
 SAMPLE = [*list(BACKENDS)[:2], "two odd data types", "bytes not whole", "axis one before the last"]
@@ -45,6 +47,22 @@ class TestMakeExact:
         asked = asked_for(lambda f: f["axis_length"] >= 43)
         assert asked.exact
         assert not dataclasses.replace(asked, checked=False).exact
+
+    def test_two_parts(self):
+        """A condition of two parts is never exact: one part may be too narrow where the other holds too."""
+        one = Condition(((Comparison("axis", ">=", 1),),))
+        two = Condition((*one.any, (Comparison("block", ">=", 2),)))
+        assert [True, False] == [Asked(condition).exact for condition in (one, two)]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("few", [True, False])
+    def test_few_failing(self, few):
+        """A condition that began with one or two failing cases is not exact, though all answers fit."""
+        predicate = PLANTED["high rank"]
+        failing, passing = records(predicate)
+        asked = make_exact(lambda case: predicate(features(case)), failing[: FEWEST_KNOWN - few], passing)
+        assert "DimensionCount >= 6" == str(asked.condition)
+        assert (0, not few) == (asked.contradicting, asked.exact)
 
     @pytest.mark.slow
     def test_no_feature(self):

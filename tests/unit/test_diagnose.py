@@ -19,6 +19,8 @@ from opmap.diagnosis.diagnose import Asking, Diagnosis, diagnoses, quick_diagnos
 from opmap.diagnosis.judged_run import JudgedRun
 from opmap.diagnosis.stability import Stability, in_common, stability
 from opmap.engines.providers import ProviderMissing, open_provider
+from opmap.evidence.cause_view import condition_text
+from opmap.evidence.documents import AskedDocument, ClosestDocument
 from opmap.faults import open_fault
 from opmap.judge.compare import FED_IGNORED
 from opmap.judge.judge import Judge
@@ -162,6 +164,28 @@ class TestValidate:
         assert f"{numbers[0]} of {numbers[1]} cases that fail, {numbers[2]} of {numbers[3]} that pass" == told[1]
         assert f"cause 1 {numbers[1]} cases" in out
         assert numbers[0] == numbers[1] > 0 < numbers[2] < numbers[3]
+
+    @pytest.mark.parametrize(
+        ("contradicting", "sought", "text"),
+        [
+            (
+                0,
+                True,
+                "data type INT8 (fits all answers, but may be narrower or wider than the fault; 2 of 2 cases that fail, 0 of 9 that pass)",
+            ),
+            (
+                3,
+                True,
+                "no condition fits all answers; the closest is: data type INT8 (2 of 2 cases that fail, 0 of 9 that pass)",
+            ),
+            (0, False, "no sure condition"),
+            (3, False, "no condition fits all answers"),
+        ],
+    )
+    def test_not_exact(self, contradicting, sought, text):
+        """After asking, a condition that fits all answers and is not exact is told so; no answer contradicts it."""
+        closest = ClosestDocument("data type INT8", [], failing=(2, 2), passing=(0, 9)) if sought else None
+        assert text == condition_text(None, closest, AskedDocument(9, 4, 5, contradicting))
 
     def test_green(self, capsys):
         code, out = self.run(capsys, "--provider", "cpu")

@@ -58,7 +58,7 @@ class Cause(NamedTuple):
     def __str__(self) -> str:
         group, relation = self.group, self.group.relation
         share = "" if self.agreement is None else f" {self.agreement:.1%}"
-        where = condition_text(group.condition, group.closest, asked=group.asked.runs > 0)
+        where = condition_text(group.condition, group.closest, group.asked)
         of_elements = "{} of {}".format(*relation.explains)
         return (
             f"{group.cases} cases, {self.of}: {relation.text} ({relation.fault}, {of_elements}): {self.title}; "
