@@ -65,10 +65,11 @@ def make_exact(
         inexact = 0 if simple else inexact + 1
         found = inexact > MOST_INEXACT or _confirmed(Questions(condition, evidence, given_up))
         if found:
+            complete = not evidence.spent  # each side of each comparison was asked about
             evidence.budget = budget
             checked = inexact <= MOST_INEXACT and not evidence.spent and _agrees_with_fresh(evidence, condition)
             if checked or inexact > MOST_INEXACT or evidence.spent:
-                checked &= len(failing) >= FEWEST_KNOWN
+                checked &= complete and len(failing) >= FEWEST_KNOWN
                 results = (evidence.result(c, checked=checked and c == condition) for c in (condition, first) if c)
                 return min(results, key=lambda asked: asked.contradicting)
 

@@ -64,6 +64,12 @@ class TestMakeExact:
         assert "DimensionCount >= 6" == str(asked.condition)
         assert (0, not few) == (asked.contradicting, asked.exact)
 
+    def test_questions_left(self):
+        """A condition is not exact if the questions ended before all were asked, though no answer contradicts it."""
+        asked = asked_for(PLANTED["high rank"], budget=60)
+        assert "DimensionCount >= 6" == str(asked.condition)
+        assert (60, 0, False) == (asked.runs, asked.contradicting, asked.exact)
+
     @pytest.mark.slow
     def test_no_feature(self):
         """No condition is exact if the failures follow something of which no feature tells."""

@@ -15,6 +15,7 @@ from opmap.engines.machine.adapters import device_class, resolve_adapter
 from opmap.engines.machine.environment import collect
 from opmap.engines.machine.facts import Adapter, Fact, fact, one_line
 from opmap.engines.machine.runtimes import installed, package_of
+from opmap.engines.provider_facts import facts_of
 from opmap.errors import InputError, ProviderError
 from opmap.session.options import add_pytest_options
 
@@ -273,3 +274,11 @@ class TestDeviceClass:
     def test_class(self, expected, chosen, wine):
         """Software adapters and Vulkan devices on the CPU are emulated. Under Wine, what Vulkan calls a GPU is translated."""
         assert expected == device_class(chosen, wine)
+
+    @pytest.mark.parametrize(
+        ("expected", "name"), [(None, "OpenVINOExecutionProvider"), ("hardware", "CUDAExecutionProvider")]
+    )
+    def test_unknown(self, expected, name, monkeypatch):
+        """An execution provider of which it is not known on what it runs has no class."""
+        monkeypatch.setattr(adapters, "wine_version", lambda: None)
+        assert expected == facts_of(name, package="its own").device_class

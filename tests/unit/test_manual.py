@@ -17,6 +17,7 @@ from opmap import cli
 from opmap.cases.catalogue import catalogue
 from opmap.cases.invalid_indices import POSITIONS
 from opmap.cli.parser import parser
+from opmap.engines.machine.runtimes import install_command, uninstall_command
 from opmap.errors import InputError
 from opmap.evidence import terminal
 from opmap.faults import FAULTS
@@ -230,6 +231,16 @@ class TestContent:
     def test_stages(self):
         """results.md has every stage."""
         assert {stage.value for stage in Stage} <= {*INLINE.findall(read("results"))}
+
+    def test_providers(self):
+        """providers.md has the two commands that opmap doctor prints, and says what feeds a provider may get."""
+        text = read("providers")
+        names = ("onnxruntime", "onnxruntime-openvino")
+        assert f"{uninstall_command(names)}\n{install_command(names[1])}\n" in text
+        (feeds,) = re.findall(r"^What runs of other backends have shown:\n\n((?:- .*\n)+)", text, re.MULTILINE)
+        assert all(
+            word in feeds for word in ("no dimension", 'np.array(feed, order="C")', "may be missing", "may be fed")
+        )
 
     def test_known_failures(self, tmp_path):
         """The example of known-failures.md can be loaded, and its table has every key."""

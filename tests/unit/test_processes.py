@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from opmap.engines import temporary
 from opmap.engines.child import processes_with
+from opmap.engines.telemetry import switch_off
 
 pytestmark = pytest.mark.platform
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -86,6 +88,17 @@ class TestNetwork:
             p.name for p in tmp_path.iterdir() if p.name != "__pycache__"
         )
 
+    def test_telemetry(self, tmp_path):
+        """It is off in the worker before ONNX Runtime is imported, and an ONNX Runtime that is imported is told."""
+        body = "assert os.environ['ORT_DISABLE_TELEMETRY'] == '1' and 'onnxruntime' not in sys.modules"
+        (tmp_path / "mine.py").write_text(BACKEND.format(body=body))
+        words = ("validate", "--provider", "mine:Backend", "--case", "gather/example.1")
+        code, text = ended(started(tmp_path, *words, ORT_DISABLE_TELEMETRY="0"))
+        assert 0 == code, text
+        told = []
+        switch_off(SimpleNamespace(disable_telemetry_events=lambda: told.append(True)))
+        assert [True] == told
+
 
 class TestCurrentFolder:
     """A provider's module may come from the current folder, and nothing that opmap itself imports."""
@@ -95,7 +108,7 @@ class TestCurrentFolder:
     def test_other_modules(self, tmp_path, module, in_process):
         (tmp_path / "mine.py").write_text(BACKEND.format(body="import helper"))
         (tmp_path / "helper.py").write_text("")
-        for name in ("onnx", "numpy", "msgspec", "google"):
+        for name in ("onnx", "onnxruntime", "numpy", "msgspec", "google"):
             (tmp_path / f"{name}.py").write_text("raise SystemError('from the current folder')")
         words = ("validate", "--provider", "mine:Backend", "--filter", "gather/example.*", *in_process)
         code, text = ended(started(tmp_path, *words, module=module))

@@ -135,6 +135,16 @@ class TestOrder:
 
         assert (3, 17) == (len(run.records), run.left)
 
+    def test_max_failures_resumed(self):
+        """A resumed run that is stopped at once counts the same cases as left: those without a record."""
+        run = Results(max_failures=3)
+        for item in ITEMS[:3]:
+            run.add(Record(case=item.id, verdict=Verdict.CRASH))
+
+        run.collect(ITEMS, lambda batch: [])
+
+        assert (3, 17) == (len(run.records), run.left)
+
 
 class TestShortened:
     """A run that need not keep all of its good records keeps what its tables and notes need."""

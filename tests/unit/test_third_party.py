@@ -298,6 +298,11 @@ class TestPlacement:
         assert ("pass", "asserted") == (found["verdict"], found["placement"]["source"])
         assert (False, True) == (found["placement"]["proven"], found["placement"]["asserted"])
 
+    def test_error(self, record):
+        """Nothing is asserted of a case that an error ended."""
+        found = record("Raises", code=1)
+        assert ("error", None) == (found["verdict"], found["placement"])
+
     def test_table(self, opmap):
         """The table has a column for what is asserted, and the run is green, also if the provider is required."""
         out, _ = opmap("validate", "--provider", "hostile_backends:Backend", *SELECT, "--require-provider", code=0)
