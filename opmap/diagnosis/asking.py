@@ -28,6 +28,9 @@ FRESH, MOST_FRESH = 40, 100
 FEWEST_FRESH = 20
 """The fewest fresh cases that must agree with a condition."""
 
+ENOUGH = 200
+"""The number of questions that make a condition sure although some were left to ask."""
+
 FEWEST_KNOWN = 3
 """The fewest failing cases of a run that make a condition sure. All questions start near them, and share what these share by chance."""
 
@@ -65,7 +68,7 @@ def make_exact(
         inexact = 0 if simple else inexact + 1
         found = inexact > MOST_INEXACT or _confirmed(Questions(condition, evidence, given_up))
         if found:
-            complete = not evidence.spent  # each side of each comparison was asked about
+            complete = not evidence.spent or evidence.asked.runs >= ENOUGH
             evidence.budget = budget
             checked = inexact <= MOST_INEXACT and not evidence.spent and _agrees_with_fresh(evidence, condition)
             if checked or inexact > MOST_INEXACT or evidence.spent:

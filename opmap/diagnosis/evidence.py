@@ -45,7 +45,7 @@ class Asked:
     `condition` holds for all failing cases and no passing one; if `contradicting` is not 0, it is wrong for so many of
     the answers, and no condition fits all. It is None if there was nothing to separate. A case that passes by its values
     alone contradicts nothing. `by_chance`: it is too long for what it explains, or rests on too few failing cases.
-    `checked`: it began with enough failing cases, the questions were enough for both sides of each comparison, and fresh cases,
+    `checked`: it began with enough failing cases, enough questions were asked, and fresh cases,
     of which none had been used to find it, agree with it.
     `untested` are the comparisons of it that too few cases break alone: nobody knows whether they matter. `runs` counts all
     questions, `failing` and `passing` the answers. `answers` holds each case that was asked, and whether it fails.

@@ -65,9 +65,8 @@ class TestMakeExact:
         assert (0, not few) == (asked.contradicting, asked.exact)
 
     def test_questions_left(self):
-        """A condition is not exact if the questions ended before all were asked, though no answer contradicts it."""
+        """A condition is not exact if a small budget ended the questions, though no answer contradicts it."""
         asked = asked_for(PLANTED["high rank"], budget=60)
-        assert "DimensionCount >= 6" == str(asked.condition)
         assert (60, 0, False) == (asked.runs, asked.contradicting, asked.exact)
 
     @pytest.mark.slow

@@ -69,6 +69,14 @@ class TestHelp:
         values = re.search(r"IndicesTensor = \[([^\].]*)", out)[1].strip(", ").split(", ")
         assert len(set(values)) < len(values)
 
+    def test_rarely_used(self, capsys):
+        """The commands that are rarely used come last, and are named so."""
+        assert 0 == main(["--help"])
+        listed = re.findall(r"^    ([a-z]+) +(\(rarely used\))?", capsys.readouterr().out, re.MULTILINE)
+        rare = [name for name, mark in listed if mark]
+        assert {"build", "schema"} <= {*rare} and "validate" not in rare
+        assert rare == [name for name, _ in listed[-len(rare) :]]
+
     def test_help_all(self, capsys):
         """`--help` has the options that are often used, `--help-all` has all; each of them can be given."""
         shown = []

@@ -242,6 +242,19 @@ class TestContent:
             word in feeds for word in ("no dimension", 'np.array(feed, order="C")', "may be missing", "may be fed")
         )
 
+    @pytest.mark.parametrize(
+        ("document", "text"),
+        [
+            ("results", "| `report.html` |"),
+            ("results", "| `failures/` |"),
+            ("models", "`map`, `shrink` and `export` take an ONNX model"),
+            ("CONTRIBUTING.md", "the table of the manual page known-failures"),
+        ],
+    )
+    def test_was_missing(self, document, text):
+        """Sentences that were wrong or missing once."""
+        assert text in read(document)
+
     def test_known_failures(self, tmp_path):
         """The example of known-failures.md can be loaded, and its table has every key."""
         (tmp_path / "known.toml").write_text(blocks(read("known-failures"))[0], encoding="utf-8")

@@ -316,6 +316,21 @@ class TestLimits:
         result.stderr.fnmatch_lines(["*one adapter takes one worker, got -n 4*"])
 
 
+class TestThirdParty:
+    """A provider that is not ONNX Runtime's."""
+
+    def test_version(self, run, pytester):
+        """The header has the provider's own version, and does not call it ONNX Runtime's."""
+        pytester.makepyfile(
+            mine="class P:\n    name, version = 'mine', '3.1'\n    def run(self, m, f): return []\ndef make(): return P()\n"
+        )
+        pytester.syspathinsert()
+
+        result = run("--opmap-provider", "mine:make", *EXAMPLES)
+
+        result.stdout.fnmatch_lines(["opmap: mine (3.1), device class unknown"])
+
+
 class TestHostileNames:
     """Texts of a third party's provider are shown escaped: in the header, in failures, in reasons to skip, in the summary."""
 
