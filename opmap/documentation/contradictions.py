@@ -114,11 +114,12 @@ def _with_correction(spec: Spec, erratum: Erratum) -> Spec | None:
         example = {e.id: e for e in spec.examples}.get(match[1])
         if example is None:
             return None
-        if facts(example) == facts(printed.example(example.id)):
-            text = corrected.example(example.id).text
-        elif erratum.printed in example.text:
-            text = example.text.replace(erratum.printed, erratum.corrected)
-        else:
+        stated, text = facts(example), example.text
+        if stated is not None and stated == facts(printed.example(example.id)):
+            text = printed.example(example.id).text
+        try:
+            text = erratum.correct(text)
+        except ValueError:
             return None
         examples = tuple(msgspec.structs.replace(e, text=text) if e is example else e for e in spec.examples)
         return msgspec.structs.replace(spec, examples=examples)

@@ -134,7 +134,7 @@ class Support(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The words of the page in which a rule stands as prose, with Markdown marks, and the corrected words. One line each."""
+    """Words of the page, and the corrected words. Those of a rule stand as prose, with Markdown marks. One line each."""
 
     printed: str
     corrected: str
@@ -147,7 +147,8 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `contradiction`: the page contradicts itself, which running its examples shows.
     `gap`: the printed rule accepts descriptors that the page gives no meaning.
     `note`: the wording is wrong, and no example depends on it.
-    `sentence` is needed if the page states the subject in other words than `printed`.
+    `sentence` is needed if the page states the subject in other words than `printed`. `further` are other texts of the same
+    subject that are corrected together with it. A `corrected` text may have lines that the page lacks.
     """
 
     id: str
@@ -157,6 +158,25 @@ class Erratum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     corrected: str
     why: str
     sentence: Sentence | None = None
+    further: tuple[Sentence, ...] = ()
+
+    @property
+    def wordings(self) -> tuple[Erratum | Sentence, ...]:
+        """The texts to look for on a page, each with what takes its place."""
+        return (self.sentence or self, *self.further)
+
+    @property
+    def adds_lines(self) -> bool:
+        """Whether the corrected text has more lines than the printed one."""
+        return any("\n" in wording.corrected for wording in self.wordings)
+
+    def correct(self, text: str) -> str:
+        """Returns a text of the subject, corrected. Raises ValueError if it does not hold each of the printed texts."""
+        for wording in (self, *self.further):
+            if wording.printed not in text:
+                raise ValueError(f"{self.id}: {self.subject} does not hold the printed text {wording.printed!r}")
+            text = text.replace(wording.printed, wording.corrected)
+        return text
 
 
 class Promise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -268,9 +288,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
         def corrected(subject: str, text: str) -> str:
             for erratum in by_subject.pop(subject, ()):
-                if erratum.printed not in text:
-                    raise ValueError(f"{erratum.id}: {subject} does not hold the printed text {erratum.printed!r}")
-                text = text.replace(erratum.printed, erratum.corrected)
+                text = erratum.correct(text)
             return text
 
         spec = msgspec.structs.replace(
