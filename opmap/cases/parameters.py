@@ -13,6 +13,7 @@ from ..operators import OPERATORS, Operator, size_classes
 from ..tensors import DataType
 from .case import INDEX_PATHS, Case, case_id
 from .values import DATA_PATTERNS, INDEX_PATTERNS, Filled, allows, rounds, shows, signed
+from .written_once import group_of, rows_of
 
 WORLD = (4, 3)
 """The small scope of `full`: every valid descriptor with up to this many dimensions, and sizes up to this."""
@@ -100,7 +101,9 @@ def classify(case: Case) -> dict[str, str | None]:
     classes["data_pattern"] = case.data_pattern
     if case.desc.index_tensors():
         pattern, bounds = case.index_pattern, case.desc.index_bounds
-        shown = pattern and all(shows(pattern, case.tensors[name].integers, bounds[name]) for name in bounds)
+        shown = pattern and all(
+            shows(pattern, case.tensors[name].integers, bounds[name], rows_of(case.desc, name)) for name in bounds
+        )
         classes["index_pattern"] = pattern if shown else None
         single_element = all(case.desc.tensors[name].element_count == 1 for name in case.desc.index_tensors())
         paths = [path for path, variant in INDEX_PATHS.items() if variant == case.variant]
@@ -110,7 +113,10 @@ def classify(case: Case) -> dict[str, str | None]:
 
 def allows_pattern(desc: OperatorDesc, pattern: str) -> bool:
     """Returns whether each index tensor of a descriptor has enough indices and elements for an index pattern."""
-    return all(allows(pattern, count, prod(desc.index_bounds[name])) for name, count in desc.index_counts.items())
+    return all(
+        allows(pattern, count, prod(desc.index_bounds[name]), group_of(desc, name))
+        for name, count in desc.index_counts.items()
+    )
 
 
 def possible_values(desc: OperatorDesc, choice: Mapping[str, str]) -> bool:

@@ -22,6 +22,7 @@ from ..tensors import DataType, Tensor, to_bits
 from .case import Case, case_id, retyped
 from .parameters import cases_with, classify_desc, parameters, possible_forms
 from .values import DATA_PATTERNS, Bits, rounds, special_values
+from .written_once import rows_of, written
 
 MAX_SEED = 2**32 - 1
 """The highest seed of a random tensor; seed 0 gives the simplest values."""
@@ -225,7 +226,10 @@ def _indices(desc: OperatorDesc, name: str, source: random.Random | None) -> Bit
         assert source is not None
         at = int(source.random() * (n - low) * 1.25)
         values.append(low + at if at < n - low else (low, n - 1)[at % 2])
-    return to_bits(tensor.data_type, values or [0] * tensor.element_count)
+    rows = rows_of(desc, name)
+    if rows is None:
+        return to_bits(tensor.data_type, values or [0] * tensor.element_count)
+    return to_bits(tensor.data_type, written(values or [0], rows, bounds).tolist())
 
 
 def _data(desc: OperatorDesc, name: str, source: random.Random | None) -> Bits:

@@ -15,6 +15,7 @@ import numpy as np
 from ..descriptors import OperatorDesc
 from ..pseudocode import strides_of
 from ..tensors import DataType, Tensor, to_bits
+from .written_once import Numbers, rows_of, written
 
 INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds", "dups", "asc")
 """How the indices of a case are chosen, for an axis of n elements.
@@ -28,6 +29,8 @@ INDEX_PATTERNS = ("identity", "reverse", "random", "one", "neg", "mix", "bounds"
 - `bounds`: the limits only.
 - `dups`: random elements, each twice in a row.
 - `asc`: random elements in ascending order.
+
+Indices that write are chosen place by place, and all of a place differ: see `written_once`. `dups` writes elements twice.
 
 An index tuple counts as one index. Its number is the row-major position of the element that it names, among all
 elements that a tuple can name."""
@@ -56,6 +59,7 @@ MODEL_PATTERNS = ("pos", "neg", "mix")
 _SIGNED = ("neg", "mix")
 _NEED_THREE_INDICES = ("reverse", "random", "one", "mix", "bounds", "dups", "asc")
 _NEED_TWO_ELEMENTS = ("reverse", "random", "dups", "asc")
+_DIFFERENT = {"one": 1, "bounds": 2}  # pattern -> how many different elements it names
 
 # Width in bytes -> factor. Multiplication by an odd factor modulo a power of two maps different addresses to different
 # values, and spreads the bits of neighbouring addresses over the whole value.
@@ -79,24 +83,30 @@ def signed(pattern: str) -> bool:
     return pattern in _SIGNED
 
 
-def allows(pattern: str, indices: int, elements: int) -> bool:
-    """Returns whether this many indices into this many elements can show a pattern.
+def allows(pattern: str, indices: int, elements: int, group: int = 1) -> bool:
+    """Returns whether this many indices into this many elements can show a pattern; `group` of them must differ.
 
     Some patterns need three indices, some need two elements to choose from.
     """
+    if group > _DIFFERENT.get(pattern, group):
+        return False
     enough_indices = indices > 2 or pattern not in _NEED_THREE_INDICES
     return enough_indices and (elements > 1 or pattern not in _NEED_TWO_ELEMENTS)
 
 
-def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
+def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...], rows: Numbers | None = None) -> bool:
     """Returns whether index values (flat, tuple by tuple) show a pattern.
 
-    `bounds` has the size n that each tuple coordinate points into.
+    `bounds` has the size n that each tuple coordinate points into. `rows` are the numbers of indices that write, as
+    `rows_of` gives them.
     """
     size, total = len(bounds), prod(bounds)
-    if not allows(pattern, len(values) // size, total):
+    group = 1 if rows is None else rows.shape[1]
+    if not allows(pattern, len(values) // size, total, group):
         return False
     tuples = np.asarray(values).astype(np.int64).reshape(-1, size)
+    if rows is not None:
+        tuples = tuples[rows.ravel()]
     addresses = tuples % np.array(bounds, np.int64) @ np.array(strides_of(bounds), np.int64)
     lowest, highest = int(tuples.min()), int(tuples.max())
     match pattern:
@@ -121,7 +131,7 @@ def shows(pattern: str, values: Sequence[int], bounds: tuple[int, ...]) -> bool:
             in_pairs = bool((addresses[0:-1:2] == addresses[1::2]).all())
             return in_pairs and 1 < len(np.unique(addresses)) < len(addresses)
         case "asc":
-            steps = np.diff(addresses)
+            steps = np.diff(addresses.reshape(-1, group)) if group > 1 else np.diff(addresses)
             return lowest >= 0 and bool(steps.min() >= 0 and steps.max() > 0)
     return False
 
@@ -197,6 +207,8 @@ def fill(desc: OperatorDesc, case: str, pattern: str, data: str, *, only: str | 
             own_seed = seed + index_tensors.index(name)
             signed = tensor.data_type.kind == "signed"
             values = _indices(desc.index_bounds[name], count, pattern, own_seed, signed)
+            if (rows := rows_of(desc, name)) is not None:
+                values = written(values, rows, desc.index_bounds[name], pattern)
             bits = _repeated(_index_bits(tensor.data_type, values, max(desc.index_bounds[name])), count)
         else:
             bits = _data(tensor.data_type, elements + count, data, seed)

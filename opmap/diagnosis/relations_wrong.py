@@ -183,6 +183,8 @@ class WrongOutput:
         Wrong elements behind the first MAX_OUTPUT are left out.
         """
         values, inverse = np.unique(self.wrong_bits[:MAX_OUTPUT], return_inverse=True)
+        if not len(values):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         nearest = np.minimum(np.searchsorted(values, self.data), len(values) - 1)
         same = values[nearest] == self.data
         addresses = np.full(len(values), -1, np.int64)

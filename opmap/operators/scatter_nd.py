@@ -46,19 +46,15 @@ class Desc(OperatorDesc):
         )
 
 
-FEWEST = 4
-"""The DirectML EP pads the tensors of a ScatterND node to at least this many dimensions."""
-
-
 def lower(desc: Desc) -> Lowering:
     """Returns the ScatterND node on the meaningful dimensions."""
     data = desc.input_tensor.sizes[desc.input_tensor.dimension_count - desc.input_dimension_count :]
     indices = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - desc.indices_dimension_count :]
     updates = indices[:-1] + data[desc.tuple_size :]
     substitutions = []
-    count = max(len(data), len(indices), len(updates), FEWEST)
+    count = max(len(data), len(indices), len(updates))
     if count != desc.input_tensor.dimension_count:
-        detail = f"DimensionCount {desc.input_tensor.dimension_count} -> {count}, leading ones are added or left out"
+        detail = f"DimensionCount {desc.input_tensor.dimension_count} -> {count}, leading ones are left out"
         substitutions.append(Substitution("dimension-count", detail))
     return Lowering(
         op_type="ScatterND",
@@ -75,7 +71,7 @@ def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes:
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorScatter.cpp, DmlOperatorScatterNd.
     """
-    count = max(data.dimension_count, indices.dimension_count, updates.dimension_count, FEWEST)
+    count = max(data.dimension_count, indices.dimension_count, updates.dimension_count)
     return Desc(
         input_tensor=TensorDesc(data.data_type, pad(data.sizes, count)),
         indices_tensor=TensorDesc(indices.data_type, pad(indices.sizes, count)),

@@ -126,7 +126,9 @@ def _defaults(draft: Draft, fields: tuple[str, ...]) -> Formed | None:
 @form("fed-indices", "The indices have a default with other values, and are fed.")
 def _fed_indices(draft: Draft) -> Formed | None:
     expected = draft.first.expected
-    other = next((inputs for inputs in _other_indices(draft) if inputs.expected != expected), None)
+    differing = [inputs for inputs in _other_indices(draft) if inputs.expected != expected]
+    whole = (inputs for inputs in differing if not any(value is None for value in inputs.expected))
+    other = next(whole, differing[0] if differing else None)
     return None if other is None else _fed(draft, draft.indices, other)
 
 

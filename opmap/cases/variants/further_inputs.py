@@ -15,6 +15,7 @@ from ...engines.arrays import dtype_of
 from ...errors import OpmapError
 from ...operators import OPERATORS, Lowering
 from ...tensors import Tensor
+from ..written_once import Numbers, rows_of, written
 from .formed import Inputs
 
 MOST_ELEMENTS = 4096
@@ -57,7 +58,7 @@ def other_sizes(inputs: Inputs, by: int = 1) -> Inputs | None:
             tensors[name] = _new_data(tensor)
         else:
             negative = min(inputs.tensors[name].integers) < 0
-            tensors[name] = _new_indices(tensor, bounds, negative=negative)
+            tensors[name] = _new_indices(tensor, bounds, rows_of(changed, name), negative=negative)
     return Inputs(changed, tensors)
 
 
@@ -95,7 +96,8 @@ def _candidates(sizes: _Sizes, groups: Sequence[_Group], by: int, limits: Mappin
 def _groups(desc: OperatorDesc) -> Iterator[_Group]:
     """Gives the dimensions that can change, in groups that must change together; the longest dimensions come first.
 
-    A dimension either changes alone, or together with one dimension of another input that has the same size.
+    A dimension either changes alone, or together with one dimension of another input that has the same size, or with those of all
+    other inputs that stand at the same place and have the same size.
     """
     sizes = {name: tensor.sizes for name, tensor in desc.inputs.items()}
     places = [(name, at) for name, size in sizes.items() for at in range(len(size))]
@@ -106,7 +108,8 @@ def _groups(desc: OperatorDesc) -> Iterator[_Group]:
         partners = [(n, i) for n, i in places if n != name and sizes[n][i] == sizes[name][at]]
         # Dimensions are aligned at their right ends, so the partner with the same distance to the end comes first.
         partners.sort(key=lambda p: abs((len(sizes[name]) - at) - (len(sizes[p[0]]) - p[1])))
-        for group in (((name, at),), *(((name, at), partner) for partner in partners)):
+        aligned = [p for p in partners if len(sizes[p[0]]) - p[1] == len(sizes[name]) - at]
+        for group in (((name, at),), *(((name, at), partner) for partner in partners), ((name, at), *aligned)):
             grown = {n: tuple(s + ((n, i) in group) for i, s in enumerate(size)) for n, size in sizes.items()}
             if _resized(desc, grown) is not None:
                 grouped.update(group)
@@ -174,11 +177,17 @@ def _new_data(tensor: TensorDesc) -> Tensor:
     return Tensor.from_bytes(tensor.data_type, tensor.sizes, bits.astype(f"<u{width}").tobytes())
 
 
-def _new_indices(tensor: TensorDesc, bounds: tuple[int, ...], *, negative: bool) -> Tensor:
-    """Returns indices from the last element downwards; every second tuple of them is negative if `negative`."""
+def _new_indices(tensor: TensorDesc, bounds: tuple[int, ...], rows: Numbers | None, *, negative: bool) -> Tensor:
+    """Returns indices from the last element downwards; every second tuple of them is negative if `negative`.
+
+    `rows` are the numbers of indices that write: these differ.
+    """
     tuples = np.arange(tensor.element_count // len(bounds))
     columns = [
         bound - 1 - tuples // (at + 1) % bound - bound * (tuples % 2) * negative for at, bound in enumerate(bounds)
     ]
-    values = np.stack(columns, axis=1).astype(dtype_of(tensor.data_type))
+    values = np.stack(columns, axis=1)
+    if rows is not None:
+        values = written(values, rows, bounds)
+    values = values.astype(dtype_of(tensor.data_type))
     return Tensor.from_bytes(tensor.data_type, tensor.sizes, values.tobytes())
