@@ -181,12 +181,15 @@ class _Run:
         if unreadable:
             yield unreadable
             return
+        missing = self._missing()
+        if missing and not only_sizes(self.parsed):
+            yield self._found("reading", "", f"it gives no {missing[0]}")
         causes = set()
         for broken in self._rules(self.spec.rules):
             causes.add(broken.cause)
             yield broken
         yield from self._support()
-        if only_sizes(self.parsed):
+        if missing or only_sizes(self.parsed):
             return
         # The pseudocode gives a descriptor that breaks the corrected rules no meaning, so it cannot be run. Rules about
         # data types do not matter for that.
@@ -210,13 +213,8 @@ class _Run:
         low, high = limits.dimension_counts
         for name in {*self.fields, *self.parsed.tensors} - {*tensors, *numbers}:
             yield self._found("reading", name, f"{name} is not a field of {self.spec.struct}")
-        for name in tensors:
-            if name not in self.parsed.tensors:
-                yield self._found("reading", "", f"it gives no {name}")
         for name in numbers:
-            if name not in self.fields:
-                yield self._found("reading", "", f"it gives no {name}")
-            elif self.fields[name] >= 2**32:
+            if self.fields.get(name, 0) >= 2**32:
                 yield self._found("reading", name, f"{name} must be a UINT, got {self.fields[name]}")
         for name, tensor in self.parsed.tensors.items():
             if not low <= len(tensor.sizes) <= high or not all(1 <= size < 2**32 for size in tensor.sizes):
@@ -233,6 +231,11 @@ class _Run:
                     Tensor.from_values(DataType[tensor.data_type], tensor.sizes, tensor.values)
                 except InputError as error:
                     yield self._found("values", name, f"{name}: {error.message}")
+
+    def _missing(self) -> list[str]:
+        """Returns the members that the example leaves out. Rules that need them are not checked."""
+        members = (*self.shipped.field_names("input", "output"), *self.shipped.field_names("uint"))
+        return [name for name in members if name not in self.parsed.tensors and name not in self.fields]
 
     # --- rules ---
 
@@ -258,7 +261,8 @@ class _Run:
             try:
                 broken = check(rule.check, environment)
             except PseudocodeError as error:
-                yield self._found(rule.id, "", f"{source} cannot be evaluated: {error.problem}")
+                if not any(error.problem.startswith(f"unknown name {name}") for name in self._missing()):
+                    yield self._found(rule.id, "", f"{source} cannot be evaluated: {error.problem}")
                 continue
             if broken:
                 yield self._found(rule.id, broken.subject, _demand(rule, source, broken))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from ..errors import InputError
 from ..spec import Erratum, Spec, load_spec
@@ -82,10 +83,13 @@ def correct_page(text: str, *, name: str) -> CorrectedPage:
     current, findings = text, findings_of(page)
     corrections, refused = [], {}
     for erratum in shipped.errata:
-        wording = erratum.sentence or erratum
         places = list(_places(current, page, erratum, shipped))
+        if places and erratum.adds_lines:
+            refused[erratum.id] = "lines must be added, and no correction does"
+            continue
         edits = _edits(current, places, erratum)
         if not edits:
+            wording = erratum.wordings[0]
             if any(not holds(current, start, end, wording.corrected) for start, end in places):
                 refused[erratum.id] = f"the page does not hold the words `{wording.printed}` there"
             continue
@@ -112,10 +116,9 @@ def correct_page(text: str, *, name: str) -> CorrectedPage:
 
 def _edits(text: str, places: Iterable[tuple[int, int]], erratum: Erratum) -> list[Edit]:
     """Returns the edits that correct an erratum at these places, in order: none if the page states the subject otherwise."""
-    wording = erratum.sentence or erratum
     is_of_rule = erratum.subject != "pseudocode" and not erratum.subject.startswith("example ")
     edits: dict[Edit, None] = {}
-    for start, end in places:
+    for wording, (start, end) in product(erratum.wordings, places):
         place_edits = list(replacements(text, start, end, wording.printed, wording.corrected))
         # the sentence of a rule starts on the rule's line: what follows may be about something else
         edits.update(dict.fromkeys(place_edits[:1] if is_of_rule else place_edits))

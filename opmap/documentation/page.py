@@ -250,9 +250,8 @@ class _Reader:
         tensors = self.shipped.pseudocode.tensors
         if lines and any(isinstance(line, Line) and line.target.tensor in tensors for line in lines):
             return "pseudocode"
-        (output,) = self.shipped.field_names("output")
         statements = _try(parse_formula, text)
-        if statements and f"{output}.Sizes" in assigned_names(statements):
+        if statements and any(f"{name}.Sizes" in assigned_names(statements) for name in self.prose.tensors):
             return "formula"
         names = "|".join(self.prose.tensors)
         if re.search(rf"(?m)^[ \t]*(?:{names})[ \t]*:[ \t]*\(", text):

@@ -185,7 +185,12 @@ class ProseReader:
             clauses[-1][1].extend(_Word(tensor, word.attribute) for word in own_words)
         stated = []
         for own_words, other_words in clauses:
-            if any(word.attribute is None for word in other_words):  # `… must match those of InputTensor`
+            if other_words and not any(word.attribute for word in other_words):  # `… must match those of InputTensor`
+                stated += [
+                    Equality(f"{field}.{own.attribute}", f"{other_words[0].tensor}.{own.attribute}") for own in own_words
+                ]
+                continue
+            if any(word.attribute is None for word in other_words):
                 continue
             for attribute in [word.attribute for word in own_words] if other_words else ():
                 same = [word for word in other_words if word.attribute == attribute] or other_words[:1]

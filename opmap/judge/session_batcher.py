@@ -121,7 +121,9 @@ class SessionBatcher:
         """Returns a key that is equal for the cases of a batch that run in one session."""
         if ready.formed is None or undefined(ready.inputs.expected):
             return ready.case.id  # a provider may refuse it, and with it the whole group
-        return PACKS if self.pack > 1 else ready.formed.model_bytes
+        if self.pack > 1:
+            return PACKS, ready.formed.model.opset_import[0].version
+        return ready.formed.model_bytes
 
     @property
     def _calls(self) -> int:

@@ -22,6 +22,8 @@ from ..tensors import DataType, Tensor
 from ..vocabulary import Verdict
 
 OPSET = 13
+"""The opset of the models, unless the operator has another one."""
+
 IR_VERSION = 8
 
 ELEMENT_TYPES = {
@@ -134,7 +136,7 @@ class _Writer:
         """Returns the mapped model."""
         desc, lowering, graph = self.desc, self.lowering, self.graph
         self.model.producer_name, self.model.ir_version = "opmap", IR_VERSION
-        self.model.opset_import.add(domain="", version=OPSET)
+        self.model.opset_import.add(domain="", version=OPERATORS[desc.operator].newest_opset or OPSET)
         graph.name = desc.operator
         inputs = [self._input(name, shape) for name, shape in lowering.shapes.items()]
         (output,) = desc.spec().field_names("output")

@@ -62,6 +62,9 @@ class Operator:
     - `lower(desc)`: the ONNX node of a packed descriptor. `lower` itself is None if ONNX has no such operator: its cases
       run only on a provider that takes cases instead of models.
     - `onnx_operator`: the ONNX operator that the DirectML EP turns into this operator; None if there is none.
+    - `older_operators`: older names of that ONNX operator, which the EP turns into this operator too.
+    - `newest_opset`: the newest opset whose version of the ONNX operator the EP has, if there is a newer one, with which the
+      node leaves the EP. Models have this opset. None: there is no newer one, and models have the usual opset.
     - `emit(*inputs, attributes)`: the descriptor that the DirectML EP makes of an ONNX node with these inputs and
       attributes. `emit` itself is None if `onnx_operator` is None.
     - `large_tensors()`: valid descriptors with more than 2^31 bytes of data, one data tensor, and indices of one coordinate,
@@ -74,6 +77,8 @@ class Operator:
     classify: Callable[[Any], Mapping[str, str | None]]
     lower: Callable[[Any], Lowering] | None = None
     onnx_operator: str | None = None
+    older_operators: tuple[str, ...] = ()
+    newest_opset: int | None = None
     emit: Callable[..., OperatorDesc] | None = None
     large_tensors: Callable[[], Iterable[tuple[str, OperatorDesc]]] = tuple
 
@@ -81,6 +86,11 @@ class Operator:
     def descriptor(self) -> type[OperatorDesc]:
         """The class of the operator's descriptors, made of the spec's fields."""
         return descriptor_class(self.name, self.expansion)
+
+    @property
+    def onnx_operators(self) -> tuple[str, ...]:
+        """The ONNX operators that the DirectML EP turns into this operator."""
+        return (self.onnx_operator, *self.older_operators) if self.onnx_operator else ()
 
     @cached_property
     def _rules(self) -> drawing.Rules:

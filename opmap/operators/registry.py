@@ -53,7 +53,7 @@ def emitted(op_type: str, inputs: Sequence[TensorDesc], attributes: Mapping[str,
     `inputs` hold the ONNX shapes and types. Raises KeyError if the EP makes none of our operators from `op_type`.
     """
     for operator in OPERATORS.values():
-        if operator.emit is not None and operator.onnx_operator == op_type:
+        if operator.emit is not None and op_type in operator.onnx_operators:
             desc: OperatorDesc = operator.emit(*inputs, attributes)
             return desc
     raise KeyError(op_type)

@@ -124,5 +124,7 @@ OPERATOR = Operator(
     samples=samples,
     lower=lower,
     onnx_operator="ScatterElements",
+    older_operators=("Scatter",),
+    newest_opset=17,
     emit=emit,
 )

@@ -129,5 +129,6 @@ OPERATOR = Operator(
     samples=samples,
     lower=lower,
     onnx_operator="ScatterND",
+    newest_opset=17,
     emit=emit,
 )

@@ -95,8 +95,8 @@ def _shapeless(draft: Draft) -> Formed | None:
 
 # --- opsets ---
 
-OPSETS = (7, 11, 12, 21, NEWEST_OPSET)
-"""The opsets with a form of their own, beside 13, which the mapping writes.
+OPSETS = (7, 11, 12, 13, 21, NEWEST_OPSET)
+"""The opsets with a form of their own, beside the one that the mapping writes.
 
 The DirectML EP registers the mapped operators anew at 7, 11, 12 and 13, and Cast and Reshape also at 21."""
 
@@ -104,11 +104,14 @@ The DirectML EP registers the mapped operators anew at 7, 11, 12 and 13, and Cas
 def _opset(version: int, draft: Draft) -> Formed | None:
     """Returns the form with this opset.
 
-    There is none if an operator, an attribute or a data type of the model is not in the opset, or if there are negative
-    indices and the opset has none. Above AUXILIARY_OPSET there are only models of one node.
+    There is none if an operator, an attribute or a data type of the model is not in the opset, if there are negative
+    indices and the opset has none, or if the DirectML EP lacks the operator in this opset. The mapping's own opset has none. Above AUXILIARY_OPSET there are only models of one node.
     """
     nodes = draft.graph.node
     if version > AUXILIARY_OPSET and len(nodes) > 1:
+        return None
+    own, newest = draft.model.opset_import[0].version, OPERATORS[draft.mapped.desc.operator].newest_opset
+    if version == own or version > (newest or version):
         return None
     if any(_schema(node.op_type, version) is None for node in nodes):
         return None

@@ -9,7 +9,6 @@ import onnx
 from onnx import TensorProto, helper
 
 from ...descriptors import TensorDesc
-from ...mapping import OPSET
 from ...operators import Substitution
 from .drafts import Draft, concat, constant, form
 from .formed import Formed, Inputs, plain_feeds
@@ -91,7 +90,7 @@ def _function(draft: Draft) -> Formed | None:
     ]
     del draft.operator.attribute[:]
     draft.operator.attribute.extend(references)
-    opsets = [helper.make_opsetid("", OPSET)]
+    opsets = [helper.make_opsetid("", draft.model.opset_import[0].version)]
     names, fields = [attribute.name for attribute in attributes], list(draft.mapped.feeds)
     nodes = [*constants, *draft.graph.node]
     name = draft.mapped.desc.operator
@@ -202,7 +201,8 @@ def _with_data(draft: Draft) -> dict[str, str]:
 @form("default-attribute", "An attribute that has its default value, as axis 0, is left out.")
 def _default_attribute(draft: Draft) -> Formed | None:
     """Builds nothing if no attribute of the operator has its default value."""
-    declared = onnx.defs.get_schema(draft.operator.op_type, OPSET).attributes
+    opset = draft.model.opset_import[0].version
+    declared = onnx.defs.get_schema(draft.operator.op_type, opset).attributes
     kept_attributes = [attribute for attribute in draft.operator.attribute if not _is_default(attribute, declared)]
     if len(kept_attributes) == len(draft.operator.attribute):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -105,11 +105,17 @@ def _resolved(given: GivenModel, data: DataSet, cpu: CpuValues, feature_level: s
                 raise InputError(f"its input {unseen[0]} is computed in a branch, where its values cannot be seen")
             arrays = [values[name] for name in node.inputs]
             desc = descriptor(node, arrays, feature_level=feature_level)
-            first, second = (name in constants for name in node.inputs)
-            cases.append(NodeCase(node, case_of(given, node, desc, arrays, _VARIANTS[first, second])))
+            cases.append(NodeCase(node, case_of(given, node, desc, arrays, _variant(node, constants))))
         except InputError as error:
             cases.append(NodeCase(node, reason=error.message))
     return ResolvedModel(given, data, cases, computed)
+
+
+def _variant(node: GivenNode, constants: Collection[str]) -> str:
+    """Returns the variant that brings data and indices to an operator as they come to this node."""
+    indices = _index_inputs(node)
+    data = [name for number, name in enumerate(node.inputs) if number not in indices]
+    return _VARIANTS[all(name in constants for name in data), all(node.inputs[number] in constants for number in indices)]
 
 
 def _condition(data: DataSet, cpu: CpuValues, given: GivenModel, name: str) -> np.ndarray | None:

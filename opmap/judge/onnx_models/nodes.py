@@ -16,7 +16,7 @@ from ...operators import OPERATORS, emitted
 from ...tensors import DataType
 from .reading import GivenModel, nodes_of, subgraphs
 
-OPERATOR_NODES = {operator.onnx_operator: name for name, operator in OPERATORS.items() if operator.onnx_operator}
+OPERATOR_NODES = {op_type: name for name, operator in OPERATORS.items() for op_type in operator.onnx_operators}
 """ONNX operator -> the name of the operator that the DirectML EP makes of it."""
 
 _COPYING = frozenset(
@@ -106,14 +106,28 @@ def seen_values(given: GivenModel) -> set[str]:
 
 def _problem(node: onnx.NodeProto, visible_names: Collection[str]) -> str | None:
     """Returns why a node of the main graph cannot be judged, or None."""
-    wrong = [a.name for a in node.attribute if a.type != onnx.AttributeProto.INT or a.ref_attr_name]
-    if len(node.input) != 2 or len(node.output) != 1 or "" in (*node.input, *node.output):
-        return f"{node.op_type} must have 2 inputs and 1 output, got {len(node.input)} and {len(node.output)}"
+    inputs = len(OPERATORS[OPERATOR_NODES[node.op_type]].descriptor.spec().field_names("input"))
+    wrong = [a.name for a in node.attribute if a.ref_attr_name or not (_is_number(a) or _is_default(node.op_type, a))]
+    if len(node.input) != inputs or len(node.output) != 1 or "" in (*node.input, *node.output):
+        return f"{node.op_type} must have {inputs} inputs and 1 output, got {len(node.input)} and {len(node.output)}"
     if wrong:
-        return f"{node.op_type} must have whole numbers as attributes, got {names(wrong)}"
+        return f"{node.op_type} must have whole numbers or their defaults as attributes, got {names(wrong)}"
     if node.output[0] not in visible_names:
         return f"it is inside a branch, {_UNSEEN}: its output is not one of the branch"
     return None
+
+
+def _is_number(attribute: onnx.AttributeProto) -> bool:
+    return bool(attribute.type == onnx.AttributeProto.INT)
+
+
+def _is_default(op_type: str, attribute: onnx.AttributeProto) -> bool:
+    """Returns whether an attribute of an operator has its default value, as `reduction` has with \"none\"."""
+    declared = onnx.defs.get_schema(op_type).attributes.get(attribute.name)
+    if declared is None or declared.default_value.type != attribute.type:
+        return False
+    value = onnx.helper.get_attribute_value
+    return bool(value(attribute) == value(declared.default_value))
 
 
 def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
@@ -121,7 +135,7 @@ def _node(node: onnx.NodeProto, reason: str | None) -> GivenNode:
     label = node.name or f"{node.op_type} -> {node.output[0] if node.output else 'nothing'}"
     if reason:
         return GivenNode(label, operator, node.op_type, reason=reason)
-    attributes = {a.name: a.i for a in node.attribute}
+    attributes = {a.name: a.i for a in node.attribute if _is_number(a)}
     return GivenNode(label, operator, node.op_type, list(node.input), node.output[0], attributes)
 
 
