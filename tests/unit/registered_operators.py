@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 
-from outside import grid, scatter
+from outside import grid, spread
 
 from opmap import register_operator, unregister_operator
 
 FOLDER = Path(__file__).parent / "outside"
-OUTSIDE = {"SCATTER": scatter.OPERATOR, "GRID": grid.OPERATOR}
+OUTSIDE = {"SPREAD": spread.OPERATOR, "GRID": grid.OPERATOR}
 
 
 def register(name):
@@ -20,7 +20,7 @@ def register(name):
 
 @contextmanager
 def registered(*names):
-    """Has these operators registered in its context: SCATTER, GRID, or both if none is named."""
+    """Has these operators registered in its context: SPREAD, GRID, or both if none is named."""
     for name in names or OUTSIDE:
         register(name)
     try:

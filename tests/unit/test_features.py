@@ -82,7 +82,7 @@ class TestFeatures:
     def test_outside(self):
         """Operators from outside have their features too; a written side is measured as a read one."""
         sizes = {"InputTensor": (4, 3, 5), "IndicesTensor": (4, 2, 5), "UpdatesTensor": (4, 2, 5)}
-        found = features(case("SCATTER", sizes, {"Axis": 1}))
+        found = features(case("SPREAD", sizes, {"Axis": 1}))
         assert (1, 1, 3, 4, 5) == tuple(found[n] for n in ("axis", "axis_from_end", "axis_length", "before", "block"))
         assert found["IndicesTensor.Sizes == UpdatesTensor.Sizes"]
         sizes = {"InputTensor": (4, 3), "RowsTensor": (1, 6), "ColumnsTensor": (1, 2)}

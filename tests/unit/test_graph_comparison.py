@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from outside import grid, scatter
+from outside import grid, spread
 from registered_operators import registered
 from serialized_models import CONSTANTS, INDICES, MAPPED, emitted_desc
 from serialized_samples import DESCS, GATHER, constants, external, graphs
@@ -224,7 +224,7 @@ class TestCompare:
         assert f"Sizes must be {list([*wanted.tensors.values()][tensor].sizes)}, got {sizes}" in text
         assert "differs" == descriptor_class([graph_of(wrong)], mapped)
 
-    @pytest.mark.parametrize("operator", [scatter.OPERATOR, grid.OPERATOR], ids=lambda operator: operator.name)
+    @pytest.mark.parametrize("operator", [spread.OPERATOR, grid.OPERATOR], ids=lambda operator: operator.name)
     def test_outside_operators(self, operator):
         """The descriptor of an operator from outside the package is read from its spec."""
         with registered(operator.name):

@@ -61,7 +61,7 @@ class TestCollection:
         with registered():
             names = {path.partition("-")[0] for path in collection()}
 
-        assert not {"scatter", "grid"} & names
+        assert not {"spread", "grid"} & names
 
 
 class TestBuild:

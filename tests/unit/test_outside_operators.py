@@ -1,6 +1,6 @@
 """Two operators that are defined outside the package run through all shared machinery.
 
-SCATTER copies a tensor and then writes elements; it has two data tensors. GRID has two index tensors and no numbers.
+SPREAD is SCATTER under another name: it copies a tensor and then writes elements; it has two data tensors. GRID has two index tensors and no numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from outside import grid, scatter
+from outside import grid, spread
 from registered_operators import FOLDER, OUTSIDE, register, registered
 
 from opmap import register_operator, strategies, unregister_operator
@@ -64,7 +64,7 @@ def build_cases(tier: str, operator: str) -> list[Case]:
 
 
 NOT_CONCERNED = {
-    "SCATTER": """
+    "SPREAD": """
         index-scalar-as-zero tuple-reversed tuple-last-coordinate-dropped tuple-first-coordinate-repeated tuple-planar
         axis-modulo-4 rank-above-4-leading-ignored rank-above-4-trailing-ignored
         rank-above-4-zero rank-8-first-ignored denormals-flushed-float16 denormals-flushed-float64
@@ -105,7 +105,7 @@ class Right:
             arrays[name] = values
         return [getattr(self, case.desc.operator)(case.desc, *arrays.values())]
 
-    def SCATTER(self, desc, data, indices, updates):
+    def SPREAD(self, desc, data, indices, updates):
         """Computes ScatterElements, which is NumPy's put_along_axis."""
         output = data.copy()
         np.put_along_axis(output, indices.astype(np.int64), updates, desc.axis)
@@ -130,13 +130,13 @@ class TestRegistration:
 
     def test_a_name_twice(self):
         """A second operator of the same name is refused."""
-        with pytest.raises(ValueError, match="SCATTER is an operator already"):
-            register_operator(scatter.OPERATOR, spec=FOLDER / "scatter.toml")
+        with pytest.raises(ValueError, match="SPREAD is an operator already"):
+            register_operator(spread.OPERATOR, spec=FOLDER / "spread.toml")
 
     def test_the_spec_of_another(self, without_grid):
         """The spec must name the operator."""
-        with pytest.raises(ValueError, match="the spec must be that of GRID, got SCATTER"):
-            register_operator(grid.OPERATOR, spec=FOLDER / "scatter.toml")
+        with pytest.raises(ValueError, match="the spec must be that of GRID, got SPREAD"):
+            register_operator(grid.OPERATOR, spec=FOLDER / "spread.toml")
 
     @pytest.mark.parametrize("files", [{"spec": "grid.json"}, {"spec": "grid.toml", "arrays": "grid.toml"}])
     def test_a_bad_file(self, files, without_grid):
@@ -156,7 +156,7 @@ class TestRegistration:
 class TestInterpreter:
     """The compiled access map, the naive evaluator and the documentation's examples agree."""
 
-    @pytest.mark.parametrize(("operator", "example"), [("SCATTER", "1"), ("GRID", "1"), ("GRID", "2")])
+    @pytest.mark.parametrize(("operator", "example"), [("SPREAD", "1"), ("GRID", "1"), ("GRID", "2")])
     def test_examples(self, operator, example):
         """The interpreter gives the output that the page prints."""
         desc, tensors = example_descriptor(OPERATORS[operator].descriptor.spec(), example)
@@ -209,7 +209,7 @@ class TestCatalogue:
     def test_two_tensors_of_data_differ(self):
         """With unique data, the updates and the input have no value in common, if the type has enough values."""
         pairs = []
-        for case in cases("smoke", "SCATTER"):
+        for case in cases("smoke", "SPREAD"):
             data, updates = case.tensors["InputTensor"], case.tensors["UpdatesTensor"]
             if case.data_pattern == "addr" and len(data.bits) + len(updates.bits) <= 256**data.data_type.size:
                 pairs.append((data, updates))
@@ -247,7 +247,7 @@ class TestVerdicts:
 
     def test_faults_change_the_written_element(self):
         """In an operator that writes by indices, an index that is off by one writes the next element."""
-        desc, tensors = example_descriptor(OPERATORS["SCATTER"].descriptor.spec(), "1")
+        desc, tensors = example_descriptor(OPERATORS["SPREAD"].descriptor.spec(), "1")
         del tensors["OutputTensor"]
         case = Case("it", desc, tensors)
         (output,) = open_fault("index-off-by-one").run_case(case).outputs.values()

@@ -79,7 +79,7 @@ class TestDispatch:
         record = self.record(indices="deferred")
         assert ("error", "read", "$.resources.indices.initialValues") == (record.verdict, record.stage, record.path)
         assert "DML_OPERATOR_GATHER" == record.operator
-        assert None is self.record(type="SCATTER").operator
+        assert None is self.record(type="TOP_K").operator
 
 
 class TestRecords:

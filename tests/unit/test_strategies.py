@@ -47,7 +47,7 @@ class TestDescriptors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"operators": ["SCATTER"]}, "operators must be some of GATHER, .*, got SCATTER"),
+            ({"operators": ["TOP_K"]}, "operators must be some of GATHER, .*, got TOP_K"),
             ({"operators": []}, "got none"),
             ({"dimension_counts": (0, 8)}, "dimension_counts"),
             ({"dimension_counts": (5, 4)}, "dimension_counts"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from outside import grid, scatter
+from outside import grid, spread
 from rich.console import Console
 
 from opmap.cases.invalid_indices import (
@@ -139,17 +139,17 @@ class TestQuestions:
     def test_outside_operators(self):
         """An operator from outside is asked if it reads one tensor at indices; one that writes at indices is not."""
         here = Path(__file__).parent / "outside"
-        for module, name in ((grid, "GRID"), (scatter, "SCATTER")):
+        for module, name in ((grid, "GRID"), (spread, "SPREAD")):
             add_operator(module.OPERATOR, read_spec(here / f"{name.lower()}.toml"))
         try:
             asked = questions(OPERATORS["GRID"])
             assert {"RowsTensor", "ColumnsTensor"} == {question.field for question in asked}
-            assert [] == questions(OPERATORS["SCATTER"])
+            assert [] == questions(OPERATORS["SPREAD"])
             survey = Survey(Judge(open_fault("index-clamped")))
             some = [question for question in asked if question.position in ("size", "-far")][::5]
             assert all(AXIS in survey.ask(question).answers for question in some)
         finally:
-            for name in ("GRID", "SCATTER"):
+            for name in ("GRID", "SPREAD"):
                 remove_operator(name)
 
 

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_SCATTER, defined outside the package: it copies a tensor and then writes chosen elements.
+"""DML_OPERATOR_SPREAD, defined outside the package: SCATTER of up to three dimensions under another name.
 
 It has no ONNX lowering here, so only providers that run cases can run it.
 """
@@ -20,4 +20,4 @@ def classify(desc):
     return {"axis": size_classes.place(desc.axis, desc.input_tensor.dimension_count)}
 
 
-OPERATOR = Operator(name="SCATTER", expansion=expansion, parameters={"axis": size_classes.PLACES}, classify=classify)
+OPERATOR = Operator(name="SPREAD", expansion=expansion, parameters={"axis": size_classes.PLACES}, classify=classify)
