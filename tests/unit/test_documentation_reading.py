@@ -13,7 +13,7 @@ from opmap.documentation.equivalence import same_formula
 from opmap.documentation.prose import ProseReader
 from opmap.errors import InputError
 from opmap.limits import MAX_PAGE_BYTES, MAX_PAGE_CODE, MAX_PAGE_DIGITS, MAX_PAGE_LINES
-from opmap.spec import load_spec
+from opmap.spec import all_specs, load_spec
 
 
 class TestBlocks:
