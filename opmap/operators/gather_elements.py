@@ -22,7 +22,7 @@ def expansion(desc: OperatorDesc) -> Expansion:
     names = tuple(COORDINATES[: desc.input_tensor.dimension_count])
     rest = (names[3:],)
     return Expansion(
-        rest={"output": rest, "input": rest, "indices": rest},
+        rest=dict.fromkeys(("output", "input", "indices", "updates"), rest),
         series={"i": names[0:1], "j": names[1:2], "k": names[2:3]},
     )
 

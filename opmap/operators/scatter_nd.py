@@ -5,52 +5,31 @@ https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_scatter_n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from ..descriptors import OperatorDesc, TensorDesc, complete_sizes, pad
+from ..descriptors import OperatorDesc, TensorDesc, pad
 from ..pseudocode import COORDINATES, Expansion
 from ..tensors import DataType
-from . import interim, size_classes
-from .contract import Choice, Lowering, Operator, Substitution
-from .random_source import RandomSource
+from . import gather_nd
+from .contract import Lowering, Operator, Substitution
 
 
-@dataclass(frozen=True, kw_only=True)
-class Desc(OperatorDesc):
-    """DML_SCATTER_ND_OPERATOR_DESC: a copy of the input in which updates replace blocks, one index tuple per block."""
-
-    operator = "SCATTER_ND"
-    short_names = {"InputDimensionCount": "r", "IndicesDimensionCount": "q"}  # noqa: RUF012  # a ClassVar of the base class
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    updates_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
-
-    @property
-    def tuple_size(self) -> int:
-        """The number of coordinates in one index tuple."""
-        return self.indices_tensor.sizes[-1]
-
-    def expansion(self) -> Expansion:
-        """Returns the updates' coordinates: the array of tuples, then the block that each tuple selects."""
-        tuples = self.indices_dimension_count - 1
-        names = tuple(COORDINATES[: tuples + self.input_dimension_count - self.tuple_size])
-        array, block = names[:tuples], names[tuples:]
-        return Expansion(
-            rest={"updates": (array + block,), "output": (block,), "indices": (array,)},
-            tuples={"indices": self.tuple_size},
-        )
+def expansion(desc: OperatorDesc) -> Expansion:
+    """Returns the updates' coordinates: the array of tuples, then the block that each tuple selects."""
+    tuples = desc.indices_dimension_count - 1
+    names = tuple(COORDINATES[: tuples + desc.input_dimension_count - desc.indices_tensor.sizes[-1]])
+    array, block = names[:tuples], names[tuples:]
+    return Expansion(
+        rest={"updates": (array + block,), "output": (block,), "indices": (array,)},
+        tuples={"indices": desc.indices_tensor.sizes[-1]},
+    )
 
 
-def lower(desc: Desc) -> Lowering:
+def lower(desc: OperatorDesc) -> Lowering:
     """Returns the ScatterND node on the meaningful dimensions."""
     data = desc.input_tensor.sizes[desc.input_tensor.dimension_count - desc.input_dimension_count :]
     indices = desc.indices_tensor.sizes[desc.indices_tensor.dimension_count - desc.indices_dimension_count :]
-    updates = indices[:-1] + data[desc.tuple_size :]
+    updates = indices[:-1] + data[desc.indices_tensor.sizes[-1] :]
     substitutions = []
     count = max(len(data), len(indices), len(updates))
     if count != desc.input_tensor.dimension_count:
@@ -66,13 +45,13 @@ def lower(desc: Desc) -> Lowering:
     )
 
 
-def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes: Mapping[str, int]) -> Desc:
+def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes: Mapping[str, int]) -> OperatorDesc:
     """Returns the descriptor that the DirectML EP makes of a ScatterND node.
 
     onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/DmlOperatorScatter.cpp, DmlOperatorScatterNd.
     """
     count = max(data.dimension_count, indices.dimension_count, updates.dimension_count)
-    return Desc(
+    return OPERATOR.descriptor(
         input_tensor=TensorDesc(data.data_type, pad(data.sizes, count)),
         indices_tensor=TensorDesc(indices.data_type, pad(indices.sizes, count)),
         updates_tensor=TensorDesc(updates.data_type, pad(updates.sizes, count)),
@@ -82,51 +61,11 @@ def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes:
     )
 
 
-PARAMETERS = {
-    "padding": size_classes.COUNTS,  # leading dimensions of the input that have no meaning
-    "index_padding": size_classes.COUNTS,  # leading dimensions of the indices that have no meaning
-    "tuple_size": ("1", "2", "3+", "all"),  # all: a tuple names one element
-}
-
-
-def classify(desc: Desc) -> dict[str, str | None]:
-    """Returns the class of each parameter."""
-    count, rank = desc.input_tensor.dimension_count, desc.input_dimension_count
-    return {
-        "padding": size_classes.count(count - rank),
-        "index_padding": size_classes.count(count - desc.indices_dimension_count),
-        "tuple_size": "all" if desc.tuple_size == rank else size_classes.count(desc.tuple_size, 3),
-    }
-
-
-def build(choice: Choice) -> Desc | None:
-    """Gives nothing until descriptors come out of the spec's rules."""
-    return None
-
-
-def draw(source: RandomSource, dimension_count: int, max_elements: int) -> Desc:
-    """Returns a random descriptor."""
-    return complete_sizes(Desc, *interim.scatter_nd_draw(source, dimension_count, max_elements))
-
-
-def samples() -> Iterator[Desc]:
-    """Gives descriptors with and without leading ones. The index tuples have one, two and all coordinates."""
-    for rank in (1, 2, 4):
-        for size in sorted({1, min(2, rank), rank}):
-            for array in range(3):
-                data, indices = (2, 3, 2, 4)[:rank], ((2, 1)[:array]) + (size,)
-                for count in sorted({max(rank, array + 1, array + rank - size), 8}):
-                    yield complete_sizes(Desc, *interim.scatter_nd(data, indices, count))
-
-
 OPERATOR = Operator(
-    descriptor=Desc,
-    parameters=PARAMETERS,
-    classify=classify,
-    build=build,
-    world=interim.scatter_nd_world,
-    draw=draw,
-    samples=samples,
+    name="SCATTER_ND",
+    expansion=expansion,
+    parameters=gather_nd.PARAMETERS,
+    classify=gather_nd.classify,
     lower=lower,
     onnx_operator="ScatterND",
     newest_opset=17,
