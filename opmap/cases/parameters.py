@@ -47,6 +47,7 @@ def parameters(operator: Operator) -> dict[str, tuple[str, ...]]:
         "data_pattern": DATA_PATTERNS,
         "index_path": tuple(INDEX_PATHS),
     }
+    classes |= operator.parameters
     return {n: names for n, names in classes.items() if names and (indices or n not in _OF_INDICES)}
 
 

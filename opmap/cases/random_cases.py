@@ -22,10 +22,13 @@ from ..tensors import DataType, Tensor, to_bits
 from .case import Case, case_id, retyped
 from .parameters import cases_with, classify_desc, parameters, possible_forms
 from .values import DATA_PATTERNS, Bits, rounds, special_values
-from .written_once import rows_of, written
+from .written_once import must_write_twice, rows_of, written
 
 MAX_SEED = 2**32 - 1
 """The highest seed of a random tensor; seed 0 gives the simplest values."""
+
+DRAWS = 4
+"""How many descriptors are drawn, at most, for one that need not write an element twice."""
 
 MIN_BITS, MAX_BITS = 3, 18
 """The lowest and the highest power of two that bounds the elements of a tensor in `drawn_case`."""
@@ -57,7 +60,11 @@ def draw_descriptor(
     data_type = pick(source, data_types)
     index_type = pick(source, index_types) if index_types else data_type
     count = source.integer(*dimension_counts)
-    return retyped(OPERATORS[operator].draw(source, count, max_elements), data_type, index_type)
+    for _ in range(DRAWS):
+        desc = retyped(OPERATORS[operator].draw(source, count, max_elements), data_type, index_type)
+        if not must_write_twice(desc):
+            break
+    return desc
 
 
 def draw_case(source: RandomSource, desc: OperatorDesc) -> Case:
@@ -143,7 +150,7 @@ def focused(operator: Operator, seed: int, part: str = "pairs") -> Row:
     table = {"wide": size_classes.WIDE, "large": size_classes.LARGE}.get(part)
     targets = tuple(table["output_elements"].values()) if table else tuple(itertools.chain(*LONG.values()))
     target = pick(source, targets) if table or source.integer(0, 3) else 0
-    left = ([target] if source.integer(0, 1) else _prime_factors(target)) if target else []
+    factors = ([target] if source.integer(0, 1) else _prime_factors(target)) if target else []
     most = max(target, 1 << 17)
 
     def sizes(source: RandomSource, count: int, max_elements: int) -> list[int]:
@@ -159,7 +166,11 @@ def focused(operator: Operator, seed: int, part: str = "pairs") -> Row:
         return [size if size > 1 else other for size, other in zip(drawn, small, strict=True)]
 
     count = source.integer(*dimension_counts(operator.name))
-    desc = retyped(operator.draw(source, count, most, sizes), data_type, index_type)
+    for _ in range(DRAWS):
+        left = list(factors)
+        desc = retyped(operator.draw(source, count, most, sizes), data_type, index_type)
+        if not must_write_twice(desc):
+            break
     choice = {"data_pattern": pick(source, DATA_PATTERNS)}
     if indices:
         choice["index_pattern"], choice["index_path"] = pick(source, possible_forms(desc, index_type))

@@ -49,6 +49,11 @@ def group_of(desc: OperatorDesc, field: str) -> int:
     return 1 if rows is None else rows.shape[1]
 
 
+def must_write_twice(desc: OperatorDesc) -> bool:
+    """Returns whether some place has more indices that write than elements, so that no values are documented as a whole."""
+    return any(group_of(desc, field) > prod(bounds) for field, bounds in desc.index_bounds.items())
+
+
 def written(values: npt.ArrayLike, rows: Numbers, bounds: tuple[int, ...], pattern: str = "") -> Numbers:
     """Returns the values of indices that write, flat, tuple by tuple: those that are given, row by row, made to differ.
 

@@ -61,10 +61,15 @@ def emit(data: TensorDesc, indices: TensorDesc, updates: TensorDesc, attributes:
     )
 
 
+PARAMETERS = {
+    **gather_nd.PARAMETERS,
+    "index_pattern": ("identity", "reverse", "random", "neg", "mix", "dups", "asc"),  # `one` and `bounds` write elements twice
+}
+
 OPERATOR = Operator(
     name="SCATTER_ND",
     expansion=expansion,
-    parameters=gather_nd.PARAMETERS,
+    parameters=PARAMETERS,
     classify=gather_nd.classify,
     lower=lower,
     onnx_operator="ScatterND",

@@ -1,0 +1,152 @@
+"""SCATTER and SCATTER_ND against ONNX's definition of ScatterElements and ScatterND, which NumPy computes here."""
+
+from functools import cache
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from opmap.cases.catalogue import catalogue
+from opmap.cases.parameters import allows_pattern
+from opmap.cases.random_cases import draw_any, draw_case
+from opmap.cases.values import INDEX_PATTERNS, fill
+from opmap.cases.variants.further_inputs import other_sizes
+from opmap.cases.variants import Inputs
+from opmap.cases.written_once import rows_of
+from opmap.engines.arrays import to_array
+from opmap.mapping import map_descriptor
+from opmap.operators import OPERATORS, emitted
+from opmap.operators.random_source import SeededSource
+
+OPERATORS_HERE = ("SCATTER", "SCATTER_ND")
+
+
+def scatter_elements(data, indices, updates, *, axis):
+    """ScatterElements: each update goes to the place of its index along the axis. Also how often each element is written."""
+    output, writes = data.copy(), np.zeros(data.shape, int)
+    for at in np.ndindex(indices.shape):
+        place = (*at[:axis], int(indices[at]), *at[axis + 1 :])
+        output[place] = updates[at]
+        writes[place] += 1
+    return output, writes
+
+
+def scatter_nd(data, indices, updates):
+    """ScatterND: each block of updates goes to the place that its tuple names. Also how often each element is written."""
+    output, writes = data.copy(), np.zeros(data.shape, int)
+    for at in np.ndindex(indices.shape[:-1]):
+        place = tuple(int(i) for i in indices[at])
+        output[place] = updates[at]
+        writes[place] += 1
+    return output, writes
+
+
+DEFINITIONS = {"ScatterElements": scatter_elements, "ScatterND": scatter_nd}
+
+
+@cache
+def random_cases(operator, count=300):
+    """Cases of random descriptors of all data types, index types and dimension counts."""
+    source = SeededSource(26)
+    return [draw_case(source, draw_any(source, operator, 512)) for _ in range(count)]
+
+
+def by_definition(case):
+    """What ONNX's definition gives for the node that the case is mapped to: the output's bits; None where it gives nothing."""
+    lowering = map_descriptor(case.desc).lowering
+    arrays = []
+    for name, shape in lowering.shapes.items():
+        tensor = case.tensors[name]
+        values = tensor.integers if name == "IndicesTensor" else tensor.bits
+        arrays.append(np.array(values, object).reshape(shape))
+    output, writes = DEFINITIONS[lowering.op_type](*arrays, **lowering.attributes)
+    return [None if n > 1 else bits for bits, n in zip(output.ravel(), writes.ravel(), strict=True)]
+
+
+class TestValues:
+    """The interpreter of the page against ONNX's definition."""
+
+    @pytest.mark.parametrize("operator", OPERATORS_HERE)
+    def test_random_descriptors(self, operator):
+        """300 random descriptors: the same bits, and no documented value exactly where an element is written twice."""
+        for case in random_cases(operator):
+            assert by_definition(case) == list(case.expected), case.id
+
+    @pytest.mark.parametrize("operator", OPERATORS_HERE)
+    def test_on_the_cpu(self, operator):
+        """The model of each descriptor gives them on the CPU EP."""
+        for case in random_cases(operator)[:100]:
+            mapped = map_descriptor(case.desc)
+            session = onnxruntime.InferenceSession(mapped.model_bytes, providers=["CPUExecutionProvider"])
+            feeds = {name: to_array(tensor) for name, tensor in mapped.feed(case.tensors).items()}
+            (output,) = session.run(None, feeds)
+            bits = output.view(f"<u{output.dtype.itemsize}").ravel().tolist()
+            wrong = [e for e, a in zip(case.expected, bits, strict=True) if e is not None and e != a]
+            assert [] == wrong, case.id
+
+
+class TestIndices:
+    """Indices that write name an element once."""
+
+    @pytest.mark.parametrize("pattern", INDEX_PATTERNS)
+    @pytest.mark.parametrize("operator", OPERATORS_HERE)
+    def test_every_element_has_a_value(self, operator, pattern):
+        """With every pattern but `dups`, unless there are more indices than elements for one place."""
+        tried = 0
+        for case in random_cases(operator):
+            rows = rows_of(case.desc, "IndicesTensor")
+            bounds = case.desc.index_bounds["IndicesTensor"]
+            signed = case.desc.indices_tensor.data_type.kind == "signed" or pattern not in ("neg", "mix")
+            if allows_pattern(case.desc, pattern) and rows.shape[1] <= np.prod(bounds) and signed:
+                expected = case.desc.interpret(fill(case.desc, case.id, pattern, "addr"))
+                assert pattern == "dups" or not any(e is None for e in expected), case.desc
+                tried += 1
+        assert tried > 20 or (operator == "SCATTER_ND" and pattern in ("one", "bounds"))
+
+    @pytest.mark.parametrize("operator", OPERATORS_HERE)
+    def test_in_other_sizes(self, operator):
+        """So it is for other sizes of the same model."""
+        changed = [other_sizes(Inputs(case.desc, case.tensors)) for case in random_cases(operator)]
+        defined = [
+            None not in list(inputs.expected)
+            for inputs in changed
+            if inputs and rows_of(inputs.desc, "IndicesTensor").shape[1] <= np.prod(inputs.desc.index_bounds["IndicesTensor"])
+        ]
+        assert len(defined) > 100
+        assert all(defined)
+
+    def test_the_catalogue(self):
+        """Nearly all of its cases are judged as a whole."""
+        for operator in OPERATORS_HERE:
+            cases = [c for c in catalogue("standard", variants=False) if c.desc.operator == operator]
+            whole = [c for c in cases if c.index_pattern != "dups"]
+            assert len(whole) > 0.8 * len(cases)
+            assert sum(any(e is None for e in c.expected) for c in whole) < 0.1 * len(whole)
+
+
+class TestNodes:
+    """What the DirectML EP makes of the ONNX nodes."""
+
+    def test_opset(self):
+        """The models have the newest opset before the one with which the nodes leave the EP."""
+        for operator in OPERATORS_HERE:
+            (opset,) = map_descriptor(next(OPERATORS[operator].samples())).model.opset_import
+            assert 17 == opset.version
+
+    @pytest.mark.parametrize("operator", OPERATORS_HERE)
+    def test_the_inverse(self, operator):
+        """A descriptor comes back with the same meaningful sizes; SCATTER has at least four dimensions then."""
+        for case in random_cases(operator):
+            emitted_desc, desc = map_descriptor(case.desc).lowered_as, case.desc
+            assert () == emitted_desc.violations()
+            least = 4 if operator == "SCATTER" else 1
+            assert emitted_desc.output.dimension_count >= least
+            assert emitted_desc.output.element_count == desc.output.element_count
+            if "dimension-count" not in [s.kind for s in map_descriptor(desc).substitutions]:
+                assert desc.output == emitted_desc.output and desc.numbers == emitted_desc.numbers
+
+    def test_the_older_name(self):
+        """Scatter of opset 9 and 10 becomes SCATTER too."""
+        desc = OPERATORS["SCATTER"].draw(SeededSource(1), 4, 64)
+        inputs = [desc.input_tensor, desc.indices_tensor, desc.updates_tensor]
+        assert emitted("Scatter", inputs, {"axis": 1}) == emitted("ScatterElements", inputs, {"axis": -3})
